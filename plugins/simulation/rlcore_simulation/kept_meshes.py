@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import os
 import tempfile
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import astuple, fields
 from pathlib import Path
@@ -28,29 +27,27 @@ def folder() -> Path:
     return Path(cache) / "rlcore" / "meshes"
 
 
-def kept(mesh: Mesh, pixel: float, make: Callable[[], Mesh]) -> Mesh:
-    """The simplified mesh: as it is kept, or as `make` makes it, which is then kept.
+def kept(mesh: Mesh, pixel: float, seen: np.ndarray) -> Mesh:
+    """A simplified mesh: as it is kept, or made now, and then kept.
 
     Args:
-        mesh: what it is made from.
-        pixel: for pixels of this width, in metres.
-        make: makes it.
+        mesh, pixel, seen: as of :func:`rlcore_simulation.simplify.simplified`.
     """
-    file = folder() / f"{_digest(mesh, pixel)}.npz"
+    file = folder() / f"{_digest(mesh, pixel, seen)}.npz"
     found = _read(file, mesh)
     if found is not None:
         return found
-    made = make()
+    made = simplify.simplified(mesh, pixel, seen)
     with suppress(OSError):  # no room, or no right: it is made again next time
         _write(file, made)
     return made
 
 
-def _digest(mesh: Mesh, pixel: float) -> str:
+def _digest(mesh: Mesh, pixel: float, seen: np.ndarray) -> str:
     """Of all that the result depends on, the way it is made included."""
     digest = hashlib.sha256(Path(simplify.__file__).read_bytes())
     digest.update(repr(float(pixel)).encode())
-    for array in _arrays(mesh):
+    for array in (*_arrays(mesh), seen):
         digest.update(f"{array.dtype}{array.shape}".encode())
         digest.update(np.ascontiguousarray(array).tobytes())
     return digest.hexdigest()

@@ -55,10 +55,13 @@ class Mesh:
     face_texcoords: np.ndarray
 
 
-def simplified(mesh: Mesh, pixel: float) -> Mesh:
-    """The mesh in fewer faces, for pixels of a width of `pixel` metres where it is seen.
+def simplified(mesh: Mesh, pixel: float, seen: np.ndarray | None = None) -> Mesh:
+    """The mesh in fewer faces. Points are the old ones; normals and texture coordinates are new.
 
-    Points are the old ones; normals and texture coordinates are new.
+    Args:
+        mesh: the one that it is made from.
+        pixel: width of a pixel in metres where it is nearest.
+        seen: which part of its area each face shows on average, `[F]`; None: all.
     """
     points, first, of_point = np.unique(
         mesh.points.astype(np.float64) / pixel + 0.0, axis=0, return_index=True, return_inverse=True
@@ -79,7 +82,8 @@ def simplified(mesh: Mesh, pixel: float) -> Mesh:
         # texture coordinates in pixels, and a pixel's worth in normals
         scale = TEXTURE * np.sqrt(area[whole].sum() / max(spread, 1e-12))
         values = np.concatenate([values, coordinates * scale], axis=2)
-    work = _Collapses(points, faces, values, charts)
+    shown = np.ones(len(faces)) if seen is None else seen[whole].astype(np.float64)
+    work = _Collapses(points, faces, values, charts, shown)
     work.run()
     used, corners = np.unique(work.wedges, return_inverse=True)
     corners, kept = corners.reshape(-1, 3), work.values[used]
@@ -101,12 +105,19 @@ class _Collapses:
         faces: points of corners, `[F, 3]`.
         values: of corners, `[F, 3, K]`: normal, and scaled texture coordinates.
         charts: of corners, equal where texture coordinates are, `[F, 3]`.
+        shown: part of its area that each face shows, `[F]`.
     """
 
     def __init__(
-        self, points: np.ndarray, faces: np.ndarray, values: np.ndarray, charts: np.ndarray
+        self,
+        points: np.ndarray,
+        faces: np.ndarray,
+        values: np.ndarray,
+        charts: np.ndarray,
+        shown: np.ndarray,
     ) -> None:
         self.points, self.faces = points, faces
+        self._random = np.random.default_rng(0)
         count, width = len(points), values.shape[2]
         corners = points[faces]
         normals = _crosses(corners)
@@ -116,10 +127,12 @@ class _Collapses:
         planes = np.concatenate([normals, -_dots(normals, corners[:, 0])[:, None]], axis=1)
         self.distance = np.zeros((count, 4, 4))
         self.area = np.zeros(count)
+        self.shown = np.zeros(count)
         products = area[:, None, None] * planes[:, :, None] * planes[:, None, :]
         for corner in range(3):
             np.add.at(self.distance, faces[:, corner], products)
             np.add.at(self.area, faces[:, corner], area)
+            np.add.at(self.shown, faces[:, corner], area * shown)
         self._hold_borders(normals)
 
         classes = [faces.ravel(), charts.ravel(), *_steps(values[:, :, :3])]
@@ -135,6 +148,7 @@ class _Collapses:
         self.chart[self.wedges.ravel()] = charts_of.ravel()
         # of each wedge the integral of (function - value)^2: x'Mx - 2 value'B'x + C value'value
         functions = _functions(corners, values)
+        area = area * shown
         self.squares = np.zeros((len(self.values), 4, 4))
         self.products = np.zeros((len(self.values), 4, width))
         self.wedge_area = np.zeros(len(self.values))
@@ -184,11 +198,10 @@ class _Collapses:
         on_border[start[faces_of != 2]] = True
         place = np.concatenate([self.points[end], np.ones((len(end), 1))], axis=1)
         cost = np.maximum(np.einsum("ei,eij,ej->e", place, self.distance[start], place), 0.0)
-        possible = (
-            (~on_border[start] | (faces_of != 2))
-            & (cost <= DISTANCE**2 * np.maximum(self.area[start], 1e-12))
-            & (cost < most)
-        )
+        area = np.maximum(self.area[start], 1e-12)
+        near = cost <= DISTANCE**2 * area
+        cost *= self.shown[start] / area
+        possible = (~on_border[start] | (faces_of != 2)) & near & (cost < most)
         chosen = np.nonzero(possible)[0]
         if not len(chosen):
             return 0
@@ -238,7 +251,8 @@ class _Collapses:
         chosen = chosen[np.argsort(cost[chosen], kind="stable")]
         chosen = chosen[: max(8, int(len(chosen) * SHARE))]
         rank = np.full(count, count)
-        rank[start[chosen]] = np.arange(len(chosen))
+        # at random: in an order, such as by cost, few would come before all those beside them
+        rank[start[chosen]] = self._random.permutation(len(chosen))
         ranks = rank[faces]
         beaten = faces[ranks != ranks.min(axis=1, keepdims=True)]
         alone = np.ones(count, dtype=bool)
@@ -284,6 +298,7 @@ class _Collapses:
         """Collapse edges; of the wedges there some join others, and some get new values."""
         np.add.at(self.distance, end, self.distance[start])
         np.add.at(self.area, end, self.area[start])
+        np.add.at(self.shown, end, self.shown[start])
         for sums in (self.squares, self.products, self.wedge_area):
             np.add.at(sums, target, sums[joined])
         self.values[moved] = value

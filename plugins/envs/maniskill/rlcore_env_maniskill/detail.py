@@ -15,7 +15,7 @@ from mani_skill.envs.sapien_env import BaseEnv
 from mani_skill.sensors.camera import Camera
 from mani_skill.utils.structs import Actor, Link
 from rlcore_simulation.kept_meshes import kept
-from rlcore_simulation.simplify import Mesh, simplified
+from rlcore_simulation.simplify import Mesh
 from sapien import Entity
 from sapien.render import (
     RenderBodyComponent,
@@ -164,7 +164,7 @@ def _mesh(part: RenderShapeTriangleMeshPart) -> Mesh:
 
 def _arrays(mesh: Mesh, pixel: float) -> Arrays:
     """Points, triangles, normals and texture coordinates of the simplified mesh, by vertices."""
-    made = kept(mesh, pixel, lambda: simplified(mesh, pixel))
+    made = kept(mesh, pixel, np.ones(len(mesh.faces)))
     corners = np.stack([made.faces, made.face_normals, made.face_texcoords], axis=-1)
     used, numbers = np.unique(corners.reshape(-1, 3), axis=0, return_inverse=True)
     texcoords = np.zeros((1, 2)) if made.texcoords is None else made.texcoords

@@ -15,10 +15,10 @@ import mujoco
 import numpy as np
 from rlcore_simulation.detail import EXACT
 from rlcore_simulation.kept_meshes import kept
-from rlcore_simulation.simplify import Mesh, simplified
+from rlcore_simulation.simplify import Mesh
 
 from rlcore_mujoco.model import Kept
-from rlcore_mujoco.nearness import pixel_widths
+from rlcore_mujoco.nearness import Sight
 from rlcore_mujoco.view import View
 
 # Where things are in a model. Episodes move some of them, and the geometry must not depend on that.
@@ -51,13 +51,15 @@ def drawn_model(model: mujoco.MjModel, view: View) -> mujoco.MjModel:
     quality.numquads = min(quality.numquads, FLAT)
     geoms = _meshes(model, view)
     if len(geoms):
-        widths = np.min([pixel_widths(drawn, c, geoms) for c in view.cameras.values()], axis=0)
+        sights = [Sight(drawn, camera, geoms) for camera in view.cameras.values()]
+        widths = np.min([sight.widths for sight in sights], axis=0)
         numbers = model.geom_dataid[geoms]
         textured = _textured(model, geoms)
         for mesh in np.unique(numbers):
             users = numbers == mesh
             width = STEP ** math.floor(math.log(widths[users].min(), STEP))
-            _simplify(drawn, int(mesh), width, textured=bool(textured[users].any()))
+            seen = np.max([sight.seen(geom) for sight in sights for geom in geoms[users]], axis=0)
+            _simplify(drawn, int(mesh), width, seen, textured=bool(textured[users].any()))
     return drawn
 
 
@@ -72,15 +74,17 @@ def _meshes(model: mujoco.MjModel, view: View) -> np.ndarray:
 
 def _textured(model: mujoco.MjModel, geoms: np.ndarray) -> np.ndarray:
     """Whether a texture is laid on each geom."""
-    materials = model.geom_matid[geoms]
-    textures = model.mat_texid.reshape(model.nmat, -1)
     if not model.nmat:
         return np.zeros(len(geoms), dtype=bool)
+    materials = model.geom_matid[geoms]
+    textures = model.mat_texid.reshape(model.nmat, -1)
     has: np.ndarray = (materials >= 0) & (textures[materials] >= 0).any(axis=1)
     return has & (model.mesh_texcoordadr[model.geom_dataid[geoms]] >= 0)
 
 
-def _simplify(model: mujoco.MjModel, number: int, pixel: float, *, textured: bool) -> None:
+def _simplify(
+    model: mujoco.MjModel, number: int, pixel: float, seen: np.ndarray, *, textured: bool
+) -> None:
     """Write a simpler mesh over one of a model, where it has room for it."""
     first, count = model.mesh_faceadr[number], model.mesh_facenum[number]
     if count < FEW:
@@ -101,7 +105,7 @@ def _simplify(model: mujoco.MjModel, number: int, pixel: float, *, textured: boo
         model.mesh_facenormal[faces],
         model.mesh_facetexcoord[faces] if textured else np.zeros((count, 3), dtype=np.int32),
     )
-    simple = kept(mesh, pixel, lambda: simplified(mesh, pixel))
+    simple = kept(mesh, pixel, seen)
     too_long = len(simple.faces) >= count or len(simple.normals) > len(normals)
     if texcoords is not None and simple.texcoords is not None:
         too_long |= len(simple.texcoords) > len(texcoords)

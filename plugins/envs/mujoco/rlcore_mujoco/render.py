@@ -19,6 +19,7 @@ from mujoco.gl_context import GLContext
 from rlcore_simulation.detail import EXACT, FilmFrames
 
 from rlcore_mujoco.detail import drawn_model, remember
+from rlcore_mujoco.frustum import Outside
 from rlcore_mujoco.view import Camera, View
 
 # Geoms that a frame may hold, as in MuJoCo's own renderer; those beyond it would not be drawn.
@@ -57,6 +58,7 @@ class Renderer:
         self._cameras = {name: _Eye(model, camera) for name, camera in view.cameras.items()}
         self._scene = mujoco.MjvScene(model, MAX_GEOMS)
         self._scene.flags[mujoco.mjtRndFlag.mjRND_REFLECTION] = view.reflection
+        self._outside = Outside(model, view)
         self._options = mujoco.MjvOption()
         self._options.geomgroup[list(view.hidden_groups)] = 0
         _process_context().make_current()
@@ -86,6 +88,7 @@ class Renderer:
                 mujoco.mjtCatBit.mjCAT_ALL.value,
                 self._scene,
             )
+            self._outside.leave_out(model, data, eye.number, eye.aspect, self._scene)
             mujoco.mjr_render(eye.rectangle, self._scene, uploaded)
             mujoco.mjr_readPixels(eye.pixels, None, eye.rectangle, uploaded)
             out[name][:] = eye.frame
@@ -124,7 +127,8 @@ class _Eye:
     def __init__(self, model: mujoco.MjModel, camera: Camera) -> None:
         self.camera = mujoco.MjvCamera()
         self.camera.type = mujoco.mjtCamera.mjCAMERA_FIXED
-        self.camera.fixedcamid = model.camera(camera.name).id
+        self.camera.fixedcamid = self.number = model.camera(camera.name).id
+        self.aspect = camera.width / camera.height
         self.rectangle = mujoco.MjrRect(0, 0, camera.width, camera.height)
         self.pixels = np.empty((camera.height, camera.width, 3), dtype=np.uint8)
         # GL rows run from the bottom up, so a frame that is not flipped has them turned.
