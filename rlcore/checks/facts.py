@@ -11,7 +11,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from rlcore.checks import places
-from rlcore.cluster.inventory import find_inventory
 from rlcore.config.component_specs import algorithm_needs, ask_spec
 from rlcore.config.instructions import told
 from rlcore.config.schema import EnvConfig, ModelConfig, RunConfig
@@ -24,6 +23,7 @@ from rlcore.placement import (
     Need,
     Plan,
     WeightRoute,
+    find_inventory,
     make_plan,
     memory_per_process,
     parts,

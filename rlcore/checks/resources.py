@@ -13,8 +13,8 @@ from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 
+from rlcore.checks.doctor_rows import Row, row
 from rlcore.checks.facts import Facts
-from rlcore.checks.rows import Row, row
 from rlcore.config.schema import RunConfig
 from rlcore.files.reading import parse_json, read_lines
 from rlcore.placement import joins, memory_per_process

@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from rlcore.checks.facts import Facts
 
 RESUME = "rlcore resume RUN goes on from the last checkpoint"
-CLUSTER_SESSION = "rlcore.cluster.cluster:cluster_session"  # jobs of a sweep share one cluster
 Configure = Callable[[Request, Sequence[str]], RunConfig]
 
 
@@ -174,13 +173,11 @@ def _joined(config: RunConfig) -> contextlib.AbstractContextManager[None]:
     """Join the run's cluster before the run is planned, as the plan needs its nodes. A cluster of
     the run's own is started later, once no check has failed."""
     from rlcore.placement import joins
+    from rlcore.workers.backend import backend_of
 
-    session: contextlib.AbstractContextManager[None] = (
-        load_target(CLUSTER_SESSION)(config.cluster)
-        if joins(config.cluster)
-        else contextlib.nullcontext()
-    )
-    return session
+    if not joins(config.cluster):
+        return contextlib.nullcontext()
+    return backend_of(config.cluster).session(config.cluster)
 
 
 def _refuse_resuming(verb: Verb, config: RunConfig) -> None:
@@ -221,7 +218,9 @@ def _failures_named(verb: Verb) -> Iterator[None]:
 
 
 def _sweep(verb: Verb, request: Request, configure: Configure) -> int:
-    """Run jobs one after another, in one cluster."""
+    """Run jobs one after another, in one session of the backend."""
+    from rlcore.workers.backend import backend_of
+
     folders = [f"--config-dir={folder}" for folder in request.config_dirs]
     sweep = Sweep(("rlcore", verb.name, *folders), expand(request.overrides, keep=request.folder))
     with contextlib.ExitStack() as shared:
@@ -232,8 +231,7 @@ def _sweep(verb: Verb, request: Request, configure: Configure) -> int:
 
             def placed(config: RunConfig) -> RunConfig:
                 shared.enter_context(watchdog.guard(config.cluster.timeouts.stop))
-                if config.cluster.backend == "ray":
-                    shared.enter_context(load_target(CLUSTER_SESSION)(config.cluster))
+                shared.enter_context(backend_of(config.cluster).session(config.cluster))
                 return place(config)
 
             one = replace(request, overrides=tuple(job.overrides))

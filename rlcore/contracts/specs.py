@@ -13,7 +13,9 @@ from dataclasses import dataclass, field
 from math import prod
 from typing import Any, Literal, NamedTuple, get_args
 
-Kind = Literal["env", "model", "algorithm", "placement", "tracker", "protocol", "command"]
+Kind = Literal[
+    "env", "model", "algorithm", "placement", "backend", "tracker", "protocol", "command"
+]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
 
@@ -29,7 +31,8 @@ class ComponentSpec:
         config: `"module:attr"`, the dataclass of its settings (a subclass of the matching
             one in :mod:`rlcore.config.schema`); light: imports neither torch nor a simulator.
         spec: `"module:attr"`, a light function from settings to :class:`EnvSpec` /
-            :class:`PolicySpec` / :class:`AlgorithmNeeds`.
+            :class:`PolicySpec` / :class:`AlgorithmNeeds`; of a backend, from `cluster` to the
+            machines there are.
         imports: `"module:attr"`, a tuple of :class:`rlcore.config.imports.ImportRule`: how the
             configuration files of other systems name its settings; light.
         layouts: `"module:attr"`, a mapping of layouts of other systems in which `rlcore export` can

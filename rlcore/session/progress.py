@@ -75,7 +75,7 @@ class Phase:
         self,
         total: int | None,
         bars: Bars,
-        task: TaskID | None,
+        task: TaskID,
         say: Callable[[Phase], None],
     ) -> None:
         self.total = total
@@ -105,9 +105,8 @@ class Phase:
         self.done = done
         self._successes = successes if successes is not None else self._successes
         self.note_text = note if note is not None else self.note_text
-        if self._task is not None:
-            self._bars.update(self._task, completed=self.done, status=self.status)
-        elif time.monotonic() - self._said >= QUIET_SECONDS:
+        self._bars.update(self._task, completed=self.done, status=self.status)
+        if self._bars.disable and time.monotonic() - self._said >= QUIET_SECONDS:
             self._said = time.monotonic()
             self._say(self)
 
@@ -133,7 +132,6 @@ class Progress:
 
     def __init__(self, console: Canvas | None = None) -> None:
         self._console = console or Canvas()
-        self._live = self._console.is_terminal
         self._number = 0
         self._shares = ""
         self._begin = time.perf_counter()
@@ -148,16 +146,15 @@ class Progress:
             TextColumn("{task.fields[shares]}"),
             console=self._console,
             transient=True,
+            disable=not self._console.is_terminal,
         )
 
     def __enter__(self) -> Progress:
-        if self._live:
-            self._bars.start()
+        self._bars.start()
         return self
 
     def __exit__(self, *exception: object) -> None:
-        if self._live:
-            self._bars.stop()
+        self._bars.stop()
 
     @contextmanager
     def phase(self, name: str, total: int | None = None, *, quiet: bool = False) -> Iterator[Phase]:
@@ -168,9 +165,7 @@ class Progress:
         """
         self._number += 1
         label = f"[{self._number}] {name}"
-        task = None
-        if self._live:
-            task = self._bars.add_task(label, total=total, status="", shares=self._shares)
+        task = self._bars.add_task(label, total=total, status="", shares=self._shares)
         begin = time.perf_counter()
 
         def say(phase: Phase, state: str = "running") -> None:
@@ -182,8 +177,7 @@ class Progress:
             yield phase
             ended = ""
         finally:
-            if task is not None:
-                self._bars.remove_task(task)
+            self._bars.remove_task(task)
             if ended or not quiet:
                 say(phase, ended)
 

@@ -74,10 +74,11 @@ def _story(session: Session, saved: resume.Saved | None) -> Summary:
     start = sft.starting_policy(session) if config.sft.enabled else None
     before = None
     if config.runner.val_before_train:
-        before = resume.same_evaluation(session, saved, "before")
+        before = resume.same_evaluation(session, saved)
         if before is None:
             before = evaluate(session, "before")
-            resume.made_again(session, saved, "before")
+            if saved is not None and saved.checkpoint is not None:
+                session_state.stand_on(session.folder, saved.checkpoint, session.folder.before)
     updates = reinforce(session, resume.restore(session, saved))
     stopped = session.steering.stopped  # who asks for an end from here on comes too late
     after = evaluate(session, "after", update=updates)

@@ -71,7 +71,7 @@ class ActorWorker(PolicyWorker):
         with socket.socket() as probe:
             probe.bind(("", 0))
             port = probe.getsockname()[1]
-        return f"tcp://{_host()}:{port}"
+        return f"tcp://{self._settings.host}:{port}"
 
     def join(self, url: str, rank: int, world_size: int, timeout: float) -> None:
         """Form a process group with the other actor ranks, and divide the weights where the
@@ -233,7 +233,7 @@ class ActorWorker(PolicyWorker):
 
         wiring = self._wired(timeout, bucket)
         if any(route.way == "broadcast" for route in routes):
-            wiring.host = _host()
+            wiring.host = self._settings.host
         yield from publish(
             self.policy,
             version=self._version,
@@ -263,11 +263,3 @@ class ActorWorker(PolicyWorker):
         self._version += 1
         if subset == "all":
             self._unpublished = "all"
-
-
-def _host() -> str:
-    """What other nodes know this one by; a host name may resolve to a loopback address."""
-    import ray
-
-    address: str = ray.util.get_node_ip_address()
-    return address

@@ -218,6 +218,7 @@ def test_every_distribution_of_ours_has_a_wheel(wheelhouse):
         ("rlcore_testing", ("rlcore_testing/conf/env/toy.yaml", "rlcore_testing/py.typed")),
         ("rlcore_algo_ppo", ("rlcore_algo_ppo/conf/algorithm/ppo.yaml",)),
         ("rlcore_algo_grpo", ("rlcore_algo_grpo/conf/algorithm/grpo.yaml",)),
+        ("rlcore_ray", ("rlcore_ray/group.py", "rlcore_ray/py.typed")),
         ("rlcore_simulation", ("rlcore_simulation/serve.py", "rlcore_simulation/py.typed")),
         ("rlcore_mujoco", ("rlcore_mujoco/py.typed",)),
         ("rlcore_sapien", ("rlcore_sapien/py.typed",)),

@@ -10,14 +10,17 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rlcore_testing.conformance.algorithm import AlgorithmConformance, check_algorithm
+    from rlcore_testing.conformance.backend import BackendConformance, check_backend
     from rlcore_testing.conformance.env import EnvConformance, check_env
     from rlcore_testing.conformance.policy import PolicyConformance, check_policy
 
 __all__ = [
     "AlgorithmConformance",
+    "BackendConformance",
     "EnvConformance",
     "PolicyConformance",
     "check_algorithm",
+    "check_backend",
     "check_env",
     "check_policy",
 ]

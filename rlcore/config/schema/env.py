@@ -45,8 +45,7 @@ class EnvConfig(Settings):
     sentences: Any = key(
         "the policy's instructions: own, the env's sentences; checkpoint, those it was trained "
         "on, looked for in its folder, beside it and in an installed lerobot; lerobot, the last "
-        "of these; or a file: task: sentence (YAML, JSON; FILE:KEY for a mapping inside), or meta/"
-        "tasks.jsonl or .parquet with a column that names the env's tasks",
+        "of these; or a file: task: sentence (YAML, JSON; FILE:KEY for a mapping inside)",
         OWN,
         own=True,
     )

@@ -30,7 +30,7 @@ Wander = Callable[..., None]
 def wander(install, monkeypatch: pytest.MonkeyPatch) -> Iterator[Wander]:
     """`wander(body, module="acme_walks", said=PLUGIN)` installs a plugin with a command that does
     `body`; the plugins are found anew."""
-    monkeypatch.setenv("RLCORE_PLUGINS", "acme_walks,acme_hikes,testing")
+    monkeypatch.setenv("RLCORE_PLUGINS", "acme_walks,acme_hikes,testing,ray")
 
     def make(body: str, module: str = "acme_walks", said: str = PLUGIN) -> None:
         source = said.replace("MODULE", module).replace("BODY", body)

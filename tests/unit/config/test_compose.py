@@ -176,7 +176,7 @@ def test_a_placement_in_a_file_replaces_the_default(made):
         ("algorithm.gamma=1" + "0" * 400, "algorithm.gamma must be float, got 1000"),
         ("algorithm.gamma=null", "algorithm.gamma must be float, got None"),
         ("algorithm.dial.level=loud", "algorithm.dial.level must be float, got 'loud'"),
-        ("cluster.backend=rai", "must be one of ray, local, got 'rai'. Did you mean 'ray'?"),
+        ("rollout.sync=brodcast", "auto, broadcast, object_store, got 'brodcast'. Did you mean"),
         ("algorithm.style=loud", "algorithm.style must be one of calm, bold, got 'loud'"),
         ("env.train=toy", "env.train is a section"),
         ("actor.optim=adam", "actor.optim is a section (lr, value_lr"),

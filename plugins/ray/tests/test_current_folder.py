@@ -8,8 +8,7 @@ import subprocess
 import sys
 
 import pytest
-
-from rlcore.cluster.cluster import without_current_folder
+from rlcore_ray.cluster import without_current_folder
 
 
 def test_a_path_without_the_current_folder(tmp_path, monkeypatch):
@@ -26,7 +25,7 @@ if sys.platform == "linux":
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
 import ray
 from rlcore.config.schema import ClusterConfig
-from rlcore.cluster.cluster import cluster_session
+from rlcore_ray.cluster import cluster_session
 
 @ray.remote(num_cpus=0)
 def look():

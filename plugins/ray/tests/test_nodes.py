@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from rlcore_ray import node_probe
+from rlcore_ray.nodes import _interface, _require_alike
 
-from rlcore.cluster import node_probe
-from rlcore.cluster.nodes import _interface, _require_alike
 from rlcore.contracts.errors import PlacementError
 
 HELD = {"lo": ["127.0.0.1"], "eth0": ["10.0.0.7", "fe80::7"], "docker0": ["172.17.0.1"]}

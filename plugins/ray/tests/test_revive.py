@@ -6,11 +6,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import pytest
+from rlcore_ray import group as ray_group
+from rlcore_ray.channel import WorkerLost
+from rlcore_ray.group import RayGroup
+from rlcore_ray.relocate import Irreplaceable
 
-from rlcore.cluster import ray_group
-from rlcore.cluster.ray_group import RayGroup
-from rlcore.cluster.relocate import Irreplaceable
-from rlcore.cluster.waiting import WorkerLost
 from rlcore.config.schema import ClusterConfig
 from rlcore.placement import Node, Seat
 from rlcore.rollout.messages import InteractReport, Route
@@ -44,7 +44,7 @@ class Remote:
 
 
 class Played:
-    """Stands in for :class:`rlcore.cluster.waiting.Waiting`: fails as often as it is told to."""
+    """Stands in for :class:`rlcore_ray.waiting.Waiting`: fails as often as it is told to."""
 
     def __init__(self) -> None:
         self.failures: list[Exception] = []
@@ -63,7 +63,7 @@ class Played:
 
 
 class PlayedQueues:
-    """Stands in for :class:`rlcore.cluster.queues.Queues`: notes where new ones are made."""
+    """Stands in for :class:`rlcore_ray.queues.Queues`: notes where new ones are made."""
 
     def __init__(self) -> None:
         self.hub, self.of, self.renewed = None, {0: None}, []

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
-from rlcore.cluster.health import GOES_ON
-from rlcore.cluster.waiting import WorkerLost
 from rlcore.placement import Seat, elsewhere
 from rlcore.workers.worker_specs import Member, WorkerSpecs
+from rlcore_ray.channel import WorkerLost
+from rlcore_ray.health import GOES_ON
 
 
 class Irreplaceable(WorkerLost):

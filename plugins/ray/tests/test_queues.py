@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from rlcore_ray import queues
+from rlcore_ray.channel import RayChannel
 
-from rlcore.cluster import queues
 from rlcore.rollout.messages import Route, env_rank_of
-from rlcore.workers.channel import RayChannel
 
 
 @pytest.fixture

@@ -18,13 +18,12 @@ from ray.exceptions import (
     RayTaskError,
 )
 
-from rlcore.cluster.health import RayHealth
-from rlcore.cluster.queues import Queues
 from rlcore.contracts.errors import StuckError, UserError, WorkerError
 from rlcore.process.watchdog import Countdown
-from rlcore.workers.channel import WorkerLost as WorkerLost
-from rlcore.workers.channel import queues_lost
 from rlcore.workers.worker_specs import OnCount
+from rlcore_ray.channel import WorkerLost, queues_lost
+from rlcore_ray.health import RayHealth
+from rlcore_ray.queues import Queues
 
 NODE_SECONDS = 90.0  # Ray takes about 65 to give up a machine that is cut off
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")

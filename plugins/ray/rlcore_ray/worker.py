@@ -9,14 +9,18 @@ import threading
 import time
 import traceback
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
+import ray
 from ray.exceptions import RayError
 
-from rlcore.cluster.file_transfer import QUESTIONS, TransferFolder
 from rlcore.numerics.mkl import Kernels, Processor, adopt, processor
-from rlcore.workers.channel import RayChannel, drive
+from rlcore.workers.channel import drive
+from rlcore.workers.policy_worker import PolicyWorkerSettings
 from rlcore.workers.roles import ROLES
+from rlcore_ray.channel import RayChannel
+from rlcore_ray.file_transfer import QUESTIONS, TransferFolder
 
 BEAT_SECONDS = 5.0  # between two signs of life of a worker
 STACK_FRAMES = 5  # innermost ones, shown of a worker that is stuck
@@ -33,6 +37,8 @@ class WorkerProcess:
         threading.Thread(target=_beat, args=(name, channel), daemon=True).start()
         self._channel = RayChannel(channel)
         self._transfer = TransferFolder()
+        if isinstance(settings, PolicyWorkerSettings):
+            settings = replace(settings, host=ray.util.get_node_ip_address())
         self._worker = ROLES[role](settings)
 
     def processor(self) -> Processor:

@@ -7,9 +7,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from rlcore_ray import file_transfer
+from rlcore_ray.file_transfer import QUESTIONS, Away, TransferFolder, at_hand
 
-from rlcore.cluster import file_transfer
-from rlcore.cluster.file_transfer import QUESTIONS, Away, TransferFolder, at_hand
 from rlcore.contracts.errors import CheckpointError
 from rlcore.workers.roles import FOLDERS
 
@@ -124,7 +124,7 @@ def test_a_disk_that_can_not_be_written_is_one_error_that_says_where(
 def test_what_a_killed_process_left_goes_with_the_next_folder(tmp_path: Path, monkeypatch):
     script = (
         f"import os, tempfile; tempfile.tempdir = {str(tmp_path)!r}\n"
-        "from rlcore.cluster.file_transfer import TransferFolder\n"
+        "from rlcore_ray.file_transfer import TransferFolder\n"
         "print(TransferFolder().open('path-0'), flush=True); os.kill(os.getpid(), 9)"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)

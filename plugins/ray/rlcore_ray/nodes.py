@@ -17,11 +17,11 @@ from ray import cloudpickle
 from ray.exceptions import GetTimeoutError, RayError, RayTaskError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from rlcore.cluster import node_probe
-from rlcore.cluster.cluster import alive_nodes, cluster_session
 from rlcore.config.schema import ClusterConfig
 from rlcore.contracts.errors import PlacementError, WorkerError
 from rlcore.placement import Inventory, Node
+from rlcore_ray import node_probe
+from rlcore_ray.cluster import alive_nodes, cluster_session
 
 POLL_SECONDS = 0.5
 RANK = "rlcore-rank"  # label by which whoever starts a node gives it its number
@@ -61,7 +61,7 @@ def current(cluster: ClusterConfig) -> Inventory | None:
 def ask_nodes(
     ids: Mapping[int, str], question: Callable[..., Any], arguments: Sequence[Any], timeout: float
 ) -> list[Any]:
-    """Run a function of :mod:`rlcore.cluster.node_probe` on each node; return the answers.
+    """Run a function of :mod:`rlcore_ray.node_probe` on each node; return the answers.
 
     Args:
         ids: Ray's names of the nodes, by their numbers.

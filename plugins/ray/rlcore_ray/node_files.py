@@ -11,18 +11,20 @@ import contextlib
 import pickle
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 
-from rlcore.cluster import node_probe
-from rlcore.cluster.file_transfer import absolute
-from rlcore.cluster.nodes import ask_nodes
 from rlcore.config import schema_tree
 from rlcore.config.schema import RunConfig
 from rlcore.contracts.errors import AssetError
 from rlcore.plugins import extras
-from rlcore.plugins.registry import Component
+from rlcore.plugins.registry import Component, Registry
+from rlcore.workers.env_worker import EnvWorkerSettings
 from rlcore.workers.roles import has_component
 from rlcore.workers.worker_specs import WorkerSpecs
+from rlcore_ray import node_probe
+from rlcore_ray.file_transfer import absolute
+from rlcore_ray.nodes import ask_nodes
 
 READERS = {"env": ("env",), "actor": ("rollout", "actor"), "rollout": ("rollout", "actor"),
            "collect": ("actor",)}  # fmt: skip
@@ -86,10 +88,19 @@ def require_node_files(
     }
 
 
-def describe_unshared_nodes(worker_specs: WorkerSpecs) -> str:
-    """What to say of nodes that don't see the run's folder."""
-    named = ", ".join(worker_specs.node_name(number) for number in sorted(worker_specs.apart))
-    return f"not seen from {named}: what policies there write and read is sent (docs/cluster.md)"
+def components_of(
+    config: RunConfig, worker_specs: WorkerSpecs, registry: Registry
+) -> dict[str, list[Component]]:
+    """What the workers load: "env", and with a policy "rollout" and "actor"."""
+    workers = [one.settings for one in worker_specs.of("env")]
+    sides = [one.sides.values() for one in workers if isinstance(one, EnvWorkerSettings)]
+    envs = sorted({side.config.env_type for side in chain(*sides)})
+    chosen = {"env": [registry.get("env", name) for name in envs]}
+    if config.actor.model.model_type and worker_specs.of("actor"):
+        chosen["rollout"] = [registry.get("model", config.actor.model.model_type)]
+        name = config.algorithm.name
+        chosen["actor"] = chosen["rollout"] + ([registry.get("algorithm", name)] if name else [])
+    return chosen
 
 
 def seated(worker_specs: WorkerSpecs) -> list[set[str]]:

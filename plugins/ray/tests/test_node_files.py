@@ -8,13 +8,14 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
+from rlcore_ray import node_files, node_probe
 
-from rlcore.cluster import node_files, node_probe
 from rlcore.config.compose import compose
 from rlcore.contracts.errors import AssetError
 from rlcore.placement import Inventory, Node
 from rlcore.plugins.registry import load_plugins
 from rlcore.session.assembly import assemble
+from rlcore.session.session import _unshared
 
 TOY = {kind: load_plugins().get(kind, "toy") for kind in ("env", "model")}
 BOTH = {"env": [TOY["env"]], "rollout": [TOY["model"]], "actor": [TOY["model"]]}
@@ -118,7 +119,7 @@ def test_nodes_of_policies_that_do_not_see_the_run_are_told_apart(run, monkeypat
     )
     apart = node_files.require_node_files(*run, {}, tmp_path / "logs")
     assert apart == {1: {str(tmp_path / "weights")}}
-    line = node_files.describe_unshared_nodes(replace(run[1], apart=apart))
+    line = _unshared(replace(run[1], apart=apart))
     assert line.startswith("not seen from node 1 (b): what policies there write")
 
 

@@ -6,9 +6,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from rlcore_ray import preflight
+from rlcore_ray.preflight import require_startable
 
-from rlcore.cluster import ray_preflight
-from rlcore.cluster.ray_preflight import require_startable
 from rlcore.contracts.errors import AssetError
 
 
@@ -21,7 +21,7 @@ def refused(**environ: str) -> AssetError:
 
 @pytest.fixture
 def good(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
-    monkeypatch.setattr(ray_preflight, "SOCKET_PATH", 1000)  # pytest's own folders are long
+    monkeypatch.setattr(preflight, "SOCKET_PATH", 1000)  # pytest's own folders are long
     return {"RAY_TMPDIR": str(tmp_path / "tmp")}
 
 
@@ -52,10 +52,10 @@ def test_a_temporary_folder_that_can_not_be_made(good, file, name):
 def test_a_shared_memory_that_can_not_be_written_to(good, tmp_path, monkeypatch):
     shared = tmp_path / "shm"
     shared.mkdir()
-    monkeypatch.setattr(ray_preflight, "SHARED_MEMORY", shared)
-    true = ray_preflight._unwritable
+    monkeypatch.setattr(preflight, "SHARED_MEMORY", shared)
+    true = preflight._unwritable
     monkeypatch.setattr(
-        ray_preflight,
+        preflight,
         "_unwritable",
         lambda folder: "which is read-only" if folder == shared else true(folder),
     )
@@ -65,7 +65,7 @@ def test_a_shared_memory_that_can_not_be_written_to(good, tmp_path, monkeypatch)
 
 
 def test_a_folder_too_long_for_sockets(tmp_path, good, monkeypatch):
-    monkeypatch.setattr(ray_preflight, "SOCKET_PATH", 107)
+    monkeypatch.setattr(preflight, "SOCKET_PATH", 107)
     name = tmp_path / ("x" * 100)
     error = refused(**{**good, "RAY_TMPDIR": str(name)})
     assert "sockets have room for folders of " in error.message

@@ -6,8 +6,8 @@ import socket
 import threading
 
 import pytest
+from rlcore_ray.cluster import require_answer
 
-from rlcore.cluster.cluster import require_answer
 from rlcore.contracts.errors import ConfigError, WorkerError
 
 OTHERS = ["ray://10.0.0.1:10001", "http://10.0.0.1:8265", "head", "head:", ":6379", "local"]

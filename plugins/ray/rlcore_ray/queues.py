@@ -19,7 +19,7 @@ import ray
 from ray.exceptions import RayError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from rlcore.workers.channel import ChannelActor
+from rlcore_ray.channel import ChannelActor
 
 CONCURRENCY = 1000  # waits parked in an actor, one per open queue end
 

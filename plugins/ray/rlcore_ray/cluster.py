@@ -15,14 +15,14 @@ from typing import Any
 import ray
 from ray.job_config import JobConfig
 
-from rlcore.cluster.health import RayHealth
-from rlcore.cluster.ray_preflight import require_startable
 from rlcore.config.schema import ClusterConfig
 from rlcore.contracts.errors import ConfigError, PlacementError, WorkerError
 from rlcore.placement import joins
 from rlcore.placement.inventory import local_cpus
 from rlcore.process import signals, watchdog
 from rlcore.workers.worker_specs import WorkerSpecs
+from rlcore_ray.health import RayHealth
+from rlcore_ray.preflight import require_startable
 
 TOKEN_BYTES = 32
 SHUTDOWN_SECONDS = 30.0  # Ray looks for each of its processes, also for those that are gone

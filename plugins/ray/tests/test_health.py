@@ -6,8 +6,7 @@ from __future__ import annotations
 import socket
 
 import pytest
-
-from rlcore.cluster import health
+from rlcore_ray import health
 
 
 def test_a_head_that_answers_no_more_is_told_of_once_patience_is_over(

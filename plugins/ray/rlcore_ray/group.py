@@ -4,7 +4,7 @@
                        \\--> WorkerProcess(RolloutWorker, ActorWorker or both) x P  <--/
 
 An env worker that dies is started anew, any other one ends the run with one error (see
-:mod:`rlcore.cluster.waiting`); leaving the group kills whatever is left. A cluster that this
+:mod:`rlcore_ray.waiting`); leaving the group kills whatever is left. A cluster that this
 process started is shut down with the outermost :func:`cluster_session`.
 """
 
@@ -22,26 +22,26 @@ import ray
 from ray.exceptions import GetTimeoutError, RayError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from rlcore.cluster.cluster import (
+from rlcore.numerics.mkl import settle
+from rlcore.placement import Node, Seat
+from rlcore.rollout.messages import InteractReport
+from rlcore.workers.group import WorkerGroup
+from rlcore.workers.roles import FOLDERS, ROLES, START, has_component
+from rlcore.workers.worker_specs import Member, OnCount, Part, WorkerSpecs
+from rlcore_ray.channel import QUEUE_SIZE, WorkerLost
+from rlcore_ray.cluster import (
     alive_nodes,
     cluster_session,
     kill_cluster,
     nodes_for,
     stores,
 )
-from rlcore.cluster.file_transfer import Away, at_hand
-from rlcore.cluster.health import RayHealth
-from rlcore.cluster.queues import Queues
-from rlcore.cluster.ray_worker import WorkerProcess
-from rlcore.cluster.relocate import Irreplaceable, relocate
-from rlcore.cluster.waiting import Waiting, WorkerLost, died
-from rlcore.numerics.mkl import settle
-from rlcore.placement import Node, Seat
-from rlcore.rollout.messages import InteractReport
-from rlcore.workers.channel import QUEUE_SIZE
-from rlcore.workers.group import WorkerGroup
-from rlcore.workers.roles import FOLDERS, ROLES, START, has_component
-from rlcore.workers.worker_specs import Member, OnCount, Part, WorkerSpecs
+from rlcore_ray.file_transfer import Away, at_hand
+from rlcore_ray.health import RayHealth
+from rlcore_ray.queues import Queues
+from rlcore_ray.relocate import Irreplaceable, relocate
+from rlcore_ray.waiting import Waiting, died
+from rlcore_ray.worker import WorkerProcess
 
 INTERFACE = ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME")
 BUCKETS_AT_ONCE = QUEUE_SIZE + 4  # in an object store: queued, filled, read, and some to spare
@@ -143,7 +143,7 @@ class RayGroup(WorkerGroup):
     def _transfers(
         self, role: str, ranks: Sequence[int], question: str, *arguments: Any
     ) -> list[Any]:
-        """See :class:`rlcore.cluster.file_transfer.AskTransfers`. What is sent to several is stored
+        """See :class:`rlcore_ray.file_transfer.AskTransfers`. What is sent to several is stored
         once."""
         held = [ray.put(one) if isinstance(one, np.ndarray) else one for one in arguments]
         workers = self._workers[role]

@@ -6,11 +6,11 @@ import contextlib
 
 import pytest
 from ray.exceptions import ActorDiedError, RayTaskError
+from rlcore_ray import waiting
+from rlcore_ray.channel import WorkerLost
+from rlcore_ray.waiting import Waiting, WorkerDied, _own_traceback
 
-from rlcore.cluster import waiting
-from rlcore.cluster.waiting import Waiting, WorkerDied, _own_traceback
 from rlcore.contracts.errors import WorkerError
-from rlcore.workers.channel import WorkerLost
 
 
 def fail():
@@ -51,7 +51,7 @@ def test_causes_are_kept_and_nothing_of_rays_own():
 
 
 class Healthy:
-    """Stands in for :class:`rlcore.cluster.health.RayHealth`."""
+    """Stands in for :class:`rlcore_ray.health.RayHealth`."""
 
     patience = 1.0
 

@@ -4,8 +4,8 @@ tests/e2e/test_node_faults.py."""
 from __future__ import annotations
 
 import pytest
+from rlcore_ray.relocate import Irreplaceable, relocate
 
-from rlcore.cluster.relocate import Irreplaceable, relocate
 from rlcore.config.schema import ClusterConfig
 from rlcore.placement import Node, Seat
 from rlcore.workers.worker_specs import Member, WorkerSpecs
