@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from itertools import product
 
 import numpy as np
 from mani_skill.envs.sapien_env import BaseEnv
@@ -107,18 +108,20 @@ class Simpler:
 
 def _pixel_widths(env: BaseEnv, sensors: list[Camera]) -> dict[str, float]:
     """By the name of an entity, the width in metres of a pixel where a camera is nearest to it. A
-    camera that moves comes as near to everything as it now is to anything but its own link."""
+    camera on a robot sees of it what it sees now, and comes as near to other things."""
     widths: dict[str, float] = {}
     for sensor in sensors:
         own = [] if sensor.entity is None else list(_entities(sensor.entity))
         for camera in sensor.camera._render_cameras:
             eye = camera.get_model_matrix()[:3, 3]
+            view = camera.get_projection_matrix() @ np.linalg.inv(camera.get_model_matrix())
+            robot = [] if sensor.entity is None else list(_robot(env))
             seen = {
                 entity.name: _distance(eye, body)
                 for entity, body in _bodies(env)
-                if entity not in own
+                if entity not in own and (entity not in robot or _in_view(view, body))
             }
-            if own and seen:
+            if robot and seen:
                 seen = dict.fromkeys(seen, min(seen.values()))
             height = sensor.config.height * abs(camera.get_projection_matrix()[1, 1])
             for name, distance in seen.items():
@@ -130,6 +133,21 @@ def _pixel_widths(env: BaseEnv, sensors: list[Camera]) -> dict[str, float]:
 
 def _entities(thing: Actor | Link) -> list[Entity]:
     return [each if isinstance(each, Entity) else each.entity for each in thing._objs]
+
+
+def _robot(env: BaseEnv) -> Iterator[Entity]:
+    for link in env.agent.robot.get_links():
+        yield from _entities(link)
+
+
+def _in_view(view: np.ndarray, body: RenderBodyComponent) -> bool:
+    """Whether the box around a body reaches into what a camera sees, by its matrix to clip space:
+    unless all corners are beyond one side."""
+    box = body.compute_global_aabb_tight()
+    corners = np.array([*product(*box.T, [1.0])])
+    x, y, z, w = view @ corners.T
+    beyond = np.stack([x > w, x < -w, y > w, y < -w, z > w, z < 0])
+    return not beyond.all(axis=1).any()
 
 
 def _distance(eye: np.ndarray, body: RenderBodyComponent) -> float:
