@@ -1,6 +1,6 @@
 """What a frame costs in SAPIEN without a graphics card, and whether geometry or pixels cost it.
 
-    python benchmarks/frames_sapien.py [--json PATH] [--quick]
+    python benchmarks/frames_sapien.py [--scenes NAME ...] [--json PATH] [--quick]
     python benchmarks/frames_sapien.py --robotwin PYTHON
 
 PYTHON is an interpreter that `rlcore venv create robotwin` made. See docs/benchmarks.md for what
@@ -53,11 +53,11 @@ class Scene:
 SCENES = (
     Scene("PushCube", "PushCube-v1", {}),
     Scene(
-        "PickCube, two cameras",
+        "PickCube-hand",
         "PickCube-v1",
         {"robot": "panda_wristcam", "cameras": ["third_person", "hand_camera"]},
     ),
-    Scene("put-on-plate, stand-ins", "PutOnPlateInScene25Main-v3", {"stand_ins": True}),
+    Scene("put-on-plate", "PutOnPlateInScene25Main-v3", {"stand_ins": True}),
 )
 
 
@@ -108,7 +108,7 @@ def main() -> None:
         sep="\n",
     )
     found = []
-    for cost in costs(2 if words.quick else 15, quick=words.quick):
+    for cost in costs(2 if words.quick else 15, words.scenes, quick=words.quick):
         found.append(cost)
         row = f"{cost.scene:24s}{cost.size:4d} {cost.drawn:6s}{cost.triangles:10,d}"
         figures = (cost.whole, cost.update, cost.picture, cost.mean, 100 * cost.off, cost.without)
@@ -118,10 +118,10 @@ def main() -> None:
         words.json.write_text(json.dumps({"machine": asdict(machine), "rows": rows}, indent=1))
 
 
-def costs(count: int, *, quick: bool) -> Iterator[Cost]:
+def costs(count: int, names: list[str], *, quick: bool) -> Iterator[Cost]:
     """Each scene at each size, drawn in each way."""
     exact: dict[tuple[Scene, int], list[np.ndarray]] = {}
-    for scene in SCENES[:1] if quick else SCENES:
+    for scene in SCENES[:1] if quick else [one for one in SCENES if one.name in names]:
         for size in scene.sizes[:1] if quick else scene.sizes:
             for drawn, settings in WAYS.items():
                 yield cost_of(scene, size, drawn, settings, count, exact)
@@ -224,6 +224,8 @@ def parsed() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--robotwin", type=executable_of, metavar="PYTHON")
     parser.add_argument("--json", type=Path)
+    names = [scene.name for scene in SCENES]
+    parser.add_argument("--scenes", nargs="+", choices=names, default=names)
     parser.add_argument("--quick", action="store_true", help="only shows that it runs")
     return parser.parse_args()
 
