@@ -19,7 +19,7 @@ import numpy as np
 
 # Square pixels of a wrong normal (by 1) that a collapse may cost; MetaWorld and LIBERO measure
 # best between frames that differ and faces that are left with this.
-COST = 0.01
+COST = 0.0025
 # A point may be this far from the surface, in pixels (root mean square).
 DISTANCE = 0.5
 # Shares of COST up to which rounds of collapses go, so that the cheapest come first.

@@ -49,7 +49,7 @@ def drawn_model(model: mujoco.MjModel, view: View) -> mujoco.MjModel:
     quality.numslices = min(quality.numslices, ROUND)
     quality.numstacks = min(quality.numstacks, STACKED)
     quality.numquads = min(quality.numquads, FLAT)
-    geoms = _meshes(model, view)
+    geoms = drawn_meshes(model, view)
     if len(geoms):
         sights = [Sight(drawn, camera, geoms) for camera in view.cameras.values()]
         widths = np.min([sight.widths for sight in sights], axis=0)
@@ -63,7 +63,7 @@ def drawn_model(model: mujoco.MjModel, view: View) -> mujoco.MjModel:
     return drawn
 
 
-def _meshes(model: mujoco.MjModel, view: View) -> np.ndarray:
+def drawn_meshes(model: mujoco.MjModel, view: View) -> np.ndarray:
     """Numbers of the geoms that are drawn as meshes."""
     options = mujoco.MjvOption()
     options.geomgroup[list(view.hidden_groups)] = 0
