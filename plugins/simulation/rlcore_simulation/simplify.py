@@ -1,4 +1,4 @@
-"""Fewer faces for a mesh, as seen in pixels of a given size. numpy alone; knows nothing of MuJoCo.
+"""Fewer faces for a mesh, as seen in pixels of a given size. numpy alone; knows no simulator.
 
 Edges are collapsed onto one of their ends, the cheapest first, so points are those of the mesh.
 What a collapse costs is measured with quadrics: the squared distance to the planes of the old faces
@@ -36,7 +36,7 @@ TURN = 0.2
 
 @dataclass(frozen=True)
 class Mesh:
-    """A mesh as MuJoCo keeps one.
+    """A mesh whose corners have points, normals and texture coordinates by number.
 
     Attributes:
         points: `[P, 3]`, metres.

@@ -17,8 +17,8 @@ from zipfile import BadZipFile
 
 import numpy as np
 
-from rlcore_mujoco import simplify
-from rlcore_mujoco.simplify import Mesh
+from rlcore_simulation import simplify
+from rlcore_simulation.simplify import Mesh
 
 
 def folder() -> Path:
@@ -31,7 +31,7 @@ def kept(mesh: Mesh, pixel: float, seen: np.ndarray) -> Mesh:
     """A simplified mesh: as it is kept, or made now, and then kept.
 
     Args:
-        mesh, pixel, seen: as of :func:`rlcore_mujoco.simplify.simplified`.
+        mesh, pixel, seen: as of :func:`rlcore_simulation.simplify.simplified`.
     """
     file = folder() / f"{_digest(mesh, pixel, seen)}.npz"
     found = _read(file, mesh)
