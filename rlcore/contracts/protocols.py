@@ -275,7 +275,6 @@ class Learning(Protocol):
         update: number of updates done before it.
         policy: as it is now.
         networks, lagged: of the algorithm, and their lagged copies, by name.
-        replay: where the algorithm needs one.
         numbers: of the update's metrics, what is known but by steps; the same on all processes.
     """
 
@@ -283,8 +282,12 @@ class Learning(Protocol):
     policy: Policy
     networks: Mapping[str, torch.nn.Module]
     lagged: Mapping[str, torch.nn.Module]
-    replay: Replay
     numbers: dict[str, float]
+
+    @property
+    def replay(self) -> Replay:
+        """Empty where the algorithm needs none."""
+        ...
 
     def rollout_steps(self, algorithm: OnPolicy) -> Iterator[Step]:
         """The minibatches of the rollout, in as many epochs as the settings say."""
