@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from rlcore.checks.doctor_rows import Row, row
 from rlcore.checks.ready import lacking_packages, look, of_row
-from rlcore.checks.rows import Row, row
-from rlcore.cli.request import Request, parse_request, print_help
-from rlcore.cli.verbs import composed
+from rlcore.cli.request import parse_request, print_help
+from rlcore.cli.verbs import Verb, composed
 from rlcore.config.catalog import COMPONENT_GROUPS
-from rlcore.config.compose import chosen, compose
-from rlcore.config.schema import ClusterConfig, RunConfig
+from rlcore.config.compose import chosen
+from rlcore.config.schema import ClusterConfig
 from rlcore.contracts.errors import PluginError
 from rlcore.numerics.mkl import MKL, by_hand, in_effect, processor
 from rlcore.placement import require_backend
@@ -31,7 +31,8 @@ def main(arguments: Sequence[str]) -> int:
         return 0
     registry = load_plugins()
     if request.overrides:
-        config, wrong = composed(_compose, request, request.overrides)
+        anything = Verb("doctor", loop="", require=())
+        config, wrong = composed(anything.compose, request, request.overrides)
         whole = all(chosen(config, group) for group in COMPONENT_GROUPS)
         given = request.overrides
         _, found = look(config, registry, wrong=wrong, given=given, only_look=True, whole=whole)
@@ -44,10 +45,6 @@ def main(arguments: Sequence[str]) -> int:
         print(f"BAD      {each.kind} {each.name} ({whose}): {each.reason}")
     print(*found, of_row(_kernels()), sep="\n")
     return 1 if bad or any(one.error for one in found) else 0
-
-
-def _compose(request: Request, overrides: Sequence[str]) -> RunConfig:
-    return compose(overrides, config_dirs=request.config_dirs, require=())
 
 
 def _kinds(registry: Registry) -> list[Row]:

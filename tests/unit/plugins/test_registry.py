@@ -16,7 +16,7 @@ from rlcore.plugins.registry import Registry
 GOOD = """
     from rlcore.contracts.hookspecs import hookimpl
     from rlcore.contracts.specs import ComponentSpec
-    RLCORE_API = (0, 3)
+    RLCORE_API = (0, 4)
 
     @hookimpl
     def rlcore_components():
@@ -47,13 +47,13 @@ def test_a_stranger_is_found_through_its_entry_point_alone(install):
         ("RLCORE_API = '0.1'", "found '0.1'"),
         (
             "RLCORE_API = (0, 1)",  # while the major number is 0, minor ones must be equal
-            "asks for plugin API 0.1, this rlcore offers 0.3: pip install --upgrade bad-one",
+            "asks for plugin API 0.1, this rlcore offers 0.4: pip install --upgrade bad-one",
         ),
         (
-            "RLCORE_API = (0, 4)",
-            "asks for plugin API 0.4, this rlcore offers 0.3: pip install --upgrade rlcore",
+            "RLCORE_API = (0, 5)",
+            "asks for plugin API 0.5, this rlcore offers 0.4: pip install --upgrade rlcore",
         ),
-        ("RLCORE_API = (1, 0)", "asks for plugin API 1.0, this rlcore offers 0.3"),
+        ("RLCORE_API = (1, 0)", "asks for plugin API 1.0, this rlcore offers 0.4"),
         (
             GOOD.replace("rlcore_components", "rlcore_component"),
             "unknown hook rlcore_component. Did you mean 'rlcore_components'?",
@@ -248,7 +248,7 @@ def test_a_plugin_that_is_left_out_is_named(install, variable, named):
 def test_doctor_asks_the_named_plugins_and_survives_a_failing_one(install):
     doctor = """
         from rlcore.contracts.hookspecs import hookimpl
-        RLCORE_API = (0, 3)
+        RLCORE_API = (0, 4)
 
         @hookimpl
         def rlcore_doctor(config):
@@ -270,7 +270,7 @@ def test_the_versions_of_all_plugins_are_asked_for(install):
     text = """
         from rlcore.contracts.hookspecs import hookimpl
         from rlcore.contracts.specs import OtherInterpreter
-        RLCORE_API = (0, 3)
+        RLCORE_API = (0, 4)
 
         @hookimpl
         def rlcore_versions(envs):
