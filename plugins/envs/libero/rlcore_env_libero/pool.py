@@ -69,6 +69,7 @@ class Scenes:
         load_libero(self._libero)
         with _assets(self._config) as folder, assets_from(folder):
             scene = Scene(self._libero, file, read_problem(file))
+        scene.built.put(scene.model)
         prepare_model(scene.model, self._renderers.view)
         self._renderers.join(task)
         return scene

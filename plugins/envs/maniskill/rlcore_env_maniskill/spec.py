@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from importlib.metadata import version
 
+from rlcore_simulation.detail import EXACT, SETTING
+
 from rlcore.contracts.errors import ConfigError, did_you_mean
 from rlcore.contracts.specs import ActionChannel, CameraSpec, EnvSpec, StateChannel
 from rlcore_env_maniskill.experts import CONTROL_MODES, EXPERT_TASKS, planned
@@ -92,6 +94,7 @@ def env_spec(config: ManiSkillConfig) -> EnvSpec:
             "image_width": config.frame_width,
             "show_goal": config.show_goal,
             "fast_render": config.fast_render,
+            SETTING: config.render_detail,
             **_assets(config, tasks),
         },
         renders_final=config.render_final,
@@ -239,6 +242,11 @@ def _tasks(config: ManiSkillConfig) -> tuple[str, ...]:
         raise ConfigError(
             "fast_render is for rendering on a CPU, got sim_backend=gpu",
             hint="set fast_render=false",
+        )
+    if config.sim_backend == "gpu" and config.render_detail != EXACT:
+        raise ConfigError(
+            f"render_detail={config.render_detail} is for rendering on a CPU, got sim_backend=gpu",
+            hint=f"set render_detail={EXACT}",
         )
     for task in config.tasks:
         if config.sim_backend == "gpu" and not task_of(task).starts_are_states:

@@ -63,8 +63,8 @@ class MetaWorldSimulator:
         self._env: SawyerXYZEnv = self._class()
         self._env.max_path_length = NO_LIMIT
         self._env._set_task_called = True
-        prepare_model(self._env.model, renderers.view)
         _move_cameras(self._env.model, renderers.view.cameras)
+        prepare_model(self._env.model, renderers.view)
         renderers.join(task)
         self._built = Kept(self._env.model, CHANGED)
         self.observation = np.zeros(39)

@@ -1,16 +1,126 @@
 """As much geometry as pixels can show.
 
 What is drawn is uploaded once for a scene, from a model. Here that model is made: a copy of the one
-that is simulated, in which visual meshes have fewer faces. Physics never sees it.
+that is simulated, in which visual meshes have fewer faces, by how near a camera comes to them.
+Physics never sees it, so states are the same to the bit.
 """
 
 from __future__ import annotations
 
-import mujoco
+import copy
+import math
+from weakref import WeakKeyDictionary
 
+import mujoco
+import numpy as np
+from rlcore_simulation.detail import EXACT
+from rlcore_simulation.kept_meshes import kept
+from rlcore_simulation.simplify import Mesh
+
+from rlcore_mujoco.model import Kept
+from rlcore_mujoco.nearness import Sight
 from rlcore_mujoco.view import View
+
+# Where things are in a model. Episodes move some of them, and the geometry must not depend on that.
+PLACES = ("body_pos", "body_quat", "geom_pos", "geom_quat", "cam_pos", "cam_quat", "qpos0")
+# Slices and stacks of round primitives, and quads of flat ones along a side.
+ROUND, STACKED, FLAT = 16, 8, 2
+# Pixel widths are powers of this, so that cameras and tasks share meshes.
+STEP = 2**0.25
+# A mesh that has fewer faces is left as it is.
+FEW = 200
+
+_built: WeakKeyDictionary[mujoco.MjModel, Kept] = WeakKeyDictionary()
+
+
+def remember(model: mujoco.MjModel) -> None:
+    """Remember where things are in a model that was just built."""
+    _built[model] = Kept(model, PLACES)
 
 
 def drawn_model(model: mujoco.MjModel, view: View) -> mujoco.MjModel:
-    """The model whose meshes and textures are uploaded to draw `model`."""
-    return model
+    """The model whose meshes are uploaded to draw `model` as the cameras of a view see it."""
+    if view.detail == EXACT:
+        return model
+    drawn = copy.copy(model)
+    if model in _built:
+        _built[model].put(drawn)
+    quality = drawn.vis.quality
+    quality.numslices = min(quality.numslices, ROUND)
+    quality.numstacks = min(quality.numstacks, STACKED)
+    quality.numquads = min(quality.numquads, FLAT)
+    geoms = drawn_meshes(model, view)
+    if len(geoms):
+        sights = [Sight(drawn, camera, geoms) for camera in view.cameras.values()]
+        widths = np.min([sight.widths for sight in sights], axis=0)
+        numbers = model.geom_dataid[geoms]
+        textured = _textured(model, geoms)
+        for mesh in np.unique(numbers):
+            users = numbers == mesh
+            width = STEP ** math.floor(math.log(widths[users].min(), STEP))
+            seen = np.max([sight.seen(geom) for sight in sights for geom in geoms[users]], axis=0)
+            _simplify(drawn, int(mesh), width, seen, textured=bool(textured[users].any()))
+    return drawn
+
+
+def drawn_meshes(model: mujoco.MjModel, view: View) -> np.ndarray:
+    """Numbers of the geoms that are drawn as meshes."""
+    options = mujoco.MjvOption()
+    options.geomgroup[list(view.hidden_groups)] = 0
+    shown = options.geomgroup[model.geom_group.clip(0, len(options.geomgroup) - 1)] > 0
+    meshes = model.geom_type == mujoco.mjtGeom.mjGEOM_MESH.value
+    return np.nonzero(shown & meshes & (model.geom_dataid >= 0))[0]
+
+
+def _textured(model: mujoco.MjModel, geoms: np.ndarray) -> np.ndarray:
+    """Whether a texture is laid on each geom."""
+    if not model.nmat:
+        return np.zeros(len(geoms), dtype=bool)
+    materials = model.geom_matid[geoms]
+    textures = model.mat_texid.reshape(model.nmat, -1)
+    has: np.ndarray = (materials >= 0) & (textures[materials] >= 0).any(axis=1)
+    return has & (model.mesh_texcoordadr[model.geom_dataid[geoms]] >= 0)
+
+
+def _simplify(
+    model: mujoco.MjModel, number: int, pixel: float, seen: np.ndarray, *, textured: bool
+) -> None:
+    """Write a simpler mesh over one of a model, where it has room for it."""
+    first, count = model.mesh_faceadr[number], model.mesh_facenum[number]
+    if count < FEW:
+        return
+    faces = slice(first, first + count)
+    points = _part(model.mesh_vert, model.mesh_vertadr, model.mesh_vertnum, number)
+    normals = _part(model.mesh_normal, model.mesh_normaladr, model.mesh_normalnum, number)
+    texcoords = None
+    if textured:
+        texcoords = _part(
+            model.mesh_texcoord, model.mesh_texcoordadr, model.mesh_texcoordnum, number
+        )
+    mesh = Mesh(
+        points,
+        normals,
+        texcoords,
+        model.mesh_face[faces],
+        model.mesh_facenormal[faces],
+        model.mesh_facetexcoord[faces] if textured else np.zeros((count, 3), dtype=np.int32),
+    )
+    simple = kept(mesh, pixel, seen)
+    too_long = len(simple.faces) >= count or len(simple.normals) > len(normals)
+    if texcoords is not None and simple.texcoords is not None:
+        too_long |= len(simple.texcoords) > len(texcoords)
+    if too_long:
+        return
+    model.mesh_facenum[number] = len(simple.faces)
+    faces = slice(first, first + len(simple.faces))
+    model.mesh_face[faces] = simple.faces
+    model.mesh_facenormal[faces] = simple.face_normals
+    normals[: len(simple.normals)] = simple.normals
+    model.mesh_facetexcoord[faces] = simple.face_texcoords
+    if texcoords is not None and simple.texcoords is not None:
+        texcoords[: len(simple.texcoords)] = simple.texcoords
+
+
+def _part(array: np.ndarray, first: np.ndarray, count: np.ndarray, number: int) -> np.ndarray:
+    """What belongs to one mesh; not a copy."""
+    return array[first[number] : first[number] + count[number]]

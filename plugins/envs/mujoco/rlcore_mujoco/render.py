@@ -18,7 +18,8 @@ import numpy as np
 from mujoco.gl_context import GLContext
 from rlcore_simulation.detail import EXACT, FilmFrames
 
-from rlcore_mujoco.detail import drawn_model
+from rlcore_mujoco.detail import drawn_model, remember
+from rlcore_mujoco.frustum import Outside
 from rlcore_mujoco.view import Camera, View
 
 # Geoms that a frame may hold, as in MuJoCo's own renderer; those beyond it would not be drawn.
@@ -34,6 +35,7 @@ def prepare_model(model: mujoco.MjModel, view: View) -> None:
         model.vis.quality.offsamples = 0
     if not model.light_castshadow.any():
         model.vis.quality.shadowsize = 0  # saves 64 MB for each scene, and changes no pixel
+    remember(model)
 
 
 @functools.cache
@@ -56,12 +58,11 @@ class Renderer:
         self._cameras = {name: _Eye(model, camera) for name, camera in view.cameras.items()}
         self._scene = mujoco.MjvScene(model, MAX_GEOMS)
         self._scene.flags[mujoco.mjtRndFlag.mjRND_REFLECTION] = view.reflection
+        self._outside = Outside(model, view)
         self._options = mujoco.MjvOption()
         self._options.geomgroup[list(view.hidden_groups)] = 0
         _process_context().make_current()
-        self._uploaded = mujoco.MjrContext(
-            drawn_model(model, view), mujoco.mjtFontScale.mjFONTSCALE_100.value
-        )
+        self._uploads = _uploads(model, view)
 
     def draw(
         self, model: mujoco.MjModel, data: mujoco.MjData, out: Mapping[str, np.ndarray]
@@ -75,8 +76,9 @@ class Renderer:
             self._for_films(model, out).draw(model, data, out)
             return
         _process_context().make_current()
-        mujoco.mjr_setBuffer(mujoco.mjtFramebuffer.mjFB_OFFSCREEN.value, self._uploaded)
         for name, eye in self._cameras.items():
+            uploaded = self._uploads[name]
+            mujoco.mjr_setBuffer(mujoco.mjtFramebuffer.mjFB_OFFSCREEN.value, uploaded)
             mujoco.mjv_updateScene(
                 model,
                 data,
@@ -86,14 +88,16 @@ class Renderer:
                 mujoco.mjtCatBit.mjCAT_ALL.value,
                 self._scene,
             )
-            mujoco.mjr_render(eye.rectangle, self._scene, self._uploaded)
-            mujoco.mjr_readPixels(eye.pixels, None, eye.rectangle, self._uploaded)
+            self._outside.leave_out(model, data, eye.number, eye.aspect, self._scene)
+            mujoco.mjr_render(eye.rectangle, self._scene, uploaded)
+            mujoco.mjr_readPixels(eye.pixels, None, eye.rectangle, uploaded)
             out[name][:] = eye.frame
 
     def close(self) -> None:
         """Free what was uploaded; the process keeps its context."""
         _process_context().make_current()
-        self._uploaded.free()
+        for uploaded in self._uploads.values():
+            uploaded.free()
         if self._exact is not None:
             self._exact.close()
 
@@ -105,13 +109,26 @@ class Renderer:
         return self._exact
 
 
+def _uploads(model: mujoco.MjModel, view: View) -> dict[str, mujoco.MjrContext]:
+    """What each camera draws from: one for all of them, unless it is made for how they see."""
+    scale = mujoco.mjtFontScale.mjFONTSCALE_100.value
+    if view.detail == EXACT:
+        return dict.fromkeys(view.cameras, mujoco.MjrContext(model, scale))
+    uploads: dict[str, mujoco.MjrContext] = {}
+    for name, camera in view.cameras.items():
+        drawn = drawn_model(model, replace(view, cameras={name: camera}))
+        uploads[name] = mujoco.MjrContext(drawn, scale)
+    return uploads
+
+
 class _Eye:
     """A camera in MuJoCo's terms: where it is, its rectangle, and its pixels."""
 
     def __init__(self, model: mujoco.MjModel, camera: Camera) -> None:
         self.camera = mujoco.MjvCamera()
         self.camera.type = mujoco.mjtCamera.mjCAMERA_FIXED
-        self.camera.fixedcamid = model.camera(camera.name).id
+        self.camera.fixedcamid = self.number = model.camera(camera.name).id
+        self.aspect = camera.width / camera.height
         self.rectangle = mujoco.MjrRect(0, 0, camera.width, camera.height)
         self.pixels = np.empty((camera.height, camera.width, 3), dtype=np.uint8)
         # GL rows run from the bottom up, so a frame that is not flipped has them turned.

@@ -1,0 +1,234 @@
+"""Frames of fewer faces: near the exact ones, from a model that physics never sees."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import mujoco
+import numpy as np
+import pytest
+from rlcore_mujoco.detail import drawn_model
+from rlcore_mujoco.model import differing_arrays
+from rlcore_mujoco.nearness import Sight
+from rlcore_mujoco.render import Renderers, prepare_model
+from rlcore_mujoco.view import Camera, View
+from rlcore_simulation import kept_meshes
+from rlcore_simulation.detail import EXACT, PIXEL
+from rlcore_simulation.simplify import Mesh, simplified
+
+
+def ball(rings: int = 40) -> tuple[np.ndarray, np.ndarray]:
+    """Points and faces of a sphere of radius 1."""
+    up, around = np.meshgrid(
+        np.pi * np.arange(1, rings) / rings, np.arange(2 * rings), indexing="ij"
+    )
+    around = np.pi * around / rings
+    ring = np.stack([np.sin(up) * np.cos(around), np.sin(up) * np.sin(around), np.cos(up)], axis=-1)
+    points = np.concatenate([ring.reshape(-1, 3), [[0, 0, 1], [0, 0, -1]]])
+    place = np.arange((rings - 1) * 2 * rings).reshape(rings - 1, -1)
+    right = np.roll(place, -1, axis=1)
+    a, b, c, d = (part.ravel() for part in (place[:-1], place[1:], right[1:], right[:-1]))
+    top, bottom = len(points) - 2, len(points) - 1
+    faces = np.concatenate(
+        [
+            np.stack([a, b, c], axis=1),
+            np.stack([a, c, d], axis=1),
+            np.stack([np.full(2 * rings, top), place[0], right[0]], axis=1),
+            np.stack([np.full(2 * rings, bottom), right[-1], place[-1]], axis=1),
+        ]
+    )
+    return points, faces
+
+
+def sphere(*, textured: bool = False) -> Mesh:
+    points, faces = ball()
+    texcoords = points[:, :2] / 2 + 0.5
+    return Mesh(
+        points, points.copy(), texcoords if textured else None, faces, faces,
+        faces if textured else np.zeros_like(faces),
+    )  # fmt: skip
+
+
+def numbers(values: np.ndarray) -> str:
+    return " ".join(f"{value:.6g}" for value in np.ravel(values))
+
+
+def scene(*, arm: str = "", pixels: str = "") -> mujoco.MjModel:
+    """A ball that swings in front of a camera, above a floor, and falls on it."""
+    points, faces = ball()
+    return mujoco.MjModel.from_xml_string(f"""
+    <mujoco>
+      <asset>
+        <mesh name="ball" vertex="{numbers(points)}" face="{numbers(faces)}" scale=".1 .1 .1"/>
+      </asset>
+      <worldbody>
+        <light pos="1 -1 3" dir="-.3 .3 -1" castshadow="false"/>
+        <geom type="plane" size="2 2 .1" rgba=".3 .4 .3 1"/>
+        <body pos="0 0 .8">
+          <joint name="swing" axis="0 1 0" range="-60 60"/>
+          <geom type="mesh" mesh="ball" pos="0 0 -.4" rgba=".8 .3 .2 1"/>
+        </body>
+        <body pos=".3 0 .3"><freejoint/><geom type="mesh" mesh="ball" rgba=".2 .3 .8 1"/></body>
+        <camera name="south" pos="0 -1.5 .5" xyaxes="1 0 0 0 0 1" fovy="45"/>
+      </worldbody>
+      <actuator><motor joint="swing"/></actuator>
+    </mujoco>""")
+
+
+def view(detail: str, size: int = 64) -> View:
+    return View({"side": Camera("south", size, size)}, detail=detail)
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    return tmp_path / "rlcore" / "meshes"
+
+
+def play(detail: str) -> tuple[list[bytes], list[np.ndarray], mujoco.MjModel]:
+    """States and frames of 60 steps with the same controls."""
+    model = scene()
+    prepare_model(model, view(detail))
+    data = mujoco.MjData(model)
+    renderers = Renderers(view(detail))
+    renderers.join("balls")
+    controls = np.random.default_rng(0).uniform(-1, 1, 60)
+    states, frames = [], []
+    for control in controls:
+        data.ctrl[:] = control
+        for _ in range(5):
+            mujoco.mj_step(model, data)
+        out = np.zeros((64, 64, 3), np.uint8)
+        renderers.of("balls", model).draw(model, data, {"side": out})
+        states.append(np.concatenate([data.qpos, data.qvel, data.qacc, data.sensordata]).tobytes())
+        frames.append(out)
+    renderers.leave("balls")
+    return states, frames, model
+
+
+def test_states_are_equal_and_frames_nearly() -> None:
+    (exact, seen, model), (pixel, drawn, other) = play(EXACT), play(PIXEL)
+    assert exact == pixel
+    assert differing_arrays(model, other) == set()
+    apart = np.abs(np.stack(seen).astype(int) - np.stack(drawn))
+    assert 0 < apart.mean() < 0.3
+    assert (apart.max(axis=-1) > 16).mean() < 0.005
+
+
+def test_larger_frames_get_more_faces_and_exact_ones_all() -> None:
+    model = scene()
+    counts = [
+        int(drawn_model(model, view(detail, size)).mesh_facenum[0])
+        for detail, size in ((PIXEL, 32), (PIXEL, 128), (PIXEL, 512), (EXACT, 32))
+    ]
+    assert counts == sorted(counts) and counts[0] < counts[1] < counts[2]
+    assert counts[-1] == model.mesh_facenum[0] and counts[0] < counts[-1] / 4
+    assert drawn_model(model, view(EXACT)) is model
+
+
+def test_the_geometry_is_that_of_the_model_as_it_was_built() -> None:
+    model, moved = scene(), scene()
+    for each in (model, moved):
+        prepare_model(each, view(PIXEL))
+    moved.body_pos[1] += (0.0, -1.0, 0.0)  # as an episode does
+    one, other = (drawn_model(each, view(PIXEL)) for each in (model, moved))
+    assert differing_arrays(one, other) == set()
+
+
+def test_points_are_old_ones_and_none_is_half_a_pixel_off() -> None:
+    mesh = sphere()
+    pixel = 0.05
+    simple = simplified(mesh, pixel)
+    assert simple.points is mesh.points and len(simple.faces) < len(mesh.faces) / 3
+    middles = mesh.points[simple.faces].mean(axis=1)
+    assert (1 - np.linalg.norm(middles, axis=1)).max() < pixel / 2
+    corners = simple.normals[simple.face_normals]  # of a sphere normals are points
+    assert np.linalg.norm(corners - mesh.points[simple.faces], axis=-1).max() < 0.1
+
+
+def test_texture_coordinates_stay_with_their_points() -> None:
+    mesh = sphere(textured=True)
+    simple = simplified(mesh, 0.05)
+    assert simple.texcoords is not None and len(simple.faces) < len(mesh.faces) / 2
+    there = simple.texcoords[simple.face_texcoords]
+    assert np.abs(there - (mesh.points[simple.faces][..., :2] / 2 + 0.5)).max() < 0.03
+
+
+def test_faces_that_are_not_seen_count_less() -> None:
+    mesh = sphere()
+    above = mesh.points[mesh.faces].mean(axis=1)[:, 2] > 0
+    simple = simplified(mesh, 0.05, np.where(above, 1.0, 0.02))
+    upper = mesh.points[simple.faces].mean(axis=1)[:, 2] > 0
+    assert upper.sum() > 2 * (~upper).sum() > 0
+
+
+def test_a_camera_on_a_hand_comes_as_near_to_things_as_its_fingers() -> None:
+    points, faces = ball(8)
+    model = mujoco.MjModel.from_xml_string(f"""
+    <mujoco>
+      <asset>
+        <mesh name="ball" vertex="{numbers(points)}" face="{numbers(faces)}" scale=".02 .02 .02"/>
+      </asset>
+      <worldbody>
+        <body><joint axis="0 0 1" range="-90 90"/>
+          <geom name="finger" type="mesh" mesh="ball" pos="0 0 -.12"/>
+          <camera name="wrist" fovy="90"/>
+        </body>
+        <body pos="0 0 -1"><freejoint/><geom name="thing" type="mesh" mesh="ball"/></body>
+        <geom name="table" type="mesh" mesh="ball" pos="0 0 -2"/>
+      </worldbody>
+    </mujoco>""")
+    geoms = np.array([model.geom(name).id for name in ("finger", "thing", "table")])
+    near = Sight(model, Camera("wrist", 100, 100), geoms).near
+    # the finger's nearest point is 0.10 m away, and so is what it holds; the table is 1.98 m away
+    np.testing.assert_allclose(near, [0.10, 0.10, 1.98], atol=2e-3)
+    # a pixel is 2 tan(45 degrees) / 100 of the distance wide
+    widths = Sight(model, Camera("wrist", 100, 100), geoms).widths
+    np.testing.assert_allclose(widths, near / 50)
+
+
+def test_meshes_are_kept_and_damaged_ones_made_anew(folder: Path) -> None:
+    model = scene()
+    prepare_model(model, view(PIXEL))
+    first = drawn_model(model, view(PIXEL))
+    (file,) = folder.iterdir()
+    whole, stamp = file.read_bytes(), file.stat().st_mtime_ns
+    assert differing_arrays(first, drawn_model(model, view(PIXEL))) == set()
+    assert file.stat().st_mtime_ns == stamp  # read, not made
+    for damage in (b"", whole[:100], whole[:-200], b"x" * len(whole)):
+        file.write_bytes(damage)
+        assert differing_arrays(first, drawn_model(model, view(PIXEL))) == set()
+        assert kept_meshes._read(file, sphere()) is not None
+        assert [each.name for each in folder.iterdir()] == [file.name]
+
+
+def test_what_is_kept_of_another_mesh_is_not_taken(folder: Path) -> None:
+    folder.mkdir(parents=True)
+    mesh = sphere()
+    small = dataclasses.replace(mesh, points=mesh.points[:10])
+    kept_meshes._write(folder / "one.npz", mesh)
+    assert kept_meshes._read(folder / "one.npz", mesh) is not None
+    assert kept_meshes._read(folder / "one.npz", small) is None
+
+
+def test_a_folder_that_cannot_be_written_to_is_no_obstacle(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    model = scene()
+    assert drawn_model(model, view(PIXEL)).mesh_facenum[0] < model.mesh_facenum[0]
+
+
+def test_leaving_out_what_is_beside_the_frame_changes_no_pixel(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from rlcore_mujoco.frustum import Outside
+
+    _, culled, _ = play(EXACT)
+    calls = []
+    monkeypatch.setattr(Outside, "leave_out", lambda *arguments: calls.append(1))
+    _, whole, _ = play(EXACT)
+    assert calls
+    np.testing.assert_array_equal(np.stack(culled), np.stack(whole))
