@@ -49,7 +49,7 @@ ALONE = {
     "starting and stopping a Ray cluster": [
         "-c",
         "from rlcore.config.schema import ClusterConfig\n"
-        "from rlcore.cluster.cluster import cluster_session\n"
+        "from rlcore_ray.cluster import cluster_session\n"
         "with cluster_session(ClusterConfig()): pass",
     ],
     "compose, check, plan (--dry-run)": ["-m", "rlcore.cli.main", "train", EXPERIMENT, "--dry-run"],

@@ -1,6 +1,6 @@
 """What a frame costs in SAPIEN without a graphics card, and whether geometry or pixels cost it.
 
-    python benchmarks/frames_sapien.py [--json PATH] [--quick]
+    python benchmarks/frames_sapien.py [--scenes NAME ...] [--json PATH] [--quick]
     python benchmarks/frames_sapien.py --robotwin PYTHON
 
 PYTHON is an interpreter that `rlcore venv create robotwin` made. See docs/benchmarks.md for what
@@ -16,10 +16,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from rlcore_sapien.vulkan import driver, environment
 
 if TYPE_CHECKING:  # SAPIEN reads its variables at import
@@ -27,8 +28,16 @@ if TYPE_CHECKING:  # SAPIEN reads its variables at import
     from mani_skill.envs.sapien_env import BaseEnv
 
 LEAST = 8  # px: next to no pixels
+OFF = 16  # of 255
 MESH = 200  # triangles from which a body counts as a mesh
 ROBOTWIN = Path(__file__).parent / "parts" / "robotwin_frames.py"
+
+
+WAYS: dict[str, dict[str, Any]] = {
+    "exact": {},
+    "pixel": {"render_detail": "pixel"},
+    "fast": {"fast_render": True},
+}
 
 
 @dataclass(frozen=True)
@@ -37,18 +46,18 @@ class Scene:
 
     name: str
     task: str
-    settings: dict[str, Any]
+    settings: dict[str, Any] = field(hash=False)
     sizes: tuple[int, ...] = (LEAST, 64, 128, 224)
 
 
 SCENES = (
     Scene("PushCube", "PushCube-v1", {}),
     Scene(
-        "PickCube, two cameras",
+        "PickCube-hand",
         "PickCube-v1",
         {"robot": "panda_wristcam", "cameras": ["third_person", "hand_camera"]},
     ),
-    Scene("put-on-plate, stand-ins", "PutOnPlateInScene25Main-v3", {"stand_ins": True}),
+    Scene("put-on-plate", "PutOnPlateInScene25Main-v3", {"stand_ins": True}),
 )
 
 
@@ -62,6 +71,8 @@ class Cost:
         whole: the frame as an array.
         update: of it, poses handed to the renderer.
         picture: of it, drawing.
+        mean, off: of its frames over an episode, against the exact ones: mean difference of 255,
+            and share of pixels that differ by more than 16 in a colour.
         without: the same frame without meshes.
         step: an env step, beside it.
     """
@@ -73,6 +84,8 @@ class Cost:
     whole: float
     update: float
     picture: float
+    mean: float
+    off: float
     without: float
     step: float
 
@@ -88,30 +101,41 @@ def main() -> None:
         os.environ.setdefault(name, value)
     machine = Machine.this(len(os.sched_getaffinity(0)))
     print(*machine.lines(), f"Vulkan driver {driver()}", sep="\n")
-    print(f"{'scene':24s}{'px':>4s} {'drawn':6s}{'triangles':>10s}{'frame':>8s}{'update':>8s}"
-          f"{'picture':>8s}{'no mesh':>8s}{'step':>7s}   ms of CPU time")  # fmt: skip
+    heads = ("triangles", "frame", "update", "picture", "mean", ">16, %", "no mesh", "step")
+    print(
+        "ms of CPU time",
+        f"{'scene':24s}  px drawn " + "".join(f"{h:>10s}" for h in heads),
+        sep="\n",
+    )
     found = []
-    for cost in costs(2 if words.quick else 15, quick=words.quick):
+    for cost in costs(2 if words.quick else 15, words.scenes, quick=words.quick):
         found.append(cost)
-        print(f"{cost.scene:24s}{cost.size:4d} {cost.drawn:6s}{cost.triangles:10,d}"
-              f"{cost.whole:8.2f}{cost.update:8.2f}{cost.picture:8.2f}{cost.without:8.2f}"
-              f"{cost.step:7.2f}", flush=True)  # fmt: skip
+        row = f"{cost.scene:24s}{cost.size:4d} {cost.drawn:6s}{cost.triangles:10,d}"
+        figures = (cost.whole, cost.update, cost.picture, cost.mean, 100 * cost.off, cost.without)
+        print(row + "".join(f"{each:10.2f}" for each in (*figures, cost.step)), flush=True)
     if words.json is not None:
         rows = [asdict(cost) for cost in found]
         words.json.write_text(json.dumps({"machine": asdict(machine), "rows": rows}, indent=1))
 
 
-def costs(count: int, *, quick: bool) -> Iterator[Cost]:
+def costs(count: int, names: list[str], *, quick: bool) -> Iterator[Cost]:
     """Each scene at each size, drawn in each way."""
-    for scene in SCENES[:1] if quick else SCENES:
+    exact: dict[tuple[Scene, int], list[np.ndarray]] = {}
+    for scene in SCENES[:1] if quick else [one for one in SCENES if one.name in names]:
         for size in scene.sizes[:1] if quick else scene.sizes:
-            for drawn, settings in (("exact", {}), ("fast", {"fast_render": True})):
-                yield cost_of(scene, size, drawn, settings, count)
+            for drawn, settings in WAYS.items():
+                yield cost_of(scene, size, drawn, settings, count, exact)
 
 
-def cost_of(scene: Scene, size: int, drawn: str, settings: dict[str, Any], count: int) -> Cost:
-    """One row."""
-    import numpy as np
+def cost_of(
+    scene: Scene,
+    size: int,
+    drawn: str,
+    settings: dict[str, Any],
+    count: int,
+    exact: dict[tuple[Scene, int], list[np.ndarray]],
+) -> Cost:
+    """One row; `exact` keeps the frames of the first one, to compare with."""
     import torch
     from rlcore_env_maniskill.raw import capture, prepare_frames
     from rlcore_env_maniskill.settings import ManiSkillConfig
@@ -135,7 +159,13 @@ def cost_of(scene: Scene, size: int, drawn: str, settings: dict[str, Any], count
             sensor.camera.get_picture(["Color"])  # waits until it is drawn
 
     still = np.zeros(env.single_action_space.shape, dtype=np.float32)
-    triangles = sum(triangles_of(body) for _, body in bodies(env))
+    draw = np.random.default_rng(0)
+    frames = []
+    for _ in range(count):
+        simulator.step(draw.uniform(-1, 1, still.shape).astype(np.float32))
+        frames += [shown[0].numpy().copy() for shown in capture(env, names).values()]
+    apart = np.abs(np.subtract(frames, exact.setdefault((scene, size), frames), dtype=np.int16))
+    triangles = sum(triangles_of(body) for _, body in bodies(env) if body.visibility)
     whole, handed, drawing, step = (
         milliseconds(call, count)
         for call in (lambda: capture(env, names), update, picture, lambda: simulator.step(still))
@@ -145,18 +175,21 @@ def cost_of(scene: Scene, size: int, drawn: str, settings: dict[str, Any], count
             entity.remove_component(body)
     without = milliseconds(lambda: capture(env, names), count)
     simulator.close()
-    return Cost(scene.name, size, drawn, triangles, whole, handed, drawing, without, step)
+    return Cost(
+        scene.name, size, drawn, triangles, whole, handed, drawing,
+        float(apart.mean()), float((apart.max(axis=-1) > OFF).mean()), without, step,
+    )  # fmt: skip
 
 
 def bodies(env: BaseEnv) -> Iterator[tuple[sapien.Entity, sapien.render.RenderBodyComponent]]:
-    """All that is drawn."""
+    """All that may be drawn."""
     from sapien.render import RenderBodyComponent
 
     for scene in env.scene.sub_scenes:
         for entity in scene.entities:
-            body = entity.find_component_by_type(RenderBodyComponent)
-            if body is not None:
-                yield entity, body
+            for component in entity.components:
+                if isinstance(component, RenderBodyComponent):
+                    yield entity, component
 
 
 def triangles_of(body: sapien.render.RenderBodyComponent) -> int:
@@ -191,6 +224,8 @@ def parsed() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--robotwin", type=executable_of, metavar="PYTHON")
     parser.add_argument("--json", type=Path)
+    names = [scene.name for scene in SCENES]
+    parser.add_argument("--scenes", nargs="+", choices=names, default=names)
     parser.add_argument("--quick", action="store_true", help="only shows that it runs")
     return parser.parse_args()
 

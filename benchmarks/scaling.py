@@ -45,8 +45,8 @@ def main() -> None:
 def queues(options: argparse.Namespace) -> tuple[list[str], Any]:
     """Messages a second of one process of queues."""
     from parts.queues import measure_queues
+    from rlcore_ray.cluster import cluster_session
 
-    from rlcore.cluster.cluster import cluster_session
     from rlcore.config.schema import ClusterConfig
 
     with cluster_session(ClusterConfig()):

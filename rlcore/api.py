@@ -284,9 +284,9 @@ def play_episode(
     from rlcore.rollout.messages import GatherOrder
     from rlcore.rollout.schedule import Column
     from rlcore.run_folder.manifest import versions
-    from rlcore.session.backends import make_group
     from rlcore.session.gather import gather
     from rlcore.session.session import STOCHASTIC, protocol, sampling
+    from rlcore.workers.backend import make_group
 
     evaluates, rollout = phase == "eval", assembly.config.rollout
     order = GatherOrder(

@@ -9,8 +9,8 @@ from statistics import median
 from parts.ours import training_order
 from rlcore.config.compose import compose
 from rlcore.session.assembly import assemble
-from rlcore.session.backends import make_group
 from rlcore.session.gather import gather
+from rlcore.workers.backend import make_group
 
 LAYOUTS = {
     "one process": ("actor: 1", "no_shard"),

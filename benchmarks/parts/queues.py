@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import psutil
 import ray
+from rlcore_ray.channel import ChannelActor, RayChannel
 
 from rlcore.rollout.messages import Receive, Route
-from rlcore.workers.channel import ChannelActor, RayChannel
 
 CALLS = 4  # of the queues for an observation and its answer: each is put and taken
 SECONDS = 60.0

@@ -14,7 +14,7 @@ from statistics import median
 from rlcore.config.compose import compose
 from rlcore.placement import WeightRoute, plan_weight_routes
 from rlcore.session.assembly import Assembly, assemble
-from rlcore.session.backends import make_group
+from rlcore.workers.backend import make_group
 
 TRANSPORTS = ("object_store", "broadcast")
 APART = "cluster.component_placement={env: 0, rollout: 0, actor: 1}"

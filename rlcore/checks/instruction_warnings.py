@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from rlcore.checks import places
+from rlcore.checks.doctor_rows import Row, row
 from rlcore.checks.facts import Facts
-from rlcore.checks.rows import Row, row
 from rlcore.config import instructions
 from rlcore.config.schema import RunConfig
 from rlcore.config.schema.env import CHECKPOINT, OWN

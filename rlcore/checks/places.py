@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
-from rlcore.checks.rows import Row, row
+from rlcore.checks.doctor_rows import Row, row
 from rlcore.config import schema_tree
 from rlcore.config.schema import ModelConfig, RunConfig
 from rlcore.files import hub

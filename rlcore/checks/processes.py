@@ -115,7 +115,7 @@ def parameters_can_be_divided(facts: Facts) -> Iterator[str]:
                 f"{key}.fsdp_size must divide the number of actor processes, {actors}, got "
                 f"{config.fsdp_size}"
             )
-    if facts.config.cluster.backend == "ray" and actors > 1 and _torch() < DIVIDES_SINCE:
+    if facts.config.cluster.backend != "local" and actors > 1 and _torch() < DIVIDES_SINCE:
         yield (
             f"{key}.sharding_strategy must be no_shard with torch {version('torch')}, got "
             f"{config.sharding_strategy}: parameters are divided since torch "

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Literal
 
 from rlcore.checks import instruction_warnings, places, resources
+from rlcore.checks.doctor_rows import Row, row
 from rlcore.checks.facts import Facts
-from rlcore.checks.rows import Row, row
 from rlcore.checks.run import announce, lacking_trackers, survey
 from rlcore.config.bind import SLOTS
 from rlcore.config.catalog import BY_RECIPE

@@ -13,8 +13,8 @@ from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 
+from rlcore.checks.doctor_rows import Row, row
 from rlcore.checks.facts import Facts
-from rlcore.checks.rows import Row, row
 from rlcore.config.schema import RunConfig
 from rlcore.files.reading import parse_json, read_lines
 from rlcore.placement import joins, memory_per_process
@@ -92,13 +92,17 @@ def _disk(facts: Facts) -> Iterator[Row]:
     place = Path(runner.logger.log_path).absolute()
     free = shutil.disk_usage(next(one for one in (place, *place.parents) if one.exists())).free
     said = f"{kept} checkpoints of {size(each)}" if kept > 1 else f"a checkpoint of {size(each)}"
+    shared = facts.replay_bytes  # by checkpoints, but for what the newest have given up
+    said += f" and a replay of {size(shared)}" if shared else ""
     said = f"{said}, {size(free)} free at {place}"
     fix = "runner.logger.log_path=FOLDER, or runner.keep_last=1"
     # supervised training alone keeps no optimizer
-    if (need.weights if config.sft.enabled else each) > free:
+    if (need.weights if config.sft.enabled else each + shared) > free:
         yield row("disk", said, "missing", fix)
     else:
-        yield row("disk", said, "warning", fix) if kept * each > free else row("disk", said)
+        yield (
+            row("disk", said, "warning", fix) if kept * each + shared > free else row("disk", said)
+        )
 
 
 def _time(config: RunConfig) -> Row:

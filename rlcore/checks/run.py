@@ -20,14 +20,13 @@ from rlcore.checks import (
 from rlcore.checks.facts import Facts, gather_facts, planned
 from rlcore.checks.ineffective_keys import unread
 from rlcore.checks.subject import Check
-from rlcore.cluster.inventory import find_inventory
 from rlcore.config import schema_tree
 from rlcore.config.old_names import warn
 from rlcore.config.schema import ClusterConfig, RunConfig
 from rlcore.config.schema.actor import WHOLE
 from rlcore.contracts.errors import ConfigError, PluginError, UserError, collecting, joined
 from rlcore.contracts.specs import EnvSpec
-from rlcore.placement import Inventory, Node, Plan, make_plan
+from rlcore.placement import Inventory, Node, Plan, find_inventory, make_plan
 from rlcore.plugins.registry import Registry, load_plugins
 from rlcore.run_folder.env_facts import EnvFacts
 

@@ -7,14 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from rlcore.checks.doctor_rows import Row, row
 from rlcore.checks.ready import lacking_packages, look, of_row
-from rlcore.checks.rows import Row, row
-from rlcore.cli.request import Request, parse_request, print_help
-from rlcore.cli.verbs import composed
+from rlcore.cli.request import parse_request, print_help
+from rlcore.cli.verbs import Verb, composed
 from rlcore.config.catalog import COMPONENT_GROUPS
-from rlcore.config.compose import chosen, compose
-from rlcore.config.schema import RunConfig
+from rlcore.config.compose import chosen
+from rlcore.config.schema import ClusterConfig
+from rlcore.contracts.errors import PluginError
 from rlcore.numerics.mkl import MKL, by_hand, in_effect, processor
+from rlcore.placement import require_backend
 from rlcore.plugins import extras
 from rlcore.plugins.registry import Registry, load_plugins
 
@@ -29,12 +31,13 @@ def main(arguments: Sequence[str]) -> int:
         return 0
     registry = load_plugins()
     if request.overrides:
-        config, wrong = composed(_compose, request, request.overrides)
+        anything = Verb("doctor", loop="", require=())
+        config, wrong = composed(anything.compose, request, request.overrides)
         whole = all(chosen(config, group) for group in COMPONENT_GROUPS)
         given = request.overrides
         _, found = look(config, registry, wrong=wrong, given=given, only_look=True, whole=whole)
     else:
-        rows = [*registry.doctor(None), *lacking_packages(registry), *_kinds(registry)]
+        rows = [*registry.doctor(None), *lacking_packages(registry), *_kinds(registry), *_backend()]
         found = [*map(of_row, rows)]
     bad = [each for each in registry.rows() if each.status == "BAD"]
     for each in bad:
@@ -42,10 +45,6 @@ def main(arguments: Sequence[str]) -> int:
         print(f"BAD      {each.kind} {each.name} ({whose}): {each.reason}")
     print(*found, of_row(_kernels()), sep="\n")
     return 1 if bad or any(one.error for one in found) else 0
-
-
-def _compose(request: Request, overrides: Sequence[str]) -> RunConfig:
-    return compose(overrides, config_dirs=request.config_dirs, require=())
 
 
 def _kinds(registry: Registry) -> list[Row]:
@@ -58,6 +57,15 @@ def _kinds(registry: Registry) -> list[Row]:
     detail = f"no {' and no '.join(missing)} is loaded{absent}"
     fix = f'pip install "rlcore[NAME,...]", where NAME is one of: {named}'
     return [row("plugins", detail, "missing", fix)]
+
+
+def _backend() -> list[Row]:
+    """Report that what runs the workers, unless a run says otherwise, is not installed."""
+    try:
+        require_backend(ClusterConfig())
+    except PluginError as error:
+        return [row("cluster.backend", error.message, "missing", error.hint or "")]
+    return []
 
 
 def _kernels() -> Row:

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
 
 from omegaconf import OmegaConf
 
@@ -169,17 +168,9 @@ def recipe_of(config: RunConfig, registry: Registry | None = None) -> RunConfig 
     folders, groups = config.recipe.config_dirs, experiments or choices
     registry = registry or load_plugins()
     files = _files(Catalog(registry, folders), groups)
-    given = [nest(path, schema_tree.value_of(config, path)) for path in _left_open(files.values)]
+    left_open = [path for path, value in schema_tree.leaves(files.values) if value == MISSING]
+    given = [nest(path, schema_tree.value_of(config, path)) for path in left_open]
     return _finish(files, given, registry, _origin(groups, folders))
-
-
-def _left_open(values: Mapping[str, Any], path: str = "") -> Iterator[str]:
-    """Paths of keys that must be given."""
-    for name, value in values.items():
-        if isinstance(value, Mapping):
-            yield from _left_open(value, schema_tree.join(path, name))
-        elif value == MISSING:
-            yield schema_tree.join(path, name)
 
 
 def _blame(path: str | Path, saved: Values, require: Sequence[str], catalog: Catalog) -> None:

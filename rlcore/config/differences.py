@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from rlcore.config.schema_tree import join
+from rlcore.config.schema_tree import leaves
 
 
 @dataclass(frozen=True)
@@ -29,20 +29,11 @@ def differences(*configs: Mapping[str, Any], ignore: tuple[str, ...] = ()) -> li
         configs: nested mappings.
         ignore: keys left out, with all that is below them.
     """
-    flat = [dict(_leaves(config)) for config in configs]
+    flat = [dict(leaves(config)) for config in configs]
     found = []
-    for path in dict.fromkeys(path for leaves in flat for path in leaves):
-        values = tuple(leaves.get(path) for leaves in flat)
+    for path in dict.fromkeys(path for values in flat for path in values):
+        values = tuple(each.get(path) for each in flat)
         skipped = any(path == key or path.startswith(f"{key}.") for key in ignore)
         if not skipped and any(value != values[0] for value in values):
             found.append(Differing(path, values))
     return found
-
-
-def _leaves(values: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:
-    for name, value in values.items():
-        here = join(path, str(name))
-        if isinstance(value, Mapping) and value:
-            yield from _leaves(value, here)
-        else:
-            yield here, value

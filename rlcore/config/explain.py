@@ -63,27 +63,18 @@ def _options(catalog: Catalog, group: str, heading: str = "") -> list[str]:
     """The options of a group; those that need what is not installed in lines of their own."""
     usable, others = [], dict[str, list[str]]()
     for option in catalog.options(group):
-        reason = _why_unusable(catalog, group, option)
-        if reason is None:
-            usable.append(option)
+        parts = list[tuple[str, str]]()
+        with suppress(UserError):  # a damaged file is named when it is asked for
+            parts = absent_parts(catalog, group, option)
+        if parts:
+            needs = installing(catalog, parts) or ", ".join(map("=".join, parts))
+            others.setdefault(f"not installed ({needs})", []).append(option)
         else:
-            others.setdefault(reason, []).append(option)
+            usable.append(option)
     return [
         heading + (", ".join(usable) or "none installed"),
         *(f"{reason}: {', '.join(names)}" for reason, names in sorted(others.items())),
     ]
-
-
-def _why_unusable(catalog: Catalog, group: str, option: str) -> str | None:
-    """What keeps a recipe from being run here; None if nothing does. A damaged file is named when
-    it is asked for."""
-    try:
-        parts = absent_parts(catalog, group, option)
-    except UserError:
-        return None
-    if not parts:
-        return None
-    return f"not installed ({installing(catalog, parts) or ', '.join(map('='.join, parts))})"
 
 
 def _is_below(path: str, section: str) -> bool:

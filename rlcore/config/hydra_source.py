@@ -46,14 +46,8 @@ class ComponentSource(ConfigSource):
         return group != "" and self.is_group(group) and name in catalog.get().options(group)
 
     def list(self, config_path: str, results_filter: ObjectType | None) -> list[str]:
-        path = config_path.rstrip("/")
-        everything = catalog.get().groups
-        tops = [group for group in everything if "/" not in group]
-        groups = {"": tops, "env": list(SIDES)}.get(path, [])
-        options = catalog.get().options(path) if path and self.is_group(path) else []
-        if results_filter == ObjectType.GROUP:
-            return sorted(groups)
-        return sorted(options if results_filter == ObjectType.CONFIG else {*groups, *options})
+        path = config_path.rstrip("/")  # a group, for messages of Hydra
+        return catalog.get().options(path) if path and self.is_group(path) else []
 
     def load_config(self, config_path: str) -> ConfigResult:
         group, name = _split(config_path)

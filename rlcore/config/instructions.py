@@ -6,8 +6,8 @@
     FILE, FILE:KEY     a file's
 
 A file is read when a configuration is composed, and its sentences are stored in the configuration:
-the run does not need the file again. Sentences belong to tasks by name; sentences that a file only
-numbers are never matched by number, as data sets number tasks differently than envs do.
+the run does not need the file again. Sentences belong to tasks by name, never by number, as data
+sets number tasks differently than envs do.
 """
 
 from __future__ import annotations
@@ -29,10 +29,11 @@ from rlcore.terminal.text import some
 
 LOOKED_FOR = (CHECKPOINT, LEROBOT)
 RECORDED = "rlcore_env.json"  # in the folder of a policy, what rlcore says of the env it was for
-KINDS = (".yaml", ".yml", ".json", ".jsonl", ".parquet")
-TASK, NUMBER = "task", "task_index"  # the columns of LeRobot's tables of tasks
-INDEX = "__index_level_0__"  # where pandas put the sentences, they had no name for that column
-BY_NUMBER = {"tasks", NUMBER}  # the keys of a file that says which number is which task's
+KINDS = (".yaml", ".yml", ".json")
+TABLES = (".jsonl", ".parquet")  # of a data set's tasks: they number sentences
+WRITE = (
+    "write a file NAME.yaml with a line 'TASK: sentence' for each task of the env, and give that"
+)
 
 
 class Unsaid(ConfigError):
@@ -70,7 +71,7 @@ def resolve(
 
 def _of_file(value: str, path: str) -> dict[str, str]:
     try:
-        return _checked(_read(*_file_and_part(value, path), path), path, value)
+        return _checked(_read(*_file_and_part(value, path)), path, value)
     except (OSError, ValueError) as error:
         reason = reading.reason_of(error)
         raise ConfigError(
@@ -125,7 +126,7 @@ def places(value: str, env: str, checkpoint: str | None) -> dict[str, list[str]]
     lerobots = f"{env}_config.json:TASK_DESCRIPTIONS"
     found: dict[str, list[str]] = {}
     if value == CHECKPOINT and checkpoint is not None:
-        names = (f"{RECORDED}:sentences", lerobots, "meta/tasks.jsonl", "meta/tasks.parquet")
+        names = (f"{RECORDED}:sentences", lerobots)
         folder = Path(checkpoint)
         for where, place in (("the checkpoint", folder), ("beside it", folder.parent)):
             found[f"{where}, {place}"] = [str(place / name) for name in names]
@@ -161,8 +162,13 @@ def _file_and_part(value: str, path: str) -> tuple[Path, str]:
         file = Path(name).expanduser().absolute()
     if file.is_dir():
         raise ConfigError(
-            f"{path} must be {OWN} or a file of sentences, got the folder {value!r}",
-            hint="of a data set: its meta/tasks.jsonl or meta/tasks.parquet",
+            f"{path} must be {OWN} or a file of sentences, got the folder {value!r}", hint=WRITE
+        )
+    if file.suffix in TABLES:
+        raise ConfigError(
+            f"{path}: the table {value!r} of a data set numbers its sentences and does not say of "
+            "which task each one is; envs and data sets count tasks in different orders",
+            hint=WRITE,
         )
     if file.suffix not in KINDS:
         raise ConfigError(
@@ -172,13 +178,9 @@ def _file_and_part(value: str, path: str) -> tuple[Path, str]:
     return file, part
 
 
-def _read(file: Path, part: str, path: str) -> Mapping[Any, Any]:
-    if file.suffix in (".jsonl", ".parquet"):
-        return _named(_rows(file), file, part, path)
+def _read(file: Path, part: str) -> Mapping[Any, Any]:
     read = reading.read_json if file.suffix == ".json" else reading.read_yaml
     found = read(file, once=True)
-    if isinstance(found, Mapping) and set(found) == BY_NUMBER and not part:
-        return _numbered(found, file)
     if part:
         if not isinstance(found, Mapping) or part not in found:
             known = ", ".join(map(str, found)) if isinstance(found, Mapping) else "no keys"
@@ -193,86 +195,6 @@ def _read(file: Path, part: str, path: str) -> Mapping[Any, Any]:
             f"{file.name}:{inner[0]}"
         )
     return found
-
-
-def _rows(file: Path) -> list[dict[str, Any]]:
-    """Read a table of tasks: `{"task_index": number, "task": sentence, ...}` each."""
-    if file.suffix == ".jsonl":
-        lines = [line for line in reading.read_text(file).split("\n") if line.strip()]
-        rows = [reading.parse_json(line) for line in lines]
-    else:
-        rows = _parquet(file)
-    for number, row in enumerate(rows):
-        if isinstance(row, dict) and TASK not in row and INDEX in row:
-            row[TASK] = row.pop(INDEX)
-        if not isinstance(row, dict) or type(row.get(NUMBER)) is not int or TASK not in row:
-            raise reading.Unreadable(f"row {number} must have {NUMBER!r}, a number, and {TASK!r}")
-    reading.refuse_twice([f"{NUMBER} {row[NUMBER]}" for row in rows])
-    if not rows:
-        raise reading.Unreadable("it has no rows")
-    return rows
-
-
-def _parquet(file: Path) -> list[dict[str, Any]]:
-    import pyarrow
-    from pyarrow import parquet
-
-    content = pyarrow.BufferReader(reading.read_bytes(file))
-    try:
-        rows: list[dict[str, Any]] = parquet.read_table(content).to_pylist()
-    except pyarrow.ArrowException as error:
-        raise reading.Unreadable(str(error).split("\n", 1)[0]) from None
-    return rows
-
-
-def _named(rows: list[dict[str, Any]], file: Path, part: str, path: str) -> Mapping[Any, Any]:
-    """By the column beside number and sentence that names each row's task."""
-    columns = [
-        column
-        for column in rows[0]
-        if column not in (TASK, NUMBER) and all(isinstance(row.get(column), str) for row in rows)
-    ]
-    if part and part not in columns:
-        raise reading.Unreadable(f"it has no column {part!r} of names, it has {columns or 'none'}")
-    if not part and len(columns) > 1:
-        raise reading.Unreadable(
-            f"columns {', '.join(columns)} may name the tasks; say which: {file.name}:{columns[0]}"
-        )
-    if not columns:
-        shown = ", ".join(f"{row[NUMBER]} {row[TASK]!r}" for row in rows[:2])
-        raise Unsaid(
-            f"{path}: {file} numbers its {len(rows)} sentences ({shown}, ...) and does not say "
-            "of which task each one is; envs and data sets count tasks in different orders",
-            hint="write a file NAME.yaml and give that. Either a line 'TASK: sentence' for each "
-            f"task of the env, or which number is whose:\n    tasks: {file}\n"
-            f"    {NUMBER}: {{TASK: {rows[0][NUMBER]}, OTHER_TASK: ...}}",
-        )
-    column = part or columns[0]
-    reading.refuse_twice([row[column] for row in rows])
-    return {row[column]: row[TASK] for row in rows}
-
-
-def _numbered(found: Mapping[str, Any], file: Path) -> dict[Any, Any]:
-    """By numbers that the user's own file gives tasks; several may have the same sentence."""
-    table, numbers = found["tasks"], found[NUMBER]
-    if not isinstance(table, str) or not isinstance(numbers, Mapping):
-        raise reading.Unreadable(
-            f"tasks must name a table of tasks, and {NUMBER} give a number for each task"
-        )
-    other = file.parent / Path(table).expanduser()
-    if other.suffix not in (".jsonl", ".parquet"):
-        raise reading.Unreadable(f"tasks must be a tasks.jsonl or tasks.parquet, got {table!r}")
-    try:
-        rows = {row[NUMBER]: row[TASK] for row in _rows(other)}
-    except (OSError, ValueError) as error:
-        raise reading.Unreadable(f"{other}: {reading.reason_of(error)}") from None
-    for task, number in numbers.items():
-        if type(number) is not int or number not in rows:
-            raise reading.Unreadable(
-                f"{NUMBER} of {task!r} must be one of {table}, {min(rows)} to {max(rows)}, "
-                f"got {number!r}"
-            )
-    return {task: rows[number] for task, number in numbers.items()}
 
 
 def _checked(found: Mapping[Any, Any], path: str, where: str) -> dict[str, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from rlcore.config.bind import Partial, unknown
 from rlcore.config.catalog import BY_RECIPE, EXPERIMENT, SIDES, Catalog
 from rlcore.config.old_names import ConfigWarning, Values, modernise, warn
 from rlcore.config.schema import RunConfig
-from rlcore.config.schema_tree import join
+from rlcore.config.schema_tree import leaves
 from rlcore.contracts.errors import ConfigError
 from rlcore.files.reading import check_depth
 from rlcore.plugins.registry import load_plugins
@@ -154,16 +154,8 @@ def keys_given(words: Sequence[str]) -> frozenset[str]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConfigWarning)  # they were given when these were composed
         modernise(layers, load_plugins(), None)
-    return frozenset(path for layer in layers for path in _leaves(layer))
-
-
-def _leaves(values: Values, path: str = "") -> Iterator[str]:
-    for name, value in values.items():
-        here = join(path, name.lower())  # upper and lower case are mended wherever they occur
-        if isinstance(value, dict):
-            yield from _leaves(value, here)
-        else:
-            yield here
+    # upper and lower case are mended wherever they occur
+    return frozenset(path.lower() for layer in layers for path, _ in leaves(layer))
 
 
 def nest(path: str, value: Any) -> Values:

@@ -80,13 +80,20 @@ def find(values: Any, path: str, default: Any = None) -> Any:
     return values
 
 
+def leaves(values: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:
+    """(dotted path, value) of all values of nested mappings; an empty mapping is a value."""
+    for name, value in values.items():
+        here = join(path, str(name))
+        if isinstance(value, Mapping) and value:
+            yield from leaves(value, here)
+        else:
+            yield here, value
+
+
 def put(root: RunConfig, path: str, value: Any) -> None:
     """Set the value at a dotted path of a configuration that is not frozen yet."""
-    *sections, name = path.split(".")
-    section: Any = root
-    for each in sections:
-        section = getattr(section, each)
-    setattr(section, name, value)
+    section, _, name = path.rpartition(".")
+    setattr(value_of(root, section), name, value)
 
 
 def values_of(value: Any) -> list[Any]:

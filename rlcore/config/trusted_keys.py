@@ -8,7 +8,7 @@ allow a key by naming it on the command line, or all of them with `--trust`.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -36,10 +36,10 @@ def require_values(path: Path, saved: Mapping[str, Any], given: Collection[str])
         ConfigError: names the first key that holds one.
     """
     given = {name.lower() for name in given}
-    for key, text in _texts(saved, ""):
-        if INTERPOLATION in text and key.lower() not in given:
+    for key, value in schema_tree.leaves(saved):
+        if INTERPOLATION in str(value) and key.lower() not in given:
             raise ConfigError(
-                f"{path}: {key} is {text!r}, but the configuration of a run must hold values: "
+                f"{path}: {key} is {value!r}, but the configuration of a run must hold values: "
                 "nothing is looked up for it",
                 hint=f"give the value yourself: {key}=...",
             )
@@ -78,15 +78,3 @@ def own_recipe(recipe: RecipeConfig, groups: Collection[str]) -> RecipeConfig:
         if choice.partition("=")[0] in groups and INTERPOLATION not in choice
     ]
     return replace(recipe, choices=choices, config_dirs=[])
-
-
-def _texts(value: Any, path: str) -> Iterator[tuple[str, str]]:
-    """(key, text) of all texts; those of a list or mapping under the key that holds it."""
-    if isinstance(value, Mapping):
-        for name, inner in value.items():
-            yield from _texts(inner, schema_tree.join(path, str(name)))
-    elif isinstance(value, list):
-        for inner in value:
-            yield from _texts(inner, path)
-    elif isinstance(value, str):
-        yield path, value

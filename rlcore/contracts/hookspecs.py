@@ -13,6 +13,7 @@ Signatures behind the strings of a :class:`~rlcore.contracts.specs.ComponentSpec
                spec(config, env_spec) -> PolicySpec
     algorithm  target(config) -> Algorithm           spec(config) -> AlgorithmNeeds
     placement  target(inventory, config) -> component_placement mapping
+    backend    target() -> Backend                   spec(cluster, *, only_look) -> Inventory
     tracker    target(config, run_dir) -> Tracker
     protocol   target is a ProtocolSpec
     command    target(arguments: Sequence[str]) -> int, the exit code
@@ -54,6 +55,7 @@ def rlcore_components() -> list[ComponentSpec]:
     * model: `model=NAME`
     * algorithm: `algorithm=NAME`
     * placement: `cluster.component_placement=NAME`, a layout that is worked out for a cluster
+    * backend: `cluster.backend=NAME`, what starts the workers and calls them
     * tracker: `runner.logger.logger_backends=[NAME]`
     * protocol: `rlcore eval RUN protocol=NAME`, an evaluation under several settings of an env
     * command: `rlcore NAME ...`

@@ -9,8 +9,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-import numpy as np
-
 from rlcore.config.schema import CollectConfig
 from rlcore.contracts.errors import CheckpointError, ConfigError
 from rlcore.contracts.protocols import Demonstration
@@ -34,7 +32,6 @@ from rlcore.demonstrations.layout import (
     write_table,
 )
 from rlcore.files.atomic import is_partial, sweep
-from rlcore.run_folder.env_facts import width_of
 
 
 class DemonstrationWriter:
@@ -81,15 +78,14 @@ class DemonstrationWriter:
         return {row.episode for row in self._rows}
 
     def add(self, demonstration: Demonstration) -> None:
-        """Write one episode.
+        """Write one episode, which the env worker has checked.
 
         Raises:
-            ValueError: the episode is already there, or its arrays don't fit the data set.
+            ValueError: the episode is already there.
         """
         address = demonstration.episode._replace(group=-1)
         if address in self.episodes():
             raise ValueError(f"{address} is already in {self.path}")
-        _check_arrays(demonstration, self._info)
         row = EpisodeRow(
             task_index=address.task,
             trial=address.trial,
@@ -268,22 +264,3 @@ def _check_same(path: Path, there: DataInfo, wanted: DataInfo) -> None:
                 f"{path} holds demonstrations with {key} {others[key]}, now asked for {mine[key]}",
                 hint="set collect.path to a new folder",
             )
-
-
-def _check_arrays(demonstration: Demonstration, info: DataInfo) -> None:
-    length = len(demonstration.actions)
-    frames = len(demonstration.frame_steps)
-    wanted = {
-        "states": (length, width_of(info.states)),
-        "actions": (length, width_of(info.actions)),
-        **{name: (frames, *size, 3) for name, size in info.cameras.items()},
-    }
-    found = {
-        "states": demonstration.states.shape,
-        "actions": demonstration.actions.shape,
-        **{name: array.shape for name, array in demonstration.frames.items()},
-    }
-    if wanted != found:
-        raise ValueError(f"{demonstration.episode} has arrays {found}, expected {wanted}")
-    if any(array.dtype != np.uint8 for array in demonstration.frames.values()):
-        raise ValueError(f"frames of {demonstration.episode} are not uint8")

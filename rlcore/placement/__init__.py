@@ -6,6 +6,7 @@ component_placement --parse--> Placement --make_plan(+ Inventory)--> Plan --rend
 from rlcore.placement.grammar import COMPONENTS, Placement, Process, parse
 from rlcore.placement.groups import NodeGroup
 from rlcore.placement.inventory import Inventory, Node, joins
+from rlcore.placement.machines import find_inventory, require_backend
 from rlcore.placement.memory import Batch, Need, memory_per_process
 from rlcore.placement.plan import Plan, Seat, make_plan, parts, route
 from rlcore.placement.relocation import elsewhere
@@ -25,6 +26,7 @@ __all__ = [
     "Seat",
     "WeightRoute",
     "elsewhere",
+    "find_inventory",
     "in_words",
     "joins",
     "make_plan",
@@ -33,5 +35,6 @@ __all__ = [
     "parts",
     "plan_weight_routes",
     "render",
+    "require_backend",
     "route",
 ]

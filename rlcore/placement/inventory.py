@@ -36,7 +36,7 @@ class Node:
         gpu_memory: bytes of memory of the smallest accelerator, 0 if unknown.
         name: what people know it by; empty for the machine the command is given on.
         labels: what it was labelled with when it joined (`ray start --labels`).
-        id: Ray's name of a node that has joined; empty for others.
+        id: the backend's name of a node that has joined; empty for others.
         interface: the network interface with the address that the cluster knows it by; empty if
             unknown.
         devices: its accelerators as `CUDA_VISIBLE_DEVICES` names them; empty if unknown.
@@ -198,5 +198,5 @@ def _nvidia_smi() -> list[int]:
 
 
 def joins(cluster: ClusterConfig) -> bool:
-    """Whether a run joins a Ray cluster that others have started."""
-    return cluster.backend == "ray" and cluster.address not in (None, "local")
+    """Whether a run joins a cluster that others have started."""
+    return cluster.backend != "local" and cluster.address not in (None, "local")

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from rlcore.placement.plan import Seat
 
@@ -130,17 +130,14 @@ def _to_node(
 def _merged(routes: Sequence[WeightRoute]) -> WeightRoutes:
     """One route for each sender, part and way, in the order of ways, numbered; what is handed on
     comes last, as it waits for all the others."""
-    readers: dict[tuple[bool, int, tuple[str, int], int, bool], tuple[int, ...]] = {}
+    readers: dict[WeightRoute, tuple[int, ...]] = {}
     for route in routes:
-        kind = (
-            route.handed_on,
-            TRANSPORTS.index(route.way),
-            route.sender,
-            route.part,
-            route.on_gpus,
-        )
+        kind = replace(route, readers=())
         readers[kind] = readers.get(kind, ()) + route.readers
-    return tuple(
-        WeightRoute(TRANSPORTS[way], sender, got, part, on_gpus, number)
-        for number, ((_, way, sender, part, on_gpus), got) in enumerate(sorted(readers.items()))
-    )
+
+    def order(kind: WeightRoute) -> tuple[Any, ...]:
+        way = TRANSPORTS.index(kind.way)
+        return kind.handed_on, way, kind.sender, kind.part, kind.on_gpus
+
+    kinds = sorted(readers, key=order)
+    return tuple(replace(one, readers=readers[one], number=n) for n, one in enumerate(kinds))

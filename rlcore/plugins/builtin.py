@@ -1,11 +1,11 @@
-"""Register core's own commands, through the same hooks as any plugin."""
+"""Register core's own commands and backend, through the same hooks as any plugin."""
 
 from __future__ import annotations
 
 from rlcore.contracts.hookspecs import hookimpl
 from rlcore.contracts.specs import ComponentSpec
 
-RLCORE_API = (0, 3)
+RLCORE_API = (0, 4)
 
 COMMANDS = {
     "train": "fine-tune a policy: [demonstrations, SFT,] evaluation, RL, evaluation",
@@ -17,12 +17,26 @@ COMMANDS = {
     "doctor": "check what is missing on this machine",
     "help": "list the commands",
 }
+BACKENDS = {"local": "all workers in one process, without any plugin: pdb works"}
 
 
 @hookimpl
 def rlcore_components() -> list[ComponentSpec]:
-    """The commands."""
+    """Both."""
     return [
-        ComponentSpec(kind="command", name=name, target=f"rlcore.cli.{name}:main", summary=summary)
-        for name, summary in COMMANDS.items()
+        *(
+            ComponentSpec(
+                kind="command", name=name, target=f"rlcore.cli.{name}:main", summary=summary
+            )
+            for name, summary in COMMANDS.items()
+        ),
+        *(
+            ComponentSpec(
+                kind="backend",
+                name=name,
+                target=f"rlcore.workers.{name}_group:LocalBackend",
+                summary=summary,
+            )
+            for name, summary in BACKENDS.items()
+        ),
     ]

@@ -13,6 +13,7 @@ from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, distribution, requires
 from pathlib import Path
 
+from rlcore.contracts.specs import KINDS
 from rlcore.files.core_configs import core_configs
 
 DISTRIBUTION = "rlcore"
@@ -88,18 +89,8 @@ def installing(packages: Collection[str]) -> str:
 
 
 def not_installed(loaded: Collection[str]) -> list[str]:
-    """Extras that bring a distribution which is not among `loaded`."""
-    return sorted(
-        extra
-        for extra, distributions in extras().items()
-        if any(each not in loaded and _is_plugin(each) for each in distributions)
-    )
-
-
-def _is_plugin(distribution: str) -> bool:
-    """Whether it brings components; those that have none are never among the loaded ones."""
-    kinds = {*PREFIXES, *_further_names().get(_normal(distribution), {})}
-    return any(names_of(distribution, kind) for kind in kinds)
+    """Extras that bring components of a distribution which is not among `loaded`."""
+    return sorted({extra for kind in KINDS for _, extra in _absent(kind, loaded)})
 
 
 def _absent(kind: str, loaded: Collection[str]) -> list[tuple[str, str]]:

@@ -25,7 +25,7 @@ TYPES = {"str": pa.string(), "int": pa.int64(), "float": pa.float64(), "bool": p
 
 def schema_of(kind: type[Any]) -> pa.Schema:
     """One column for each field of a dataclass of plain values."""
-    return pa.schema([(one.name, TYPES[one.type]) for one in fields(kind)])
+    return pa.schema([(one.name, TYPES[str(one.type)]) for one in fields(kind)])
 
 
 def write_rows(

@@ -1,7 +1,7 @@
 """Run the policy's side of the conversation between env and policy.
 
 consumes   obs/RANK/STAGE/PART of its routes (EnvMessage), in a fixed order
-produces   act/RANK/STAGE/PART               (ActionMessage)
+produces   act/RANK/STAGE/PART               (actions float32 `[R, C, A]`)
 waits for  a stage's simulation; with several stages, the others simulate meanwhile
 """
 
@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import time
 
+import numpy as np
+
 from rlcore.contracts.errors import WorkerError
 from rlcore.contracts.protocols import Inputs, Observation, Policy, PolicyOutput
 from rlcore.contracts.rng import RowKeys
 from rlcore.rollout.builder import TrajectoryBuilder
 from rlcore.rollout.decide import decide
 from rlcore.rollout.messages import (
-    ActionMessage,
     Conversation,
     Count,
     EnvMessage,
@@ -90,13 +91,13 @@ def _answer(
     policy: Policy,
     job: RolloutJob,
     message: EnvMessage,
-) -> ActionMessage:
+) -> np.ndarray:
     assert message.observation is not None
     inputs, output = _decided(policy, job, message.observation, job.keys(message.rows))
     if builder is not None:
         builder.add_decisions(message.rows, inputs, output)
     tracer.add_decisions(policy, message, inputs, output)
-    return ActionMessage(message.sequence, output.actions)
+    return output.actions
 
 
 def _decided(

@@ -139,14 +139,6 @@ class EnvMessage:
     finished: list[EpisodeOutcome]
 
 
-@dataclass
-class ActionMessage:
-    """Rollout to env: actions float32 `[R, C, A]` for the rows of message `sequence`."""
-
-    sequence: int
-    actions: np.ndarray
-
-
 @dataclass(frozen=True)
 class GatherOrder:
     """An order to play episodes.

@@ -7,13 +7,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
-from urllib.parse import quote
 
 from rlcore.config.schema import LoggerConfig
 from rlcore.contracts.errors import CheckpointError, ConfigError, nearest
 from rlcore.files import lock
 from rlcore.files.atomic import sweep, write_text
-from rlcore.files.reading import read_text
 from rlcore.files.symlinks import require_no_way_out
 from rlcore.run_folder import attempts
 from rlcore.run_folder.history import BEST, LATEST, SUPERSEDED, checkpoint_name, settle
@@ -27,8 +25,6 @@ PLACE = "give the folder that holds config.yaml and checkpoints/, such as logs/q
 SHOWN = 3  # runs that a hint names
 SWEEP = "sweep.txt"
 """What the jobs of a sweep came to, beside their folders."""
-OWNER = "run.txt"
-"""Whose a folder is that lies in one which several runs share."""
 
 
 class Inside:
@@ -61,6 +57,7 @@ class RunFolder:
     sft = Inside("sft")  # the supervised start
     checkpoints = Inside("checkpoints")
     evaluations = Inside("eval")
+    before = Inside("eval/before.parquet")  # made once, and read back by each resume
     demonstrations = Inside("demonstrations")
 
     @classmethod
@@ -179,32 +176,6 @@ class RunFolder:
     def video(self, side: str) -> Path:
         """Videos of `side`, "train" or "eval"."""
         return self.path / "video" / side
-
-    def own_place(self, shared: Path) -> Path:
-        """The folder of this run in one that several runs share: of its name, with `-2`, `-3`, ...
-        added where another run has taken that. A note in it says whose it is."""
-        for number in count(1):
-            place = shared / (self.name if number == 1 else f"{self.name}-{number}")
-            note = place / OWNER
-            try:
-                place.mkdir(parents=True)  # atomic: of two runs that ask at once, one gets it
-            except FileExistsError:
-                with contextlib.suppress(OSError, ValueError):  # not a run of rlcore
-                    if read_text(note).strip() == str(self.path):
-                        return place
-                continue
-            write_text(note, f"{self.path}\n")
-            return place
-        raise AssertionError("unreachable")
-
-    def clip(self, label: str, task: str, trial: int) -> Path:
-        """Video of one episode of the evaluation `label`. Any text can be a task's name, so it is
-        quoted as in an address."""
-        return self.video("eval") / label / f"{quote(task, safe=' ')}-{trial}.mp4"
-
-    def replay(self, task: str, trial: int) -> Path:
-        """Folder of an episode that was played again."""
-        return self.path / "replay" / f"{quote(task, safe=' ')}_{trial}"
 
 
 def runs_in(folder: str | Path) -> list[Path]:

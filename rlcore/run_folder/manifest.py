@@ -26,7 +26,7 @@ from rlcore.files.reading import Unreadable, read_json
 from rlcore.plugins.entry_points import GROUP
 from rlcore.run_folder.protocol_record import EvaluationProtocol
 
-ALWAYS_NAMED = ("rlcore", "torch", "ray", "numpy")
+ALWAYS_NAMED = ("rlcore", "torch", "numpy")
 GIT_SECONDS = 10.0
 
 
@@ -34,7 +34,7 @@ def versions(
     interpreters: Iterable[OtherInterpreter] = (),
     specs: Mapping[str, EnvSpec] | None = None,
 ) -> dict[str, str]:
-    """Versions of rlcore, torch, ray, numpy, each installed plugin and what it asks for by name.
+    """Versions of rlcore, torch, numpy, each installed plugin and what it asks for by name.
 
     The simulator is among a plugin's requirements, so core needs no list of simulators.
 

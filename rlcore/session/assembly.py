@@ -8,10 +8,9 @@ from dataclasses import dataclass, field, replace
 from rlcore.checks import announce, check
 from rlcore.checks.facts import NO_POLICY, Facts, planned
 from rlcore.checks.starts import Learned
-from rlcore.cluster.inventory import find_inventory
 from rlcore.config.schema import RunConfig
 from rlcore.contracts.specs import AlgorithmNeeds, EnvSpec, OtherInterpreter, PolicySpec
-from rlcore.placement import Plan, Process
+from rlcore.placement import Plan, Process, find_inventory
 from rlcore.plugins.registry import Registry, load_plugins
 from rlcore.workers.env_worker import EnvSide, EnvWorkerSettings
 from rlcore.workers.policy_worker import PolicyWorkerSettings

@@ -83,26 +83,22 @@ class RunHooks:
             KeyboardInterrupt: the user's, raised at once.
         """
         for impl in reversed(self._manager.subset_hook_caller(hook, []).get_hookimpls()):
-            if self._is_disabled(impl):
+            if _observes(impl) and impl.plugin_name in self._disabled:
                 continue
             # an observer gets a copy: what it does after its timeout does not reach the run
             own = replace(run, steering=replace(run.steering)) if _observes(impl) else run
-            added = None if metrics is None else {"metrics": dict(metrics)}
-            error = self._call(hook, impl, {**others, **(added or {}), "run": own})
-            if not self._is_disabled(impl):
-                vars(run.steering).update(vars(own.steering))
-            if error is None and metrics is not None and added is not None:
-                try:
-                    metrics |= _added(metrics, added["metrics"])
-                except PluginError as misuse:
-                    error = _named(hook, impl, misuse)
-            if error is not None:
+            given = dict(metrics or {})
+            try:
+                self._call(hook, impl, {**others, "metrics": given, "run": own})
+                if metrics is not None:
+                    metrics |= _added(hook, impl, metrics, given)
+            except HookError as error:
                 self._note(hook, impl, error)
+            if impl.plugin_name not in self._disabled:
+                vars(run.steering).update(vars(own.steering))
 
-    def _call(
-        self, hook: str, impl: pluggy.HookImpl, arguments: Mapping[str, Any]
-    ) -> HookError | None:
-        """Call one plugin's hook; returns what it raised, with the plugin's name."""
+    def _call(self, hook: str, impl: pluggy.HookImpl, arguments: Mapping[str, Any]) -> None:
+        """Call one plugin's hook. Raises HookError, with the plugin's name."""
         call = partial(impl.function, **{name: arguments[name] for name in impl.argnames})
         late = HookError(
             f"plugin {impl.plugin_name!r}: its {hook} has not returned within "
@@ -114,19 +110,17 @@ class RunHooks:
                 raised = call_with_timeout(call, self._timeout)
             except TimeoutError:
                 self._disabled.add(impl.plugin_name)
-                return late
-            return None if raised is None else _named(hook, impl, raised)
+                raise late from None
+            if raised is not None:
+                raise _named(hook, impl, raised) from raised
+            return
         with watchdog.limit(late, self._timeout):
             try:
                 call()
             except KeyboardInterrupt:
                 raise
             except BaseException as error:  # SystemExit too, and a class of the plugin's own
-                return _named(hook, impl, error)
-        return None
-
-    def _is_disabled(self, impl: pluggy.HookImpl) -> bool:
-        return impl.plugin_name in self._disabled and _observes(impl)
+                raise _named(hook, impl, error) from error
 
     def _note(self, hook: str, impl: pluggy.HookImpl, error: HookError) -> None:
         if not _observes(impl):
@@ -158,25 +152,23 @@ def _hint(hook: str, impl: pluggy.HookImpl) -> str:
     return LEAVE_OUT if hook == FINISHED else f"rlcore resume RUN goes on; {LEAVE_OUT}"
 
 
-def _added(before: Mapping[str, float], after: Mapping[Any, Any]) -> dict[str, float]:
-    """What a hook added to metrics, as floats.
-
-    Raises:
-        PluginError: it changed others, or added what can't be logged.
-    """
+def _added(
+    hook: str, impl: pluggy.HookImpl, before: Mapping[str, float], after: Mapping[Any, Any]
+) -> dict[str, float]:
+    """What a hook added to metrics, as floats. Raises HookError: it changed others, or added what
+    can't be logged."""
     for name, value in before.items():
         if after.get(name) is not value:
             found = short(after[name]) if name in after else "nothing"
-            raise PluginError(f"it changed the metric {name!r} from {value} to {found}; {MAY_ADD}")
-    added: dict[str, float] = {}
-    for name, value in after.items():
-        if name in before:
-            continue
+            wrong = f"it changed the metric {name!r} from {value} to {found}"
+            raise _named(hook, impl, PluginError(f"{wrong}; {MAY_ADD}"))
+    added = {name: value for name, value in after.items() if name not in before}
+    for name, value in added.items():
         try:
             if not isinstance(name, str) or name in LINE or not isinstance(value, numbers.Real):
                 raise TypeError
             added[name] = float(value)
         except (TypeError, OverflowError):
-            wrong = f"it added the metric {short(name)}: {short(value)}; {MAY_ADD}"
-            raise PluginError(wrong) from None
+            wrong = f"it added the metric {short(name)}: {short(value)}"
+            raise _named(hook, impl, PluginError(f"{wrong}; {MAY_ADD}")) from None
     return added

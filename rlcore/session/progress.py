@@ -6,6 +6,7 @@ a long one a line now and then.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -75,7 +76,7 @@ class Phase:
         self,
         total: int | None,
         bars: Bars,
-        task: TaskID | None,
+        task: TaskID,
         say: Callable[[Phase], None],
     ) -> None:
         self.total = total
@@ -105,9 +106,8 @@ class Phase:
         self.done = done
         self._successes = successes if successes is not None else self._successes
         self.note_text = note if note is not None else self.note_text
-        if self._task is not None:
-            self._bars.update(self._task, completed=self.done, status=self.status)
-        elif time.monotonic() - self._said >= QUIET_SECONDS:
+        self._bars.update(self._task, completed=self.done, status=self.status)
+        if self._bars.disable and time.monotonic() - self._said >= QUIET_SECONDS:
             self._said = time.monotonic()
             self._say(self)
 
@@ -133,7 +133,6 @@ class Progress:
 
     def __init__(self, console: Canvas | None = None) -> None:
         self._console = console or Canvas()
-        self._live = self._console.is_terminal
         self._number = 0
         self._shares = ""
         self._begin = time.perf_counter()
@@ -148,16 +147,15 @@ class Progress:
             TextColumn("{task.fields[shares]}"),
             console=self._console,
             transient=True,
+            disable=not self._console.is_terminal,
         )
 
     def __enter__(self) -> Progress:
-        if self._live:
-            self._bars.start()
+        self._bars.start()
         return self
 
     def __exit__(self, *exception: object) -> None:
-        if self._live:
-            self._bars.stop()
+        self._bars.stop()
 
     @contextmanager
     def phase(self, name: str, total: int | None = None, *, quiet: bool = False) -> Iterator[Phase]:
@@ -168,9 +166,7 @@ class Progress:
         """
         self._number += 1
         label = f"[{self._number}] {name}"
-        task = None
-        if self._live:
-            task = self._bars.add_task(label, total=total, status="", shares=self._shares)
+        task = self._bars.add_task(label, total=total, status="", shares=self._shares)
         begin = time.perf_counter()
 
         def say(phase: Phase, state: str = "running") -> None:
@@ -182,8 +178,7 @@ class Progress:
             yield phase
             ended = ""
         finally:
-            if task is not None:
-                self._bars.remove_task(task)
+            self._bars.remove_task(task)
             if ended or not quiet:
                 say(phase, ended)
 
@@ -192,7 +187,7 @@ class Progress:
         self._console.print(text, soft_wrap=True)
 
     def update_line(self, update: int, total: int, metrics: Mapping[str, float]) -> None:
-        """One line per policy update: the metrics of UPDATE_LINE that there are.
+        """One line per policy update: the metrics of UPDATE_LINE that were measured.
 
         Also takes the shares of time from `time/env`, `time/policy` and `time/update`.
         """
@@ -200,7 +195,7 @@ class Progress:
         parts = [
             f"{name} {metrics[key]:{style}}"
             for name, (key, style) in UPDATE_LINE.items()
-            if key in metrics
+            if not math.isnan(metrics.get(key, math.nan))
         ]
         spent = sum(metrics[key] for key in UPDATE_SECONDS if key in metrics)
         parts.append(f"{spent:.1f} s ({self._shares})" if self._shares else f"{spent:.1f} s")

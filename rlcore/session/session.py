@@ -32,10 +32,10 @@ from rlcore.run_folder.manifest import (
 from rlcore.run_folder.protocol_record import EvaluationProtocol, settings_of
 from rlcore.run_folder.trackers import Trackers, open_trackers
 from rlcore.session.assembly import Assembly
-from rlcore.session.backends import make_group
 from rlcore.session.callbacks import RunHooks
 from rlcore.session.progress import Clock, Progress
 from rlcore.session.trained_on import learned_before
+from rlcore.workers.backend import backend_of, make_group
 from rlcore.workers.group import WorkerGroup
 from rlcore.workers.worker_specs import WorkerSpecs
 
@@ -183,11 +183,9 @@ def open_session(
     before = None if earlier is None else record.computed(earlier.manifest)
     then = {} if folder is None else earlier_versions(folder.manifest)
     worker_specs = replace(assembly.worker_specs, begun=None if before is None else before.kernels)
-    if any(node.id for node in worker_specs.nodes):  # of a cluster that was joined
-        runs = Path(config.runner.logger.log_path) if folder is None else folder.path.parent
-        worker_specs = replace(
-            worker_specs, apart=_require_equipped(assembly, worker_specs, registry, runs)
-        )
+    runs = Path(config.runner.logger.log_path) if folder is None else folder.path.parent
+    apart = backend_of(config.cluster).require_equipped(config, worker_specs, runs)
+    worker_specs = replace(worker_specs, apart=apart)
     manifest = _manifest(assembly, at, interpreters)
     logger, clock = config.runner.logger, Clock()
     with contextlib.ExitStack() as own:
@@ -208,7 +206,7 @@ def open_session(
         group = own.enter_context(make_group(worker_specs))
         progress.line(f"run folder: {folder.path}")
         if worker_specs.apart:
-            progress.line(_apart_line(worker_specs))
+            progress.line(_unshared(worker_specs))
         with clock.measure("start"), progress.phase("start workers"):
             group.start()
         manifest["weight_sync"] = group.weight_sync()
@@ -230,30 +228,10 @@ def open_session(
         yield session
 
 
-def _require_equipped(
-    assembly: Assembly, worker_specs: WorkerSpecs, registry: Registry, runs: Path
-) -> dict[int, frozenset[str]]:
-    """Ask the nodes for what their workers need, before anything of the run is written; see
-    :func:`rlcore.cluster.node_files.require_node_files`."""
-    from rlcore.cluster.cluster import cluster_session
-    from rlcore.cluster.node_files import require_node_files
-
-    config = assembly.config
-    envs = {side.config.env_type for side in assembly.sides.values()}
-    chosen = {"env": [registry.get("env", name) for name in sorted(envs)]}
-    if config.actor.model.model_type and worker_specs.of("actor"):
-        chosen["rollout"] = [registry.get("model", config.actor.model.model_type)]
-        name = config.algorithm.name
-        chosen["actor"] = chosen["rollout"] + ([registry.get("algorithm", name)] if name else [])
-    # after a failure nobody else may hold one, and Ray would start or find any cluster by itself
-    with cluster_session(config.cluster):
-        return require_node_files(config, worker_specs, chosen, runs)
-
-
-def _apart_line(worker_specs: WorkerSpecs) -> str:
-    from rlcore.cluster.node_files import describe_unshared_nodes
-
-    return describe_unshared_nodes(worker_specs)
+def _unshared(worker_specs: WorkerSpecs) -> str:
+    """What to say of nodes that don't see the run's folder."""
+    named = ", ".join(worker_specs.node_name(number) for number in sorted(worker_specs.apart))
+    return f"not seen from {named}: what policies there write and read is sent (docs/cluster.md)"
 
 
 def caveat(assembly: Assembly, side: str = "eval") -> str:

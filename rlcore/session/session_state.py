@@ -21,8 +21,6 @@ from rlcore.run_folder.folder import METRICS, RunFolder
 from rlcore.run_folder.state import STANDS_ON, STATE, relied_on, write_state
 from rlcore.session.session import Session
 
-BEFORE = "before"
-"""Label of the evaluation that is made once and read back by each resume."""
 SAVED = ("seed", "totals", "steering", "seconds", "best", "successes", STANDS_ON)
 """What :func:`state` saves, by name."""
 
@@ -31,7 +29,7 @@ def state(session: Session) -> dict[str, Any]:
     """What a checkpoint saves of the session; :func:`restore_state` is the reverse."""
     session.trackers.sync()
     folder = session.folder
-    relied_on = (folder.metrics, folder.evaluations / f"{BEFORE}.parquet")
+    relied_on = (folder.metrics, folder.before)
     return {
         "seed": session.config.runner.seed,
         "totals": vars(session.totals),

@@ -11,11 +11,11 @@ import time
 import warnings
 from dataclasses import replace
 
-from rlcore.cluster.inventory import find_inventory
-from rlcore.config.schema import RunConfig, TimeoutsConfig
+from rlcore.config.schema import ClusterConfig, RunConfig
 from rlcore.contracts.errors import PlacementError, RunWarning, UserError, WorkerError
-from rlcore.placement import joins
+from rlcore.placement import find_inventory, joins
 from rlcore.session.assembly import Assembly, assemble
+from rlcore.workers.backend import backend_of
 
 POLL_SECONDS = 0.5
 
@@ -34,7 +34,7 @@ def on_remaining_nodes(assembly: Assembly) -> Assembly:
     config, cluster = assembly.config, assembly.config.cluster
     if not joins(cluster):
         return assembly
-    _await_head(assembly.placement.inventory.head or cluster.address or "", cluster.timeouts)
+    _await_head(assembly.placement.inventory.head or cluster.address or "", cluster)
     try:
         return _laid_out(assembly, config)
     except PlacementError as error:
@@ -77,20 +77,18 @@ def _laid_out(assembly: Assembly, config: RunConfig) -> Assembly:
     return assemble(config, further=assembly.further)
 
 
-def _await_head(address: str, timeouts: TimeoutsConfig) -> None:
+def _await_head(address: str, cluster: ClusterConfig) -> None:
     """Wait until somebody answers there, `cluster.timeouts.nodes` seconds at most. It is the
     address at which the cluster was found: `cluster.address=auto` finds none while it is down.
 
     Raises:
         WorkerError: nobody does.
     """
-    from rlcore.cluster.cluster import require_answer
-
-    patience = timeouts.nodes
+    backend, patience = backend_of(cluster), cluster.timeouts.nodes
     deadline, warned = time.monotonic() + patience, False
     while True:
         try:
-            return require_answer(address, timeouts.ray)
+            return backend.require_answer(address, cluster.timeouts.ray)
         except WorkerError as error:
             if not warned:
                 words = f"{error.message}; waiting up to {patience:g} s (cluster.timeouts.nodes)"

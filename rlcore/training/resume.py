@@ -27,10 +27,10 @@ from rlcore.run_folder.folder import RunFolder
 from rlcore.run_folder.protocol_record import describe_difference
 from rlcore.run_folder.sft_record import check_history
 from rlcore.session.session import Session, made_with, protocol
-from rlcore.session.session_state import BEFORE, check_state, extents, restore_state, stand_on
+from rlcore.session.session_state import check_state, extents, restore_state
 from rlcore.session.trained_on import check_untrained
 from rlcore.training.fixed_keys import check_fixed_keys
-from rlcore.training.limits import Done, check_limits, is_evaluation
+from rlcore.training.limits import check_limits, is_evaluation
 
 ENDS = ("after", "control")
 """Labels of the evaluations that a run ends with."""
@@ -80,10 +80,10 @@ def find(config: RunConfig, holds: ExitStack) -> Saved | None:
     if saved.checkpoint is not None:
         check_state(saved.checkpoint, config.runner.seed)
         facts = _facts_with(config, saved.checkpoint.policy_path)
-        check_limits(config, saved.folder, _done(saved))
+        check_limits(config, saved.folder, saved.checkpoint, named=saved.named)
         check_fixed_keys(config, saved.folder, saved.checkpoint, facts)
-        if _unlike(saved, BEFORE) is None:  # else it is made again
-            earlier_evaluation(saved, BEFORE)
+        if _changed(saved.folder, saved.checkpoint) is None:  # else it is made again
+            _first_evaluation(saved.folder)
     if saved.checkpoint is not None or saved.folder.sft.is_dir():  # something was learned
         check_untrained(config, saved.folder)
     if config.sft.enabled:
@@ -189,63 +189,42 @@ def _steer_on(session: Session, saved: Saved) -> None:
         steering.task_weights = {}
 
 
-def earlier_evaluation(saved: Saved | None, label: str) -> list[EpisodeResult] | None:
-    """The rows of an evaluation from before the checkpoint; None if there are none."""
-    if saved is None or saved.checkpoint is None:
-        return None
-    path = saved.folder.evaluations / f"{label}.parquet"
+def _first_evaluation(folder: RunFolder) -> list[EpisodeResult] | None:
+    """The rows of the evaluation before training; None if there are none."""
+    path = folder.before
     return read_results(path) if path.exists() else None
 
 
-def _unlike(saved: Saved, label: str) -> str | None:
-    """Say what changed in an evaluation since the checkpoint was written; None: nothing."""
-    assert saved.checkpoint is not None
-    path = saved.folder.evaluations / f"{label}.parquet"
-    then = extents(saved.checkpoint).get(path.relative_to(saved.folder.path).as_posix())
-    return None if then is None else then.fault(path)
+def _changed(folder: RunFolder, at: Checkpoint) -> str | None:
+    """Say what changed in that evaluation since the checkpoint was written; None: nothing."""
+    then = extents(at).get(folder.before.relative_to(folder.path).as_posix())
+    return None if then is None else then.fault(folder.before)
 
 
-def same_evaluation(
-    session: Session, saved: Saved | None, label: str
-) -> list[EpisodeResult] | None:
-    """As :func:`earlier_evaluation`, if this session would make the same one; else None, and it is
-    repeated, as rates under two protocols can't be compared."""
+def same_evaluation(session: Session, saved: Saved | None) -> list[EpisodeResult] | None:
+    """The rows of the evaluation before training, if this session would make the same one; else
+    None, and it is repeated, as rates under two protocols can't be compared."""
     if saved is None or saved.checkpoint is None:
         return None
-    fault = _unlike(saved, label)
+    fault = _changed(saved.folder, saved.checkpoint)
     if fault is not None:  # of another run, or made by a resume that got no further
         session.progress.line(
-            f"the evaluation {label} training is not the one that {saved.checkpoint.path.name} "
-            f"was written with: {label}.parquet {fault}; it is made again"
+            "the evaluation before training is not the one that "
+            f"{saved.checkpoint.path.name} was written with: {saved.folder.before.name} {fault}; "
+            "it is made again"
         )
         return None
-    found = earlier_evaluation(saved, label)
+    found = _first_evaluation(saved.folder)
     if found is None:
         return None
-    then = read_note(saved.folder.evaluations / f"{label}.parquet")
-    now = made_with(session.assembly)
+    then, now = read_note(saved.folder.before), made_with(session.assembly)
     if then == now and {row.protocol for row in found} == {protocol(session.assembly).digest}:
         return found
     session.progress.line(
-        f"the evaluation {label} training was made under other settings "
+        "the evaluation before training was made under other settings "
         f"({describe_difference(then, now) or 'by another version'}); it is made again"
     )
     return None
-
-
-def made_again(session: Session, saved: Saved | None, label: str) -> None:
-    """Let the checkpoint rely on the evaluation that was just made: there may be no later one."""
-    if saved is not None and saved.checkpoint is not None:
-        path = session.folder.evaluations / f"{label}.parquet"
-        stand_on(session.folder, saved.checkpoint, path)
-
-
-def _done(saved: Saved) -> Done:
-    assert saved.checkpoint is not None
-    steps = saved.checkpoint.state["totals"]["env_steps"]
-    stopped = "" if saved.named else saved.checkpoint.state["steering"]["stopped"]
-    finished = saved.folder.summary.is_file()
-    return Done(saved.step, steps, finished, stopped, saved.checkpoint.path)
 
 
 def _check_start(folder: RunFolder, config: RunConfig) -> None:
@@ -259,7 +238,8 @@ def _check_start(folder: RunFolder, config: RunConfig) -> None:
     if started:
         check_seal(folder.sft, config.runner.seed)
         check_history(folder.path / "sft.json", folder.metrics)
-    if not started or config.sft.control:
+    taught = facts.needs is not None and facts.needs.demonstrations
+    if not started or config.sft.control or taught:
         path = Path(config.collect.path) if config.collect.path else folder.demonstrations
         check_folder(path, facts.envs["train"], config.collect, seed=config.runner.seed)
 

@@ -1,6 +1,6 @@
 """Run simulators: the env worker. Imports no model code and no tensor library.
 
-consumes   act/RANK/STAGE/PART  (ActionMessage)
+consumes   act/RANK/STAGE/PART  (actions float32 `[R, C, A]` for the R rows of a message)
 produces   obs/RANK/STAGE/PART  (EnvMessage)
 waits for  the policy's actions for a stage; those for other stages queue up meanwhile
 """
@@ -19,12 +19,11 @@ from typing import Any
 import numpy as np
 
 from rlcore.config.schema import CollectConfig, EnvConfig
-from rlcore.contracts.errors import EnvError, WorkerError
+from rlcore.contracts.errors import EnvError
 from rlcore.contracts.protocols import Demonstration, Env
 from rlcore.contracts.specs import EnvSpec, Episode
 from rlcore.plugins.import_target import load_target
 from rlcore.rollout.messages import (
-    ActionMessage,
     Conversation,
     InteractJob,
     InteractReport,
@@ -203,34 +202,21 @@ class EnvWorker:
         playing = {stage: executor.submit(player.start) for stage, player in enumerate(players)}
         while playing:
             for stage, future in list(playing.items()):
-                messages = future.result()
-                for part, message in messages.items():
-                    route = Route(self._settings.rank, stage, part)
+                rank, parts = self._settings.rank, future.result().items()
+                messages = {Route(rank, stage, part): message for part, message in parts}
+                for route, message in messages.items():
                     yield Send((route.observations,), message)
                 answers = []
-                for part, message in messages.items():
+                for route, message in messages.items():
                     if message.observation is not None:
-                        route = Route(self._settings.rank, stage, part)
-                        answers.append((yield from self._answer(route, message.sequence)))
+                        wanted = f"actions for stage {stage} of env worker {rank}"
+                        timeout = self._settings.policy_timeout
+                        answers.append((yield Receive(route.actions, timeout, wanted)))
                 if answers:
                     actions = np.concatenate(answers)
                     playing[stage] = executor.submit(players[stage].advance, actions)
                 else:
                     del playing[stage]
-
-    def _answer(self, route: Route, sequence: int) -> Conversation:
-        """The actions for the message of that number."""
-        answer: ActionMessage = yield Receive(
-            route.actions,
-            self._settings.policy_timeout,
-            f"actions for stage {route.stage} of env worker {self._settings.rank}",
-        )
-        if answer.sequence != sequence:
-            raise WorkerError(
-                f"env worker {self._settings.rank} got actions for message {answer.sequence} while "
-                f"message {sequence} is open"
-            )
-        return answer.actions
 
     def _executor(self, side: str) -> Executor:
         """Stages simulate side by side, each in a thread that waits for its simulators. Where

@@ -1,10 +1,10 @@
 """Handle the workers of a run as one object: start, connect, call and stop them.
 
-Two backends run the same worker classes. A caller can't tell which one it has:
+All backends run the same worker classes. A caller can't tell which one it has:
 
     local   all workers in this process, conversations interleaved: pdb works, starts at once
             (rlcore.workers.local_group)
-    ray     a process per worker, conversations over a channel (rlcore.cluster.ray_group)
+    others  a process per worker, conversations over a channel (rlcore.workers.backend)
 
 One update, where rollout and actor are one process, and where they are not:
 
@@ -153,34 +153,34 @@ class WorkerGroup(ABC):
         """Load optimizer, scheduler and counters from a checkpoint's folder."""
         self._actors("load_learner", path=str(path))
 
-    def save_learner(self, path: Path) -> None:
-        """Save them."""
-        self._actors("save_learner", path=str(path))
+    def save_learner(self, path: Path, known: Sequence[str] = ()) -> None:
+        """Save them, see :meth:`ActorWorker.save_learner`."""
+        self._actors("save_learner", path=str(path), known=known)
+
+    def teach(self, data: str) -> None:
+        """Have demonstrations among what the algorithm learns from (:meth:`ActorWorker.teach`)."""
+        self._actors("teach", data=data)
 
     def update(
         self, update: int, lr_factors: Mapping[str, float] | None = None
     ) -> dict[str, float]:
         """Make one policy update (:meth:`ActorWorker.update`); returns its metrics."""
-        metrics: dict[str, float] = self._actors("update", update=update, lr_factors=lr_factors)[0]
-        return metrics
+        return dict(self._actors("update", update=update, lr_factors=lr_factors)[0])
 
     def remarks(self) -> list[str]:
         """What a user should know of the updates so far."""
-        remarks: list[str] = self._actors("remarks")[0]
-        return remarks
+        return list(self._actors("remarks")[0])
 
     def supervised(
         self, data: str, sft: SFTConfig, on_count: OnCount, *, continue_seconds: float | None = None
     ) -> dict[str, Any]:
         """Train on demonstrations (:meth:`ActorWorker.supervised`); returns the history."""
         told = {"data": data, "sft": sft, "continue_seconds": continue_seconds}
-        history: dict[str, Any] = self._actors("supervised", on_count, **told)[0]
-        return history
+        return dict(self._actors("supervised", on_count, **told)[0])
 
     def version(self) -> int:
         """How often the weights that learn were changed."""
-        version: int = self._call("actor", "version", [{}])[0]
-        return version
+        return int(self._call("actor", "version", [{}])[0])
 
     def _actors(self, method: str, on_count: OnCount | None = None, **arguments: Any) -> list[Any]:
         """Ask every worker that learns the same; answers by rank."""
@@ -252,26 +252,15 @@ class WorkerGroup(ABC):
         if not self._worker_specs.separate:
             return
         rollouts, actors = range(self.ranks("rollout")), range(self.ranks("actor"))
-        self._talk(
-            [
-                *(
-                    Part("rollout", rank, "hand_over", {"keys": [_pieces(rank, a) for a in actors]})
-                    for rank in rollouts
-                ),
-                *(
-                    Part(
-                        "actor",
-                        rank,
-                        "take_over",
-                        {
-                            "keys": [_pieces(r, rank) for r in rollouts],
-                            "timeout": self._timeouts.sync,
-                        },
-                    )
-                    for rank in actors
-                ),
-            ]
-        )
+        parts = []
+        for rank in rollouts:
+            keys = [_pieces(rank, actor) for actor in actors]
+            parts.append(Part("rollout", rank, "hand_over", {"keys": keys}))
+        for rank in actors:
+            keys = [_pieces(rollout, rank) for rollout in rollouts]
+            told = {"keys": keys, "timeout": self._timeouts.sync}
+            parts.append(Part("actor", rank, "take_over", told))
+        self._talk(parts)
 
     def sync(self) -> None:
         """Give the actor's weights to all workers that act; needed after each change of them.

@@ -7,8 +7,10 @@ import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
+from rlcore.config.schema import ClusterConfig, RunConfig
 from rlcore.contracts.errors import UserError, WorkerError
 from rlcore.numerics.mkl import adopt
 from rlcore.placement.routes import IN_PROCESS
@@ -20,6 +22,24 @@ from rlcore.workers.policy_worker import PolicyWorker, PolicyWorkerSettings
 from rlcore.workers.roles import ROLES, START, has_component
 from rlcore.workers.torch_settings import apart
 from rlcore.workers.worker_specs import OnCount, Part, WorkerSpecs
+
+
+class LocalBackend:
+    """See :class:`rlcore.workers.backend.Backend`. There is nothing to share and no other node."""
+
+    def session(self, cluster: ClusterConfig) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    def require_answer(self, address: str, timeout: float) -> None:
+        """No cluster is ever joined."""
+
+    def require_equipped(
+        self, config: RunConfig, worker_specs: WorkerSpecs, runs: Path
+    ) -> dict[int, frozenset[str]]:
+        return {}
+
+    def make_group(self, worker_specs: WorkerSpecs) -> LocalGroup:
+        return LocalGroup(worker_specs)
 
 
 class LocalGroup(WorkerGroup):

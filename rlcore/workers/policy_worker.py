@@ -46,6 +46,8 @@ class PolicyWorkerSettings:
         threads: torch threads of this process.
         divided_by: how many actor processes shard one copy of the parameters; 1: each holds all.
         offload: whether its device memory is offloaded to the host while others work there.
+        host: what other nodes know its node by; a backend that spans nodes sets it in the worker's
+            process. A host name may resolve to a loopback address.
     """
 
     policy_target: str
@@ -57,6 +59,7 @@ class PolicyWorkerSettings:
     threads: int
     divided_by: int = 1
     offload: bool = False
+    host: str = "127.0.0.1"
 
 
 class PolicyWorker:

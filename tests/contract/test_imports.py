@@ -1,4 +1,4 @@
-"""Import levels: light <- ray <- torch, and nothing in core imports a plugin."""
+"""Import levels: light <- running <- torch; nothing in core imports a plugin, or Ray."""
 
 from __future__ import annotations
 
@@ -18,15 +18,16 @@ HEAVY = ("torch", "ray", "gymnasium", "transformers")
 # Rooms of core by what their modules may load.
 LIGHT = ("terminal", "contracts", "process", "files", "plugins", "config", "placement", "checks",
          "cli", "numerics", "validation", "api")  # fmt: skip
-RAY = ("workers", "cluster", "session", "evaluation", "training")
+RUNNING = ("workers", "session", "evaluation", "training")
 TORCH = ("algo", "learner", "rollout", "transport", "run_folder", "demonstrations", "results")
 # Modules of light rooms that are about tensors: who imports one pays for torch.
 TENSORS = {
-    "rlcore.contracts.metric", "rlcore.contracts.minibatch", "rlcore.contracts.trajectory",
-    "rlcore.numerics.batch_invariance", "rlcore.validation.algorithm", "rlcore.validation.policy",
+    "rlcore.contracts.learning", "rlcore.contracts.metric", "rlcore.contracts.minibatch",
+    "rlcore.contracts.trajectory", "rlcore.numerics.batch_invariance",
+    "rlcore.validation.algorithm", "rlcore.validation.policy",
 }  # fmt: skip
-# What a checkpoint says of its env, and which machines there are: checks look at both.
-LIGHT_ELSEWHERE = ("rlcore.run_folder.env_facts", "rlcore.cluster.inventory")
+# What a checkpoint says of its env: checks look at it.
+LIGHT_ELSEWHERE = ("rlcore.run_folder.env_facts",)
 
 
 def modules_of(part: str) -> list[str]:
@@ -95,7 +96,7 @@ def core_files(*parts: str) -> list[Path]:
 def test_every_part_of_core_has_a_level():
     parts = {path.stem for path in CORE.iterdir() if path.suffix == ".py" or path.is_dir()}
     parts -= {"__init__", "__pycache__", "py"}
-    known = {*LIGHT, *RAY, *TORCH}
+    known = {*LIGHT, *RUNNING, *TORCH}
     assert parts == known, f"without a level: {parts - known}; no longer there: {known - parts}"
 
 
@@ -107,12 +108,9 @@ def test_light_modules_load_nothing_heavy():
 
 
 def test_workers_and_loops_load_no_tensor_library():
-    """Ray they may load; torch comes with the first policy worker."""
-    modules = [name for part in RAY for name in modules_of(part)]
-    loaded = loaded_by(modules)
-    assert {name: set(heavy) - {"ray"} for name, heavy in loaded.items()} == {
-        name: set() for name in modules
-    }
+    """It comes with the first policy worker."""
+    modules = [name for part in RUNNING for name in modules_of(part)]
+    assert loaded_by(modules) == {name: [] for name in modules}
 
 
 def test_an_env_worker_loads_no_model_stack():
@@ -132,8 +130,8 @@ def test_light_code_imports_only_light_code_when_it_is_imported():
                 assert name.split(".")[1] in (*LIGHT, "hookimpl", "__version__"), f"{file}: {name}"
 
 
-def test_tensor_code_does_not_know_ray():
-    for file in core_files(*TORCH):
+def test_core_knows_neither_ray_nor_gymnasium():
+    for file in core_files():
         for name in imports(file, lazy=True):
             assert name.split(".")[0] not in ("ray", "gymnasium"), f"{file} imports {name}"
 

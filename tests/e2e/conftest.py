@@ -15,7 +15,7 @@ from rlcore.config.schema import ClusterConfig
 def ray_cluster() -> Iterator[None]:
     """A cluster that every run of the session joins (see `cluster_session`). Its workers find the
     modules of this folder, as some are told to take their policy from there."""
-    from rlcore.cluster.cluster import cluster_session
+    from rlcore_ray.cluster import cluster_session
 
     paths = [str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")]
     with pytest.MonkeyPatch.context() as patch:

@@ -16,9 +16,9 @@ import psutil
 import pytest
 import ray
 from resume_cases import COMMON, go_on
+from rlcore_ray.group import RayGroup
 from sameness import assert_same
 
-from rlcore.cluster.ray_group import RayGroup
 from rlcore.config.compose import compose
 from rlcore.contracts.errors import StuckError, WorkerError
 from rlcore.run_folder.checkpoint import load_checkpoint
@@ -199,7 +199,7 @@ def called(process: psutil.Process) -> str:
 
 
 def test_an_address_where_nobody_answers_is_refused_at_once():
-    from rlcore.cluster.cluster import require_answer
+    from rlcore_ray.cluster import require_answer
 
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))  # taken, but nobody listens

@@ -16,15 +16,15 @@ from pathlib import Path
 
 import pytest
 from ray.cluster_utils import Cluster
+from rlcore_ray.cluster import cluster_session
 from sameness import assert_same, numbers
 from simulated_nodes import MOST_SECONDS, nodes, run, start
 
 from rlcore.cli.main import main
-from rlcore.cluster.cluster import cluster_session
 from rlcore.config.compose import compose
 from rlcore.contracts.errors import WorkerError
 from rlcore.session.assembly import assemble
-from rlcore.session.backends import make_group
+from rlcore.workers.backend import make_group
 
 TOY = [
     "train", "env=toy", "model=toy", "algorithm=ppo", "runner.max_epochs=2",

@@ -25,9 +25,9 @@ from rlcore.rollout.messages import GatherOrder, Trace
 from rlcore.rollout.schedule import Column, evaluation_columns, training_columns
 from rlcore.run_folder.checkpoint import find_checkpoint
 from rlcore.session.assembly import assemble
-from rlcore.session.backends import make_group
 from rlcore.session.gather import gather
 from rlcore.training import train
+from rlcore.workers.backend import make_group
 
 Arrays = Mapping[str, np.ndarray]
 
@@ -75,7 +75,7 @@ def nothing_starts(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*arguments: object) -> None:
         raise Started
 
-    monkeypatch.setattr("rlcore.session.backends.make_group", refuse)
+    monkeypatch.setattr("rlcore.workers.backend.make_group", refuse)
 
 
 def played(run: Path, *arguments: str, task: str, trial: int) -> tuple[Arrays, dict]:

@@ -19,11 +19,11 @@ from typing import Any
 import psutil
 import pytest
 import torch
+from rlcore_ray.group import RayGroup
 from safetensors.torch import load_file
 from sameness import assert_same, numbers
 
 from rlcore.cli.main import main
-from rlcore.cluster.ray_group import RayGroup
 from rlcore.config.recipes import read_mapping
 from rlcore.contracts.errors import CheckpointError
 from rlcore.run_folder.checkpoint import load_checkpoint

@@ -225,7 +225,8 @@ def test_a_worker_that_dies_is_named(log_path: Path, ray_cluster, monkeypatch):
     import os
     import signal
 
-    from rlcore.cluster.ray_group import RayGroup
+    from rlcore_ray.group import RayGroup
+
     from rlcore.rollout.messages import InteractJob
 
     def kill_first(self, interact: list[InteractJob], collect, on_count=None):

@@ -17,7 +17,7 @@ from rlcore.config.compose import compose
 from rlcore.placement import plan_weight_routes
 from rlcore.plugins.registry import load_plugins
 from rlcore.session.assembly import assemble
-from rlcore.session.backends import make_group
+from rlcore.workers.backend import make_group
 
 HIDDEN = 9000  # a layer of 9000 x 9000 numbers: 324 MB, four times the store
 

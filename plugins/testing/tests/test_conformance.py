@@ -1,9 +1,9 @@
-"""The toy env and the toy model pass the checks that authors of plugins run on theirs."""
+"""The toy env, the toy model and core's own backend pass the checks that authors of plugins run."""
 
 from __future__ import annotations
 
 import pytest
-from rlcore_testing import EnvConformance, PolicyConformance, check_env
+from rlcore_testing import BackendConformance, EnvConformance, PolicyConformance, check_env
 from rlcore_testing.toy_settings import ToyEnvConfig, env_spec
 
 from rlcore.contracts.errors import ConfigError
@@ -29,6 +29,10 @@ class TestToyModelWithAValuePerAction(PolicyConformance):
 class TestToyModelWithoutACritic(PolicyConformance):
     name = "toy"
     env_spec = env_spec(ToyEnvConfig())
+
+
+class TestLocalBackend(BackendConformance):
+    name = "local"
 
 
 def test_the_function_gives_findings_instead_of_failures():

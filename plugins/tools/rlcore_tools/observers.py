@@ -33,12 +33,13 @@ def rlcore_after_eval(run: Run, label: str, films: Sequence[Film]) -> None:
     itself too, in `video/eval/LABEL/`."""
     if films:
         from rlcore.run_folder.folder import RunFolder
+        from rlcore_tools.places import clip
         from rlcore_tools.video import write_video
 
         video = run.config.env.eval.video_cfg
         shown = _write_mosaic(run, films, video, "eval", label)
         for film, frames in zip(films, shown, strict=True):
-            path = RunFolder(run.folder).clip(label, film.task, film.footage.episode.trial)
+            path = clip(RunFolder(run.folder), label, film.task, film.footage.episode.trial)
             write_video(path, frames, fps=video.fps)
 
 
@@ -56,13 +57,13 @@ def _write_mosaic(
 ) -> list[list[np.ndarray]]:
     """Write the films as one; returns their frames, as they are shown."""
     from rlcore.run_folder.folder import RunFolder
+    from rlcore_tools.places import own_place
     from rlcore_tools.video import caption, mosaic, write_video
 
     folder = RunFolder(run.folder)
     shown = [caption(film) if video.info_on_video else film.footage.frames for film in films]
-    base = (
-        folder.own_place(Path(video.video_base_dir)) if video.video_base_dir else folder.video(side)
-    )
+    shared = video.video_base_dir
+    base = own_place(folder, Path(shared)) if shared else folder.video(side)
     grid = mosaic(shown, [film.success for film in films])
     write_video(base / f"{label}.mp4", grid, fps=video.fps)
     return shown

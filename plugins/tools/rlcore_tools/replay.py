@@ -29,6 +29,7 @@ from rlcore.files.symlinks import require_inside
 from rlcore.results.tables import EpisodeResult
 from rlcore.terminal.console import Canvas
 from rlcore_tools.episode import address, split_of, trace_table
+from rlcore_tools.places import replay_folder
 from rlcore_tools.video import caption, write_video
 
 VIDEO, ARRAYS, FACTS = "episode.mp4", "episode.safetensors", "episode.json"
@@ -113,7 +114,7 @@ def run(
     name = spec.tasks[episode.task]
     rows = run.evaluated(checkpoint) if phase == "eval" else []
     if out is None:
-        out = run.folder.replay(name, episode.trial)
+        out = replay_folder(run.folder, name, episode.trial)
         require_inside(run.folder.path, (out.parent, out))
     folder = _make_folder(out)
     console = Canvas()

@@ -17,6 +17,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 from rlcore_testing.toy_settings import ToyEnvConfig, env_spec
+from rlcore_tools.places import clip
 from rlcore_tools.report import write_comparison, write_report
 from rlcore_tools.report.chart import Point, Series, chart, number, ticks
 from rlcore_tools.report.clips import Shelf
@@ -91,7 +92,7 @@ def make_run(
             write_results(folder.evaluations / f"{label}.parquet", results(outcomes))
     for label, (task, trial) in filmed:
         frames = [np.full((16, 16, 3), 40 * i + trial, np.uint8) for i in range(3)]
-        write_video(folder.clip(label, task, trial), frames)
+        write_video(clip(folder, label, task, trial), frames)
     if finished:
         summary = build_summary(
             before=results(before) if before else None,
@@ -184,7 +185,7 @@ def test_a_page_needs_no_network(log_path):
     data = [a.partition("base64,")[2] for a in page.addresses if a.startswith("data:video/mp4;")]
     clips = [("after", "pull", 0), ("after", "pull", 1), ("after", "push", 1),
              ("before", "pull", 1), ("after", "pull", 1)]  # fmt: skip
-    assert [b64decode(each) for each in data] == [folder.clip(*c).read_bytes() for c in clips]
+    assert [b64decode(each) for each in data] == [clip(folder, *c).read_bytes() for c in clips]
     for address in page.addresses:
         assert address.startswith("data:") or (folder.path / address).is_file(), address
     for words in ("http:", "https:", "@import", "url(", "<script"):
@@ -194,7 +195,7 @@ def test_a_page_needs_no_network(log_path):
 
 def test_beyond_its_size_a_page_links_videos(log_path):
     folder = make_run(log_path, filmed=[("after", ("pull", 0)), ("after", ("push", 1))])
-    size = folder.clip("after", "pull", 0).stat().st_size
+    size = clip(folder, "after", "pull", 0).stat().st_size
     won, lost = Shelf(read_run(folder), folder.path.parent, limit=size).examples()
     assert [clip.embedded for clip in won] == [True]
     assert [(clip.embedded, clip.address) for clip in lost] == [

@@ -48,12 +48,15 @@ class ClusterConfig(Settings):
     """Where the workers run."""
 
     backend: str = key(
-        "ray: a process per worker; local: all in this process (pdb works)",
+        "ray: a process per worker; local: all in this process (pdb works); rlcore plugins lists "
+        "others",
         "ray",
-        choices=("ray", "local"),
     )
     num_nodes: int = key(
-        "number of nodes that must join the cluster", 1, least=1, when=When("backend", ("ray",))
+        "number of nodes that must join the cluster",
+        1,
+        least=1,
+        when=When("backend", unless=("local",)),
     )
     inventory: str | None = key(
         "plan for these machines instead of existing ones: 8x80GB, 2x8x80GB, 16cpu or a YAML file "
@@ -62,7 +65,7 @@ class ClusterConfig(Settings):
     address: str | None = key(
         "address of a running Ray cluster, or auto; null starts a new one on this machine",
         door=Door("joins the Ray cluster at", (None, "auto", "local")),
-        when=When("backend", ("ray",)),
+        when=When("backend", unless=("local",)),
     )
     network_interface: str | None = key(
         "network interface between actor ranks on several nodes, e.g. eth0; null: on each node the "

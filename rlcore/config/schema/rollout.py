@@ -41,7 +41,7 @@ class RolloutConfig(Settings):
         "object store on one node, else over the network",
         "auto",
         choices=("auto", "broadcast", "object_store"),
-        when=When("cluster.backend", ("ray",)),
+        when=When("cluster.backend", unless=("local",)),
     )
     eval_deterministic: bool = key("evaluate without exploration noise", True)
     eval_temperature: float | None = key(

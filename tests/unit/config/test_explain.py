@@ -25,9 +25,10 @@ def test_every_key_is_listed_with_a_sentence(catalog):
 
 
 def test_a_key_shows_type_default_choices_and_sentence(catalog):
-    assert explain(catalog, RunConfig(), "cluster.backend").splitlines() == [
-        "  cluster.backend: str = ray [ray | local]",
-        "      ray: a process per worker; local: all in this process (pdb works)",
+    assert explain(catalog, RunConfig(), "rollout.sync").splitlines() == [
+        "  rollout.sync: str = auto [auto | broadcast | object_store]",
+        "      how weights are sent to rollout processes that are not actors too; auto: over Ray's "
+        "object store on one node, else over the network",
     ]
 
 

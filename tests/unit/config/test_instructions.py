@@ -7,10 +7,8 @@ import json
 import warnings
 from dataclasses import replace
 
-import pyarrow as pa
 import pytest
 import yaml
-from pyarrow import parquet
 from rlcore_testing.toy_settings import ToyEnvConfig, env_spec
 
 from rlcore.checks import instruction_warnings
@@ -44,14 +42,6 @@ def written(tmp_path):
     return write
 
 
-def rows(**more) -> list[dict]:
-    """A data set's table of tasks; `more` are columns."""
-    return [
-        {"task_index": number, "task": sentence, **{k: v[number] for k, v in more.items()}}
-        for number, sentence in enumerate(GIVEN.values())
-    ]
-
-
 # -- files that say which sentence is whose ---------------------------------------------------
 
 
@@ -73,49 +63,11 @@ def test_a_mapping_inside_a_file(written):
         resolve(f"{file}:numbers", PATH)
 
 
-def test_a_table_with_a_column_of_names(written, tmp_path):
-    named = rows(env_task=list(GIVEN))
-    assert resolve(written("tasks.jsonl", named), PATH) == GIVEN
-    parquet.write_table(pa.Table.from_pylist(named), tmp_path / "tasks.parquet")
-    assert resolve(str(tmp_path / "tasks.parquet"), PATH) == GIVEN
-    # as the data set's own tools write it: the sentences are an index without a name
-    indexed = [{("__index_level_0__" if k == "task" else k): v for k, v in row.items()}
-               for row in named]  # fmt: skip
-    parquet.write_table(pa.Table.from_pylist(indexed), tmp_path / "indexed.parquet")
-    assert resolve(str(tmp_path / "indexed.parquet"), PATH) == GIVEN
-
-
-def test_of_several_columns_one_is_named(written):
-    file = written("tasks.jsonl", rows(env_task=list(GIVEN), scene=list("abcd")))
-    with pytest.raises(ConfigError, match=r"env_task, scene may name the tasks; say which: tasks"):
-        resolve(file, PATH)
-    assert resolve(f"{file}:env_task", PATH) == GIVEN
-
-
-def test_numbers_count_where_the_user_says_whose_they_are(written):
-    """Two tasks may be told the same: then the table has one row for both."""
-    written("tasks.jsonl", rows())
-    mapping = {"tasks": "tasks.jsonl", "task_index": {"reach-up": 2, "reach-left": 0, "lift": 2}}
-    found = resolve(written("mine.yaml", yaml.safe_dump(mapping)), PATH)
-    assert found == {"reach-up": "Go up", "reach-left": "Go to the left", "lift": "Go up"}
-    mapping["task_index"]["lift"] = 4
-    with pytest.raises(ConfigError, match=r"'lift' must be one of tasks.jsonl, 0 to 3, got 4"):
-        resolve(written("mine.yaml", yaml.safe_dump(mapping)), PATH)
-    mapping["tasks"] = "nowhere.jsonl"
-    with pytest.raises(ConfigError, match=r"nowhere.jsonl: No such file"):
-        resolve(written("mine.yaml", yaml.safe_dump(mapping)), PATH)
-
-
-def test_what_is_only_numbered_is_not_guessed(written):
-    with pytest.raises(ConfigError) as raised:
-        resolve(written("tasks.jsonl", rows()), PATH)
-    assert (
-        "numbers its 4 sentences (0 'Go to the left', 1 'Go to the right', ...) and does not"
-        in (raised.value.message)
-    )
-    assert "write a file NAME.yaml" in raised.value.hint and "task_index: {TASK: 0" in (
-        raised.value.hint
-    )
+@pytest.mark.parametrize("name", ["tasks.jsonl", "tasks.parquet"])
+def test_a_table_of_numbers_is_not_guessed_at(written, name):
+    with pytest.raises(ConfigError, match="numbers its sentences and does not say of which") as one:
+        resolve(written(name, '{"task_index": 0, "task": "Go to the left"}'), PATH)
+    assert "write a file NAME.yaml with a line 'TASK: sentence'" in one.value.hint
 
 
 # -- files that are none ------------------------------------------------------------------------
@@ -133,10 +85,6 @@ BAD = {
     "none.json": ("{}", "has none"),
     "text.json": ('{"reach-left": ', "can't be read"),
     "text.yaml": ("a: [", "can't be read"),
-    "empty.jsonl": ("", "it has no rows"),
-    "list.jsonl": ("[1]\n", "row 0 must have 'task_index', a number, and 'task'"),
-    "word.jsonl": ('{"task_index": "0", "task": "go"}\n', "row 0 must have"),
-    "none.parquet": ("PAR1", "can't be read"),
     "words.txt": ("go left", "must be own or a file that ends in"),
 }
 
@@ -153,13 +101,6 @@ def test_a_bad_file_is_one_error_that_names_key_and_file(written, name):
 def test_a_bad_value_is_one_error(value):
     with pytest.raises(ConfigError, match=PATH):
         resolve(value, PATH)
-
-
-@pytest.mark.parametrize("numbers", [(0, 0, 2, 3)])
-def test_a_number_stands_there_once(written, numbers):
-    table = [{**row, "task_index": n} for row, n in zip(rows(), numbers, strict=True)]
-    with pytest.raises(ConfigError, match="'task_index 0' appears twice"):
-        resolve(written("tasks.jsonl", table), PATH)
 
 
 # -- looked for -----------------------------------------------------------------------------------
@@ -187,7 +128,6 @@ LEROBOTS = json.dumps({"TASK_DESCRIPTIONS": GIVEN, "TASK_NAME_TO_ID": {"reach-le
     [
         ("rlcore_env.json", json.dumps({"env": "toy", "sentences": GIVEN})),
         ("toy_config.json", LEROBOTS),
-        ("meta/tasks.jsonl", "\n".join(json.dumps(row) for row in rows(env_task=list(GIVEN)))),
         ("../toy_config.json", LEROBOTS),
     ],
 )
@@ -204,8 +144,6 @@ def test_the_folder_of_a_checkpoint_and_the_one_above_may_say(checkpoint, place,
 
 def test_what_does_not_say_is_passed_over_and_what_is_damaged_is_not(checkpoint):
     (checkpoint / "rlcore_env.json").write_text('{"env": "toy", "sentences": {}}')
-    (checkpoint / "meta").mkdir()
-    (checkpoint / "meta/tasks.jsonl").write_text("\n".join(map(json.dumps, rows())))
     assert found(checkpoint) == "checkpoint"
     (checkpoint.parent / "toy_config.json").write_text(LEROBOTS)
     assert found(checkpoint) == GIVEN

@@ -199,22 +199,6 @@ def test_a_collection_killed_at_its_first_file_begins_anew(tmp_path, name):
     assert not list((tmp_path / "d").glob(".partial*"))
 
 
-def test_arrays_that_do_not_fit_the_env_are_refused(tmp_path):
-    writer = DemonstrationWriter(tmp_path, SPEC, COLLECT, seed=1)
-    good = demonstration()
-    for bad in (
-        replace(good, actions=good.actions[:, :3]),
-        replace(good, states=good.states[:-1]),
-        replace(good, frames={"front": good.frames["front"]}),
-        replace(good, frame_steps=good.frame_steps[:-1]),
-    ):
-        with pytest.raises(ValueError, match="expected"):
-            writer.add(bad)
-    floats = {name: frames.astype(np.float32) for name, frames in good.frames.items()}
-    with pytest.raises(ValueError, match="uint8"):
-        writer.add(replace(good, frames=floats))
-
-
 def test_check_against_the_env_that_is_to_be_learnt(tmp_path):
     read = write(tmp_path, [demonstration()])
     read.check(SPEC)

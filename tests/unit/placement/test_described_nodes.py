@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 
 from rlcore.cli.main import main
-from rlcore.cluster.inventory import find_inventory
 from rlcore.config.schema import ClusterConfig
 from rlcore.contracts.errors import ConfigError, PlacementError
-from rlcore.placement import Inventory, Node, make_plan
+from rlcore.placement import Inventory, Node, find_inventory, make_plan
 from rlcore.placement.described_nodes import pretended
 
 GIB = 2**30

@@ -12,10 +12,9 @@ from rlcore.config.compose import compose
 from rlcore.config.schema import ActorConfig
 from rlcore.contracts.errors import MicroBatchError, PlacementError, RunWarning, WorkerError
 from rlcore.placement import Inventory, Node
-from rlcore.plugins.registry import load_plugins
-from rlcore.session import session
 from rlcore.session.assembly import assemble
 from rlcore.training import after_node_loss, train
+from rlcore.workers.backend import backend_of
 
 NODE = Node(cpus=2, name="a", id="1")
 WORDS = ["env=toy", "model=toy", "algorithm=ppo", "cluster.timeouts.nodes=0.1"]
@@ -36,7 +35,7 @@ def over_two(monkeypatch: pytest.MonkeyPatch):
     with socket.socket() as head:
         head.bind(("127.0.0.1", 0))
         head.listen()
-        monkeypatch.setattr("rlcore.cluster.cluster.speaks_grpc", lambda _: True)
+        monkeypatch.setattr("rlcore_ray.cluster.speaks_grpc", lambda _: True)
         address = f"127.0.0.1:{head.getsockname()[1]}"
 
         def made(placement: str, given: str = address):
@@ -165,10 +164,11 @@ def test_nodes_are_asked_within_a_session(over_two, monkeypatch: pytest.MonkeyPa
         yield
         inside.clear()
 
-    monkeypatch.setattr("rlcore.cluster.cluster.cluster_session", opened)
-    monkeypatch.setattr("rlcore.cluster.node_files.require_node_files", lambda *_: list(inside))
+    monkeypatch.setattr("rlcore_ray.cluster.cluster_session", opened)
+    monkeypatch.setattr("rlcore_ray.backend.require_node_files", lambda *_: list(inside))
     run = made("{env: 0, rollout: 0, actor: 3}")
-    assert session._require_equipped(run, run.worker_specs, load_plugins(), tmp_path) == [2]
+    backend = backend_of(run.config.cluster)
+    assert backend.require_equipped(run.config, run.worker_specs, tmp_path) == [2]
 
 
 def test_a_cluster_of_its_own_is_started_anew():

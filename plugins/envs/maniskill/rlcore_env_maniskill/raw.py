@@ -31,6 +31,7 @@ from rlcore_env_maniskill.robots import Robot
 from rlcore_env_maniskill.settings import THIRD_PERSON, ManiSkillConfig
 from rlcore_env_maniskill.spec import control_of, env_spec, own_robot, robot_name
 from rlcore_env_maniskill.tasks import PUT_ON_PLATE, task_of
+from rlcore_env_maniskill.unseen import leave_out_unseen
 
 
 @runtime_checkable
@@ -132,7 +133,8 @@ def _check(env: BaseEnv, config: ManiSkillConfig, task: str) -> None:
 
 
 def prepare_frames(env: BaseEnv, config: ManiSkillConfig) -> dict[str, str]:
-    """Keep only the chosen cameras of a scene, and apply `show_goal` and `fast_render`.
+    """Keep only the chosen cameras of a scene and what they see of its scenery, and apply
+    `show_goal` and `fast_render`.
 
     Needed again after each reset that rebuilds the scene; otherwise it changes nothing.
 
@@ -153,6 +155,8 @@ def prepare_frames(env: BaseEnv, config: ManiSkillConfig) -> dict[str, str]:
         env._hidden_objects.clear()
     if config.fast_render:
         draw_contact_shapes(env)
+    if config.sim_backend == "cpu" and config.rebuild_scene:  # else cameras might be moved later
+        leave_out_unseen(env)
     return names
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from rlcore_simulation.detail import DETAILS, EXACT
 from rlcore_simulation.settings import SimulatedEnvConfig
 
 from rlcore.config.schema import Door, When, key
@@ -63,6 +64,13 @@ class ManiSkillConfig(SimulatedEnvConfig):
         "render robots by their collision shapes: 10 times faster at 64 px on a CPU, but other "
         "pixels; in the manifest",
         False,
+        when=DRAWN,
+    )
+    render_detail: str = key(
+        "geometry of frames on a CPU: exact, as the scene has it; pixel, as much as the pixels can "
+        "show: faster, and other pixels here and there; in the manifest",
+        EXACT,
+        choices=DETAILS,
         when=DRAWN,
     )
     robot: str | None = key("robot by its ManiSkill name; null: the task's own")

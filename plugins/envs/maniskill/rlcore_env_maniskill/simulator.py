@@ -8,13 +8,16 @@ keyed by (task, trial), fixes it. We also clear what the physics engine remember
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import nullcontext
 
 import numpy as np
 import torch
+from rlcore_simulation.detail import EXACT, FilmFrames
 from rlcore_simulation.simulator import Step
 
 from rlcore.contracts.specs import Episode
 from rlcore_env_maniskill.actions import ActionScale
+from rlcore_env_maniskill.detail import Simpler
 from rlcore_env_maniskill.experts import Expert, expert_for
 from rlcore_env_maniskill.raw import (
     capture,
@@ -44,6 +47,10 @@ class Simulator:
         self._robot = ROBOTS[robot_name(config, task)]
         self.env = make_raw(config, task)
         self._cameras: dict[str, str] = {}
+        self._simpler: Simpler | None = None
+        if config.obs_mode == "rgb" and config.render_detail != EXACT:
+            self._simpler = Simpler(self.env, prepare_frames(self.env, config).values())
+            self._simpler.show(self.env)
         self._state = torch.zeros(0)
         self._expert: Expert | None = None
 
@@ -53,6 +60,8 @@ class Simulator:
         rebuild = self._config.rebuild_scene
         observation, _ = reset_exactly(self.env, seed, options, rebuild=rebuild)
         self._cameras = prepare_frames(self.env, self._config)
+        if self._simpler is not None:
+            self._simpler.show(self.env)
         self._expert = self._new_expert()
         self._observe(observation)
         return sentences(self.env, self.task)[0]
@@ -69,9 +78,13 @@ class Simulator:
         return Step(float(reward), bool(info["success"]))
 
     def draw(self, out: Mapping[str, np.ndarray]) -> None:
-        """Write the current frame of every camera into `out[name]`, uint8 `[H, W, 3]`."""
-        for name, frames in capture(self.env, self._cameras).items():
-            out[name][:] = frames[0].numpy()
+        """Write the current frame of every camera into `out[name]`, uint8 `[H, W, 3]`; those of a
+        film exactly."""
+        films = self._simpler is not None and isinstance(out, FilmFrames)
+        with self._simpler.exact() if self._simpler and films else nullcontext():
+            drawn = capture(self.env, self._cameras)
+        for name, frame in out.items():
+            frame[:] = drawn[name][0].numpy()
 
     def expert_action(self, *, speed: float) -> np.ndarray:
         """The expert's clean action float32 `[A]`, in range."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from importlib.metadata import version
 
+from rlcore_simulation.detail import EXACT, SETTING
+
 from rlcore.contracts.errors import ConfigError, did_you_mean
 from rlcore.contracts.specs import ActionChannel, CameraSpec, EnvSpec, StateChannel
 from rlcore_env_maniskill.experts import CONTROL_MODES, EXPERT_TASKS, planned
@@ -30,6 +32,8 @@ from rlcore_env_maniskill.tasks import (
 # Trial numbers key the generator of a start, so the ranges may be as long as anyone needs.
 TRAIN_TRIALS = range(0, 10_000)
 HELDOUT_TRIALS = range(10_000, 20_000)
+VALIDATION_TRIALS = range(20_000, 30_000)
+SPLITS = {"train": TRAIN_TRIALS, "heldout": HELDOUT_TRIALS, "validation": VALIDATION_TRIALS}
 # The experts grasp the way a panda does.
 EXPERT_ROBOTS = ("panda", "panda_wristcam")
 # Our table of tasks holds for these; for other arms we read the class of a task.
@@ -42,6 +46,11 @@ PROPRIOCEPTION = (
     StateChannel("ee_rotation", 4),  # quaternion wxyz, its largest entry positive
     StateChannel("gripper_opening", 1),  # 0 closed, 1 open
 )
+
+
+def split_of(trial: int) -> str:
+    """The split that a trial is of."""
+    return next((split for split, trials in SPLITS.items() if trial in trials), "train")
 
 
 def env_spec(config: ManiSkillConfig) -> EnvSpec:
@@ -69,6 +78,7 @@ def env_spec(config: ManiSkillConfig) -> EnvSpec:
         sentences=_sentences(config, tasks),
         train_trials=TRAIN_TRIALS,
         heldout_trials=HELDOUT_TRIALS,
+        validation_trials=VALIDATION_TRIALS,
         cameras=_cameras(config, robots) if rgb else (),
         states=_robot_state(config, robots) if rgb else (_flat_state(config, robots),),
         actions=actions,
@@ -84,6 +94,7 @@ def env_spec(config: ManiSkillConfig) -> EnvSpec:
             "image_width": config.frame_width,
             "show_goal": config.show_goal,
             "fast_render": config.fast_render,
+            SETTING: config.render_detail,
             **_assets(config, tasks),
         },
         renders_final=config.render_final,
@@ -231,6 +242,11 @@ def _tasks(config: ManiSkillConfig) -> tuple[str, ...]:
         raise ConfigError(
             "fast_render is for rendering on a CPU, got sim_backend=gpu",
             hint="set fast_render=false",
+        )
+    if config.sim_backend == "gpu" and config.render_detail != EXACT:
+        raise ConfigError(
+            f"render_detail={config.render_detail} is for rendering on a CPU, got sim_backend=gpu",
+            hint=f"set render_detail={EXACT}",
         )
     for task in config.tasks:
         if config.sim_backend == "gpu" and not task_of(task).starts_are_states:

@@ -142,6 +142,7 @@ def test_actions_of_another_controller_are_other_actions() -> None:
             "set use_rel_reward=false",
         ),
         ({"sim_backend": "gpu", "fast_render": True}, "set fast_render=false"),
+        ({"sim_backend": "gpu", "render_detail": "pixel"}, "set render_detail=exact"),
         ({"tasks": [MAIN], "hold": {"objekt": 1}}, "Did you mean 'object'"),
         ({"tasks": [PUSH], "hold": {"object": 1}}, "hold is for put-on-plate tasks"),
         ({"robot": "pandas"}, "Did you mean 'panda'"),

@@ -12,6 +12,7 @@ from rlcore_env_maniskill.simulator import Simulator
 from rlcore_env_maniskill.spec import env_spec
 from rlcore_env_maniskill.starts import seed_of
 from rlcore_env_maniskill.tasks import MAIN
+from rlcore_simulation.detail import EXACT, PIXEL, FilmFrames
 from sapien.render import RenderBodyComponent
 
 from rlcore.contracts.errors import ConfigError
@@ -63,6 +64,76 @@ def test_frames_are_maniskills_own_by_the_cameras_names() -> None:
     ours.close()
 
 
+def test_the_floor_that_no_camera_sees_is_left_out_and_every_bit_stays(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The floor of ManiSkill 3.0.1 is 100 x 100 squares of two triangles."""
+    frames: list[list[np.ndarray]] = []
+    for leaves_out in (False, True):
+        if not leaves_out:
+            monkeypatch.setattr(raw, "leave_out_unseen", lambda env: None)
+        simulator = Simulator(small_config(tasks=[PUSH], image_size=SIZE), PUSH)
+        frames.append([])
+        for trial in (3, 4):
+            simulator.start(Episode(0, trial))
+            (floor,) = simulator.env.scene.actors["ground"]._objs
+            ((part,),) = (
+                shape.parts
+                for shape in floor.find_component_by_type(RenderBodyComponent).render_shapes
+            )
+            if leaves_out:
+                assert 0 < len(part.triangles) < 1_000
+            else:
+                assert len(part.triangles) == 20_000
+            for _ in range(3):
+                frames[-1].append(drawn(simulator)[CAMERA])
+                simulator.step(ACTION)
+        simulator.close()
+        monkeypatch.undo()
+    np.testing.assert_array_equal(*frames)
+
+
+@pytest.mark.parametrize("moves", ["camera", "shadow"])
+def test_the_whole_floor_stays_where_it_may_be_seen_later(moves: str) -> None:
+    settings: dict[str, object] = {}
+    if moves == "camera":
+        settings = {"robot": "panda_wristcam", "cameras": [CAMERA, "hand_camera"]}
+    simulator = Simulator(small_config(tasks=[PUSH], **settings), PUSH)
+    simulator.env.enable_shadow = moves == "shadow"
+    simulator.start(Episode(0, 3))
+    (floor,) = simulator.env.scene.actors["ground"]._objs
+    (shape,) = floor.find_component_by_type(RenderBodyComponent).render_shapes
+    assert len(shape.parts[0].triangles) == 20_000
+    simulator.close()
+
+
+def test_a_detail_that_pixels_show_changes_few_of_them_and_films_stay_exact() -> None:
+    """At 32 px; the cube is nearer than the table's camera needs it in more detail."""
+    frames: dict[str, list[np.ndarray]] = {}
+    films, states, triangles = [], [], []
+    for detail in (EXACT, PIXEL):
+        simulator = Simulator(small_config(render_detail=detail), PUSH)
+        frames[detail] = []
+        for trial in (3, 4, 3):
+            simulator.start(Episode(0, trial))
+            frames[detail].append(drawn(simulator)[CAMERA])
+            film = FilmFrames(drawn(simulator))
+            simulator.draw(film)
+            films.append(film[CAMERA])
+            simulator.step(ACTION)
+            np.testing.assert_array_equal(drawn(simulator)[CAMERA], drawn(simulator)[CAMERA])
+            states.append(simulator.states)
+        triangles.append(shown_triangles(simulator))
+        simulator.close()
+    np.testing.assert_array_equal(states[:3], states[3:])
+    np.testing.assert_array_equal(films[:3], films[3:])
+    np.testing.assert_array_equal(films[:3], frames[EXACT])
+    np.testing.assert_array_equal(frames[PIXEL][0], frames[PIXEL][2])
+    apart = np.abs(np.subtract(*frames.values(), dtype=np.int16))
+    assert 0 < apart.mean() < 1 and (apart.max(axis=-1) > 16).mean() < 0.02
+    assert triangles[1] < 0.2 * triangles[0]
+
+
 def test_the_goal_shows_green_where_it_is_not_hidden() -> None:
     """ManiSkill hides PickCube's goal, a green ball, from cameras; no image could tell it."""
     greens = []
@@ -96,6 +167,16 @@ def robot_triangles(simulator: Simulator) -> int:
     links = (each.entity for link in simulator.env.agent.robot.get_links() for each in link._objs)
     bodies = (link.find_component_by_type(RenderBodyComponent) for link in links)
     shapes = [shape for body in bodies if body is not None for shape in body.render_shapes]
+    return sum(len(part.triangles) for shape in shapes for part in shape.parts)
+
+
+def shown_triangles(simulator: Simulator) -> int:
+    """Of all bodies that are drawn."""
+    components = (
+        c for s in simulator.env.scene.sub_scenes for e in s.entities for c in e.components
+    )
+    bodies = [c for c in components if isinstance(c, RenderBodyComponent) and c.visibility]
+    shapes = [shape for body in bodies for shape in body.render_shapes]
     return sum(len(part.triangles) for shape in shapes for part in shape.parts)
 
 

@@ -14,11 +14,11 @@ from weakref import WeakKeyDictionary
 import mujoco
 import numpy as np
 from rlcore_simulation.detail import EXACT
+from rlcore_simulation.kept_meshes import kept
+from rlcore_simulation.simplify import Mesh
 
-from rlcore_mujoco.kept_meshes import kept
 from rlcore_mujoco.model import Kept
 from rlcore_mujoco.nearness import Sight
-from rlcore_mujoco.simplify import Mesh
 from rlcore_mujoco.view import View
 
 # Where things are in a model. Episodes move some of them, and the geometry must not depend on that.

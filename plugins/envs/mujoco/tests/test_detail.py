@@ -8,14 +8,14 @@ from pathlib import Path
 import mujoco
 import numpy as np
 import pytest
-from rlcore_mujoco import kept_meshes
 from rlcore_mujoco.detail import drawn_model
 from rlcore_mujoco.model import differing_arrays
 from rlcore_mujoco.nearness import Sight
 from rlcore_mujoco.render import Renderers, prepare_model
-from rlcore_mujoco.simplify import Mesh, simplified
 from rlcore_mujoco.view import Camera, View
+from rlcore_simulation import kept_meshes
 from rlcore_simulation.detail import EXACT, PIXEL
+from rlcore_simulation.simplify import Mesh, simplified
 
 
 def ball(rings: int = 40) -> tuple[np.ndarray, np.ndarray]:

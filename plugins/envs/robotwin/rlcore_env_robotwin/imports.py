@@ -7,7 +7,6 @@ from typing import Any
 
 from rlcore.config.imports import UNSAID, Foreign, ImportRule
 from rlcore.config.old_names import take, warn
-from rlcore.config.schema import RunConfig
 from rlcore.contracts.errors import ConfigError
 from rlcore.terminal.text import some, written
 from rlcore_env_robotwin.arguments import COLLECTION, NOT_OBSERVED, OBSERVED
@@ -49,15 +48,14 @@ NOT_READ = tuple(
 """Keys that our own first version had, too."""
 
 
-def drop_old_keys(layers: list[dict[str, Any]], config: RunConfig) -> None:
-    """Remove those that change nothing, see :func:`rlcore.contracts.hookspecs.rlcore_old_keys`.
+def drop_old_keys(layers: list[dict[str, Any]], sides: list[str]) -> None:
+    """Remove those from our envs, see :func:`rlcore.contracts.hookspecs.rlcore_old_keys`.
 
     Raises:
         ConfigError: a value whose meaning would be lost.
     """
-    ours = [side for side, env in config.env.sides.items() if env.env_type == "robotwin"]
     dropped = []
-    for layer, rule, side in product(layers, NOT_READ, ours):
+    for layer, rule, side in product(layers, NOT_READ, sides):
         path = rule.theirs.replace("*", side)
         found, value = take(layer, path)
         if found and rule.only is not None and value not in rule.only:

@@ -8,7 +8,7 @@ from rlcore.contracts.hookspecs import hookimpl
 from rlcore.contracts.specs import ComponentSpec
 from rlcore_env_robotwin.tasks import UNSUPPORTED
 
-RLCORE_API = (0, 3)
+RLCORE_API = (0, 4)
 
 
 @hookimpl
@@ -68,10 +68,12 @@ def rlcore_config_paths() -> list[str]:
 
 @hookimpl
 def rlcore_old_keys(layers: list[dict[str, Any]], config: Any | None) -> None:
-    from rlcore_env_robotwin.imports import drop_old_keys
+    sides = config.env.sides if config is not None else {}
+    ours = [side for side, env in sides.items() if env.env_type == "robotwin"]
+    if ours:
+        from rlcore_env_robotwin.imports import drop_old_keys
 
-    if config is not None:
-        drop_old_keys(layers, config)
+        drop_old_keys(layers, ours)
 
 
 @hookimpl

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import fields
+from itertools import combinations
 
 import numpy as np
 
+from rlcore.config.tasks import spec_fault
 from rlcore.contracts.protocols import Observation
-from rlcore.contracts.specs import ActionChannel, EnvSpec, StateChannel
+from rlcore.contracts.specs import EnvSpec
 from rlcore.plugins.import_target import load_target
 from rlcore.validation.env import observation_fault
 from rlcore.validation.faults import described
@@ -29,11 +31,6 @@ class FactChecks(EnvSubject):
     def test_tasks_and_sentences_pair_up(self) -> None:
         spec = self.spec
         require(
-            len(spec.tasks) == len(set(spec.tasks)) > 0,
-            f"spec.tasks is {spec.tasks}, expected at least one name, each once",
-            hint="Episode.task is an index into spec.tasks",
-        )
-        require(
             len(spec.descriptions) == len(spec.tasks) and all(spec.descriptions),
             f"spec.descriptions has {sum(map(bool, spec.descriptions))} sentences for "
             f"{len(spec.tasks)} tasks, expected one for each",
@@ -47,36 +44,9 @@ class FactChecks(EnvSubject):
                 hint="restrict groups to the tasks of these settings",
             )
 
-    def test_cameras_and_channels_are_well_formed(self) -> None:
-        spec, hint = self.spec, "fix the spec function"
-        names = [camera.name for camera in spec.cameras]
-        require(
-            len(names) == len(set(names)),
-            f"spec.cameras are named {names}, expected each name once",
-            hint=hint,
-        )
-        for camera in spec.cameras:
-            require(
-                camera.height > 0 and camera.width > 0,
-                f"camera {camera.name!r} is {camera.height} x {camera.width}, "
-                "expected at least 1 x 1",
-                hint=hint,
-            )
-        channels: tuple[StateChannel | ActionChannel, ...] = (*spec.states, *spec.actions)
-        for channel in channels:
-            require(
-                channel.size > 0,
-                f"channel {channel.meaning!r} has size {channel.size}, expected at least 1",
-                hint=hint,
-            )
-        require(spec.action_dim > 0, "spec.actions is empty, expected a channel", hint=hint)
-        for action in spec.actions:
-            require(
-                action.low < action.high,
-                f"action {action.meaning!r} has range [{action.low}, {action.high}], expected "
-                "low < high",
-                hint=hint,
-            )
+    def test_a_run_can_be_planned_with_it(self) -> None:
+        fault = spec_fault(self.spec)
+        require(not fault, f"spec: {fault}", hint="fix the spec function")
 
     def test_train_and_heldout_trials_are_disjoint(self) -> None:
         train, heldout = self.spec.train_trials, self.spec.heldout_trials
@@ -86,13 +56,14 @@ class FactChecks(EnvSubject):
                 f"spec.{name} is empty, expected trials of both splits",
                 hint="trial numbers may be seeds of random starts: a long range costs nothing",
             )
-        common = sorted(set(train) & set(heldout))
-        require(
-            not common,
-            f"spec.train_trials and spec.heldout_trials share {len(common)} trials, e.g. "
-            f"{common[:1]}, expected none",
-            hint="success at training starts shows no skill beyond them: split the range",
-        )
+        for one, other in combinations(self.spec.splits, 2):
+            common = sorted({*self.spec.splits[one]} & {*self.spec.splits[other]})
+            require(
+                not common,
+                f"spec.{one}_trials and spec.{other}_trials share {len(common)} trials, e.g. "
+                f"{common[:1]}, expected none",
+                hint="success at training starts shows no skill beyond them: split the range",
+            )
 
     def test_the_env_has_the_facts_its_spec_function_gave(self) -> None:
         path = self.component().spec

@@ -14,8 +14,7 @@ from rlcore.checks import announce, check
 from rlcore.checks.facts import planned
 from rlcore.cli.request import parse_request, print_help
 from rlcore.cli.verbs import placement_table
-from rlcore.cluster.inventory import find_inventory
-from rlcore.placement import Inventory, joins
+from rlcore.placement import Inventory, find_inventory, joins
 from rlcore.placement.show import WIDTH, size
 from rlcore.plugins.registry import load_plugins
 from rlcore.terminal.console import as_text
@@ -32,7 +31,7 @@ def main(arguments: Sequence[str]) -> int:
     inventory = find_inventory(config.cluster, only_look=True)
     print(_as_table(inventory))
     if config.cluster.inventory is None and not joins(config.cluster):
-        print("this machine alone; cluster.address=auto shows the Ray cluster that it is part of")
+        print("this machine alone; cluster.address=auto shows the cluster that it is part of")
     if config.env.train.env_type:
         registry = load_plugins()
         facts = check(config, registry, planned(config, inventory, registry))

@@ -17,11 +17,10 @@ from rlcore.checks import check
 from rlcore.checks.facts import Facts, planned
 from rlcore.cli.request import parse_request, print_help
 from rlcore.cli.verbs import Verb, composed
-from rlcore.cluster.inventory import find_inventory
 from rlcore.config.schema import RunConfig
 from rlcore.config.schema.actor import WHOLE
 from rlcore.contracts.errors import UserError
-from rlcore.placement import Inventory, Plan
+from rlcore.placement import Inventory, Plan, find_inventory
 from rlcore.placement.described_nodes import KEY, pretended
 from rlcore.placement.memory import fillable, with_samples, worth_leaving
 from rlcore.placement.show import assumed, size

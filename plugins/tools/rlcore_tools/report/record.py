@@ -14,6 +14,7 @@ from rlcore.files.reading import read_yaml
 from rlcore.files.symlinks import leads_out, require_inside
 from rlcore.results.tables import EpisodeResult, comparable
 from rlcore.run_folder.folder import RunFolder
+from rlcore_tools.places import clip
 from rlcore_tools.report.benchmark import Benchmark, read_benchmarks
 from rlcore_tools.report.doubts import doubts_of
 
@@ -106,7 +107,7 @@ class RunRecord:
 
     def clip(self, label: str, result: EpisodeResult) -> Path | None:
         """The video of an episode, if it was filmed."""
-        path = self.folder.clip(label, result.task, result.trial)
+        path = clip(self.folder, label, result.task, result.trial)
         return path if path.is_file() and not leads_out(self.folder.path, path) else None
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
@@ -122,7 +122,7 @@ class Judge:
         if path == CHUNK_STEPS:
             return [Verdict("dropped", path, leaf.value, says="it follows from other keys")]
         try:
-            now = list(_flat(self._modern(path, leaf.value)))
+            now = list(schema_tree.leaves(self._modern(path, leaf.value)))
         except ConfigError as error:
             return [
                 Verdict("choose", path, leaf.value, says=error.message.removeprefix(f"{path} "))
@@ -161,12 +161,3 @@ def nest(into: dict[str, Any], path: str, value: Any) -> None:
     for section in sections:
         into = into.setdefault(section, {})
     into[name] = value
-
-
-def _flat(values: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:
-    for name, value in values.items():
-        here = schema_tree.join(path, name)
-        if isinstance(value, Mapping) and value:
-            yield from _flat(value, here)
-        else:
-            yield here, value

@@ -1,0 +1,194 @@
+"""As much geometry as pixels can show, for machines that render on a CPU: `render_detail=pixel`.
+
+Bodies of many triangles are drawn by simpler meshes, made for the width of a pixel where a camera
+is nearest to them. The exact bodies stay in the scene, hidden, and are drawn for films.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from itertools import product
+
+import numpy as np
+from mani_skill.envs.sapien_env import BaseEnv
+from mani_skill.sensors.camera import Camera
+from mani_skill.utils.structs import Actor, Link
+from rlcore_simulation.kept_meshes import kept
+from rlcore_simulation.simplify import Mesh
+from sapien import Entity
+from sapien.render import (
+    RenderBodyComponent,
+    RenderShape,
+    RenderShapeTriangleMesh,
+    RenderShapeTriangleMeshPart,
+)
+
+from rlcore_env_maniskill.fast_render import MANY_TRIANGLES
+
+# Things are taken to come this much nearer to a camera than where they first stand.
+NEARER = 0.5
+# Pixel widths are powers of this, so that cameras and tasks share meshes.
+STEP = 2**0.25
+NAME = "simpler"
+Arrays = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
+
+
+class Simpler:
+    """The simpler bodies of one task's scenes.
+
+    How near cameras come is read from the scene as it was built, and not from starts: all starts
+    are drawn alike, and with the same meshes.
+
+    Args:
+        env: as it was built.
+        cameras: its sensors that are drawn, by name.
+    """
+
+    def __init__(self, env: BaseEnv, cameras: Iterable[str]) -> None:
+        self._widths = _pixel_widths(env, [env.scene.sensors[name] for name in cameras])
+        self._made: dict[tuple[str, int, float], Arrays] = {}
+        self._pairs: list[tuple[RenderBodyComponent, RenderBodyComponent]] = []
+
+    def show(self, env: BaseEnv) -> None:
+        """Draw the scene by simpler bodies. Needed again after each reset that rebuilds it;
+        otherwise it changes nothing."""
+        hidden = [entity for thing in env._hidden_objects for entity in _entities(thing)]
+        fresh = [
+            (body, self._simpler(body))
+            for entity, body in _bodies(env)
+            if body.visibility and entity not in hidden
+        ]
+        if fresh:
+            self._pairs = fresh
+        for exact, simpler in fresh:
+            exact.entity.add_component(simpler)
+            exact.visibility = 0.0
+
+    @contextmanager
+    def exact(self) -> Iterator[None]:
+        """Draw the exact bodies, for a film."""
+        self._choose(exact=1.0)
+        try:
+            yield
+        finally:
+            self._choose(exact=0.0)
+
+    def _choose(self, *, exact: float) -> None:
+        for body, simpler in self._pairs:
+            body.visibility, simpler.visibility = exact, 1.0 - exact
+
+    def _simpler(self, body: RenderBodyComponent) -> RenderBodyComponent:
+        width = self._widths.get(body.entity.name, min(self._widths.values(), default=0.0))
+        made = RenderBodyComponent()
+        made.name = NAME
+        for shape in body.render_shapes:
+            for each in self._shapes(shape, width):
+                made.attach(each)
+        return made
+
+    def _shapes(self, shape: RenderShape, width: float) -> Iterator[RenderShape]:
+        """One for each material. A map of normals needs SAPIEN's own tangents: such stay."""
+        maps = any(part.material.normal_texture is not None for part in shape.parts)
+        if not isinstance(shape, RenderShapeTriangleMesh) or maps or not width:
+            yield shape.clone()
+            return
+        for number, part in enumerate(shape.parts):
+            key = (shape.filename, number, width / float(shape.scale.max()))
+            arrays = self._made.get(key) if shape.filename else None
+            if arrays is None:
+                arrays = self._made[key] = _arrays(_mesh(part), key[-1])
+            points, triangles, normals, texcoords = arrays
+            made = RenderShapeTriangleMesh(points, triangles, normals, texcoords, part.material)
+            made.scale, made.local_pose = shape.scale, shape.local_pose
+            made.front_face = shape.front_face
+            yield made
+
+
+def _pixel_widths(env: BaseEnv, sensors: list[Camera]) -> dict[str, float]:
+    """By the name of an entity, the width in metres of a pixel where a camera is nearest to it. A
+    camera on a robot sees of it what it sees now, and comes as near to other things."""
+    widths: dict[str, float] = {}
+    for sensor in sensors:
+        own = [] if sensor.entity is None else list(_entities(sensor.entity))
+        for camera in sensor.camera._render_cameras:
+            eye = camera.get_model_matrix()[:3, 3]
+            view = camera.get_projection_matrix() @ np.linalg.inv(camera.get_model_matrix())
+            robot = [] if sensor.entity is None else list(_robot(env))
+            seen = {
+                entity.name: _distance(eye, body)
+                for entity, body in _bodies(env)
+                if entity not in own and (entity not in robot or _in_view(view, body))
+            }
+            if robot and seen:
+                seen = dict.fromkeys(seen, min(seen.values()))
+            height = sensor.config.height * abs(camera.get_projection_matrix()[1, 1])
+            for name, distance in seen.items():
+                width = 2 * max(NEARER * distance, camera.near) / height
+                width = STEP ** math.floor(math.log(width, STEP))
+                widths[name] = min(width, widths.get(name, width))
+    return widths
+
+
+def _entities(thing: Actor | Link) -> list[Entity]:
+    return [each if isinstance(each, Entity) else each.entity for each in thing._objs]
+
+
+def _robot(env: BaseEnv) -> Iterator[Entity]:
+    for link in env.agent.robot.get_links():
+        yield from _entities(link)
+
+
+def _in_view(view: np.ndarray, body: RenderBodyComponent) -> bool:
+    """Whether the box around a body reaches into what a camera sees, by its matrix to clip space:
+    unless all corners are beyond one side."""
+    box = body.compute_global_aabb_tight()
+    corners = np.array([*product(*box.T, [1.0])])
+    x, y, z, w = view @ corners.T
+    beyond = np.stack([x > w, x < -w, y > w, y < -w, z > w, z < 0])
+    return not beyond.all(axis=1).any()
+
+
+def _distance(eye: np.ndarray, body: RenderBodyComponent) -> float:
+    """To the nearest place of the box around it, m."""
+    low, high = body.compute_global_aabb_tight()
+    return float(np.linalg.norm(np.maximum(np.maximum(low - eye, eye - high), 0.0)))
+
+
+def _bodies(env: BaseEnv) -> Iterator[tuple[Entity, RenderBodyComponent]]:
+    """What is drawn of many triangles; of an entity that has a simpler body, the exact one."""
+    for scene in env.scene.sub_scenes:
+        for entity in scene.entities:
+            body = entity.find_component_by_type(RenderBodyComponent)
+            if body is not None:
+                parts = [part for shape in body.render_shapes for part in shape.parts]
+                if sum(len(part.triangles) for part in parts) >= MANY_TRIANGLES:
+                    yield entity, body
+
+
+def _mesh(part: RenderShapeTriangleMeshPart) -> Mesh:
+    corners = part.triangles.astype(np.int32)
+    textured = part.material.base_color_texture is not None
+    return Mesh(
+        part.vertices,
+        part.get_vertex_normal(),
+        part.get_vertex_uv() if textured else None,
+        corners,
+        corners,
+        corners if textured else np.zeros_like(corners),
+    )
+
+
+def _arrays(mesh: Mesh, pixel: float) -> Arrays:
+    """Points, triangles, normals and texture coordinates of the simplified mesh, by vertices."""
+    made = kept(mesh, pixel, np.ones(len(mesh.faces)))
+    corners = np.stack([made.faces, made.face_normals, made.face_texcoords], axis=-1)
+    used, numbers = np.unique(corners.reshape(-1, 3), axis=0, return_inverse=True)
+    texcoords = np.zeros((1, 2)) if made.texcoords is None else made.texcoords
+    return (
+        made.points[used[:, 0]].astype(np.float32),
+        numbers.reshape(-1, 3).astype(np.uint32),
+        made.normals[used[:, 1]].astype(np.float32),
+        texcoords[used[:, 2]].astype(np.float32),
+    )

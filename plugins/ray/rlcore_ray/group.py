@@ -1,0 +1,319 @@
+"""Workers as Ray actors.
+
+    driver --- ray.get ---> WorkerProcess(EnvWorker) x E  <---- queues ---->  ChannelActor x E
+                       \\--> WorkerProcess(RolloutWorker, ActorWorker or both) x P  <--/
+
+An env worker that dies is started anew, any other one ends the run with one error (see
+:mod:`rlcore_ray.waiting`); leaving the group kills whatever is left. A cluster that this
+process started is shut down with the outermost :func:`cluster_session`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import count
+from typing import Any
+
+import numpy as np
+import ray
+from ray.exceptions import GetTimeoutError, RayError
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+from rlcore.numerics.mkl import settle
+from rlcore.placement import Node, Seat
+from rlcore.rollout.messages import InteractReport
+from rlcore.workers.group import WorkerGroup
+from rlcore.workers.roles import FOLDERS, ROLES, START, has_component
+from rlcore.workers.worker_specs import Member, OnCount, Part, WorkerSpecs
+from rlcore_ray.channel import QUEUE_SIZE, WorkerLost
+from rlcore_ray.cluster import (
+    alive_nodes,
+    cluster_session,
+    kill_cluster,
+    nodes_for,
+    stores,
+)
+from rlcore_ray.file_transfer import Away, at_hand
+from rlcore_ray.health import RayHealth
+from rlcore_ray.queues import Queues
+from rlcore_ray.relocate import Irreplaceable, relocate
+from rlcore_ray.waiting import Waiting, died
+from rlcore_ray.worker import WorkerProcess
+
+INTERFACE = ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME")
+BUCKETS_AT_ONCE = QUEUE_SIZE + 4  # in an object store: queued, filled, read, and some to spare
+
+
+class RayGroup(WorkerGroup):
+    """See :class:`rlcore.workers.group.WorkerGroup`."""
+
+    def __init__(self, worker_specs: WorkerSpecs) -> None:
+        super().__init__(worker_specs)
+        self._session = contextlib.ExitStack()
+        self._queues: Queues
+        self._health = RayHealth(self._timeouts.ray)  # anew once there is a cluster
+        self._nodes: list[str] = []
+        self._incidents: list[str] = []  # not yet told
+        self._workers: dict[str, list[Any]] = {role: [] for role in worker_specs.members}
+
+    def ranks(self, component: str) -> int:
+        return len(self._worker_specs.of(component))
+
+    def _launch(self) -> None:
+        self._session.enter_context(cluster_session(self._worker_specs.cluster))
+        self._health = RayHealth(self._timeouts.ray)
+        with self._health.answering("start", self._timeouts.start):
+            self._place()
+        self._settle()
+        refs = {
+            worker.call.remote("start", START.get(role, {})): self._name(role, rank)
+            for role, workers in self._workers.items()
+            for rank, worker in enumerate(workers)
+        }
+        self._waiting.results(refs, self._timeouts.start, "start")
+        if self.ranks("actor") > 1:
+            self._join()
+
+    def _place(self) -> None:
+        """Create the queues and the workers; they are not waited for."""
+        self._nodes = nodes_for(self._worker_specs)
+        on = [self._nodes[member.seat.node] for member in self._worker_specs.of("env")]
+        self._queues = Queues(self._nodes[0], on)
+        self._waiting = Waiting(self._queues, self._health, self._timeouts.stop)
+        for role, members in self._worker_specs.members.items():
+            for rank, member in enumerate(members):
+                self._workers[role].append(self._spawn(role, rank, member))
+
+    def _settle(self) -> None:
+        """Set the same kernels on all workers, whatever their processors."""
+        named = {
+            self._name(role, rank): worker
+            for role, workers in self._workers.items()
+            for rank, worker in enumerate(workers)
+        }
+        asked = {worker.processor.remote(): name for name, worker in named.items()}
+        offered = self._waiting.results(asked, self._timeouts.start, "start")
+        self.kernels = settle(offered, self._worker_specs.begun)
+        told = {worker.adopt.remote(self.kernels): name for name, worker in named.items()}
+        self._waiting.results(told, self._timeouts.start, "start")
+
+    def _call(
+        self,
+        component: str,
+        method: str,
+        per_rank: Sequence[Mapping[str, Any]],
+        on_count: OnCount | None = None,
+    ) -> list[Any]:
+        timeout = self._timeouts.update
+
+        def ask() -> list[Any]:
+            return self._ask(component, method, per_rank, timeout, on_count)
+
+        results = self._recovering(ask, method) if component == "env" else ask()
+        if on_count is not None:
+            self._waiting.clear()
+        return results
+
+    def _ask(
+        self,
+        component: str,
+        method: str,
+        per_rank: Sequence[Mapping[str, Any]],
+        timeout: float,
+        on_count: OnCount | None = None,
+    ) -> list[Any]:
+        role = self._role(component)
+        with at_hand(
+            FOLDERS.get(method), per_rank, self._away(role), partial(self._transfers, role)
+        ) as given:
+            asked = zip(self._workers[role], given, strict=False)
+            refs = {
+                worker.call.remote(method, arguments, on_count is not None): self._name(role, rank)
+                for rank, (worker, arguments) in enumerate(asked)
+            }
+            return self._waiting.results(refs, timeout, method, on_count)
+
+    def _away(self, role: str) -> Away:
+        apart, members = self._worker_specs.apart, enumerate(self._worker_specs.members[role])
+        return Away({n: one.seat.node for n, one in members if one.seat.node in apart}, apart)
+
+    def _transfers(
+        self, role: str, ranks: Sequence[int], question: str, *arguments: Any
+    ) -> list[Any]:
+        """See :class:`rlcore_ray.file_transfer.AskTransfers`. What is sent to several is stored
+        once."""
+        held = [ray.put(one) if isinstance(one, np.ndarray) else one for one in arguments]
+        workers = self._workers[role]
+        refs = {workers[n].transfer.remote(question, *held): self._name(role, n) for n in ranks}
+        return self._waiting.results(refs, self._timeouts.sync, f"{question} files")
+
+    def _bucket(self) -> int:
+        routes = max(1, sum(route.way == "object_store" for route in self.routes))
+        return min(super()._bucket(), min(stores(self._nodes)) // (BUCKETS_AT_ONCE * routes))
+
+    def _talk(self, parts: Sequence[Part], on_count: OnCount | None = None) -> list[Any]:
+        """See the base. Nothing is kept of a conversation that an env worker has left."""
+        doing = " and ".join({part.talk: None for part in parts})
+
+        def talk() -> list[Any]:
+            refs = {}
+            for part in parts:
+                role = self._role(part.component)
+                queues = {rank: self._queues.of[rank] for rank in part.env_ranks}
+                worker = self._workers[role][part.rank]
+                ref = worker.talk.remote(part.talk, dict(part.arguments), queues)
+                refs[ref] = self._name(role, part.rank)
+            try:
+                # no timeout of its own: each receive inside has one, and names what it waits for
+                return self._waiting.results(refs, None, doing, on_count)
+            except WorkerLost as error:
+                self._break_off(refs, error)
+                raise
+
+        results = self._recovering(talk, doing)
+        self._waiting.clear()
+        if self._incidents and isinstance(results[0], InteractReport):
+            results[0].incidents[:0] = self._incidents
+            self._incidents = []
+        return results
+
+    def incidents(self) -> list[str]:
+        """See the base."""
+        found = super().incidents()  # they may befall whoever is asked
+        own, self._incidents = self._incidents, []
+        return [*own, *found]
+
+    def _recovering(self, attempt: Callable[[], list[Any]], doing: str) -> list[Any]:
+        """Return the results of a task that is repeated whenever an env worker dies in it and is
+        restarted; all randomness is keyed, so the result is the same."""
+        lost: WorkerLost | None = None
+        for restarts in count():
+            try:
+                if lost is not None:
+                    self._incidents += self._revive(lost, doing)
+                return attempt()
+            except Irreplaceable:
+                raise
+            except WorkerLost as error:
+                if restarts >= self._worker_specs.cluster.simulator_restarts:
+                    raise
+                lost = error
+        raise AssertionError("count() has no end")
+
+    def _break_off(self, refs: Mapping[Any, str], error: WorkerLost) -> None:
+        """End a conversation that can't be finished; its workers are free again afterwards."""
+        self._waiting.break_off(error.message)
+        with self._health.answering("the end of a conversation", self._timeouts.env):
+            _, busy = ray.wait(list(refs), num_returns=len(refs), timeout=self._timeouts.env)
+        if busy:
+            raise error
+        self._waiting.clear()
+
+    def _revive(self, error: WorkerLost, doing: str) -> list[str]:
+        """Start lost env workers anew, on another node if theirs is gone; returns what there is to
+        say of that, in the same words whoever noticed. Without any lost one, it is another worker
+        that is lost."""
+        workers = self._workers["env"]
+        lost = [rank for rank, worker in enumerate(workers) if not self._alive(worker)]
+        present = {node["NodeID"] for node in alive_nodes()}
+        gone = {number for number, name in enumerate(self._nodes) if name not in present}
+        members, said = relocate(self._worker_specs, lost, gone)
+        if not lost:
+            raise Irreplaceable(error.message, hint=error.hint) from error
+        deaths = [died(self._name("env", rank), doing) for rank in lost]
+        self._worker_specs = replace(
+            self._worker_specs, members={**self._worker_specs.members, "env": members}
+        )
+        for rank in lost:
+            self._queues.renew(rank, self._nodes[members[rank].seat.node])
+            workers[rank] = self._spawn("env", rank, members[rank])
+            workers[rank].adopt.remote(self.kernels)  # an actor does what it is asked in order
+        refs = {
+            workers[rank].call.remote("start", START["env"]): self._name("env", rank)
+            for rank in lost
+        }
+        self._waiting.results(refs, self._timeouts.start, "start")
+        return [*deaths, *said]
+
+    def _alive(self, worker: Any) -> bool:
+        try:
+            with self._health.answering("process_id", self._timeouts.stop):
+                ray.get(worker.call.remote("process_id", {}), timeout=self._timeouts.stop)
+        except GetTimeoutError:
+            return True  # busy: of one that is gone Ray says so at once
+        except RayError:
+            return False
+        return True
+
+    def _spawn(self, role: str, rank: int, member: Member) -> Any:
+        node = NodeAffinitySchedulingStrategy(self._nodes[member.seat.node], soft=False)
+        kind = type(ROLES[role].__name__, (WorkerProcess,), {})  # its process is titled so
+        seat = member.seat
+        variables = {**self._network(seat), **seat.env_vars}
+        return (
+            ray.remote(kind)
+            .options(
+                num_cpus=seat.cpus,
+                num_gpus=seat.gpus,
+                scheduling_strategy=node,
+                runtime_env={"env_vars": variables} if variables else None,
+            )
+            .remote(
+                role, self._name(role, rank), member.settings, self._queues.hub, self._devices(seat)
+            )
+        )
+
+    def _network(self, seat: Seat) -> dict[str, str]:
+        """Processes on several nodes that hold a policy must meet at an address that all can
+        reach; left alone, they may take the loopback, or a bridge of containers."""
+        members = (*self._worker_specs.of("actor"), *self._worker_specs.of("rollout"))
+        apart = len({member.seat.node for member in members}) > 1
+        name = self._worker_specs.nodes[seat.node].interface if apart else ""
+        return dict.fromkeys(INTERFACE, name) if name else {}
+
+    def _devices(self, seat: Seat) -> str | None:
+        """The accelerators that were planned for a process, as `CUDA_VISIBLE_DEVICES` names them.
+        Ray counts them, but fills one with shares before it takes the next, whatever was planned.
+        None: its node has none."""
+        node = self._worker_specs.nodes[seat.node] if self._worker_specs.nodes else Node(0)
+        if not node.devices:
+            return None
+        return ",".join(node.devices[local] for local in seat.local_ranks) if seat.gpus else ""
+
+    def _role(self, component: str) -> str:
+        return next(role for role in self._workers if has_component(role, component))
+
+    def _name(self, role: str, rank: int) -> str:
+        return self._worker_specs.worker_name(role, rank)
+
+    def stop(self, graceful: bool = True) -> None:
+        """Stop the workers; `graceful` gives them `timeouts.stop` seconds to do it themselves."""
+        workers = [worker for members in self._workers.values() for worker in members]
+        self._workers = {role: [] for role in self._workers}
+        if ray.is_initialized():
+            if self._health.trouble() is not None:
+                kill_cluster(self._health)  # a call of Ray's might never come back
+            elif workers:
+                with self._health.answering("stop", self._timeouts.stop):
+                    self._stop(workers, graceful)
+        self._session.close()
+
+    def _stop(self, workers: Sequence[Any], graceful: bool) -> None:
+        refs = [worker.call.remote("stop", {}) for worker in workers]
+        if graceful:
+            with contextlib.suppress(RayError):
+                ray.wait(refs, num_returns=len(refs), timeout=self._timeouts.stop)
+        for worker in workers:
+            with contextlib.suppress(RayError):
+                ray.kill(worker)
+        self._queues.stop()
+
+    def _join(self) -> None:
+        """Let the actor ranks form one process group."""
+        timeout, size = self._timeouts.start, self.ranks("actor")
+        (url,) = self._ask("actor", "rendezvous", [{}], timeout)
+        shared = {"url": url, "world_size": size, "timeout": self._timeouts.update}
+        self._ask("actor", "join", [{**shared, "rank": rank} for rank in range(size)], timeout)

@@ -1,0 +1,71 @@
+"""Place the queues between workers: actors that pass references.
+
+    hub     on the first node: weights, trajectories, counts, heartbeats, and the queues of the
+            first env worker if it runs there too
+    others  one for each further env worker, on its node: observations and actions
+
+So no single process passes on the messages of all env workers, and a message between two processes
+of a node stays there. A frame goes straight from the object store of the node that made it to that
+of the node that reads it, whichever actor passes on the reference.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from typing import Any
+
+import ray
+from ray.exceptions import RayError
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+from rlcore_ray.channel import ChannelActor
+
+CONCURRENCY = 1000  # waits parked in an actor, one per open queue end
+
+
+class Queues:
+    """The actors of one group of workers.
+
+    Args:
+        first: id of the node for the hub.
+        env_nodes: that of each env worker, by rank.
+
+    Attributes:
+        hub: the actor for all that is no env worker's own.
+        of: the actor with the queues of each env worker, by rank.
+    """
+
+    def __init__(self, first: str, env_nodes: Sequence[str]) -> None:
+        self.hub = _started(first)
+        self.of = {
+            rank: self.hub if rank == 0 and node == first else _started(node)
+            for rank, node in enumerate(env_nodes)
+        }
+
+    @property
+    def all(self) -> list[Any]:
+        """Every actor once, the hub first."""
+        return [self.hub, *(one for one in self.of.values() if one is not self.hub)]
+
+    def renew(self, rank: int, node: str) -> None:
+        """A new actor for an env worker that is started anew: its node may be gone."""
+        if self.of[rank] is not self.hub:
+            _kill(self.of[rank])
+            self.of[rank] = _started(node)
+
+    def stop(self) -> None:
+        """End all actors."""
+        for one in self.all:
+            _kill(one)
+
+
+def _started(node: str) -> Any:
+    strategy = NodeAffinitySchedulingStrategy(node, soft=False)
+    options = {"num_cpus": 0, "max_concurrency": CONCURRENCY, "scheduling_strategy": strategy}
+    return ray.remote(ChannelActor).options(**options).remote()
+
+
+def _kill(actor: Any) -> None:
+    with contextlib.suppress(RayError):
+        ray.kill(actor)

@@ -1,0 +1,66 @@
+"""Move env workers from a lost node to another.
+
+All randomness is keyed by episode, and a rollout is repeated whole, so its result does not depend
+on where its env workers run. A policy can't be moved: its weights are lost with its node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+
+from rlcore.placement import Seat, elsewhere
+from rlcore.workers.worker_specs import Member, WorkerSpecs
+from rlcore_ray.channel import WorkerLost
+from rlcore_ray.health import GOES_ON
+
+
+class Irreplaceable(WorkerLost):
+    """A worker that can't be restarted; repeating the task is pointless."""
+
+
+def relocate(
+    worker_specs: WorkerSpecs, lost: Sequence[int], gone: Collection[int]
+) -> tuple[tuple[Member, ...], list[str]]:
+    """The env workers of a roster, those among the lost ones whose node is gone on other nodes;
+    and what is to be said of it.
+
+    Args:
+        lost: ranks of env workers that are to be started anew.
+        gone: numbers of the nodes that have left.
+
+    Raises:
+        Irreplaceable: there is no room for one, or a policy is gone too.
+    """
+    for role, members in worker_specs.members.items():
+        for rank, member in enumerate(members):
+            if role != "env" and member.seat.node in gone:
+                raise Irreplaceable(
+                    _left(worker_specs, member.seat, f"{role} worker {rank}"), hint=GOES_ON
+                )
+    workers, said = list(worker_specs.members["env"]), []
+    present = [number for number in range(len(worker_specs.nodes)) if number not in gone]
+    # first those with an env worker, which have been asked for the simulator before the run
+    present.sort(key=lambda number: number not in {one.seat.node for one in workers})
+    for rank in lost:
+        seat = workers[rank].seat
+        if seat.node not in gone:
+            continue
+        others = [one.seat for n, one in enumerate(workers) if n != rank]
+        others += [
+            m.seat for role, each in worker_specs.members.items() if role != "env" for m in each
+        ]
+        found = elsewhere(seat, others, worker_specs.nodes, present)
+        left = _left(worker_specs, seat, f"env worker {rank}")
+        if found is None:
+            raise Irreplaceable(
+                f"{left}, and no other node has room for it",
+                hint=f"start Ray there again, or plan without it; {GOES_ON}",
+            )
+        workers[rank] = replace(workers[rank], seat=found)
+        said.append(f"{left}, which goes on on {worker_specs.node_name(found.node)}")
+    return tuple(workers), said
+
+
+def _left(worker_specs: WorkerSpecs, seat: Seat, worker: str) -> str:
+    return f"{worker_specs.node_name(seat.node)} left the cluster, with {worker}"

@@ -1,0 +1,228 @@
+"""Wait for workers under Ray: every wait has a name, and ends with one error that says which
+worker failed, died, or is stuck and where."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import ray
+from ray.exceptions import (
+    ActorUnschedulableError,
+    GetTimeoutError,
+    RayActorError,
+    RayError,
+    RayTaskError,
+)
+
+from rlcore.contracts.errors import StuckError, UserError, WorkerError
+from rlcore.process.watchdog import Countdown
+from rlcore.workers.worker_specs import OnCount
+from rlcore_ray.channel import WorkerLost, queues_lost
+from rlcore_ray.health import RayHealth
+from rlcore_ray.queues import Queues
+
+NODE_SECONDS = 90.0  # Ray takes about 65 to give up a machine that is cut off
+COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+TRACEBACK = "Traceback (most recent call last):"
+POLL_SECONDS = 0.5  # how often the driver looks at running totals while it waits
+DEATH_SECONDS = 5.0  # for Ray to tell of a death that another worker has noticed
+
+
+class WorkerDied(WorkerLost):
+    """A worker whose process is gone, as Ray says."""
+
+
+class Waiting:
+    """Wait for calls of workers.
+
+    Args:
+        queues: the actors with the queues; the hub knows running totals and where everybody is.
+        health: of Ray, and how long the channel itself may take to answer.
+        patience: seconds for it to say where everybody is.
+    """
+
+    def __init__(self, queues: Queues, health: RayHealth, patience: float) -> None:
+        self._queues = queues
+        self._health = health
+        self._patience = patience
+
+    def results(
+        self,
+        refs: Mapping[Any, str],
+        timeout: float | None,
+        doing: str,
+        on_count: OnCount | None = None,
+    ) -> list[Any]:
+        """Results in the order of `refs`; the first failure of any of them is raised."""
+        pending = list(refs)
+        deadline = None if timeout is None else time.monotonic() + timeout
+        pulse = _Pulse(self._queues, self._health.patience)
+        while pending:
+            with self._health.answering(doing, POLL_SECONDS):
+                done, pending = ray.wait(pending, num_returns=1, timeout=POLL_SECONDS)
+                self._health.check()
+            for ref in done:
+                self._check(ref, refs[ref], doing, {one: refs[one] for one in pending})
+            with self._health.answering(doing):
+                totals = pulse.totals() if pending else None
+            if on_count is not None and totals is not None:
+                on_count(totals)
+            if pending and deadline is not None and time.monotonic() > deadline:
+                late = ", ".join(refs[ref] for ref in pending)
+                raise self._with_stacks(
+                    StuckError(
+                        f"{late} did not finish {doing!r} within {timeout:.0f} s",
+                        hint="raise cluster.timeouts if the machine is slow, or run with "
+                        "cluster.backend=local to look at it under pdb",
+                    )
+                )
+        if on_count is not None:
+            on_count(self.ask(self._queues.hub.totals.remote()))
+        with self._health.answering(doing):
+            return [_result(ref, name, doing) for ref, name in refs.items()]
+
+    def ask(self, ref: Any) -> Any:
+        """The channel's answer.
+
+        Raises:
+            WorkerError: it is gone, or does not answer.
+        """
+        with self._health.answering("a look at the queues", self._health.patience):
+            try:
+                return ray.get(ref, timeout=self._health.patience)
+            except (RayActorError, GetTimeoutError) as error:
+                raise queues_lost(error, self._health.patience) from None
+
+    def break_off(self, reason: str) -> None:
+        """End the conversation for all who wait in it; queues that are gone end theirs so."""
+        for ref in [one.break_off.remote(reason) for one in self._queues.all]:
+            with contextlib.suppress(WorkerLost):
+                self.ask(ref)
+
+    def clear(self) -> None:
+        """Empty the queues between conversations. One of an env worker may be gone with its node;
+        who next needs it will say so.
+
+        Raises:
+            WorkerError: the hub is gone, or one does not answer.
+        """
+        cleared = [(one, one.clear.remote()) for one in self._queues.all]
+        for one, ref in cleared:
+            try:
+                self.ask(ref)
+            except WorkerLost:
+                if one is self._queues.hub:
+                    raise
+
+    def _check(self, ref: Any, name: str, doing: str, others: Mapping[Any, str]) -> None:
+        """Raise what a finished call raised; on timeout, include where each worker was last seen.
+        A worker may notice the death of another before Ray reports it: then that is raised."""
+        try:
+            with self._health.answering(doing):
+                _result(ref, name, doing)
+        except StuckError as error:
+            raise self._with_stacks(error) from None
+        except WorkerDied:
+            raise
+        except WorkerError as error:
+            raise self._death_among(others, doing) or error from None
+
+    def _death_among(self, others: Mapping[Any, str], doing: str) -> WorkerDied | None:
+        """The death of one of these, if Ray tells of it within a few seconds."""
+        left, pending = Countdown(DEATH_SECONDS), list(others)
+        while pending and not left.over():
+            with self._health.answering(doing, POLL_SECONDS):
+                done, pending = ray.wait(pending, num_returns=1, timeout=POLL_SECONDS)
+                self._health.check()
+                for ref in done:
+                    try:
+                        _result(ref, others[ref], doing)
+                    except WorkerDied as death:
+                        return death
+                    except UserError:
+                        continue  # it noticed too
+        return None
+
+    def _with_stacks(self, error: StuckError) -> StuckError:
+        """Add to an error where the workers are, from their heartbeats."""
+        try:
+            with self._health.answering("a look at the queues", self._patience):
+                beats = ray.get(self._queues.hub.beats.remote(), timeout=self._patience)
+        except RayError:
+            return error
+        places = [
+            f"{name}, last heard of {seconds:.0f} s ago, was at:\n{stack.rstrip()}"
+            for name, (seconds, stack) in sorted(beats.items())
+        ]
+        return StuckError("\n".join([error.message, *places]), hint=error.hint)
+
+
+class _Pulse:
+    """Poll the queues for their totals without waiting for an answer."""
+
+    def __init__(self, queues: Queues, patience: float) -> None:
+        self._queues = queues
+        self._patience = patience
+        self._asked: list[Any] = []
+
+    def totals(self) -> Mapping[str, float] | None:
+        """Totals, if an answer has come since the last look.
+
+        Raises:
+            WorkerError: the hub is gone, or has not answered for too long. Those of an env worker
+                may be gone with its node; only who talks to it needs them. Ray is given the time
+                to find that out.
+        """
+        if not self._asked:
+            self._left = Countdown(self._patience)
+            self._longer = Countdown(max(self._patience, NODE_SECONDS))
+            self._asked = [one.totals.remote() for one in self._queues.all]
+        _, silent = ray.wait(self._asked, num_returns=len(self._asked), timeout=0)
+        if silent:
+            late, too_late = self._left.over(), self._longer.over()
+            if too_late or (late and self._asked[0] in silent):
+                raise queues_lost(GetTimeoutError(), self._patience)
+            return None
+        try:
+            found: Mapping[str, float] = ray.get(self._asked[0])  # the hub's, as all counts are
+        except RayActorError as error:
+            raise queues_lost(error, self._patience) from None
+        self._asked = []
+        return found
+
+
+def _result(ref: Any, name: str, doing: str) -> Any:
+    """The value behind a reference; a worker's error as ours, once, with its own traceback."""
+    try:
+        return ray.get(ref)
+    except RayTaskError as error:
+        if isinstance(error.cause, UserError):
+            raise error.cause from None
+        raise WorkerError(
+            f"{name} failed while it was asked to {doing}:\n{_own_traceback(error)}",
+            hint="cluster.backend=local runs the same code in one process, under pdb",
+        ) from None
+    except (RayActorError, ActorUnschedulableError, GetTimeoutError) as error:
+        hint = f"Ray says: {str(error).splitlines()[0]}"
+        raise WorkerDied(died(name, doing), hint=hint) from None
+
+
+def died(name: str, doing: str) -> str:
+    """Describe a worker whose process is gone."""
+    return f"{name} died while it was asked to {doing} (killed, or out of memory?)"
+
+
+def _own_traceback(error: RayTaskError) -> str:
+    """The traceback as Python wrote it in the worker, causes included, without Ray's own lines:
+    a coloured header in the place of each first line, and the marks of frames it left out."""
+    lines: list[str] = []
+    for line in COLOUR.sub("", str(error)).rstrip().splitlines():
+        if line.startswith("ray::"):
+            lines.append(TRACEBACK)
+        elif lines[-1:] != [TRACEBACK] or line.strip(" ~^"):
+            lines.append(line)
+    return "\n".join(lines)

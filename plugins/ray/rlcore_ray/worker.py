@@ -1,0 +1,88 @@
+"""Run one worker in its Ray process, with its end of the queues and its heartbeat."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+import ray
+from ray.exceptions import RayError
+
+from rlcore.numerics.mkl import Kernels, Processor, adopt, processor
+from rlcore.workers.channel import drive
+from rlcore.workers.policy_worker import PolicyWorkerSettings
+from rlcore.workers.roles import ROLES
+from rlcore_ray.channel import RayChannel
+from rlcore_ray.file_transfer import QUESTIONS, TransferFolder
+
+BEAT_SECONDS = 5.0  # between two signs of life of a worker
+STACK_FRAMES = 5  # innermost ones, shown of a worker that is stuck
+
+
+class WorkerProcess:
+    """The actor around any worker: holds it and its end of the channel."""
+
+    def __init__(
+        self, role: str, name: str, settings: Any, channel: Any, devices: str | None = None
+    ) -> None:
+        if devices is not None:  # before anything looks for accelerators
+            os.environ["CUDA_VISIBLE_DEVICES"] = devices
+        threading.Thread(target=_beat, args=(name, channel), daemon=True).start()
+        self._channel = RayChannel(channel)
+        self._transfer = TransferFolder()
+        if isinstance(settings, PolicyWorkerSettings):
+            settings = replace(settings, host=ray.util.get_node_ip_address())
+        self._worker = ROLES[role](settings)
+
+    def processor(self) -> Processor:
+        """Describe this process's processor."""
+        return processor()
+
+    def adopt(self, kernels: Kernels) -> None:
+        """Compute with these; asked before anything is computed."""
+        adopt(kernels)
+
+    def call(self, method: str, arguments: Mapping[str, Any], watched: bool = False) -> Any:
+        told = {"on_progress": self._channel.tell} if watched else {}
+        with _staying():
+            answer = getattr(self._worker, method)(**arguments, **told)
+        if method == "stop":
+            self._transfer.close()
+        return answer
+
+    def transfer(self, question: str, *arguments: Any) -> Any:
+        """Ask the :class:`TransferFolder` of this process."""
+        return QUESTIONS[question](self._transfer, *arguments)
+
+    def talk(self, method: str, arguments: Mapping[str, Any], queues: Mapping[int, Any]) -> Any:
+        """A conversation; `queues` has those of each env worker that this one talks to."""
+        self._channel.of = queues
+        with _staying():
+            return drive(getattr(self._worker, method)(**arguments), self._channel)
+
+
+@contextlib.contextmanager
+def _staying() -> Iterator[None]:
+    """A worker that calls `sys.exit` has failed: Ray would take it for a wish to leave."""
+    try:
+        yield
+    except SystemExit as error:
+        raise RuntimeError(f"sys.exit({error.code!r}) was called in a worker") from error
+
+
+def _beat(name: str, channel: Any) -> None:
+    """Tell the channel every few seconds where this process's main thread is."""
+    main = threading.main_thread().ident
+    while True:
+        stack = traceback.extract_stack(sys._current_frames()[main or 0])
+        text = "".join(traceback.format_list(stack[-STACK_FRAMES:]))
+        with contextlib.suppress(RayError):  # the group was stopped
+            channel.beat.remote(name, text)
+        time.sleep(BEAT_SECONDS)

@@ -1,0 +1,187 @@
+"""What is said of nodes that lack files; that they are asked is shown over real nodes
+(tests/e2e/test_nodes.py)."""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import replace
+from types import SimpleNamespace
+
+import pytest
+from rlcore_ray import node_files, node_probe
+
+from rlcore.config.compose import compose
+from rlcore.contracts.errors import AssetError
+from rlcore.placement import Inventory, Node
+from rlcore.plugins.registry import load_plugins
+from rlcore.session.assembly import assemble
+from rlcore.session.session import _unshared
+
+TOY = {kind: load_plugins().get(kind, "toy") for kind in ("env", "model")}
+BOTH = {"env": [TOY["env"]], "rollout": [TOY["model"]], "actor": [TOY["model"]]}
+NOTHING = pickle.dumps(None)  # a configuration that no doctor is asked for
+NODES = (Node(cpus=2, name="a", id="1"), Node(cpus=2, name="b", id="2"))
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch):
+    """Env workers on both nodes, policies on the second."""
+    (tmp_path / "weights").mkdir()
+    monkeypatch.setattr(Inventory, "local", classmethod(lambda cls: Inventory(NODES)))
+    config = compose([
+        "env=toy", "model=toy", "algorithm=ppo", "cluster.num_nodes=2",
+        "cluster.component_placement={env: 0-3, rollout: 2, actor: 3}",
+        f"runner.logger.log_path={tmp_path / 'logs'}",
+    ])  # fmt: skip
+    model = replace(config.actor.model, model_path=str(tmp_path / "weights"))
+    assembly = assemble(config)
+    config = replace(config, actor=replace(config.actor, model=model))
+    return config, assembly.worker_specs
+
+
+def asked(monkeypatch, answer):
+    """Answer for the nodes: `answer(id, question, arguments)`."""
+    calls = []
+
+    def ask(ids, question, arguments, timeout):
+        calls.append((tuple(ids), question))
+        return [answer(number, question, arguments) for number in ids]
+
+    monkeypatch.setattr(node_files, "ask_nodes", ask)
+    return calls
+
+
+def test_each_node_is_asked_for_what_its_workers_need(run, monkeypatch, tmp_path):
+    calls = asked(monkeypatch, lambda node, question, arguments: question(*arguments))
+    apart = node_files.require_node_files(*run, BOTH, tmp_path / "logs")
+    assert calls == [
+        ((0, 1), node_probe.held),
+        ((1,), node_probe.ailing),  # actor, env and rollout
+        ((0,), node_probe.ailing),  # env
+    ]
+    assert apart == {}  # all see the file that was made
+    assert not (tmp_path / "logs").exists() and not list(tmp_path.glob(".rlcore*"))
+
+
+def elsewhere(changed):
+    """What nodes answer whose places are as `changed` makes them of this machine's."""
+
+    def answer(node, question, arguments):
+        return changed(question(*arguments)) if question is node_probe.held else []
+
+    return answer
+
+
+def test_weights_are_needed_where_a_policy_is(run, monkeypatch, tmp_path):
+    weights = str(tmp_path / "weights")
+    asked(monkeypatch, elsewhere(lambda held: {**held, weights: None}))
+    with pytest.raises(AssetError) as error:
+        node_files.require_node_files(*run, {}, tmp_path)
+    assert error.value.message == f"node 1 (b) lacks actor.model.model_path={weights}"
+
+
+@pytest.mark.parametrize(
+    ("there", "lacking"),
+    [  # a share that is not mounted; a copy that was cut off; one of another version
+        ({}, "5 of 5 files of {}: a.json, b.json, c, 2 more"),
+        ({"a.json": 2, "b.json": 2, "c": -1, "c/d": 1}, "1 of 5 files of {}: model.safetensors"),
+        (
+            {"a.json": 2, "b.json": 2, "c": -1, "c/d": 1, "model.safetensors": 2, "e": 1},
+            "1 of 5 files of {}: model.safetensors (another of 2 bytes)",
+        ),
+    ],
+)
+def test_a_folder_must_hold_what_it_holds_here(there, lacking, run, monkeypatch, tmp_path):
+    weights = tmp_path / "weights"
+    for name, text in {
+        "a.json": "{}",
+        "b.json": "{}",
+        "c/d": "x",
+        "model.safetensors": "xxx",
+    }.items():
+        (weights / name).parent.mkdir(exist_ok=True)
+        (weights / name).write_text(text)
+    (weights / ".cache").mkdir()  # of whoever fetched it; nobody loads it
+    asked(monkeypatch, elsewhere(lambda held: {**held, str(weights): there}))
+    with pytest.raises(AssetError) as error:
+        node_files.require_node_files(*run, {}, tmp_path)
+    named = lacking.format(f"actor.model.model_path={weights}")
+    assert error.value.message == f"node 1 (b) lacks {named}"
+
+
+def test_nodes_of_policies_that_do_not_see_the_run_are_told_apart(run, monkeypatch, tmp_path):
+    """Neither node sees the file that is made where the run will be; only the second holds a
+    policy, and has the weights on its own disk."""
+    hidden = str(tmp_path / ".rlcore-")
+    asked(
+        monkeypatch,
+        elsewhere(lambda held: {p: None if p.startswith(hidden) else h for p, h in held.items()}),
+    )
+    apart = node_files.require_node_files(*run, {}, tmp_path / "logs")
+    assert apart == {1: {str(tmp_path / "weights")}}
+    line = _unshared(replace(run[1], apart=apart))
+    assert line.startswith("not seen from node 1 (b): what policies there write")
+
+
+def test_what_a_doctor_misses_is_said_of_its_node(run, monkeypatch, tmp_path):
+    def answer(node, question, arguments):
+        found = question(*arguments)
+        return ["GL: no EGL device"] if question is node_probe.ailing and node == 0 else found
+
+    asked(monkeypatch, answer)
+    with pytest.raises(AssetError, match=r"^node 0 \(a\) lacks GL: no EGL device\n"):
+        node_files.require_node_files(*run, BOTH, tmp_path)
+
+
+def test_a_probe_says_what_is_held(tmp_path):
+    (tmp_path / "a" / "b").mkdir(parents=True)
+    (tmp_path / "a" / "b" / "deep").write_text("xy")
+    (tmp_path / "link").symlink_to(tmp_path / "nowhere")  # as if it were not there
+    folder, file, none = map(str, (tmp_path, tmp_path / "a" / "b" / "deep", tmp_path / "no"))
+    assert node_probe.held({folder: 3, file: 0, none: 3, "~": 0}) == {
+        folder: {"a": -1, "a/b": -1, "a/b/deep": 2}, file: {"": 2}, none: None, "~": {},
+    }  # fmt: skip
+    assert node_probe.held({folder: 1}) == {folder: {"a": -1}}
+    assert node_probe.look()["versions"]["rlcore"] != "none"
+
+
+def test_an_emptied_package_is_said_before_a_worker_loads_it(tmp_path, monkeypatch):
+    """Its folder is there, so Python imports it as a namespace; or a file of it is empty."""
+    (tmp_path / "emptied").mkdir()
+    (tmp_path / "cleared").mkdir()
+    (tmp_path / "cleared" / "policy.py").touch()
+    monkeypatch.syspath_prepend(tmp_path)
+    targets = ["emptied.env:make", "emptied:make", "cleared.policy:make"]
+    assert node_probe.ailing(NOTHING, set(), targets, []) == [
+        "code: emptied.env:make can't be loaded: No module named 'emptied.env'",
+        "code: emptied:make can't be loaded: emptied has no 'make'.",
+        "code: cleared.policy:make can't be loaded: cleared.policy has no 'make'.",
+    ]
+
+
+def test_files_of_an_installed_package_that_are_gone_are_said(tmp_path, monkeypatch):
+    info = tmp_path / "sim-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: sim\nVersion: 1.0\n")
+    names = ("sim/__init__.py", "sim/core.py", "sim/data.bin", "sim-1.0.dist-info/METADATA")
+    (info / "RECORD").write_text("".join(f"{name},,\n" for name in names))
+    (tmp_path / "sim").mkdir()
+    monkeypatch.syspath_prepend(tmp_path)
+    gone = "2 of 2 files of package sim: sim/__init__.py"
+    assert node_probe.ailing(NOTHING, set(), [], ["sim", "gone"]) == [gone, "package gone"]
+    for name in names[:2]:
+        (tmp_path / name).touch()
+    assert node_probe.ailing(NOTHING, set(), [], ["sim"]) == []
+
+
+def test_simulators_of_rlcores_own_interpreter_are_looked_at_where_they_are_here():
+    """`missing-here` is asked for and not installed: nothing of it is needed on another node."""
+    spec = replace(TOY["env"].spec, requirements=("pytest>=1", "missing-here --no-deps"))
+    env = replace(TOY["env"], spec=spec)
+
+    def played(python: str | None) -> SimpleNamespace:
+        side = SimpleNamespace(env_type="toy", interpreter=lambda: python)
+        return SimpleNamespace(played={"train": side, "eval": side})
+
+    assert node_files._packages(played(None), [env, TOY["model"]]) == ["pytest"]
+    assert node_files._packages(played("/venv/bin/python"), [env]) == []

@@ -1,0 +1,72 @@
+"""What is held against the nodes of a cluster that is joined; over real ones: e2e/test_nodes.py."""
+
+from __future__ import annotations
+
+import pytest
+from rlcore_ray import node_probe
+from rlcore_ray.nodes import _interface, _require_alike
+
+from rlcore.contracts.errors import PlacementError
+
+HELD = {"lo": ["127.0.0.1"], "eth0": ["10.0.0.7", "fe80::7"], "docker0": ["172.17.0.1"]}
+
+
+@pytest.fixture
+def here(monkeypatch: pytest.MonkeyPatch) -> dict:
+    """What this machine, and a node just like it, says."""
+    said = {**node_probe.look(), "python": "3.11.7", "versions": {"rlcore": "0.1.0", "mine": "2.0"}}
+    monkeypatch.setattr(node_probe, "look", lambda: said)
+    return said
+
+
+def test_nodes_that_are_alike_are_taken(here: dict):
+    _require_alike([here, {**here, "python": "3.11.2", "host": "other"}])
+
+
+def test_another_python_is_named_with_its_node(here: dict):
+    with pytest.raises(PlacementError) as error:
+        _require_alike([here, {**here, "python": "3.12.1"}])
+    assert error.value.message == (
+        "all nodes must have the same versions, got Python: 3.11 here, node 0 3.11, node 1 3.12"
+    )
+
+
+def test_other_packages_are_named_together(here: dict):
+    old = {**here, "versions": {"rlcore": "0.0.9"}}
+    with pytest.raises(PlacementError) as error:
+        _require_alike([old, here])
+    assert error.value.message == (
+        "all nodes must have the same versions, got rlcore: 0.1.0 here, node 0 0.0.9, "
+        "node 1 0.1.0; mine: 2.0 here, node 0 none, node 1 2.0"
+    )
+
+
+def test_the_interface_with_the_address_of_the_node_is_taken():
+    assert _interface(1, "10.0.0.7", HELD, None) == "eth0"
+    assert _interface(1, "10.0.0.9", HELD, None) == ""  # the libraries choose
+    assert _interface(1, "10.0.0.7", HELD, "docker0") == "docker0"
+
+
+def test_a_node_that_is_known_by_its_name(monkeypatch: pytest.MonkeyPatch):
+    """A Slurm script may give it; on the node itself a name often stands for the loopback too."""
+    held = {"lo": ["127.0.0.1", "127.0.1.1"], "eth0": ["10.0.0.7"]}
+    places = {"one": ["127.0.1.1", "10.0.0.7"], "two": ["127.0.1.1"]}
+
+    def getaddrinfo(host: str, port: None) -> list[tuple]:
+        if host not in places:
+            raise OSError("unknown")
+        return [(2, 1, 6, "", (place, 0)) for place in places[host]]
+
+    monkeypatch.setattr("socket.getaddrinfo", getaddrinfo)
+    assert _interface(1, "one", held, None) == "eth0"
+    assert _interface(1, "two", held, None) == ""  # the libraries choose
+    assert _interface(1, "three", held, None) == ""
+
+
+def test_an_interface_that_a_node_lacks_is_one_error():
+    with pytest.raises(PlacementError) as error:
+        _interface(1, "10.0.0.7", HELD, "ib0")
+    assert error.value.message == (
+        "cluster.network_interface='ib0': node 1 (10.0.0.7) has no such network interface; it has "
+        "lo, eth0, docker0"
+    )

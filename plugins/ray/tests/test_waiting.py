@@ -1,0 +1,112 @@
+"""What is told of a worker's error."""
+
+from __future__ import annotations
+
+import contextlib
+
+import pytest
+from ray.exceptions import ActorDiedError, RayTaskError
+from rlcore_ray import waiting
+from rlcore_ray.channel import WorkerLost
+from rlcore_ray.waiting import Waiting, WorkerDied, _own_traceback
+
+from rlcore.contracts.errors import WorkerError
+
+
+def fail():
+    try:
+        raise KeyError("secret")
+    except KeyError as error:
+        raise ValueError("bad") from error
+
+
+def test_causes_are_kept_and_nothing_of_rays_own():
+    try:
+        fail()
+    except ValueError as error:
+        cause = error
+    header = "\x1b[36mray::Worker.call()\x1b[39m (pid=1, ip=10.0.0.1)"
+    frames = [
+        header,
+        "           ^^^^^^",
+        "KeyError: 'secret'",
+        "",
+        "The above exception was the direct cause of the following exception:",
+        "",
+        header,
+        "           ^^^^^^",
+        '  File "worker.py", line 3, in call',
+        "    fail()",
+        "    ^^^^^^",
+        "ValueError: bad",
+    ]
+    text = _own_traceback(RayTaskError("call", "\n".join(frames), cause))
+    assert text.splitlines() == [
+        "Traceback (most recent call last):",
+        "KeyError: 'secret'",
+        *frames[3:6],
+        "Traceback (most recent call last):",
+        *frames[8:],
+    ]
+
+
+class Healthy:
+    """Stands in for :class:`rlcore_ray.health.RayHealth`."""
+
+    patience = 1.0
+
+    def answering(self, doing, seconds=0.0):
+        return contextlib.nullcontext()
+
+    def check(self):
+        return None
+
+
+class Totals:
+    """The part of the queues that is asked while others are waited for."""
+
+    all = ()
+
+
+def complains() -> RayTaskError:
+    return RayTaskError("call", "RuntimeError: Connection closed by peer", RuntimeError("closed"))
+
+
+def lost() -> RayTaskError:
+    return RayTaskError("call", "", WorkerLost("observations were lost with their sender"))
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch):
+    """Two calls, which fail one after the other: `asked(first, second)`; None: it goes on."""
+
+    def ask(first: Exception, second: Exception | None):
+        fails = {"a": first, "b": second}
+
+        def wait(refs, *, num_returns, timeout):
+            done = [ref for ref in refs if fails.get(ref) is not None][:1]
+            return done, [ref for ref in refs if ref not in done]
+
+        def get(ref):
+            raise fails[ref]
+
+        monkeypatch.setattr(waiting.ray, "wait", wait)
+        monkeypatch.setattr(waiting.ray, "get", get)
+        made = Waiting(Totals(), Healthy(), 1.0)  # type: ignore[arg-type]
+        made.results({"a": "actor worker 0", "b": "actor worker 1"}, 60.0, "update")
+
+    return ask
+
+
+@pytest.mark.parametrize("noticed", [complains, lost])
+def test_a_death_goes_before_what_others_say_of_it(asked, noticed):
+    with pytest.raises(WorkerDied, match=r"^actor worker 1 died while it was asked to update"):
+        asked(noticed(), ActorDiedError())
+
+
+def test_an_error_of_which_nobody_died_is_told_as_it_is(asked, monkeypatch):
+    with pytest.raises(WorkerError, match=r"^actor worker 0 failed while .*\n.*closed by peer"):
+        asked(complains(), complains())
+    monkeypatch.setattr(waiting, "DEATH_SECONDS", 0.0)
+    with pytest.raises(WorkerLost, match=r"^observations were lost"):
+        asked(lost(), None)

@@ -1,0 +1,100 @@
+"""Simplified meshes on disk, by what they are made from.
+
+The folder is `rlcore/meshes` in the user's cache (`XDG_CACHE_HOME`, else `~/.cache`). A file is
+written whole or not at all, so that processes may make the same one at once. One that can't be read
+is made anew. Where the folder can't be written to, nothing is kept.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+from contextlib import suppress
+from dataclasses import astuple, fields
+from pathlib import Path
+from zipfile import BadZipFile
+
+import numpy as np
+
+from rlcore_simulation import simplify
+from rlcore_simulation.simplify import Mesh
+
+
+def folder() -> Path:
+    """Where simplified meshes are kept."""
+    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(cache) / "rlcore" / "meshes"
+
+
+def kept(mesh: Mesh, pixel: float, seen: np.ndarray) -> Mesh:
+    """A simplified mesh: as it is kept, or made now, and then kept.
+
+    Args:
+        mesh, pixel, seen: as of :func:`rlcore_simulation.simplify.simplified`.
+    """
+    file = folder() / f"{_digest(mesh, pixel, seen)}.npz"
+    found = _read(file, mesh)
+    if found is not None:
+        return found
+    made = simplify.simplified(mesh, pixel, seen)
+    with suppress(OSError):  # no room, or no right: it is made again next time
+        _write(file, made)
+    return made
+
+
+def _digest(mesh: Mesh, pixel: float, seen: np.ndarray) -> str:
+    """Of all that the result depends on, the way it is made included."""
+    digest = hashlib.sha256(Path(simplify.__file__).read_bytes())
+    digest.update(repr(float(pixel)).encode())
+    for array in (*_arrays(mesh), seen):
+        digest.update(f"{array.dtype}{array.shape}".encode())
+        digest.update(np.ascontiguousarray(array).tobytes())
+    return digest.hexdigest()
+
+
+def _arrays(mesh: Mesh) -> list[np.ndarray]:
+    return [np.zeros(0) if array is None else array for array in astuple(mesh)]
+
+
+def _read(file: Path, mesh: Mesh) -> Mesh | None:
+    """What is kept, or None if there is nothing, or nothing whole."""
+    try:
+        with np.load(file, allow_pickle=False) as kept_:
+            arrays = {name: kept_[name] for name in kept_.files}
+        found = Mesh(points=mesh.points, **{"texcoords": None} | arrays)
+    except (OSError, ValueError, BadZipFile, EOFError, KeyError, TypeError):
+        return None
+    return found if _fits(found) else None
+
+
+def _fits(mesh: Mesh) -> bool:
+    """Whether numbers of a mesh that was read stay within it."""
+    texcoords = 1 if mesh.texcoords is None else len(mesh.texcoords)
+    uses = (
+        (mesh.faces, len(mesh.points)),
+        (mesh.face_normals, len(mesh.normals)),
+        (mesh.face_texcoords, texcoords),
+    )
+    shape = mesh.faces.shape
+    return all(
+        part.ndim == 2 and part.shape == shape and part.dtype.kind == "i"
+        and (not part.size or (part.min() >= 0 and part.max() < most))
+        for part, most in uses
+    )  # fmt: skip
+
+
+def _write(file: Path, mesh: Mesh) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    arrays = {field.name: getattr(mesh, field.name) for field in fields(mesh)}
+    del arrays["points"]  # those of what it is made from
+    handle, partial = tempfile.mkstemp(dir=file.parent, suffix=".partial")
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            np.savez(stream, **{name: array for name, array in arrays.items() if array is not None})
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.replace(partial, file)
+    finally:
+        with suppress(FileNotFoundError):
+            os.unlink(partial)
