@@ -29,8 +29,9 @@ from rlcore.config.schema import AlgorithmConfig
 from rlcore.contracts.errors import ConfigError
 from rlcore.contracts.minibatch import Advantages
 from rlcore.contracts.trajectory import Trajectory
-from rlcore.learner import update as learner
+from rlcore.learner import on_policy
 from rlcore.learner.samples import Samples, make_samples
+from rlcore.learner.update import Learner
 from rlcore.placement import Inventory
 from rlcore.plugins.import_target import load_target
 from rlcore.session.assembly import Assembly, assemble
@@ -197,19 +198,19 @@ def _evaluating(way: str) -> Iterator[None]:
         chosen = Chosen(**vars(samples), evaluated=evaluated(samples, trajectory, way))
         return replace(chosen, row=samples.row.clamp(min=0))
 
-    before = learner.make_samples
-    learner.make_samples = make
+    before = on_policy.make_samples
+    on_policy.make_samples = make
     try:
         yield
     finally:
-        learner.make_samples = before
+        on_policy.make_samples = before
 
 
-def _learner(assembly: Assembly) -> tuple[learner.Learner, Any]:
+def _learner(assembly: Assembly) -> tuple[Learner, Any]:
     settings, config = _settings(assembly), assembly.config
     policy = load_target(settings.policy_target)(config.actor.model, env_spec=settings.env_spec)
     policy.set_progress(0)
-    made = learner.Learner(
+    made = Learner(
         policy, _algorithm(assembly), config.actor, config.algorithm, seed=config.runner.seed
     )
     return made, policy

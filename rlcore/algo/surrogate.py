@@ -5,14 +5,18 @@ An algorithm of a plugin adds how advantages are computed and, if it has a criti
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from torch import Tensor
 
 from rlcore.algo.loss import entropy_mean, kl_to_reference, policy_loss
 from rlcore.algo.reduce import at_level, entropy_at_level
 from rlcore.config.schema import AlgorithmConfig
 from rlcore.contracts.decisions import Evaluation
+from rlcore.contracts.learning import Step
 from rlcore.contracts.metric import Metric
 from rlcore.contracts.minibatch import Minibatch
+from rlcore.contracts.protocols import Learning, OnPolicy
 
 
 class ClippedSurrogate:
@@ -22,6 +26,10 @@ class ClippedSurrogate:
 
     def __init__(self, config: AlgorithmConfig) -> None:
         self._shared = config
+
+    def updates(self: OnPolicy, learning: Learning) -> Iterator[Step]:
+        """Minibatches of the rollout."""
+        return learning.rollout_steps(self)
 
     def trains_policy(self, update: int) -> bool:
         """Every update trains the policy."""

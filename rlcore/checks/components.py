@@ -113,6 +113,27 @@ def granularities_go_together(facts: Facts) -> Iterator[str]:
 
 
 @CHECKS.add
+def algorithm_gets_what_it_learns_from(facts: Facts) -> Iterator[str]:
+    needs, policy, config = facts.needs, facts.policy, facts.config
+    if needs is None or policy is None:
+        return
+    name = config.algorithm.name
+    if needs.imitation and policy.sft is None:
+        yield f"algorithm must not be {name}, which imitates: {policy.name} has no supervised loss"
+    if needs.demonstrations and not (config.sft.enabled or config.collect.path):
+        yield (
+            f"collect.path must name a data set, as {name} learns from demonstrations, or "
+            "sft.enabled be true, which collects them, got null and false"
+        )
+    if (needs.replay or needs.networks) and facts.placement.shares > 1:
+        yield (
+            f"actor.fsdp_config.sharding_strategy must be no_shard with {name}: processes that "
+            "divide parameters can't learn from a replay yet, got "
+            f"{config.actor.fsdp_config.sharding_strategy}"
+        )
+
+
+@CHECKS.add
 def policy_can_be_trained(facts: Facts) -> Iterator[str]:
     if facts.policy is not None and facts.needs is not None and facts.policy.evaluation_only:
         yield f"runner.only_eval must be true: {facts.policy.evaluation_only}, got false"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import combinations
 
 from rlcore.checks import starts
 from rlcore.checks.facts import Facts
@@ -124,8 +125,10 @@ def evaluation_is_held_out(facts: Facts) -> Iterator[str]:
 @CHECKS.add
 def splits_are_disjoint(facts: Facts) -> Iterator[str]:
     for path, _, spec in facts.sides:
-        if set(spec.train_trials) & set(spec.heldout_trials):
-            yield (
-                f"train and held-out trials of {spec.name} ({path}) must be disjoint, got "
-                f"{spec.train_trials} and {spec.heldout_trials}"
-            )
+        named = {name.replace("heldout", "held-out"): each for name, each in spec.splits.items()}
+        for (one, these), (other, those) in combinations(named.items(), 2):
+            if set(these) & set(those):
+                yield (
+                    f"{one} and {other} trials of {spec.name} ({path}) must be disjoint, got "
+                    f"{these} and {those}"
+                )

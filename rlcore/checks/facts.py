@@ -116,13 +116,14 @@ class Facts:
         return {role: replace(need, gathered=0, stepping=0) for role, need in bare.items()}
 
     def _memory(self, batch: Callable[[int], Batch]) -> dict[str, Need]:
-        fsdp = self.config.actor.fsdp_config
+        fsdp, needs = self.config.actor.fsdp_config, self.needs or AlgorithmNeeds()
         return {
             role: memory_per_process(
                 role,
                 self.counted,
                 self.config.actor.model.precision,
-                reference=self.needs is not None and self.needs.reference_logprobs,
+                reference=needs.reference_logprobs,
+                networks=needs.networks,
                 batch=batch(len(processes)),
                 shares=self.placement.shares,
                 gathers_again=fsdp.gathers_again,
@@ -145,7 +146,14 @@ class Facts:
             samples=min(config.actor.micro_batch_size, config.actor.share_of_each(actors)),
             taught=-(-config.sft.batch_size // actors) if config.sft.enabled else 0,
             stored=-(-env.total_num_envs * env.rollout_epoch * chunks // processes),
+            replay=-(-self.replay_bytes // actors),
         )
+
+    @property
+    def replay_bytes(self) -> int:
+        """Of all actor processes, and of a checkpoint; at most."""
+        kept = None if self.needs is None else self.needs.replay
+        return 0 if kept is None else kept.size
 
     @property
     def sides(self) -> list[tuple[str, EnvConfig, EnvSpec]]:

@@ -92,13 +92,17 @@ def _disk(facts: Facts) -> Iterator[Row]:
     place = Path(runner.logger.log_path).absolute()
     free = shutil.disk_usage(next(one for one in (place, *place.parents) if one.exists())).free
     said = f"{kept} checkpoints of {size(each)}" if kept > 1 else f"a checkpoint of {size(each)}"
+    shared = facts.replay_bytes  # by checkpoints, but for what the newest have given up
+    said += f" and a replay of {size(shared)}" if shared else ""
     said = f"{said}, {size(free)} free at {place}"
     fix = "runner.logger.log_path=FOLDER, or runner.keep_last=1"
     # supervised training alone keeps no optimizer
-    if (need.weights if config.sft.enabled else each) > free:
+    if (need.weights if config.sft.enabled else each + shared) > free:
         yield row("disk", said, "missing", fix)
     else:
-        yield row("disk", said, "warning", fix) if kept * each > free else row("disk", said)
+        yield (
+            row("disk", said, "warning", fix) if kept * each + shared > free else row("disk", said)
+        )
 
 
 def _time(config: RunConfig) -> Row:

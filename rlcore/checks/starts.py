@@ -11,6 +11,7 @@ from rlcore.contracts.specs import EnvSpec
 from rlcore.terminal.text import some
 
 HELD_OUT, TRAINED = "held-out starts", "training starts"
+VALIDATION = "validation starts"
 Start = tuple[str, int]
 """(task, trial)."""
 
@@ -65,7 +66,7 @@ def starts_in_words(
     """Describe which starts are evaluated, in the words of reports."""
     shared, all_of_them = shared_starts(config, envs, before), evaluated_starts(config, envs)
     if not shared:
-        return HELD_OUT
+        return VALIDATION if config.env.eval.split == "validation" else HELD_OUT
     if len(shared) == len(all_of_them):
         return TRAINED
     return f"starts, {len(shared)} of {len(all_of_them)} of them {TRAINED}"

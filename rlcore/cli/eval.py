@@ -26,7 +26,7 @@ from rlcore.plugins.registry import load_plugins
 if TYPE_CHECKING:
     from rlcore.run_folder.checkpoint import Checkpoint
 
-PROTOCOL = "protocol="
+PROTOCOL, PROTOCOL_FLAG = "protocol=", "--protocol="
 VERIFY = "--verify"
 EVAL = Verb(
     "eval",
@@ -59,10 +59,11 @@ UNDER = replace(
 
 def main(arguments: Sequence[str]) -> int:
     """Evaluate; see :func:`rlcore.cli.verbs.run_verb`."""
-    names = [word.removeprefix(PROTOCOL) for word in arguments if word.startswith(PROTOCOL)]
-    if names:
-        rest = [word for word in arguments if not word.startswith(PROTOCOL)]
-        return run_verb(UNDER, [*rest, f"--protocol={_known(names)}"], under_protocol)
+    named = [word for word in arguments if word.startswith((PROTOCOL, PROTOCOL_FLAG))]
+    if named:
+        rest = [word for word in arguments if word not in named]
+        name = _known([word.partition("=")[2] for word in named])
+        return run_verb(UNDER, [*rest, f"{PROTOCOL_FLAG}{name}"], under_protocol)
     if VERIFY in arguments:
         return run_verb(replace(EVAL, loop="rlcore.evaluation.verify:run"), arguments, of_named_run)
     return run_verb(EVAL, arguments, configure)

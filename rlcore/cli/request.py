@@ -195,7 +195,7 @@ def _parser(verb: str, form: Form) -> argparse.ArgumentParser:
         "-m",
         "--multirun",
         action="store_true",
-        help="sweep over key=a,b key=range(1,4): one job after another",
+        help="sweep over key=a,b key=range(1,4): a run for each",
     )
     return parser
 

@@ -1,7 +1,7 @@
 """Run a verb: read its arguments, compose the configuration, check it, start the loop.
 
-arguments --> jobs --compose--> RunConfig --look--> Assembly --> loop.run(assembly)
-                                   '-- --dry-run, --cfg: print and stop
+arguments --compose--> RunConfig --look--> Assembly --> loop.run(assembly)
+                             '-- --dry-run, --cfg: print and stop
 """
 
 from __future__ import annotations
@@ -9,20 +9,18 @@ from __future__ import annotations
 import contextlib
 import traceback
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
 from rlcore.checks.ready import OF_THE_USER, Finding, Makes, look, require
 from rlcore.cli.request import PLAIN, Form, Request, parse_request, print_help
-from rlcore.cli.sweeps import Place, Sweep
 from rlcore.config.catalog import COMPONENT_GROUPS
 from rlcore.config.compose import Unfinished, compose, to_yaml
 from rlcore.config.costs import said_costs
 from rlcore.config.old_names import warn
 from rlcore.config.overrides import keys_given
 from rlcore.config.schema import RunConfig
-from rlcore.config.sweep import Job, expand
 from rlcore.contracts.errors import ConfigError, PluginError, UserError, file_trouble, joined
 from rlcore.plugins.entry_points import LEAVE_OUT
 from rlcore.plugins.import_target import load_target
@@ -34,6 +32,7 @@ if TYPE_CHECKING:
     from rlcore.checks.facts import Facts
 
 RESUME = "rlcore resume RUN goes on from the last checkpoint"
+SWEEP = "sweep"  # the command that plays jobs
 Configure = Callable[[Request, Sequence[str]], RunConfig]
 
 
@@ -89,12 +88,22 @@ def run_verb(verb: Verb, arguments: Sequence[str], configure: Configure | None =
             f"{verb.name} takes one run at a time: --multirun is not possible",
             hint=f"rlcore {verb.name} {verb.form.subject}",
         )
+    if request.multirun:
+        return swept(verb.name, arguments)
     runs = request.show is None and not request.dry_run
     with lasting() if runs else contextlib.nullcontext():
-        if request.multirun:
-            return _sweep(verb, request, configure)
         _run(verb, request, *composed(configure, request, request.overrides))
     return 0
+
+
+def swept(verb: str, arguments: Sequence[str]) -> int:
+    """Hand a command line on to the command that plays many jobs; returns its exit code.
+
+    Raises:
+        PluginError: it is not installed.
+    """
+    code: int = load_target(load_plugins().get("command", SWEEP).spec.target)([verb, *arguments])
+    return code
 
 
 def composed(
@@ -112,9 +121,8 @@ def _run(
     request: Request,
     config: RunConfig,
     wrong: Sequence[UserError] = (),
-    place: Place = lambda config: config,
 ) -> None:
-    """One job: print it, or check it and run it, as what `place` makes of its configuration."""
+    """Print it, or check it and run it."""
     registry = load_plugins()
     if request.show is not None:
         if wrong:
@@ -147,7 +155,6 @@ def _run(
             from rlcore.session.assembly import assemble
 
             assembly = assemble(config, registry, further, trains=trains, facts=facts)
-            assembly = replace(assembly, config=place(config))
             with watchdog.guard(config.cluster.timeouts.stop):
                 load_target(verb.loop)(assembly, **passed)
 
@@ -215,29 +222,6 @@ def _failures_named(verb: Verb) -> Iterator[None]:
             f"{at.filename}: a plugin must raise an error instead",
             hint=f"rlcore plugins; {LEAVE_OUT}",
         ) from None
-
-
-def _sweep(verb: Verb, request: Request, configure: Configure) -> int:
-    """Run jobs one after another, in one session of the backend."""
-    from rlcore.workers.backend import backend_of
-
-    folders = [f"--config-dir={folder}" for folder in request.config_dirs]
-    sweep = Sweep(("rlcore", verb.name, *folders), expand(request.overrides, keep=request.folder))
-    with contextlib.ExitStack() as shared:
-
-        def start(job: Job, place: Place) -> None:
-            config, wrong = composed(configure, request, job.overrides)
-            config = job.place(config, config.runner.logger.experiment_name)
-
-            def placed(config: RunConfig) -> RunConfig:
-                shared.enter_context(watchdog.guard(config.cluster.timeouts.stop))
-                shared.enter_context(backend_of(config.cluster).session(config.cluster))
-                return place(config)
-
-            one = replace(request, overrides=tuple(job.overrides))
-            _run(verb, one, config, wrong, placed)
-
-        return sweep.run(start)
 
 
 def placement_table(facts: Facts) -> str:

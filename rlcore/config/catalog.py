@@ -16,7 +16,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rlcore.contracts.errors import ConfigError, PluginError, did_you_mean, listing
+from rlcore.contracts.errors import ConfigError, PluginError, choosing
 from rlcore.contracts.specs import Kind
 from rlcore.files.core_configs import core_configs
 from rlcore.plugins.registry import Registry
@@ -113,8 +113,7 @@ class Catalog:
         if top in COMPONENT_GROUPS:
             return self.registry.not_found(COMPONENT_GROUPS[top], name, choices)
         return ConfigError(
-            f"there is no {group} {name!r}; choose from: {listing(choices) or 'none'}."
-            f"{did_you_mean(name, choices)}{self.registry.not_loaded()}",
+            f"there is no {group} {name!r}{choosing(name, choices)}{self.registry.not_loaded()}",
             hint=f"rlcore train --help {group}"
             + (f"; a key is set by {name}=VALUE" if re.fullmatch(r"\w+(\.\w+)+", name) else ""),
         )

@@ -43,7 +43,7 @@ def spec_fault(spec: EnvSpec) -> str:
             return f"{name} is a {type(getattr(spec, name)).__name__}, expected a tuple"
     if not 0 < len(set(spec.tasks)) == len(spec.tasks):
         return f"tasks is {spec.tasks}, expected at least one name, each once"
-    for name in ("train_trials", "heldout_trials"):
+    for name in ("train_trials", "heldout_trials", "validation_trials"):
         if not isinstance(getattr(spec, name), range):
             return f"{name} is a {type(getattr(spec, name)).__name__}, expected a range"
     steps = spec.max_episode_steps

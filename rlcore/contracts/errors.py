@@ -17,6 +17,9 @@ from typing import Any
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 """What the system answers when there is no room: disk full, quota used up, file too large."""
 
+FEW = 8
+"""Choices that an error lists."""
+
 FAMILY = 20
 """Names of one beginning that a message still lists."""
 
@@ -199,6 +202,28 @@ def listing(choices: Iterable[str]) -> str:
             said.append(f"{len(family)} names {name}_...")
             left = [each for each in left if each not in family]
     return ", ".join(said)
+
+
+def choosing(
+    name: str, choices: Iterable[str], *, also: Iterable[str] = (), none: str = "none"
+) -> str:
+    """How an error goes on behind a name that does not exist: what was probably meant, then the
+    choices, or of more than :data:`FEW` the nearest.
+
+    Args:
+        also: what may have been meant, and is no choice.
+        none: in place of the choices where there are none.
+    """
+    names = sorted(choices)
+    meant = nearest(name, [*names, *also])
+    said = f"choose from: {', '.join(names) or none}."
+    if len(names) > FEW:
+        near = difflib.get_close_matches(name, names, n=FEW // 2, cutoff=0.4)
+        others = ", ".join(each for each in near if each != meant)
+        said = f"there are {len(names)}{', the nearest: ' if others else ''}{others}."
+    if meant is None:
+        return f"; {said}"
+    return f". Did you mean {meant!r}? {said[0].upper()}{said[1:]}"
 
 
 def did_you_mean(name: str, choices: Iterable[str]) -> str:

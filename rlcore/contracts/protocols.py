@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     import torch
 
+    from rlcore.contracts.learning import Among, Replay, RowLoss, Step
     from rlcore.contracts.metric import Metric
     from rlcore.contracts.minibatch import Advantages, Minibatch
     from rlcore.contracts.rng import RowKeys
@@ -229,7 +230,8 @@ class Policy(Protocol):
         mask: torch.Tensor,
         keys: RowKeys,
     ) -> torch.Tensor:
-        """Supervised loss per sample `[B]` (flow matching, cross-entropy)."""
+        """Supervised loss per sample `[B]` (flow matching, cross-entropy), of inputs as `prepare`
+        makes them."""
         ...
 
     def fit_normalizer(self, demonstrations: Sequence[Demonstration]) -> None:
@@ -266,15 +268,80 @@ class Policy(Protocol):
         ...
 
 
+class Learning(Protocol):
+    """One update.
+
+    Attributes:
+        update: number of updates done before it.
+        policy: as it is now.
+        networks, lagged: of the algorithm, and their lagged copies, by name.
+        replay: where the algorithm needs one.
+        numbers: of the update's metrics, what is known but by steps; the same on all processes.
+    """
+
+    update: int
+    policy: Policy
+    networks: Mapping[str, torch.nn.Module]
+    lagged: Mapping[str, torch.nn.Module]
+    replay: Replay
+    numbers: dict[str, float]
+
+    def rollout_steps(self, algorithm: OnPolicy) -> Iterator[Step]:
+        """The minibatches of the rollout, in as many epochs as the settings say."""
+        ...
+
+    def draw(self, count: int, among: Among = "all") -> torch.Tensor:
+        """Rows of the replay, int64 `[count]`, with replacement; keyed by the update, the number of
+        the step that comes next, and the kind.
+
+        Raises:
+            AlgorithmError: there are none.
+        """
+        ...
+
+    def step(self, rows: torch.Tensor, loss: RowLoss, *, trains: Sequence[str]) -> Step:
+        """A step on the mean loss of rows of the replay."""
+        ...
+
+    def imitation(self, rows: torch.Tensor, keys: RowKeys) -> torch.Tensor:
+        """The policy's supervised loss `[B]` of the actions that were executed there."""
+        ...
+
+
 class Algorithm(Protocol):
-    """Pure functions of tensors; knows no env, no model, no device.
+    """Makes updates out of gradient steps; knows no env and no model.
 
     needs: what it asks of the rest.
+    """
+
+    needs: AlgorithmNeeds
+
+    def updates(self, learning: Learning) -> Iterator[Step]:
+        """The steps of one update, each asked for when the one before it is made."""
+        ...
+
+
+class OwnsNetworks(Algorithm, Protocol):
+    """An algorithm with networks of its own; `needs.networks` names them."""
+
+    def networks(self, policy: PolicySpec, inputs: Inputs) -> Mapping[str, torch.nn.Module]:
+        """Make them, by the names of `needs.networks`, with weights from torch's own generator.
+
+        Args:
+            policy: the policy's facts.
+            inputs: of one row, as the replay will have them: for names, shapes and dtypes.
+        """
+        ...
+
+
+class OnPolicy(Algorithm, Protocol):
+    """An algorithm that learns from each rollout once: pure functions of tensors, from which
+    `learning.rollout_steps(self)` makes its steps.
+
     target_kl: an update ends before a minibatch whose approximate KL to the policy that acted
         exceeds this; None: never.
     """
 
-    needs: AlgorithmNeeds
     target_kl: float | None
 
     def advantages(self, trajectory: Trajectory) -> Advantages:

@@ -149,6 +149,8 @@ class ActionChannel:
     convention: str = ""
 
 
+SPLITS = ("train", "heldout", "validation")
+"""Of the starts of a task; see :class:`EnvSpec`."""
 UNKNOWN = "unknown"
 """A version that can't be told."""
 
@@ -161,7 +163,9 @@ class EnvSpec:
         name: the env's name.
         tasks: task names; `Episode.task` indexes this.
         descriptions: the sentence for each task, by which people know it.
-        train_trials, heldout_trials: disjoint ranges of trial numbers.
+        train_trials, heldout_trials, validation_trials: disjoint ranges of trial numbers. Methods,
+            settings and checkpoints are chosen on validation trials, and reported on held-out ones;
+            without validation trials there is no such split.
         cameras: in the order in which policies take them.
         states, actions: layout of the state and action vectors.
         max_episode_steps: time limit in env steps.
@@ -213,6 +217,7 @@ class EnvSpec:
     caveat: str = ""
     versions: Mapping[str, str] = field(default_factory=dict)
     hosts: tuple[int, ...] = ()
+    validation_trials: range = range(0)
 
     @property
     def said(self) -> tuple[str, ...]:
@@ -228,8 +233,14 @@ class EnvSpec:
         return sum(channel.size for channel in self.actions)
 
     def trials(self, split: str) -> range:
-        """Trial numbers of `split`, "train" or "heldout"."""
-        return self.train_trials if split == "train" else self.heldout_trials
+        """Trial numbers of `split`: "train", "heldout" or "validation"."""
+        return self.splits[split]
+
+    @property
+    def splits(self) -> dict[str, range]:
+        """Trial numbers of all splits."""
+        trials = (self.train_trials, self.heldout_trials, self.validation_trials)
+        return dict(zip(SPLITS, trials, strict=True))
 
 
 @dataclass(frozen=True)
@@ -342,6 +353,37 @@ class GroupFilter:
 
 
 @dataclass(frozen=True)
+class NetworkNeeds:
+    """A network of an algorithm.
+
+    Attributes:
+        name: without a dot; not "policy" or "value".
+        lr: its learning rate, without warm-up or decay.
+        parameters: how many it has at most, for the memory estimate.
+        lag: t of a lagged copy: w' <- (1 - t) w' + t w after each step that trains it; None: there
+            is no copy.
+    """
+
+    name: str
+    lr: float
+    parameters: int = 0
+    lag: float | None = None
+
+
+@dataclass(frozen=True)
+class ReplayNeeds:
+    """What an algorithm keeps of decisions.
+
+    Attributes:
+        size: bytes of all actor processes together; the oldest rollouts go when it is exceeded.
+        failures: whether episodes that did not succeed are kept too.
+    """
+
+    size: int
+    failures: bool = True
+
+
+@dataclass(frozen=True)
 class AlgorithmNeeds:
     """What an algorithm asks of the rest, so that checks need no ladder of names.
 
@@ -354,6 +396,10 @@ class AlgorithmNeeds:
         acted_logprobs: log-probs of acting that hold for the weights an update begins with, so that
             the first ratios are 1. False for one that compares none. Decisions of earlier weights
             (`policy_version`) are left out by themselves.
+        networks: of its own.
+        replay: decisions of earlier rollouts; None: it learns from each rollout once.
+        demonstrations: those of the run, as rows of the replay.
+        imitation: a policy with a supervised loss.
     """
 
     values: bool = False
@@ -362,6 +408,10 @@ class AlgorithmNeeds:
     group_filter: GroupFilter | None = None
     reference_logprobs: bool = False
     acted_logprobs: bool = True
+    networks: tuple[NetworkNeeds, ...] = ()
+    replay: ReplayNeeds | None = None
+    demonstrations: bool = False
+    imitation: bool = False
 
 
 @dataclass(frozen=True)

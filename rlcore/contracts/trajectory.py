@@ -19,6 +19,7 @@ class Trajectory:
     Attributes:
         rewards: float32 `[T, N, C]`, 0 where invalid.
         valid, terminated, truncated: bool `[T, N, C]`; an end is flagged at its own step.
+        actions: float32 `[T, N, C, A]` as the env got them.
         logprobs: float32 `[T, N, C, A]` at the time of acting.
         values: float32 `[T, N, V]`.
         bootstrap_values: float32 `[T, N, V]`: in rows where a chunk ended by truncation V of the
@@ -36,6 +37,7 @@ class Trajectory:
     valid: torch.Tensor
     terminated: torch.Tensor
     truncated: torch.Tensor
+    actions: torch.Tensor
     logprobs: torch.Tensor
     values: torch.Tensor
     bootstrap_values: torch.Tensor

@@ -1,4 +1,4 @@
-"""Step AdamW over two groups of parameters; warm-up, cosine, clipping, refusal of bad steps.
+"""Step AdamW over groups of parameters; warm-up, cosine, clipping, refusal of bad steps.
 
 Parameters in less than fp32 have a master copy in fp32 that the optimizer steps: a weight of bf16
 near 1 can't move by less than 2^-8, so the steps of a small learning rate would all be lost.
@@ -80,10 +80,16 @@ class PolicyOptimizer:
     Args:
         groups: `{"policy": [...], "value": [...]}`, disjoint lists; "value" has its own rate.
         config: settings.
+        rates: constant ones, of further groups.
     """
 
-    def __init__(self, groups: Mapping[str, Sequence[nn.Parameter]], config: OptimConfig) -> None:
-        self._config = config
+    def __init__(
+        self,
+        groups: Mapping[str, Sequence[nn.Parameter]],
+        config: OptimConfig,
+        rates: Mapping[str, float] | None = None,
+    ) -> None:
+        self._config, self._rates = config, dict(rates or {})
         self._parameters = {name: list(parameters) for name, parameters in groups.items()}
         every = [one for parameters in self._parameters.values() for one in parameters]
         self._masters = {
@@ -115,7 +121,8 @@ class PolicyOptimizer:
         )
 
     def _base_rate(self, name: str) -> float:
-        return self._config.value_lr if name == "value" else self._config.lr
+        shared = self._config.value_lr if name == "value" else self._config.lr
+        return self._rates.get(name, shared)
 
     def parameters(self, group: str) -> list[nn.Parameter]:
         """The parameters of one group."""
@@ -123,12 +130,14 @@ class PolicyOptimizer:
 
     def learning_rates(self) -> dict[str, float]:
         """The rate of each group at its next step."""
-        return {
+        scheduled = {
             name: self._base_rate(name)
             * learning_rate_factor(self._config, self._steps[name])
             * self.lr_factors.get(name, 1.0)
             for name in self._parameters
+            if name not in self._rates
         }
+        return scheduled | self._rates
 
     def _stepped(self, parameter: nn.Parameter) -> nn.Parameter:
         """Return the tensor that AdamW steps: the master copy, if there is one, or the local shard,

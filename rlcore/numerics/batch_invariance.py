@@ -60,7 +60,7 @@ def moved_decisions(policy: Policy, spec: EnvSpec, rows: int) -> tuple[str, ...]
 
     It is shown random pixels and states of its env; nothing is drawn but from keys.
     """
-    inputs = policy.prepare(_observation(spec, 2 * rows))
+    inputs = policy.prepare(random_observation(spec, 2 * rows))
     keys = [(MARK, row) for row in range(2 * rows)]
 
     def act(chosen: np.ndarray) -> dict[str, np.ndarray]:
@@ -130,7 +130,8 @@ def _numbers(shape: tuple[int, ...], name: str) -> Tensor:
     return torch.from_numpy(drawn)
 
 
-def _observation(spec: EnvSpec, rows: int) -> Observation:
+def random_observation(spec: EnvSpec, rows: int) -> Observation:
+    """Random pixels and states of an env, with its own sentences; the same everywhere."""
     rng = generator(MARK, "observation")
     return {
         "cameras": {

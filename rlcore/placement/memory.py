@@ -7,10 +7,10 @@ what it has allocated.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from rlcore.contracts.specs import PolicySpec
+from rlcore.contracts.specs import NetworkNeeds, PolicySpec
 from rlcore.placement.grammar import Process
 from rlcore.placement.plan import Plan
 
@@ -31,6 +31,7 @@ FREE = 0.1
 room to work in, and main memory holds simulators and frames on their way besides."""
 _ADAMW_MOMENTS = 2
 _FP32 = BYTES["fp32"]
+_OWN = 2 + _ADAMW_MOMENTS  # a network's weights and gradients besides
 _WHILE_COLLECTED = 3  # copies of stored decisions: as they were made, in one piece, in order
 _WHILE_JOINED = 2  # as they came, and in one piece
 
@@ -44,12 +45,14 @@ class Batch:
         samples: of a micro-batch.
         taught: samples of a step of supervised training, which makes no micro-batches.
         stored: decisions kept from a rollout until they are learned from.
+        replay: bytes of decisions that are kept longer.
     """
 
     rows: int = 0
     samples: int = 0
     taught: int = 0
     stored: int = 0
+    replay: int = 0
 
 
 @dataclass(frozen=True)
@@ -112,6 +115,7 @@ def memory_per_process(
     precision: str,
     *,
     reference: bool = False,
+    networks: Sequence[NetworkNeeds] = (),
     batch: Batch | None = None,
     shares: int = 1,
     gathers_again: bool = True,
@@ -129,6 +133,8 @@ def memory_per_process(
         actor            P b  +  12 T (gradients and AdamW's two moments, in fp32)
                          +  4 T (master copies in fp32, where b = 2)
                          +  T b (reference weights, where algorithm.kl_beta wants them)
+                         +  16 N (networks of the algorithm with N parameters), 20 N with a lagged
+                            copy
                          +  the larger of M a, and 4 T on accelerators (where AdamW makes its step
                             for all tensors at once)
         rollout+actor    as the actor; the larger of R (K b + a) and what it learns with
@@ -152,7 +158,7 @@ def memory_per_process(
     host = PROGRAM + spec.library_bytes
     host += (_WHILE_COLLECTED if acts else _WHILE_JOINED) * batch.stored * spec.sample_bytes
     if learns:
-        host += LEARNING
+        host += LEARNING + batch.replay
         masters = 1 if size < _FP32 else 0
         each = (1 + _ADAMW_MOMENTS + masters) * _FP32 + int(reference) * size
         state = each * spec.trainable_parameters
@@ -164,6 +170,8 @@ def memory_per_process(
         gathered = (blocks or spec.parameters) * size
         if offloads:
             host, weights, state, stepping = host + weights + state, 0, 0, 0
+    if learns:
+        state += sum((_OWN + (one.lag is not None)) * _FP32 * one.parameters for one in networks)
     made = spec.activations
     per_row = spec.cache_numbers * size + made.passing
     kept = made.recomputed if recomputes else made.kept

@@ -26,7 +26,7 @@ from typing import Any
 import pluggy
 
 from rlcore.contracts import hookspecs
-from rlcore.contracts.errors import PackageMissing, PluginError, did_you_mean, listing, nearest
+from rlcore.contracts.errors import PackageMissing, PluginError, choosing, did_you_mean, nearest
 from rlcore.contracts.specs import KINDS, ComponentSpec, Kind, OtherInterpreter
 from rlcore.plugins import extras
 from rlcore.plugins.entry_points import BLOCK, Installed, installed
@@ -149,18 +149,14 @@ class Registry:
         if command is not None:
             return PluginError(f"{kind} {name!r} ships as an extra: {command}")
         choices = sorted(choices)
-        listed = listing(choices) or "none is installed"
         absent = [known for known in extras.absent_names(kind, loaded) if known not in choices]
         meant = nearest(name, [*choices, *absent])
         hint = "rlcore plugins"
         if meant in absent:
             refused = self._refused(kind, meant)
             hint = (refused and refused.hint) or extras.offered(kind, meant, loaded=loaded) or hint
-        guess = did_you_mean(name, [*choices, *absent])
-        return PluginError(
-            f"there is no {kind} {name!r}; choose from: {listed}.{guess}{self.not_loaded()}",
-            hint=hint,
-        )
+        said = choosing(name, choices, also=absent, none="none is installed")
+        return PluginError(f"there is no {kind} {name!r}{said}{self.not_loaded()}", hint=hint)
 
     def install_command(self, parts: Iterable[tuple[str, str]]) -> str | None:
         """What installs the extras that ship all of these `(kind, name)`; None where one of them

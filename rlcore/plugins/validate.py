@@ -12,7 +12,7 @@ from typing import Any
 from rlcore.contracts.errors import PluginError, did_you_mean
 from rlcore.contracts.specs import KINDS, ComponentSpec
 
-API_VERSION = (0, 3)
+API_VERSION = (0, 4)
 """The version of what docs/api.md lists."""
 _COMMAND = re.compile(r"[A-Za-z][\w-]*")
 

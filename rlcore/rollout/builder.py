@@ -34,6 +34,7 @@ class _Batch:
 
     inputs: dict[str, torch.Tensor]
     replay: dict[str, torch.Tensor]
+    actions: torch.Tensor
     logprobs: torch.Tensor
     values: torch.Tensor
 
@@ -52,6 +53,7 @@ class TrajectoryBuilder:
             _Batch(
                 inputs={name: _host(array) for name, array in inputs.items()},
                 replay={name: _host(tensor) for name, tensor in output.replay.items()},
+                actions=_host(output.actions),
                 logprobs=_host(output.logprobs),
                 values=_host(output.values),
             )
@@ -105,6 +107,7 @@ class TrajectoryBuilder:
             valid=stack("valid"),
             terminated=stack("terminated"),
             truncated=stack("truncated"),
+            actions=dense(torch.cat([batch.actions for batch in self._batches])[pick]),
             logprobs=dense(torch.cat([batch.logprobs for batch in self._batches])[pick]),
             values=dense(values),
             bootstrap_values=dense(

@@ -60,28 +60,26 @@ def gather(
         for stage in stages
         for part in range(blocks)
     ]
-    reports, summaries = group.converse(
-        _env_jobs(assembly, order, [one for one in routes if one.part == 0], blocks),
-        [_rollout_job(assembly, order, mine) for mine in _dealt(routes, envs, rollouts, blocks)],
-        on_count,
-    )
+    answered: list[list[Route]] = [[] for _ in range(rollouts)]
+    for one in routes:
+        rank = route(one.env_rank, one.stage, envs, rollouts, part=one.part, parts=blocks)
+        answered[rank].append(one)
+    config = assembly.config
+    jobs = [
+        RolloutJob(
+            order=replace(order, columns=()),
+            routes=tuple(mine),
+            seed=config.runner.seed,
+            forward_batch=config.rollout.forward_batch,
+            env_timeout=config.cluster.timeouts.env,
+        )
+        for mine in answered
+    ]
+    played = _env_jobs(assembly, order, [one for one in routes if one.part == 0], blocks)
+    reports, summaries = group.converse(played, jobs, on_count)
     gathered = _joined(reports, summaries)
     _check_complete(order.columns, gathered.outcomes)
     return gathered
-
-
-def _dealt(
-    routes: Sequence[Route], envs: int, rollouts: int, blocks: int
-) -> list[tuple[Route, ...]]:
-    """The routes that each rollout worker answers."""
-    answers = [
-        route(one.env_rank, one.stage, envs, rollouts, part=one.part, parts=blocks)
-        for one in routes
-    ]
-    return [
-        tuple(one for one, by in zip(routes, answers, strict=True) if by == rank)
-        for rank in range(rollouts)
-    ]
 
 
 def _env_jobs(
@@ -107,18 +105,6 @@ def _env_jobs(
         )
         for columns in hands.values()
     ]
-
-
-def _rollout_job(assembly: Assembly, order: GatherOrder, routes: tuple[Route, ...]) -> RolloutJob:
-    """Which routes a rollout worker answers, and how."""
-    config = assembly.config
-    return RolloutJob(
-        order=replace(order, columns=()),
-        routes=routes,
-        seed=config.runner.seed,
-        forward_batch=config.rollout.forward_batch,
-        env_timeout=config.cluster.timeouts.env,
-    )
 
 
 def _joined(reports: Sequence[InteractReport], summaries: Sequence[RolloutResult]) -> Gathered:

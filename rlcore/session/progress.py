@@ -6,6 +6,7 @@ a long one a line now and then.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -186,7 +187,7 @@ class Progress:
         self._console.print(text, soft_wrap=True)
 
     def update_line(self, update: int, total: int, metrics: Mapping[str, float]) -> None:
-        """One line per policy update: the metrics of UPDATE_LINE that there are.
+        """One line per policy update: the metrics of UPDATE_LINE that were measured.
 
         Also takes the shares of time from `time/env`, `time/policy` and `time/update`.
         """
@@ -194,7 +195,7 @@ class Progress:
         parts = [
             f"{name} {metrics[key]:{style}}"
             for name, (key, style) in UPDATE_LINE.items()
-            if key in metrics
+            if not math.isnan(metrics.get(key, math.nan))
         ]
         spent = sum(metrics[key] for key in UPDATE_SECONDS if key in metrics)
         parts.append(f"{spent:.1f} s ({self._shares})" if self._shares else f"{spent:.1f} s")

@@ -17,6 +17,7 @@ from rlcore.checks.starts import Learned, evaluated_starts, in_short
 from rlcore.config.recipes import read_mapping
 from rlcore.config.schema import EnvConfig, RunConfig
 from rlcore.contracts.errors import CheckpointError, ConfigError
+from rlcore.contracts.specs import SPLITS
 from rlcore.plugins.registry import Registry, load_plugins
 from rlcore.run_folder import attempts
 from rlcore.run_folder.folder import CONFIG, RunFolder
@@ -80,7 +81,7 @@ def _history(
     for file in (*attempts.papers(folder.path, CONFIG), folder.config):
         env = read_mapping(file).get("env")
         then = env.get("train") if isinstance(env, dict) else None
-        if not isinstance(then, dict) or then.get("split") not in ("train", "heldout"):
+        if not isinstance(then, dict) or then.get("split") not in SPLITS:
             continue
         spec = env_spec(registry, "env.train", _as_then(config.env.train, then))
         tasks = tuple(then.get("tasks") or spec.tasks)

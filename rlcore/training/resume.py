@@ -238,7 +238,8 @@ def _check_start(folder: RunFolder, config: RunConfig) -> None:
     if started:
         check_seal(folder.sft, config.runner.seed)
         check_history(folder.path / "sft.json", folder.metrics)
-    if not started or config.sft.control:
+    taught = facts.needs is not None and facts.needs.demonstrations
+    if not started or config.sft.control or taught:
         path = Path(config.collect.path) if config.collect.path else folder.demonstrations
         check_folder(path, facts.envs["train"], config.collect, seed=config.runner.seed)
 

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import math
 from collections.abc import Callable, Mapping
+from pathlib import Path
 
 from rlcore.config.schema import RunnerConfig
 from rlcore.contracts.errors import MicroBatchError, WorkerError
@@ -20,6 +22,7 @@ from rlcore.results.summary import Summary
 from rlcore.run_folder.checkpoint import save_checkpoint
 from rlcore.run_folder.history import checkpoint_name, require_latest
 from rlcore.run_folder.metrics import MICRO_BATCH_SIZE, env_metrics
+from rlcore.run_folder.segments import files_in, link_segments
 from rlcore.session import session_state
 from rlcore.session.assembly import Assembly
 from rlcore.session.callbacks import HookError
@@ -102,6 +105,9 @@ def reinforce(session: Session, done: int = 0) -> int:
         KeyboardInterrupt: a signal asked for an end; the checkpoint was made.
         HookError: a hook of a plugin failed; the checkpoint was made.
     """
+    if session.assembly.needs.demonstrations:
+        data = session.config.collect.path or session.folder.demonstrations
+        session.group.teach(str(data))
     with StopSignals(session.progress.line) as stop:
         update = _updates(session, done, stop)
         checkpoint(session, update)
@@ -183,7 +189,8 @@ def improve(session: Session, update: int) -> dict[str, float]:
         session.progress.phase(f"update {update + 1}", quiet=True) as phase,
     ):
         metrics = session.group.update(update, session.steering.lr_factors)
-        phase.note(f"KL {metrics['train/actor/approx_kl']:.4f}")
+        if math.isfinite(kl := metrics["train/actor/approx_kl"]):
+            phase.note(f"KL {kl:.4f}")
     with session.clock.measure("sync") as told:
         session.group.sync()
     metrics["time/update"] = took.seconds
@@ -210,11 +217,17 @@ def checkpoint(session: Session, update: int) -> None:
     regular = _is_due(runner, update) or not _trains_on(session, update)
     best = regular and _is_best(session)
     with session.clock.measure("checkpoint"):
+        earlier = None if session.latest is None else folder / session.latest
+
+        def save_learner(path: Path) -> None:
+            session.group.save_learner(path, known=files_in(earlier))
+            link_segments(path, earlier)
+
         path = save_checkpoint(
             folder,
             update,
             save_policy=session.group.save,
-            save_learner=session.group.save_learner,
+            save_learner=save_learner,
             state=session_state.state(session),
             best=best,
             keep=runner.keep_last,

@@ -66,11 +66,28 @@ def checked_loss(name: str, answer: Any, *, required: str | None = None) -> Loss
     Raises:
         AlgorithmError: it is not one number and metrics by name, or the required one is missing.
     """
+    loss, metrics = _checked_terms(name, answer, (), "a tensor of one float []")
+    if required is not None and required not in metrics:
+        expected = f"{required} among them: target_kl is set"
+        raise _error(name, "loss", "metrics", f"{sorted(metrics)}", expected)
+    return loss, metrics
+
+
+def checked_row_losses(name: str, answer: Any, rows: int) -> Loss:
+    """What the loss of a step gave for so many rows of a replay.
+
+    Raises:
+        AlgorithmError: it is not a loss for each of them, and metrics by name.
+    """
+    return _checked_terms(name, answer, (rows,), f"a tensor of floats [{rows}], one a row")
+
+
+def _checked_terms(name: str, answer: Any, shape: tuple[int, ...], expected: str) -> Loss:
     if not (isinstance(answer, tuple) and len(answer) == 2):
         raise _error(name, "loss", "", described_answer(answer), "(loss, metrics)")
     loss, metrics = answer
-    if not (isinstance(loss, Tensor) and loss.is_floating_point() and loss.shape == ()):
-        raise _error(name, "loss", "loss", described_answer(loss), "a tensor of one float []")
+    if not (isinstance(loss, Tensor) and loss.is_floating_point() and loss.shape == shape):
+        raise _error(name, "loss", "loss", described_answer(loss), expected)
     if not isinstance(metrics, Mapping):
         raise _error(name, "loss", "metrics", described_answer(metrics), "a dict of Metric by name")
     for key, metric in metrics.items():
@@ -80,9 +97,6 @@ def checked_loss(name: str, answer: Any, *, required: str | None = None) -> Loss
         if key.startswith(MEASURED) or key in LINE:
             what, found = f"metric {key!r}", "a field of every line of metrics.jsonl"
             raise _error(name, "loss", what, found, "another name")
-    if required is not None and required not in metrics:
-        expected = f"{required} among them: target_kl is set"
-        raise _error(name, "loss", "metrics", f"{sorted(metrics)}", expected)
     return loss, dict(metrics)
 
 

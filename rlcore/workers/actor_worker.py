@@ -61,6 +61,7 @@ class ActorWorker(PolicyWorker):
                 config,
                 seed=self._settings.seed,
                 device=self.device,
+                env=self._settings.env_spec,
             )
         return self._learner
 
@@ -143,6 +144,14 @@ class ActorWorker(PolicyWorker):
         self._changed("trained")
         return self.learner.update(trajectory, update, lr_factors)
 
+    def teach(self, data: str) -> None:
+        """Have the successful demonstrations in `data` among what the algorithm learns from."""
+        from rlcore.demonstrations.demonstrations import DemonstrationSet
+        from rlcore.learner.demonstrations import supervised_samples
+
+        shown = list(DemonstrationSet(Path(data)).successful())
+        self.learner.teach(supervised_samples(self.policy, shown))
+
     def remarks(self) -> list[str]:
         """What a user should know of the updates so far."""
         return [] if self._learner is None else list(filter(None, self._learner.remarks.values()))
@@ -189,24 +198,33 @@ class ActorWorker(PolicyWorker):
         elif collectives.number() == 0:
             super().save(path)
 
-    def save_learner(self, path: str) -> None:
-        """Optimizer, scheduler and counters, into a checkpoint's folder; asked of all ranks, of
-        which each writes what it has in its keeping."""
+    def save_learner(self, path: str, known: Sequence[str] = ()) -> None:
+        """Optimizer, scheduler and counters, networks and replay of the algorithm, into a
+        checkpoint's folder; asked of all ranks, of which each writes what it has in its keeping.
+
+        Args:
+            known: files of the replay that an earlier checkpoint has.
+        """
         from rlcore.run_folder.checkpoint import writing
         from rlcore.run_folder.learner_state import write_learner
 
         share = self.learner.share
-        if share is None:
-            return
         with writing(Path(path)):
-            write_learner(Path(path), self.learner.state_dict(), part=share[0], parts=share[1])
+            replay = self.learner.save_replay(Path(path), known)
+            if share is None:
+                return
+            saved = self.learner.state_dict()
+            saved["state"] |= replay
+            write_learner(Path(path), saved, part=share[0], parts=share[1])
 
     def load_learner(self, path: str) -> None:
         """Go on from what :meth:`save_learner` wrote."""
         from rlcore.run_folder.learner_state import read_learner
 
         self._changed("all")
-        self.learner.load_state_dict(read_learner(Path(path)))
+        saved = read_learner(Path(path))
+        self.learner.load_state_dict(saved)
+        self.learner.load_replay(Path(path), saved["state"])
 
     def load(self, path: str) -> None:
         """A saved policy; the optimizer starts afresh."""

@@ -153,9 +153,13 @@ class WorkerGroup(ABC):
         """Load optimizer, scheduler and counters from a checkpoint's folder."""
         self._actors("load_learner", path=str(path))
 
-    def save_learner(self, path: Path) -> None:
-        """Save them."""
-        self._actors("save_learner", path=str(path))
+    def save_learner(self, path: Path, known: Sequence[str] = ()) -> None:
+        """Save them, see :meth:`ActorWorker.save_learner`."""
+        self._actors("save_learner", path=str(path), known=known)
+
+    def teach(self, data: str) -> None:
+        """Have demonstrations among what the algorithm learns from (:meth:`ActorWorker.teach`)."""
+        self._actors("teach", data=data)
 
     def update(
         self, update: int, lr_factors: Mapping[str, float] | None = None

@@ -44,6 +44,7 @@ FOLDERS = {
     "load": Folder("path", kept=True),  # a policy may copy files from where it began
     "load_learner": Folder("path", files="*"),  # the policy lies below
     "supervised": Folder("data"),
+    "teach": Folder("data"),
 }
 """By the name of the call."""
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rlcore.contracts.episodes import EpisodeOutcome, Footage
-from rlcore.contracts.protocols import ChunkResult, Observation, take_rows
+from rlcore.contracts.protocols import ChunkResult, take_rows
 from rlcore.contracts.specs import Episode
 from rlcore.rollout.messages import ChunkOutcome, EnvMessage, InteractJob, Waiting
 from rlcore.rollout.schedule import Column
@@ -151,52 +151,38 @@ class StagePlayer:
         observation = result.observation if result is not None else None
         if fresh:
             begin = time.perf_counter()
-            self._record()
-            observation = self._reset(fresh)
+            if self._job.record:
+                rows = range(len(self._rows))
+                self._env.record([row for row in rows if self._is_filmed(row)])
+            idle = Episode(0, 0)
+            episodes = [state.episode if state is not None else idle for state in self._rows]
+            observation = self._env.reset(fresh, episodes)
             self.seconds["env_reset"] += time.perf_counter() - begin
         self._waiting = [row for row, state in enumerate(self._rows) if state is not None]
         if self._job.record and not self._waiting:
             self._stop_recording()
         messages = {}
         for part, block in list(self._open.items()):
-            ended = [outcome for row, outcome in finished.items() if row in block]
-            messages[part] = self._message(block, outcomes.get(part), ended, observation)
-            if messages[part].observation is None:
+            states = {row: state for row, state in enumerate(self._rows) if state and row in block}
+            seen = None
+            if observation is not None and states:
+                seen = take_rows(observation, list(states))
+            messages[part] = EnvMessage(
+                sequence=self._sequence,
+                outcome=outcomes.get(part),
+                rows=[
+                    Waiting(one.column.number, one.episode, one.episode_number, one.decision)
+                    for one in states.values()
+                ],
+                observation=seen,
+                finished=[outcome for row, outcome in finished.items() if row in block],
+            )
+            if seen is None:
                 del self._open[part]
         self._sequence += 1
         return messages
 
-    def _message(
-        self,
-        block: range,
-        outcome: ChunkOutcome | None,
-        finished: list[EpisodeOutcome],
-        observation: Observation | None,
-    ) -> EnvMessage:
-        states = {row: state for row, state in enumerate(self._rows) if state and row in block}
-        return EnvMessage(
-            sequence=self._sequence,
-            outcome=outcome,
-            rows=[
-                Waiting(state.column.number, state.episode, state.episode_number, state.decision)
-                for state in states.values()
-            ],
-            observation=take_rows(observation, list(states))
-            if observation is not None and states
-            else None,
-            finished=finished,
-        )
-
-    def _reset(self, fresh: list[int]) -> Observation:
-        idle = Episode(0, 0)
-        episodes = [state.episode if state is not None else idle for state in self._rows]
-        return self._env.reset(fresh, episodes)
-
     # -- videos -----------------------------------------------------------------------------
-
-    def _record(self) -> None:
-        if self._job.record:
-            self._env.record([row for row in range(len(self._rows)) if self._is_filmed(row)])
 
     def _is_filmed(self, row: int) -> bool:
         state = self._rows[row]

@@ -22,8 +22,9 @@ RUNNING = ("workers", "session", "evaluation", "training")
 TORCH = ("algo", "learner", "rollout", "transport", "run_folder", "demonstrations", "results")
 # Modules of light rooms that are about tensors: who imports one pays for torch.
 TENSORS = {
-    "rlcore.contracts.metric", "rlcore.contracts.minibatch", "rlcore.contracts.trajectory",
-    "rlcore.numerics.batch_invariance", "rlcore.validation.algorithm", "rlcore.validation.policy",
+    "rlcore.contracts.learning", "rlcore.contracts.metric", "rlcore.contracts.minibatch",
+    "rlcore.contracts.trajectory", "rlcore.numerics.batch_invariance",
+    "rlcore.validation.algorithm", "rlcore.validation.policy",
 }  # fmt: skip
 # What a checkpoint says of its env: checks look at it.
 LIGHT_ELSEWHERE = ("rlcore.run_folder.env_facts",)

@@ -32,6 +32,7 @@ EXCEPTIONS: dict[str, tuple[str, ...]] = {
         "rlcore.validation.faults", "rlcore.config.bind", "rlcore.config.catalog",
         "rlcore.config.tasks", "rlcore.validation.env",
         "rlcore.validation.algorithm", "rlcore.learner.samples", "rlcore.learner.update",
+        "rlcore.learner.supervised",
         "rlcore.validation.policy", "rlcore.numerics.batch_invariance",
     ),
     # lays out processes and counts memory as a run does
@@ -63,6 +64,13 @@ EXCEPTIONS: dict[str, tuple[str, ...]] = {
     "plugins/simulation/rlcore_simulation": (
         "rlcore.validation.faults", "rlcore.config.catalog", "rlcore.config.compose",
         "rlcore.process.signals",
+    ),
+    # plays jobs of core's commands, and plans each as core does
+    "plugins/sweeps/rlcore_sweeps": (
+        "rlcore.checks.facts", "rlcore.cli.main", "rlcore.cli.request", "rlcore.config.catalog",
+        "rlcore.config.compose", "rlcore.config.overrides", "rlcore.placement.inventory",
+        "rlcore.placement.memory", "rlcore.process.signals", "rlcore.run_folder.folder",
+        "rlcore.terminal.stdio", "rlcore.files.lock",
     ),
     # carries out what core's workers and plans say, as core's own local group does
     "plugins/ray/rlcore_ray": (

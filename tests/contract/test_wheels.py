@@ -53,10 +53,12 @@ ENV_FILES = {
             "simulator",
             "learning",
             "montecarlo",
+            "regression",
         )
     ),
     "tests/test_slider.py",
     "tests/test_montecarlo.py",
+    "tests/test_regression.py",
 }
 BOARD_FILES = {
     "board/pyproject.toml",
@@ -149,7 +151,9 @@ def test_it_is_planned_with_its_own_keys(stranger, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("algorithm", ["montecarlo", pytest.param("ppo", marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    "algorithm", ["montecarlo", "regression", pytest.param("ppo", marks=pytest.mark.long)]
+)
 def test_it_is_trained_on(stranger, tmp_path, algorithm):
     choice = (*CHOICE[:2], f"algorithm={algorithm}", *SMALL)
     rlcore("train", *choice, cwd=tmp_path, packages=stranger)
@@ -218,6 +222,7 @@ def test_every_distribution_of_ours_has_a_wheel(wheelhouse):
         ("rlcore_testing", ("rlcore_testing/conf/env/toy.yaml", "rlcore_testing/py.typed")),
         ("rlcore_algo_ppo", ("rlcore_algo_ppo/conf/algorithm/ppo.yaml",)),
         ("rlcore_algo_grpo", ("rlcore_algo_grpo/conf/algorithm/grpo.yaml",)),
+        ("rlcore_algo_rft", ("rlcore_algo_rft/conf/algorithm/rft.yaml",)),
         ("rlcore_ray", ("rlcore_ray/group.py", "rlcore_ray/py.typed")),
         ("rlcore_simulation", ("rlcore_simulation/serve.py", "rlcore_simulation/py.typed")),
         ("rlcore_mujoco", ("rlcore_mujoco/py.typed",)),

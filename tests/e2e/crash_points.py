@@ -123,6 +123,17 @@ SHAPES = {
             "runner.save_interval=2",
         )
     ),
+    "replay": Shape(
+        (
+            "train",
+            *COMMON,
+            "algorithm=rft",
+            "algorithm.steps=6",
+            "algorithm.batch_size=16",
+            "env.train.total_num_envs=24",
+            "runner.keep_last=2",
+        )
+    ),
     "older": Shape(
         ("resume", f"{LOGS}/{NAME}/checkpoints/step_000001", "runner.keep_last=1"),
         before=(("train", *COMMON, *PPO, "runner.max_epochs=3"),),

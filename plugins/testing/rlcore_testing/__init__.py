@@ -13,16 +13,19 @@ if TYPE_CHECKING:
     from rlcore_testing.conformance.backend import BackendConformance, check_backend
     from rlcore_testing.conformance.env import EnvConformance, check_env
     from rlcore_testing.conformance.policy import PolicyConformance, check_policy
+    from rlcore_testing.conformance.replay import ReplayConformance, check_replay
 
 __all__ = [
     "AlgorithmConformance",
     "BackendConformance",
     "EnvConformance",
     "PolicyConformance",
+    "ReplayConformance",
     "check_algorithm",
     "check_backend",
     "check_env",
     "check_policy",
+    "check_replay",
 ]
 
 

@@ -89,6 +89,7 @@ def env_spec(config: ToyEnvConfig) -> EnvSpec:
         descriptions=tuple(task.replace("-", " the ") + " side" for task in tasks),
         train_trials=range(0, 1000),
         heldout_trials=range(1000, 2000),
+        validation_trials=range(2000, 3000),
         cameras=(CameraSpec("top", IMAGE_SIZE, IMAGE_SIZE),),
         states=(StateChannel("position", 2),),
         actions=(ActionChannel("ee_delta_position", 2, -1.0, 1.0),),

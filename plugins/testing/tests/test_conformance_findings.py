@@ -9,7 +9,14 @@ import numpy as np
 import pytest
 import torch
 from rlcore_algo_ppo.ppo import PPO
-from rlcore_testing import AlgorithmConformance, EnvConformance, PolicyConformance, check_env
+from rlcore_algo_rft.rft import RFT
+from rlcore_testing import (
+    AlgorithmConformance,
+    EnvConformance,
+    PolicyConformance,
+    ReplayConformance,
+    check_env,
+)
 from rlcore_testing.conformance.trajectories import Bandit, bandit_rollout
 from rlcore_testing.toy_env import ToyEnv
 from rlcore_testing.toy_policy import ToyPolicy, _logprob
@@ -421,3 +428,53 @@ def test_an_algorithm_that_filters_by_success_passes(module):
         AlgorithmConformance, component=lambda self: component, settings={"group_size": 4}
     )
     assert found == {}
+
+
+class DrawsByItself(RFT):
+    """Takes rows that no key gives."""
+
+    def updates(self, learning):
+        def loss(rows, keys):
+            return learning.imitation(rows, keys), {}
+
+        for _ in range(10):
+            rows = torch.randint(learning.replay.count("demonstrations"), (4,))
+            yield learning.step(rows + torch.randint(8, (1,)), loss, trains=["policy"])
+
+
+class RemembersBesides(RFT):
+    """Makes more steps the more updates it has seen, which no checkpoint tells it."""
+
+    seen = 4
+
+    def updates(self, learning):
+        self.seen += 1
+        yield from list(super().updates(learning))[: self.seen]
+
+
+class ImitatesNothing(RFT):
+    """Trains on rows whose loss depends on no parameter."""
+
+    def updates(self, learning):
+        for step in super().updates(learning):
+            yield replace(step, loss=lambda places, given=step.loss: (0 * given(places)[0], {}))
+
+
+KEYED = "draw by learning.draw"
+BROKEN_REPLAYS = {
+    DrawsByItself: {
+        "updates repeat": f"made a second time.*{KEYED}",
+        "a resumed run goes on as if uninterrupted": f"after a save and a load.*{KEYED}",
+    },
+    RemembersBesides: {"a resumed run goes on as if uninterrupted": "keep no state but networks"},
+    ImitatesNothing: {"a bandit learns": "its mean action went from 0 to"},
+}
+
+
+@pytest.mark.parametrize("broken", BROKEN_REPLAYS, ids=lambda cls: cls.__name__)
+def test_a_broken_algorithm_with_a_replay(broken):
+    found = findings(
+        ReplayConformance, name="rft", settings={"steps": 12},
+        make=lambda self, config: broken(config),
+    )  # fmt: skip
+    require_findings(found, BROKEN_REPLAYS[broken])

@@ -56,12 +56,13 @@ def address(
 
 
 def split_of(spec: EnvSpec, trial: int) -> str:
-    """Which split a trial is of: "train" or "held-out"."""
+    """Which split a trial is of: "train", "held-out" or "validation"."""
     return next(split for split, trials in _splits(spec) if trial in trials)
 
 
-def _splits(spec: EnvSpec) -> tuple[tuple[str, range], ...]:
-    return ("train", spec.train_trials), ("held-out", spec.heldout_trials)
+def _splits(spec: EnvSpec) -> list[tuple[str, range]]:
+    named = {name.replace("heldout", "held-out"): each for name, each in spec.splits.items()}
+    return [(name, trials) for name, trials in named.items() if trials]
 
 
 def trace_table(trace: Trace, title: str) -> Table:

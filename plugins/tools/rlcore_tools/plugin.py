@@ -10,7 +10,7 @@ from rlcore_tools.observers import rlcore_after_eval as rlcore_after_eval
 from rlcore_tools.observers import rlcore_after_rollout as rlcore_after_rollout
 from rlcore_tools.observers import rlcore_after_run as rlcore_after_run
 
-RLCORE_API = (0, 3)
+RLCORE_API = (0, 4)
 
 COMMANDS = {
     "replay": "play one episode of a run again: video, and all that env and policy exchanged",

@@ -18,7 +18,7 @@ TABLE = {
 }
 GOOD = """
     from rlcore import hookimpl
-    RLCORE_API = (0, 3)
+    RLCORE_API = (0, 4)
 
     @hookimpl
     def rlcore_components():

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rlcore.config.schema.keys import Settings, When, key
-from rlcore.contracts.specs import ComponentSpec
+from rlcore.contracts.specs import SPLITS, ComponentSpec
 
 
 @dataclass
@@ -40,7 +40,7 @@ class EnvConfig(Settings):
     """Settings every env has; a plugin's dataclass adds its own."""
 
     env_type: str = key("registered name of the env", "???")
-    split: str = key("which trial numbers are visited", "train", choices=("train", "heldout"))
+    split: str = key("which trial numbers are visited", "train", choices=SPLITS)
     tasks: list[str] | None = key("names of the env's tasks to play; null: all", own=True)
     sentences: Any = key(
         "the policy's instructions: own, the env's sentences; checkpoint, those it was trained "

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from rlcore.contracts.specs import AlgorithmNeeds, StateChannel
+from rlcore.contracts.specs import AlgorithmNeeds, ReplayNeeds, StateChannel
 from rlcore.run_folder.env_facts import EnvFacts
 
 
@@ -44,6 +44,14 @@ def test_settings_that_do_not_fit_each_other_are_refused(facts, problems, overri
          "env.train and env.eval must have the same state entries, got 2 and 0"),
         (lambda f: replace(f, envs={**f.envs, "eval": replace(f.envs["eval"], cameras=())}),
          "env.train and env.eval must have the same cameras, got ['top'] and []"),
+        (lambda f: replace(f, needs=AlgorithmNeeds(demonstrations=True)),
+         "collect.path must name a data set, as plain learns from demonstrations, or sft.enabled"),
+        (lambda f: replace(f, needs=AlgorithmNeeds(imitation=True),
+                           policy=replace(f.policy, sft=None)),
+         "algorithm must not be plain, which imitates: toy has no supervised loss"),
+        (lambda f: replace(f, needs=AlgorithmNeeds(replay=ReplayNeeds(1)),
+                           placement=replace(f.placement, divides=2)),
+         "sharding_strategy must be no_shard with plain: processes that divide parameters"),
         # as many entries, but of other units
         (lambda f: replace(f, envs={**f.envs, "eval": replace(
             f.envs["eval"],

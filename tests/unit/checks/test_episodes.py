@@ -6,6 +6,8 @@ from dataclasses import replace
 
 import pytest
 
+from rlcore.checks.starts import evaluated_starts, starts_in_words
+
 
 @pytest.mark.parametrize(
     ("overrides", "sentence"),
@@ -90,3 +92,16 @@ def test_demonstrations_have_chunks_as_long_as_the_policy_s(facts, problems, ove
     )
     assert (sentence in said) == refused
     assert sentence not in problems(found)
+
+
+def test_validation_starts_are_neither_trained_on_nor_held_out(facts, problems):
+    found = facts("env.eval.split=validation", "env.eval.trials_per_task=3")
+    assert not [said for said in problems(found) if "trials" in said or "split" in said]
+    assert starts_in_words(found.config, found.envs) == "validation starts"
+    visited = {trial for _, trial in evaluated_starts(found.config, found.envs)}
+    spec = found.envs["eval"]
+    assert visited == set(spec.validation_trials[:3])
+    assert not visited & {*spec.train_trials, *spec.heldout_trials}
+    none = replace(spec, validation_trials=range(0))
+    said = problems(replace(found, envs={**found.envs, "eval": none}))
+    assert any("must be at most 0 (the validation trials of toy), got 3" in each for each in said)

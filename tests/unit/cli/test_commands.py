@@ -14,7 +14,7 @@ from rlcore.plugins.registry import load_plugins
 PLUGIN = """
     from rlcore import hookimpl
     from rlcore.contracts.specs import ComponentSpec
-    RLCORE_API = (0, 3)
+    RLCORE_API = (0, 4)
 
     @hookimpl
     def rlcore_components():
@@ -61,7 +61,7 @@ def test_it_is_listed_beside_ours(wander, capsys):
 def test_a_slip_is_answered_over_all_commands(wander, capsys):
     wander("return 0")
     assert main(["wandr"]) == 2
-    assert "train, wander. Did you mean 'wander'?" in capsys.readouterr().err
+    assert "no command 'wandr'. Did you mean 'wander'?" in capsys.readouterr().err
 
 
 def test_two_claims_are_an_error_that_names_both(wander, capsys):
@@ -92,7 +92,7 @@ def test_a_command_of_ours_cannot_be_taken_over_unseen(wander, capsys):
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (("(0, 3)", "(0, 1)"), "plugin 'acme_walks' ACME is BAD: asks for plugin API 0.1"),
+        (("(0, 4)", "(0, 1)"), "plugin 'acme_walks' ACME is BAD: asks for plugin API 0.1"),
         (('"MODULE:main"', '"MODULE"'), "command 'wander' ACME is BAD: target must read"),
         (('"command"', '"comand"'), "component 'wander' ACME is BAD: kind must be one of"),
     ],

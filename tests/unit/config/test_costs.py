@@ -91,5 +91,5 @@ def test_the_command_shows_a_recipe_a_component_or_what_was_meant(capsys):
     for slip, meant in {"quickstrat": "quickstart", "toi": "toy"}.items():
         assert main(["plugins", slip]) == 2
         said = capsys.readouterr().err
-        assert f"there is no component or recipe '{slip}'; " in said
+        assert f"there is no component or recipe '{slip}'." in said
         assert f"Did you mean '{meant}'?" in said

@@ -6,10 +6,12 @@ import pytest
 
 from rlcore.contracts.errors import (
     FAMILY,
+    FEW,
     AssetError,
     CheckpointError,
     ConfigError,
     all_of,
+    choosing,
     joined,
     listing,
 )
@@ -21,6 +23,18 @@ def test_names_are_listed_and_large_families_counted():
     assert listing(["robot", *tasks[1:3], "a"]) == "a, robot, robot_01, robot_02"
     assert listing(tasks[:2]) == "robot_00, robot_01"  # nothing has that name alone
     assert listing([]) == ""
+
+
+def test_what_was_meant_comes_before_the_choices():
+    assert choosing("x", []) == "; choose from: none."
+    assert choosing("x", ["b", "a"]) == "; choose from: a, b."
+    assert choosing("toi", ["toy", "box"]) == ". Did you mean 'toy'? Choose from: box, toy."
+    assert choosing("hutt", [], also=["hut"]) == ". Did you mean 'hut'? Choose from: none."
+    many = [f"part_{number}" for number in range(FEW)] + ["other"]
+    near = ". Did you mean 'part_7'? There are 9, the nearest: part_6, part_5, part_4."
+    assert choosing("partt", many) == near
+    assert choosing("othr", many) == ". Did you mean 'other'? There are 9."
+    assert choosing("zzz", many) == "; there are 9."
 
 
 def test_what_several_checks_find_is_one_error():

@@ -203,7 +203,7 @@ def test_critic_warmup_leaves_the_policy_alone(bench, acted):
 
 def test_critic_warmup_without_a_critic_is_refused(bench, acted):
     made = bench(critic_warmup_updates=1)
-    made.learner._optimizer._parameters["value"] = []
+    made.learner._groups["value"].clear()
     with pytest.raises(ConfigError, match="critic_warmup_updates"):
         made.learner.update(acted(made.policy), 0)
 
@@ -249,7 +249,7 @@ def test_reference_kl_holds_to_the_first_weights(bench, acted):
     saved = made.learner.state_dict()
     other = bench(kl_beta=0.1)
     other.learner.load_state_dict(saved)
-    assert torch.equal(other.learner._reference[0], start["mean.weight"])
+    assert torch.equal(other.learner._rollouts.reference[0], start["mean.weight"])
     with pytest.raises(CheckpointError, match=r"reference\.0"):
         other.learner.load_state_dict(
             bench().learner.state_dict()

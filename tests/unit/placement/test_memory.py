@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from rlcore.config.schema import ClusterConfig
-from rlcore.contracts.specs import Activations, PolicySpec
+from rlcore.contracts.specs import Activations, NetworkNeeds, PolicySpec
 from rlcore.placement import Batch, Inventory, Need, Node, make_plan, render
 from rlcore.placement.memory import (
     LEARNING,
@@ -196,3 +196,14 @@ def test_who_talks_to_others(nodes, mapping, talking):
 
 def test_a_tenth_stays_free():
     assert fits(9, 10) and not fits(9.1, 10) and fits(10**12, 0)
+
+
+def test_what_an_algorithm_owns_is_counted_where_it_learns():
+    """1000 parameters with weights, gradients and two moments, 16 bytes each, and 100 with a lagged
+    copy besides, 20; a replay lies in main memory."""
+    spec = PolicySpec("policy", 0, 0, 1, 1, 1, parameters=10)
+    own = (NetworkNeeds("one", 1e-3, 1000), NetworkNeeds("two", 1e-3, 100, lag=0.05))
+    for role, state, replay in (("actor", 18_000, 7), ("rollout", 0, 0)):
+        bare = memory_per_process(role, spec, "fp32", batch=Batch())
+        need = memory_per_process(role, spec, "fp32", networks=own, batch=Batch(replay=7))
+        assert (need.state - bare.state, need.host - bare.host) == (state, replay)

@@ -263,7 +263,7 @@ def test_a_placement_that_a_plugin_registered(tmp_path, monkeypatch):
 from rlcore import hookimpl
 from rlcore.contracts.specs import ComponentSpec
 
-RLCORE_API = (0, 3)
+RLCORE_API = (0, 4)
 
 
 @hookimpl
@@ -292,7 +292,7 @@ def test_a_registered_placement_on_the_command_line(install, monkeypatch, capsys
         from rlcore import hookimpl
         from rlcore.contracts.specs import ComponentSpec
 
-        RLCORE_API = (0, 3)
+        RLCORE_API = (0, 4)
 
 
         @hookimpl

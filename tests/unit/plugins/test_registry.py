@@ -16,7 +16,7 @@ from rlcore.plugins.registry import Registry
 GOOD = """
     from rlcore.contracts.hookspecs import hookimpl
     from rlcore.contracts.specs import ComponentSpec
-    RLCORE_API = (0, 3)
+    RLCORE_API = (0, 4)
 
     @hookimpl
     def rlcore_components():
@@ -47,13 +47,13 @@ def test_a_stranger_is_found_through_its_entry_point_alone(install):
         ("RLCORE_API = '0.1'", "found '0.1'"),
         (
             "RLCORE_API = (0, 1)",  # while the major number is 0, minor ones must be equal
-            "asks for plugin API 0.1, this rlcore offers 0.3: pip install --upgrade bad-one",
+            "asks for plugin API 0.1, this rlcore offers 0.4: pip install --upgrade bad-one",
         ),
         (
-            "RLCORE_API = (0, 4)",
-            "asks for plugin API 0.4, this rlcore offers 0.3: pip install --upgrade rlcore",
+            "RLCORE_API = (0, 5)",
+            "asks for plugin API 0.5, this rlcore offers 0.4: pip install --upgrade rlcore",
         ),
-        ("RLCORE_API = (1, 0)", "asks for plugin API 1.0, this rlcore offers 0.3"),
+        ("RLCORE_API = (1, 0)", "asks for plugin API 1.0, this rlcore offers 0.4"),
         (
             GOOD.replace("rlcore_components", "rlcore_component"),
             "unknown hook rlcore_component. Did you mean 'rlcore_components'?",
@@ -190,7 +190,9 @@ def test_every_hook_call_can_be_traced(install, capsys):
 def test_an_unknown_name_lists_the_choices(install):
     install("their-maze", "maze_plugin", GOOD)
     registry = Registry.load(environ={"RLCORE_PLUGINS": "maze_plugin"})
-    with pytest.raises(PluginError, match=r"no env 'mase'; .*maze\. Did you mean 'maze'\?"):
+    with pytest.raises(
+        PluginError, match=r"no env 'mase'\. Did you mean 'maze'\? Choose from: maze"
+    ):
         registry.get("env", "mase")
 
 
@@ -216,9 +218,7 @@ def test_a_broken_plugin_is_named_when_its_component_is_asked_for(install):
 @pytest.mark.parametrize("kind", ["env", "model", "tracker"])
 def test_a_broken_plugin_is_named_where_a_name_is_not_found(install, kind):
     install("acme", "acme_plugin", "import module_that_does_not_exist")
-    with pytest.raises(
-        PluginError, match=r"'slider'; .*'acme_plugin' \(acme 1.0\) is BAD.*module_"
-    ):
+    with pytest.raises(PluginError, match=r"'slider'.*'acme_plugin' \(acme 1.0\) is BAD.*module_"):
         Registry.load(environ={}).get(kind, "slider")
 
 
@@ -248,7 +248,7 @@ def test_a_plugin_that_is_left_out_is_named(install, variable, named):
 def test_doctor_asks_the_named_plugins_and_survives_a_failing_one(install):
     doctor = """
         from rlcore.contracts.hookspecs import hookimpl
-        RLCORE_API = (0, 3)
+        RLCORE_API = (0, 4)
 
         @hookimpl
         def rlcore_doctor(config):
@@ -270,7 +270,7 @@ def test_the_versions_of_all_plugins_are_asked_for(install):
     text = """
         from rlcore.contracts.hookspecs import hookimpl
         from rlcore.contracts.specs import OtherInterpreter
-        RLCORE_API = (0, 3)
+        RLCORE_API = (0, 4)
 
         @hookimpl
         def rlcore_versions(envs):

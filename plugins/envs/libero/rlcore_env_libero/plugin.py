@@ -7,7 +7,7 @@ from typing import Any
 from rlcore.contracts.hookspecs import hookimpl
 from rlcore.contracts.specs import ComponentSpec
 
-RLCORE_API = (0, 3)
+RLCORE_API = (0, 4)
 
 
 @hookimpl

@@ -10,7 +10,8 @@ from rlcore_env_libero.suites import FOLDERS, SUITES, sentence
 
 # LIBERO ships 50 init states for each task. Which of them are held out is ours to say.
 INIT_STATES = 50
-TRAIN_TRIALS, HELDOUT_TRIALS = range(0, 40), range(40, INIT_STATES)
+TRAIN_TRIALS, HELDOUT_TRIALS = range(0, 35), range(40, INIT_STATES)
+VALIDATION_TRIALS = range(35, 40)
 GRIPPERS = {
     "signed": ActionChannel("gripper", 1, convention="+1 closes, -1 opens"),
     "binary": ActionChannel("gripper", 1, low=0.0, convention="above 0.5 opens, else closes"),
@@ -40,6 +41,7 @@ def env_spec(config: LiberoConfig) -> EnvSpec:
         descriptions=tuple(sentence(task) for task in tasks),
         train_trials=range(INIT_STATES) if everything else TRAIN_TRIALS,
         heldout_trials=range(0) if everything else HELDOUT_TRIALS,
+        validation_trials=range(0) if everything else VALIDATION_TRIALS,
         cameras=tuple(
             CameraSpec(name, config.image_size, config.image_size) for name in _cameras(config)
         ),

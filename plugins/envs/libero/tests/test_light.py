@@ -81,7 +81,8 @@ def test_every_suite_composes_with_its_time_limit_and_disjoint_starts(suite: str
     assert len(train.tasks) == COUNTS[suite]
     assert train.max_episode_steps == STEPS[suite] == evaluated.max_episode_steps
     assert (config.env.train.split, config.env.eval.split) == ("train", "heldout")
-    assert (train.train_trials, train.heldout_trials) == (range(40), range(40, 50))
+    assert (train.train_trials, train.heldout_trials) == (range(35), range(40, 50))
+    assert train.validation_trials == range(35, 40)
     groups = [len(tasks) for tasks in train.task_groups.values()]
     assert groups == ([10, 10, 10, 10, 90] if suite == "libero_130" else [])
 

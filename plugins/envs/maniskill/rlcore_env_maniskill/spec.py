@@ -32,6 +32,8 @@ from rlcore_env_maniskill.tasks import (
 # Trial numbers key the generator of a start, so the ranges may be as long as anyone needs.
 TRAIN_TRIALS = range(0, 10_000)
 HELDOUT_TRIALS = range(10_000, 20_000)
+VALIDATION_TRIALS = range(20_000, 30_000)
+SPLITS = {"train": TRAIN_TRIALS, "heldout": HELDOUT_TRIALS, "validation": VALIDATION_TRIALS}
 # The experts grasp the way a panda does.
 EXPERT_ROBOTS = ("panda", "panda_wristcam")
 # Our table of tasks holds for these; for other arms we read the class of a task.
@@ -44,6 +46,11 @@ PROPRIOCEPTION = (
     StateChannel("ee_rotation", 4),  # quaternion wxyz, its largest entry positive
     StateChannel("gripper_opening", 1),  # 0 closed, 1 open
 )
+
+
+def split_of(trial: int) -> str:
+    """The split that a trial is of."""
+    return next((split for split, trials in SPLITS.items() if trial in trials), "train")
 
 
 def env_spec(config: ManiSkillConfig) -> EnvSpec:
@@ -71,6 +78,7 @@ def env_spec(config: ManiSkillConfig) -> EnvSpec:
         sentences=_sentences(config, tasks),
         train_trials=TRAIN_TRIALS,
         heldout_trials=HELDOUT_TRIALS,
+        validation_trials=VALIDATION_TRIALS,
         cameras=_cameras(config, robots) if rgb else (),
         states=_robot_state(config, robots) if rgb else (_flat_state(config, robots),),
         actions=actions,

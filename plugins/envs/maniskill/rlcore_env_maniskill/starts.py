@@ -13,7 +13,7 @@ from mani_skill.envs.sapien_env import BaseEnv
 from rlcore.contracts.rng import generator
 from rlcore_env_maniskill.raw import make_raw
 from rlcore_env_maniskill.settings import ManiSkillConfig
-from rlcore_env_maniskill.spec import HELDOUT_TRIALS
+from rlcore_env_maniskill.spec import split_of
 from rlcore_env_maniskill.tasks import PUT_ON_PLATE, task_of
 
 # Distance between bodies that must not touch, m.
@@ -60,7 +60,7 @@ def reset_exactly(
 
 def _numbers(env: BaseEnv, trials: Sequence[int]) -> dict[str, Any]:
     """Put-on-plate: one number is an episode, on any device and in any row."""
-    ids = [env.episodes.id_of_trial(trial, heldout=trial in HELDOUT_TRIALS) for trial in trials]
+    ids = [env.episodes.id_of_trial(trial, split=split_of(trial)) for trial in trials]
     return {"episode_id": torch.tensor(ids)}
 
 

@@ -11,6 +11,7 @@ from rlcore_env_metaworld.tasks import BENCHMARKS, DIFFICULTY, SENTENCES
 # Trial numbers key the generator of a start, so the ranges may be as long as anyone needs.
 TRAIN_TRIALS = range(0, 10_000)
 HELDOUT_TRIALS = range(10_000, 20_000)
+VALIDATION_TRIALS = range(20_000, 30_000)
 
 
 def env_spec(config: MetaWorldConfig) -> EnvSpec:
@@ -26,6 +27,7 @@ def env_spec(config: MetaWorldConfig) -> EnvSpec:
         descriptions=tuple(SENTENCES[task] for task in tasks),
         train_trials=TRAIN_TRIALS,
         heldout_trials=HELDOUT_TRIALS,
+        validation_trials=VALIDATION_TRIALS,
         cameras=(CameraSpec(config.camera, config.image_size, config.image_size),),
         states=(StateChannel("ee_position", 3), StateChannel("gripper_opening", 1)),
         actions=(

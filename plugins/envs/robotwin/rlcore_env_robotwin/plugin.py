@@ -8,7 +8,7 @@ from rlcore.contracts.hookspecs import hookimpl
 from rlcore.contracts.specs import ComponentSpec
 from rlcore_env_robotwin.tasks import UNSUPPORTED
 
-RLCORE_API = (0, 3)
+RLCORE_API = (0, 4)
 
 
 @hookimpl

@@ -17,14 +17,16 @@ from rlcore_env_robotwin.settings import RoboTwinConfig
 
 SPAN = 50
 # Far apart, so that no trial's seeds are those of another.
-HELDOUT = 1_000_000
+HELDOUT, VALIDATION = 1_000_000, 2_000_000
 TRAIN_TRIALS, HELDOUT_TRIALS = range(0, 10_000), range(HELDOUT, HELDOUT + 1_000)
+VALIDATION_TRIALS = range(VALIDATION, VALIDATION + 1_000)
 KEY = "success_seeds"
 LAST_SEED = 2**32 - 1  # numpy's, which RoboTwin seeds
 
 
 def solved_seeds(config: RoboTwinConfig, split: str, task: str) -> list[int] | None:
-    """The seeds of a split that a file names, None where the expert looks for them.
+    """The seeds of a split that a file names, "train" or "heldout"; None where the expert looks for
+    them, as it does for all of validation.
 
     Raises:
         ConfigError: the file can't be read, has none of this task, or shares seeds with the other

@@ -9,7 +9,7 @@ from rlcore.contracts.errors import ConfigError, did_you_mean
 from rlcore.contracts.specs import ActionChannel, CameraSpec, EnvSpec, StateChannel
 from rlcore_env_robotwin.arguments import preset, randomization
 from rlcore_env_robotwin.checkout import code_versions
-from rlcore_env_robotwin.seeds import HELDOUT_TRIALS, TRAIN_TRIALS, solved_seeds
+from rlcore_env_robotwin.seeds import HELDOUT_TRIALS, TRAIN_TRIALS, VALIDATION_TRIALS, solved_seeds
 from rlcore_env_robotwin.settings import RoboTwinConfig
 from rlcore_env_robotwin.tasks import BOXES, DENSE, FAMILIES, SENTENCES, TASKS, UNSUPPORTED
 
@@ -49,6 +49,7 @@ def env_spec(config: RoboTwinConfig) -> EnvSpec:
         descriptions=tuple(SENTENCES[task] for task in tasks),
         train_trials=train,
         heldout_trials=heldout,
+        validation_trials=VALIDATION_TRIALS,
         cameras=tuple(CameraSpec(name, IMAGE_SIZE, IMAGE_SIZE) for name in cameras(config)),
         states=(*arm, *arm),
         actions=(*command, *command),
@@ -78,7 +79,8 @@ def _caveat(config: RoboTwinConfig) -> str:
     """What figures are not: of published starts, and where something else is random than the
     setting has it, of that setting."""
     key = f"{config.split}_seeds_path"
-    listed = config.train_seeds_path if config.split == "train" else config.heldout_seeds_path
+    paths = {"train": config.train_seeds_path, "heldout": config.heldout_seeds_path}
+    listed = paths.get(config.split)
     said = f"starts in the order of {key}, while RLinf shuffles such a file and has SAPIEN 3.0.1"
     if listed is None:
         said = "starts that RoboTwin's expert solved here, not published ones"

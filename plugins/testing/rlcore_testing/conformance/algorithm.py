@@ -72,8 +72,9 @@ class TrainingChecks(AlgorithmSubject):
 
 
 class AlgorithmConformance(AdvantageChecks, LossChecks, TrainingChecks):
-    """Checks of an algorithm. Set `name` and, where defaults don't do, `settings`; methods of
-    :class:`AlgorithmSubject` may be replaced."""
+    """Checks of an on-policy algorithm; for one with a replay there is
+    :class:`rlcore_testing.ReplayConformance`. Set `name` and, where defaults don't do, `settings`;
+    methods of :class:`AlgorithmSubject` may be replaced."""
 
 
 def check_algorithm(name: str, **settings: Any) -> list[Finding]:

@@ -9,9 +9,7 @@ import torch
 
 from rlcore.contracts.errors import UserError
 from rlcore.contracts.minibatch import Advantages
-from rlcore.contracts.specs import AlgorithmNeeds
 from rlcore.contracts.trajectory import Trajectory
-from rlcore.plugins.import_target import load_target
 from rlcore.validation.algorithm import checked_advantages
 from rlcore_testing.conformance.algorithm_subject import ACTIONS, AlgorithmSubject
 from rlcore_testing.conformance.base import Deviation, require, require_equal, skip_unless
@@ -22,23 +20,7 @@ PARTS = ("advantages", "returns", "valid")
 
 
 class AdvantageChecks(AlgorithmSubject):
-    """`advantages` and `needs`."""
-
-    def test_needs_are_those_its_spec_function_gave(self) -> None:
-        path = self.component().spec
-        require(
-            path is not None,
-            "the component names no spec function, expected spec='module:function'",
-            hint="without one nothing can be checked before workers start",
-        )
-        told, real = load_target(str(path))(self.config()), self.algorithm.needs
-        for field in fields(AlgorithmNeeds):
-            expected, got = getattr(told, field.name), getattr(real, field.name)
-            require(
-                got == expected,
-                f"algorithm.needs.{field.name} is {got}, but the spec function said {expected}",
-                hint="take algorithm.needs from the spec function",
-            )
+    """`advantages`."""
 
     def test_advantages_have_their_shapes(self) -> None:
         trajectory = self.trajectory()

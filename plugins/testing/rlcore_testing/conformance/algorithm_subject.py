@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass, fields, replace
+from typing import Any, cast
 
 import torch
 from torch import Tensor
 
 from rlcore.contracts.metric import Metric
 from rlcore.contracts.minibatch import Weights
-from rlcore.contracts.protocols import Algorithm, Evaluation
+from rlcore.contracts.protocols import Algorithm, Evaluation, OnPolicy
+from rlcore.contracts.specs import AlgorithmNeeds
 from rlcore.contracts.trajectory import Trajectory
 from rlcore.learner.samples import Samples, make_samples
 from rlcore.plugins.import_target import load_target
+from rlcore_testing.conformance.base import require
 from rlcore_testing.conformance.threads import OneThread
 from rlcore_testing.conformance.trajectories import random_trajectory
 
@@ -46,8 +48,25 @@ class AlgorithmSubject(OneThread):
         return algorithm
 
     @property
-    def algorithm(self) -> Algorithm:
-        return self.make(self.config())
+    def algorithm(self) -> OnPolicy:
+        """One with a replay is asked for what all algorithms have."""
+        return cast(OnPolicy, self.make(self.config()))
+
+    def test_needs_are_those_its_spec_function_gave(self) -> None:
+        path = self.component().spec
+        require(
+            path is not None,
+            "the component names no spec function, expected spec='module:function'",
+            hint="without one nothing can be checked before workers start",
+        )
+        told, real = load_target(str(path))(self.config()), self.algorithm.needs
+        for field in fields(AlgorithmNeeds):
+            expected, got = getattr(told, field.name), getattr(real, field.name)
+            require(
+                got == expected,
+                f"algorithm.needs.{field.name} is {got}, but the spec function said {expected}",
+                hint="take algorithm.needs from the spec function",
+            )
 
     @property
     def value_width(self) -> int:

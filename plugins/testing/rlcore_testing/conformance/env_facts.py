@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields
+from itertools import combinations
 
 import numpy as np
 
@@ -55,13 +56,14 @@ class FactChecks(EnvSubject):
                 f"spec.{name} is empty, expected trials of both splits",
                 hint="trial numbers may be seeds of random starts: a long range costs nothing",
             )
-        common = sorted(set(train) & set(heldout))
-        require(
-            not common,
-            f"spec.train_trials and spec.heldout_trials share {len(common)} trials, e.g. "
-            f"{common[:1]}, expected none",
-            hint="success at training starts shows no skill beyond them: split the range",
-        )
+        for one, other in combinations(self.spec.splits, 2):
+            common = sorted({*self.spec.splits[one]} & {*self.spec.splits[other]})
+            require(
+                not common,
+                f"spec.{one}_trials and spec.{other}_trials share {len(common)} trials, e.g. "
+                f"{common[:1]}, expected none",
+                hint="success at training starts shows no skill beyond them: split the range",
+            )
 
     def test_the_env_has_the_facts_its_spec_function_gave(self) -> None:
         path = self.component().spec

@@ -9,7 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from rlcore.contracts.protocols import Evaluation
+from rlcore.contracts.protocols import Evaluation, Inputs, Observation
+from rlcore.contracts.rng import RowKeys
 from rlcore.contracts.specs import PolicySpec
 from rlcore.contracts.trajectory import Trajectory
 
@@ -81,6 +82,7 @@ def random_trajectory(
         valid=tensor(valid),
         terminated=tensor(terminated),
         truncated=tensor(truncated),
+        actions=tensor(np.tanh(logprobs)),
         logprobs=tensor(logprobs),
         values=tensor(values),
         bootstrap_values=tensor(bootstrap),
@@ -134,13 +136,21 @@ class Bandit(nn.Module):
 
     def __init__(self, values: int = 1) -> None:
         super().__init__()
-        self.spec = PolicySpec("bandit", 0, 0, 1, 1, 1, value_dim=values)
+        self.spec = PolicySpec("bandit", 0, 1, 1, 1, 1, value_dim=values, sft="squares")
         self.mean, self.value = nn.Parameter(torch.zeros(1)), nn.Parameter(torch.zeros(values))
 
     def evaluate(self, inputs: dict[str, Tensor], replay: dict[str, Tensor]) -> Evaluation:
         logprobs = -0.5 * (replay["action"] - self.mean).square()
         rows = len(logprobs)
         return Evaluation(logprobs, self.value.expand(rows, -1), torch.ones(rows, 1, 1))
+
+    def prepare(self, observation: Observation) -> Inputs:
+        return {"features": observation["states"]}
+
+    def sft_loss(
+        self, inputs: dict[str, Tensor], actions: Tensor, mask: Tensor, keys: RowKeys
+    ) -> Tensor:
+        return (actions - self.mean).square().mean((1, 2))
 
     def parameter_groups(self) -> dict[str, list[nn.Parameter]]:
         return {"policy": [self.mean], "value": [self.value] if len(self.value) else []}
@@ -163,6 +173,7 @@ def bandit_rollout(policy: Bandit, seed: int, columns: int = 64, group_size: int
         valid=~flags,
         terminated=~flags,
         truncated=flags,
+        actions=action.view(1, columns, 1, 1),
         logprobs=logprobs.view(1, columns, 1, 1),
         values=value,
         bootstrap_values=torch.zeros_like(value),
@@ -174,6 +185,6 @@ def bandit_rollout(policy: Bandit, seed: int, columns: int = 64, group_size: int
         policy_version=zero,
         success=((action - 1).abs() < 1).view(1, columns),
         sample_index=number,
-        inputs={},
+        inputs={"features": torch.ones(columns, 1)},
         replay={"action": action},
     )

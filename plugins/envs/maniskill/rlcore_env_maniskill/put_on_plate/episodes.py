@@ -17,7 +17,8 @@ import torch
 from rlcore.contracts.errors import ConfigError
 from rlcore.contracts.rng import generator
 
-HELD_OUT_SHARE = 0.2  # of the values of a divided factor
+# Of the values of a divided factor: which part of [0, 1) their draws lie in.
+SPLITS = {"heldout": (0.0, 0.2), "validation": (0.2, 0.3), "train": (0.3, 1.0)}
 
 
 @dataclass(frozen=True)
@@ -35,8 +36,8 @@ class Episodes:
 
     Args:
         factors: what varies between episodes.
-        divided: the factor whose values are split between training and held-out trials; None if
-            there are too few values for that.
+        divided: the factor whose values are divided among the splits; None if there are too few
+            values for that.
     """
 
     factors: tuple[Factor, ...]
@@ -94,7 +95,7 @@ class Episodes:
             divided=self.divided,
         )
 
-    def id_of_trial(self, trial: int, *, heldout: bool) -> int:
+    def id_of_trial(self, trial: int, *, split: str) -> int:
         """The id of a trial; trials are spread over all episodes of their split.
 
         Each factor has its own random stream. So trial k of two variants with the same range of
@@ -102,17 +103,18 @@ class Episodes:
         """
         draws = {}
         for factor in self.factors:
-            values = self._values(factor, heldout=heldout)
+            values = self._values(factor, split)
             chosen = generator("put_on_plate", factor.name, trial).integers(len(values))
             draws[factor.name] = int(values[chosen])
         return self.id_of(**draws)
 
-    def _values(self, factor: Factor, *, heldout: bool) -> np.ndarray:
-        """The values that occur in a split. Whether a value is held out does not depend on how many
-        others there are; a single value is in both splits."""
+    def _values(self, factor: Factor, split: str) -> np.ndarray:
+        """The values that occur in a split. Which one a value is in does not depend on how many
+        others there are; a single value is in all splits."""
         last = factor.first + factor.size
         values = np.arange(factor.first, last)
         if factor.name != self.divided or factor.size == 1:
             return values
         draws = generator("put_on_plate", "held out", factor.name).random(last)[factor.first :]
-        return values[(draws < HELD_OUT_SHARE) == heldout]
+        first, end = SPLITS[split]
+        return values[(first <= draws) & (draws < end)]

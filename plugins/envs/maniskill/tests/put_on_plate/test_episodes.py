@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from rlcore_env_maniskill.put_on_plate.episodes import Episodes, Factor
+from rlcore_env_maniskill.put_on_plate.episodes import SPLITS, Episodes, Factor
 from rlcore_env_maniskill.put_on_plate.variants import OBJECT_SETS, VARIANTS
 from rlcore_env_maniskill.tasks import FACTORS
 
@@ -43,7 +43,7 @@ def test_what_is_held_is_the_same_in_all_episodes_and_the_rest_as_before() -> No
     held = SMALL.held({"table": 1, "object": 11})
     assert held.total == 4  # the turns
     every, some = (
-        each.choices(torch.tensor([each.id_of_trial(trial, heldout=False) for trial in range(50)]))
+        each.choices(torch.tensor([each.id_of_trial(trial, split="train") for trial in range(50)]))
         for each in (SMALL, held)
     )
     assert set(some["object"].tolist()) == {11} and set(some["table"].tolist()) == {1}
@@ -61,7 +61,7 @@ def test_what_can_be_held_is_what_episodes_choose() -> None:
 
 def test_trials_spread_over_every_factor() -> None:
     chosen = SMALL.choices(
-        torch.tensor([SMALL.id_of_trial(trial, heldout=False) for trial in range(100)])
+        torch.tensor([SMALL.id_of_trial(trial, split="train") for trial in range(100)])
     )
     assert {name: len(values.unique()) for name, values in chosen.items()} == {
         "object": 3,
@@ -85,28 +85,29 @@ def test_a_trial_is_paired_across_variants(name: str) -> None:
 
 
 def _id(episodes: Episodes, trial: int) -> torch.Tensor:
-    return torch.tensor(episodes.id_of_trial(trial, heldout=False))
+    return torch.tensor(episodes.id_of_trial(trial, split="train"))
 
 
-def test_no_held_out_trial_starts_where_a_training_trial_does() -> None:
+def test_no_two_splits_start_at_the_same_place() -> None:
     """One object on one table, of which training would meet nearly all 3136 starts."""
     every = VARIANTS["Main"].episodes("train")
     for episodes in (every, every.held({"object": 0, "table": 0})):
         places = {}
-        for heldout in (False, True):
-            ids = [episodes.id_of_trial(trial, heldout=heldout) for trial in range(6000)]
-            places[heldout] = set(episodes.choices(torch.tensor(ids))["place"].tolist())
-        assert not places[False] & places[True]
-        assert len(places[False] | places[True]) == 784  # none is left out
-        assert len(places[True]) / 784 == pytest.approx(0.2, abs=0.05)
+        for split in SPLITS:
+            ids = [episodes.id_of_trial(trial, split=split) for trial in range(6000)]
+            places[split] = set(episodes.choices(torch.tensor(ids))["place"].tolist())
+        # none is in two splits, none is left out
+        assert sum(map(len, places.values())) == len(set().union(*places.values())) == 784
+        assert len(places["heldout"]) / 784 == pytest.approx(0.2, abs=0.05)
+        assert len(places["validation"]) / 784 == pytest.approx(0.1, abs=0.05)
 
 
-def test_what_can_not_be_divided_is_in_both_splits() -> None:
+def test_what_can_not_be_divided_is_in_all_splits() -> None:
     one_place = VARIANTS["Main"].episodes("train").held({"place": 5})
     corners = VARIANTS["PutCarrot"].episodes("train")
     for episodes, count in ((one_place, 1), (corners, 12)):
-        for heldout in (False, True):
-            ids = [episodes.id_of_trial(trial, heldout=heldout) for trial in range(200)]
+        for split in SPLITS:
+            ids = [episodes.id_of_trial(trial, split=split) for trial in range(200)]
             assert len(episodes.choices(torch.tensor(ids))["place"].unique()) == count
 
 

@@ -32,11 +32,11 @@ def test_same_id_same_start_whatever_happened_before(
     variant: str, scene: Callable[..., Any], new_scene: Callable[..., Any]
 ) -> None:
     used, fresh = scene(variant), new_scene(variant)
-    trial = used.env.episodes.id_of_trial(7, heldout=False)
+    trial = used.env.episodes.id_of_trial(7, split="train")
     random = np.random.default_rng(1)
     states, image = _play(fresh, trial)
     for other in range(4):
-        used.start_at(used.env.episodes.id_of_trial(other, heldout=False))
+        used.start_at(used.env.episodes.id_of_trial(other, split="train"))
         for _ in range(int(random.integers(1, 20))):  # into the table, things knocked over
             used.step((random.uniform(-1, 1, 7) + PUSHING_DOWN).astype(np.float32))
         again, image_again = _play(used, trial)

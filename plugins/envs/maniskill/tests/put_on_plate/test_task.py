@@ -167,7 +167,7 @@ def test_state_observations_know_where_things_are(scene: Callable[..., Any]) -> 
 def test_held_things_are_the_only_ones_of_their_kind(new_scene: Callable[..., Any]) -> None:
     scene = new_scene("Main", hold={"object": 3, "table": 1})
     for trial in (0, 1):
-        episode = scene.env.episodes.id_of_trial(trial, heldout=False)
+        episode = scene.env.episodes.id_of_trial(trial, split="train")
         scene.start_at(episode)
         chosen = scene.env.episodes.choices(scene.env.episode_id)
         assert (int(chosen["object"]), int(chosen["table"])) == (3, 1)
@@ -179,7 +179,7 @@ def test_held_things_are_the_only_ones_of_their_kind(new_scene: Callable[..., An
 
 def test_a_second_thing_is_another_one_beside_a_held_one(new_scene: Callable[..., Any]) -> None:
     scene = new_scene("MultiCarrot", hold={"object": 17})
-    scene.start_at(scene.env.episodes.id_of_trial(0, heldout=False))
+    scene.start_at(scene.env.episodes.id_of_trial(0, split="train"))
     assert {each.key for each in scene.env.assets.objects[16:]} <= set(scene.env.scene.actors)
 
 

@@ -17,7 +17,7 @@ from typing import Any
 from rlcore.contracts.errors import EnvError
 from rlcore_env_robotwin.arguments import Arguments
 from rlcore_env_robotwin.driver.simulator import BROKEN, begun
-from rlcore_env_robotwin.seeds import HELDOUT, SPAN
+from rlcore_env_robotwin.seeds import HELDOUT, SPAN, VALIDATION
 
 # To be raised with what the expert is given: seeds that it found before are looked for anew.
 STARTS = 2
@@ -51,7 +51,7 @@ class SolvedSeeds:
             EnvError: the expert solved none of its seeds.
         """
         heldout = trial >= HELDOUT
-        if (seeds := self._listed[heldout]) is not None:
+        if trial < VALIDATION and (seeds := self._listed[heldout]) is not None:
             return seeds[trial - HELDOUT if heldout else trial]
         if (kept := self._kept().get(str(trial))) is not None:
             return kept

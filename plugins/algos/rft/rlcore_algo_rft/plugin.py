@@ -1,0 +1,29 @@
+"""What this distribution adds to rlcore. Strings only: importing it loads no tensor library."""
+
+from __future__ import annotations
+
+from rlcore.contracts.hookspecs import hookimpl
+from rlcore.contracts.specs import ComponentSpec
+
+RLCORE_API = (0, 4)
+
+
+@hookimpl
+def rlcore_components() -> list[ComponentSpec]:
+    """Imitation of what succeeded."""
+    return [
+        ComponentSpec(
+            kind="algorithm",
+            name="rft",
+            target="rlcore_algo_rft.rft:RFT",
+            summary="rejection-sampling fine-tuning: imitates its own successes and demonstrations",
+            config="rlcore_algo_rft.settings:RFTConfig",
+            spec="rlcore_algo_rft.settings:needs",
+        )
+    ]
+
+
+@hookimpl
+def rlcore_config_paths() -> list[str]:
+    """`algorithm=rft`."""
+    return ["pkg://rlcore_algo_rft.conf"]

@@ -1,0 +1,40 @@
+"""Settings of RFT and what they ask of the rest. Light: no tensor library."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rlcore.config.schema import AlgorithmConfig, key
+from rlcore.contracts.specs import AlgorithmNeeds, ReplayNeeds
+
+
+@dataclass
+class RFTConfig(AlgorithmConfig):
+    """Keys of `algorithm=rft`. Those that policy gradients share, ratios and rewards, have no
+    effect; the learning rate is actor.optim.lr."""
+
+    name: str = key("registered name of the algorithm", "rft")
+    steps: int = key("gradient steps of an update", 100, least=1)
+    batch_size: int = key("decisions and frames of a step", 64, least=1)
+    demonstrations: float = key(
+        "share of a step's batch that is drawn from the demonstrations, of sft or collect.path; "
+        "the rest are own successes, and where there are none yet all of it; 0: none are read",
+        0.5,
+        least=0,
+        most=1,
+    )
+    replay_mib: int = key(
+        "MiB of own successes that are kept, of all actor processes; the oldest go first",
+        1024,
+        least=1,
+    )
+
+
+def needs(config: RFTConfig) -> AlgorithmNeeds:
+    """Successes, demonstrations if some are drawn, and a policy that can imitate both."""
+    return AlgorithmNeeds(
+        acted_logprobs=False,
+        replay=ReplayNeeds(config.replay_mib * 2**20, failures=False),
+        demonstrations=config.demonstrations > 0,
+        imitation=True,
+    )

@@ -1,0 +1,13 @@
+"""The checks that rlcore has for every algorithm with a replay."""
+
+from rlcore_testing import ReplayConformance
+
+
+class TestRFT(ReplayConformance):
+    name = "rft"
+    settings = {"steps": 10}
+
+
+class TestRFTWithoutDemonstrations(ReplayConformance):
+    name = "rft"
+    settings = {"steps": 10, "demonstrations": 0.0, "batch_size": 16}

@@ -1,0 +1,1 @@
+"""Many runs in one command, through the launchers and sweepers of Hydra."""

@@ -1,0 +1,247 @@
+"""`rlcore sweep VERB ...`, which `rlcore VERB ... -m` is short for, and `rlcore resume SWEEP`.
+
+words --> the configuration of Hydra --> its sweeper --batches of words--> its launcher --> jobs
+
+A sweeper says which jobs there are, a launcher where they run: ours, Hydra's, or those of others.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from hydra import version
+from hydra._internal.callbacks import Callbacks
+from hydra.core.hydra_config import HydraConfig
+from hydra.core.plugins import Plugins
+from hydra.core.utils import JobReturn, JobRuntime, JobStatus, setup_globals
+from hydra.errors import HydraException
+from hydra.plugins.launcher import Launcher
+from hydra.types import HydraContext, RunMode
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from rlcore.config.overrides import quote
+from rlcore.config.schema import LoggerConfig
+from rlcore.contracts.errors import ConfigError, UserError
+from rlcore.files import lock
+from rlcore.run_folder.folder import SWEEP, RunFolder
+from rlcore.terminal.stdio import lasting
+from rlcore_sweeps import table
+from rlcore_sweeps.composing import composed
+from rlcore_sweeps.job import JobFailed, Note
+from rlcore_sweeps.loader import SweepLoader
+from rlcore_sweeps.order import FILE, MULTIRUN, Choices, Order, for_hydra, for_job, listed
+from rlcore_sweeps.player import Player
+
+DIR = "hydra.sweep.dir"
+LAUNCHER = ("hydra/launcher", "hydra.launcher.")
+VERBS = ("train", "eval", "sft", "collect")
+PLAIN = re.compile(
+    r"hydra/(launcher|sweeper)=\w+"
+    r"|hydra\.(launcher|sweeper)(\.[a-z]\w*)+=(-?[\d.e+-]+|true|false|null|auto)"
+    r"|hydra\.sweeper(\.[a-z]\w*)+=[^${]*|hydra\.sweep\.\w+=([^$]|\$\{hydra\.)*",
+    re.IGNORECASE,
+)
+"""Words on Hydra that let no code in."""
+BASIC = "hydra._internal.core_plugins.basic_sweeper.BasicSweeper"
+LISTS = "a=1,2,3 or a=range(1,4) or a=choice(x,y); a sweeper of another kind: hydra/sweeper=NAME"
+ENTERED = "rlcore sweep train quickstart runner.seed=0,1,2"
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Play a sweep, or go on with one; returns the exit code."""
+    if not arguments or arguments[0] in ("-h", "--help"):
+        print(f"{ENTERED}\nrlcore train ... -m is short for it; --help of the verb has its keys")
+        return 0
+    version.setbase("1.3")
+    with lasting():
+        if arguments[0] == "resume":
+            return _resume(arguments[1:])
+        return _play(Order.read(arguments))
+
+
+def _resume(arguments: Sequence[str]) -> int:
+    """Go on with a sweep's jobs that are not done.
+
+    Raises:
+        UserError: no sweep is named, or it lets code in.
+    """
+    trust, words = "--trust" in arguments, [word for word in arguments if word != "--trust"]
+    for word in words:
+        if word in MULTIRUN:
+            raise ConfigError("resume takes one run or one sweep at a time")
+    changes = Order.read(["resume", *words])
+    if len(changes.flags) != 1 or changes.words:
+        odd = [*changes.words, *changes.flags[1:]]
+        raise ConfigError(
+            f"a sweep goes on as it was ordered: {' '.join(odd) or 'its folder is missing'}",
+            hint="rlcore resume SWEEP [sweep.parallel=N] [--trust]",
+        )
+    folder = Path(changes.flags[0]).expanduser().absolute()
+    order = Order.of(folder)
+    if not trust:
+        _require_plain(order, folder)
+    flags = tuple(flag for flag in order.flags if flag != "--trust")
+    flags = (*flags, "--trust") if trust and "--trust" in order.flags else flags
+    given = {word.partition("=")[0] for word in changes.hydra} | {DIR}
+    hydra = [word for word in order.hydra if word.partition("=")[0] not in given]
+    return _play(
+        replace(order, flags=flags, hydra=(*hydra, *changes.hydra)), folder, wary=not trust
+    )
+
+
+def _require_plain(order: Order, folder: Path) -> None:
+    """Refuse what a folder may not decide: which code is loaded. The words of the jobs are looked
+    at job by job."""
+    odd = [word for word in order.hydra if not PLAIN.fullmatch(word)]
+    odd += [word for word in order.words if "${" in word]
+    odd += [flag for flag in order.flags if flag.startswith("--config-dir")]
+    odd += [] if order.verb in VERBS else [order.verb]
+    if odd:
+        raise ConfigError(
+            f"{folder / FILE} holds {odd[0]!r}, which can run any code",
+            hint="if you trust whoever made the folder: --trust",
+        )
+
+
+def _play(order: Order, folder: Path | None = None, *, wary: bool = False) -> int:
+    """Play a sweep in its folder, or in a new one; returns the exit code."""
+    setup_globals()
+    JobRuntime.instance().set("name", order.verb)
+    words = for_hydra(order.words)
+    choices = Choices.of(words)
+    loader = SweepLoader(
+        order.config_dirs, choices.fixed, digits=len(str(max(0, choices.count - 1)))
+    )
+    hydra = [word for word in order.hydra if not (order.only_looks and word.startswith(LAUNCHER))]
+    first = loader.load_configuration(None, [*hydra, *words], RunMode.MULTIRUN)
+    player = Player(order.verb, order.flags, order.objective, choices.fixed, wary)
+    with tempfile.TemporaryDirectory() as scratch:
+        if order.only_looks:
+            player = replace(player, shown=_wanted(order, choices, first))
+            hydra.append("hydra/launcher=basic")
+            place = Path(scratch)
+        else:
+            place = folder or _new(_wanted(order, choices, first), given=DIR in _keys(hydra))
+            order.write(place)
+            table.write(place)
+        hydra = [word for word in hydra if word.partition("=")[0] != DIR]
+        own = [*hydra, f"{DIR}={quote(place)}"]
+        try:
+            with lock.held(place, required=False):
+                failed = _sweep(loader, player, [*own, *words], announce=not order.only_looks)
+        except UserError:
+            if folder is None and not Note.all(place):  # no job has begun: there is nothing to keep
+                shutil.rmtree(place)
+            raise
+        return int(failed) if order.only_looks else _told(place)
+
+
+def _sweep(loader: SweepLoader, player: Player, words: list[str], *, announce: bool) -> bool:
+    """Let Hydra's plugins play it; returns whether a job failed."""
+    config = loader.load_configuration(None, words, RunMode.MULTIRUN)
+    HydraConfig.instance().set_config(config)
+    callbacks = Callbacks(config)
+    callbacks.on_multirun_start(config=config, config_name=None)
+    context = HydraContext(config_loader=loader, callbacks=callbacks)
+    sweeper = None
+    try:
+        sweeper = Plugins.instance().instantiate_sweeper(
+            hydra_context=context, task_function=player, config=config
+        )
+        patient = None
+        is_basic = config.hydra.sweeper._target_ == BASIC  # Hydra loads its class a second time
+        if is_basic and sweeper.launcher is not None:
+            sweeper.launcher = patient = Patient(sweeper.launcher)
+        sweeper.sweep(arguments=listed(config.hydra.overrides.task))
+    except (HydraException, OmegaConfBaseException, ImportError) as error:
+        raise ConfigError(
+            f"{type(sweeper).__name__ if sweeper else 'Hydra'}: {error}", hint=LISTS
+        ) from error
+    except JobFailed:
+        return True
+    except KeyboardInterrupt:
+        if announce:
+            _told(Path(str(config.hydra.sweep.dir)))
+        raise
+    callbacks.on_multirun_end(config=config, config_name=None)
+    return patient is not None and patient.failed
+
+
+class Patient(Launcher):
+    """A launcher for Hydra's basic sweeper, which otherwise gives up after a batch in which a job
+    failed.
+
+    Args:
+        launcher: does the work.
+    """
+
+    def __init__(self, launcher: Launcher) -> None:
+        self._launcher = launcher
+        self.failed = False
+
+    def setup(self, **parts: object) -> None:
+        """It is done."""
+
+    def launch(
+        self, job_overrides: Sequence[Sequence[str]], initial_job_idx: int
+    ) -> Sequence[JobReturn]:
+        """What came of the jobs that ended well."""
+        found = self._launcher.launch(job_overrides, initial_job_idx)
+        well = [one for one in found if one.status == JobStatus.COMPLETED]
+        self.failed |= len(well) < len(found)
+        return well
+
+
+def _wanted(order: Order, choices: Choices, hydra: DictConfig) -> Path:
+    """Where the sweep goes, under a name that may be taken: as Hydra is told, or else where a run
+    of its jobs would go."""
+    if DIR in _keys(order.hydra):
+        return Path(str(OmegaConf.select(hydra, DIR))).expanduser().absolute()
+    fixed = tuple(for_job([word for word in choices.first if word in choices.fixed]))
+    first = tuple(for_job(choices.first))
+    configs = (composed([order.verb, *order.flags, *words]) for words in (first, fixed))
+    config = next((config for config in configs if config is not None), None)
+    logger = LoggerConfig() if config is None else config.runner.logger
+    swept = {word.lstrip("+~").partition("=")[0] for word in order.words} - set(_keys(fixed))
+    name = "sweep" if "experiment" in swept else logger.experiment_name
+    return Path(logger.log_path).absolute() / name
+
+
+def _new(wanted: Path, *, given: bool) -> Path:
+    """A sweep's new folder.
+
+    Raises:
+        ConfigError: another sweep is in the one that is given.
+    """
+    if not given:
+        return RunFolder.create(wanted.parent, wanted.name).path
+    if (wanted / FILE).is_file():
+        raise ConfigError(
+            f"{wanted} holds a sweep already",
+            hint=f"rlcore resume {wanted} goes on with it; a new one: {DIR}=FOLDER",
+        )
+    try:
+        wanted.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(f"{DIR}: can't make {wanted}: {error.strerror}") from None
+    return wanted
+
+
+def _keys(words: Sequence[str]) -> list[str]:
+    return [word.lstrip("+~").partition("=")[0] for word in words]
+
+
+def _told(sweep: Path) -> int:
+    """Print the table, where it is, and what failed; returns the exit code."""
+    text, notes = table.write(sweep), Note.all(sweep)
+    failures = table.failures(notes)
+    print(f"{text.removesuffix(failures)}written to {sweep / SWEEP}", flush=True)
+    print(failures, end="", file=sys.stderr)
+    return 1 if failures else 0

@@ -1,0 +1,279 @@
+"""One job of a sweep: a process of its own that runs `rlcore VERB ...`, and the note on it.
+
+    SWEEP/.jobs/0.json      which words, how far it got, why it failed
+    SWEEP/.jobs/0.log       what it prints; goes to RUN/output.txt once it has ended
+
+The note is written by whoever plays the job, on whatever machine a launcher has put that, and is
+all that `rlcore resume SWEEP` and the table go by.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import psutil
+
+from rlcore.config.overrides import quote
+from rlcore.contracts.errors import CheckpointError, ConfigError, UserError, choosing
+from rlcore.files.atomic import write_text
+from rlcore.files.damaged_files import read_mapping
+from rlcore.process import signals
+from rlcore.terminal.text import plain
+
+JOBS, OUTPUT = ".jobs", "output.txt"
+CHILD = ("-m", "rlcore_sweeps.child")
+SUCCESS = "success_after.rate"
+State = Literal["not started", "running", "done", "failed", "interrupted"]
+OUTLIVES = 60.0  # seconds that a job has to end by itself when its sweep was killed
+ENDED = 20000  # characters at the end of a job's output in which its error is looked for
+
+
+class JobFailed(UserError):
+    """A job that did not come to its end."""
+
+    exit_code = 1
+
+
+@dataclass(frozen=True)
+class Note:
+    """What is known of a job.
+
+    Attributes:
+        number: from 0.
+        words: its own, as a command line has them.
+        label: what tells it from the others.
+        folder: of its run; empty before it has one.
+        state: how far it got.
+        error: why it failed.
+        seconds: wall time, of all its attempts.
+        process: that plays it, or did so last, and when that was started, as the system counts.
+    """
+
+    number: int
+    words: tuple[str, ...] = ()
+    label: str = ""
+    folder: str = ""
+    state: State = "not started"
+    error: str = ""
+    seconds: float = 0.0
+    process: tuple[int, float] = (0, 0.0)
+
+    def write(self, sweep: Path) -> None:
+        """Keep it."""
+        write_text(sweep / JOBS / f"{self.number}.json", json.dumps(asdict(self), indent=1) + "\n")
+
+    @classmethod
+    def of(cls, sweep: Path, number: int) -> Note | None:
+        """The note on a job; None where there is none."""
+        file = sweep / JOBS / f"{number}.json"
+        if not file.is_file():
+            return None
+        try:
+            kept = read_mapping(file)
+            lists = {name: tuple(kept[name]) for name in ("words", "process")}
+            return cls(**{**kept, **lists})
+        except (KeyError, TypeError) as error:
+            raise CheckpointError(f"{file} is damaged: {error}") from None
+
+    @classmethod
+    def all(cls, sweep: Path) -> list[Note]:
+        """Of all jobs, by number."""
+        numbers = sorted(int(file.stem) for file in (sweep / JOBS).glob("*.json"))
+        return [note for note in (cls.of(sweep, number) for number in numbers) if note is not None]
+
+
+@dataclass
+class Playing:
+    """A job that is being played.
+
+    Attributes:
+        note: kept after each change.
+        sweep: the sweep's folder.
+        process: its process.
+        began: seconds of `time.monotonic`.
+    """
+
+    note: Note
+    sweep: Path
+    process: subprocess.Popen[bytes]
+    began: float = field(default_factory=time.monotonic)
+
+    @classmethod
+    def start(
+        cls,
+        note: Note,
+        sweep: Path,
+        command: Sequence[str],
+        *,
+        cores: Sequence[int] = (),
+        env: Mapping[str, str] | None = None,
+    ) -> Playing:
+        """Start its process.
+
+        Args:
+            command: words behind `rlcore`.
+            cores: those that it may use; empty: as this process.
+            env: its environment; None: that of this process.
+        """
+        note.write(sweep)
+        child = [sys.executable, *CHILD, str(os.getpid())]
+        child += [",".join(map(str, cores)), *command]
+        with (sweep / JOBS / f"{note.number}.log").open("ab") as log:
+            process = subprocess.Popen(
+                child, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=env,
+                start_new_session=True,  # Ctrl-C of the terminal is for us to hand on
+            )  # fmt: skip
+        with contextlib.suppress(psutil.NoSuchProcess):
+            began = psutil.Process(process.pid).create_time()
+            note = replace(note, process=(process.pid, began))
+        note.write(sweep)
+        return cls(note, sweep, process)
+
+    def tell(self, number: int) -> None:
+        """Send it a signal."""
+        if self.process.poll() is None:
+            self.process.send_signal(number)
+
+    def ended(self, *, interrupted: bool = False) -> Note:
+        """Wait for its end and note it."""
+        code = self.process.wait()
+        folder = Path(self.note.folder)
+        log = self.sweep / JOBS / f"{self.note.number}.log"
+        state: State = "interrupted" if interrupted else "failed"
+        error = "" if code == 0 or interrupted else _error(log, code)
+        if (folder / "config.yaml").is_file():
+            with (folder / OUTPUT).open("ab") as output:
+                output.write(log.read_bytes())
+            log.unlink()
+        seconds = self.note.seconds + time.monotonic() - self.began
+        self.note = replace(
+            self.note, state="done" if code == 0 else state, error=error, seconds=seconds
+        )
+        self.note.write(self.sweep)
+        return self.note
+
+
+def play(started: Playing) -> Note:
+    """Wait for a job; a signal to end goes on to it."""
+    try:
+        started.process.wait()
+    except BaseException as error:
+        started.tell(handed_on(error))
+        started.ended(interrupted=True)
+        raise
+    return started.ended()
+
+
+def handed_on(error: BaseException) -> int:
+    """The signal that jobs get when their sweep ends by an error."""
+    return signals.number_of(error) if isinstance(error, KeyboardInterrupt) else signal.SIGTERM
+
+
+def command_of(note: Note, verb: str, flags: Sequence[str]) -> tuple[Note, tuple[str, ...]]:
+    """The words behind `rlcore` that play a job, or that go on with it where it has begun.
+
+    Args:
+        note: its folder is the place that it was given; the note that comes back has the one
+            that it gets.
+        verb, flags: of the sweep.
+    """
+    _outlived(note)
+    folder = Path(note.folder)
+    if folder.is_dir() and not any(folder.iterdir()):
+        folder.rmdir()  # made by a launcher of others
+    if verb == "train" and (folder / "config.yaml").is_file():
+        trust = [flag for flag in flags if flag == "--trust"]
+        return note, ("resume", str(folder), *trust)
+    number, place = 1, folder
+    while place.exists():  # nothing is ever overwritten
+        number += 1
+        place = folder.with_name(f"{folder.name}-{number}")
+    logger = "runner.logger"
+    own = (
+        f"{logger}.log_path={quote(place.parent.parent)}",
+        f"{logger}.experiment_name={quote(f'{place.parent.name}/{place.name}')}",
+    )
+    return replace(note, folder=str(place)), (verb, *flags, *note.words, *own)
+
+
+def _outlived(note: Note) -> None:
+    """Wait for a process that is left of a sweep that was killed: it writes its checkpoint.
+
+    Raises:
+        JobFailed: it does not end.
+    """
+    number, began = note.process
+    with contextlib.suppress(psutil.NoSuchProcess, psutil.TimeoutExpired):
+        process = psutil.Process(number) if note.state == "running" and number else None
+        if process is None or process.create_time() != began:
+            return
+        process.wait(OUTLIVES)
+        return
+    if number and psutil.pid_exists(number):
+        raise JobFailed(
+            f"job {note.number} {note.label} is still being played by process {number}",
+            hint=f"wait for it, or end it: kill {number}",
+        )
+
+
+def objective_of(note: Note, paths: Sequence[str]) -> float | tuple[float, ...] | None:
+    """What a sweeper is told of a job that is done: entries of its summary.json.
+
+    Args:
+        paths: of them; none: the success after training, where it was measured.
+
+    Raises:
+        JobFailed: it is not done.
+        ConfigError: its summary has no such number.
+    """
+    if note.state != "done":
+        raise JobFailed(f"job {note.number} {note.label}: {note.error or note.state}")
+    file = Path(note.folder) / "summary.json"
+    if not paths and not file.is_file():
+        return None
+    kept = read_mapping(file)
+    values = tuple(_number(kept, path) for path in paths or (SUCCESS,))
+    if not paths and values[0] is None:
+        return None
+    for path, value in zip(paths, values, strict=False):
+        if value is None:
+            raise ConfigError(
+                f"sweep.objective: {file} has no number {path!r}{choosing(path, _numbers(kept))}"
+            )
+    found = tuple(value for value in values if value is not None)
+    return found if len(found) > 1 else found[0]
+
+
+def _numbers(values: Mapping[str, Any], path: str = "") -> dict[str, float]:
+    found: dict[str, float] = {}
+    for name, value in values.items():
+        if isinstance(value, Mapping):
+            found |= _numbers(value, f"{path}{name}.")
+        elif isinstance(value, (int, float)):
+            found[path + name] = float(value)
+    return found
+
+
+def _number(values: Mapping[str, Any], path: str) -> float | None:
+    return _numbers(values).get(path)
+
+
+def _error(log: Path, code: int) -> str:
+    """Why a job failed: the error that it printed last, the last line, or the signal."""
+    if code < 0 and -code not in (signal.SIGINT, signal.SIGTERM):
+        return f"killed by {signal.Signals(-code).name}"
+    text = plain(log.read_bytes()[-ENDED:].decode(errors="replace").replace("\r", "\n"))
+    said = re.findall(r"^error: (.*?)(?=^  hint: |\Z)", text, re.MULTILINE | re.DOTALL)
+    lines = [line for line in text.splitlines() if line.strip()]
+    return said[-1].strip() if said else lines[-1] if lines else f"exit code {code}"

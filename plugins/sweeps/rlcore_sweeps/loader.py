@@ -1,0 +1,214 @@
+"""The configuration that Hydra's plugins see: all below `hydra.`, and the words of a job.
+
+What a run is configured with is rlcore's own to compose, by whoever plays the job, from
+`hydra.overrides.task`. It can be pickled, as launchers take it to other processes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from hydra._internal.config_loader_impl import ConfigLoaderImpl, get_overrides_dirname
+from hydra._internal.utils import create_config_search_path
+from hydra.core.config_loader import ConfigLoader
+from hydra.core.config_search_path import ConfigSearchPath
+from hydra.core.object_type import ObjectType
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.errors import HydraException
+from hydra.plugins.config_source import ConfigSource
+from hydra.types import RunMode
+from omegaconf import DictConfig, OmegaConf, open_dict
+from omegaconf.errors import OmegaConfBaseException
+
+from rlcore.config.catalog import Catalog
+from rlcore.contracts.errors import ConfigError, choosing, did_you_mean
+from rlcore.plugins.registry import load_plugins
+from rlcore_sweeps.names import name_of
+from rlcore_sweeps.order import HYDRA, for_hydra, listed
+
+SUBDIR = "hydra.sweep.subdir"
+DEFAULTS = {
+    "hydra/launcher": "rlcore",
+    "hydra/hydra_logging": "none",
+    "hydra/job_logging": "none",
+    "hydra.output_subdir": "null",
+}
+"""Ours, where the user has not chosen."""
+PUBLISHED = {
+    "hydra/launcher": {
+        "joblib": "hydra-joblib-launcher",
+        "submitit_local": "hydra-submitit-launcher",
+        "submitit_slurm": "hydra-submitit-launcher",
+        "ray": "hydra-ray-launcher",
+        "ray_aws": "hydra-ray-launcher",
+    },
+    "hydra/sweeper": {
+        "optuna": "hydra-optuna-sweeper",
+        "ax": "hydra-ax-sweeper",
+        "nevergrad": "hydra-nevergrad-sweeper",
+    },
+}
+"""Which distribution of others brings an option of a group."""
+
+OmegaConf.register_new_resolver(
+    "rlcore_number", lambda number, digits: f"{int(number):0{int(digits)}}", replace=True
+)
+
+
+@dataclass(frozen=True)
+class SweepLoader(ConfigLoader):
+    """See the module.
+
+    Attributes:
+        config_dirs: the user's own folders of groups, `hydra/launcher/` among them.
+        fixed: words that are the same in all jobs.
+        digits: of a job's number in the name of its folder.
+    """
+
+    config_dirs: tuple[str, ...] = ()
+    fixed: frozenset[str] = frozenset()
+    digits: int = 1
+
+    def load_configuration(
+        self,
+        config_name: str | None,
+        overrides: list[str],
+        run_mode: RunMode,
+        from_shell: bool = True,
+        validate_sweep_overrides: bool = True,
+    ) -> DictConfig:
+        """`hydra.*` with the words that are about it; the others stand in `hydra.overrides.task`.
+
+        Raises:
+            ConfigError: a key or option that Hydra and its plugins don't have.
+        """
+        own = [word for word in overrides if word.lstrip("+~").startswith(HYDRA)]
+        task = [word for word in overrides if word not in own]
+        given = {word.lstrip("+~").partition("=")[0] for word in own}
+        ours = [f"{key}={value}" for key, value in DEFAULTS.items() if key not in given]
+        try:
+            config = self._hydra.load_configuration(
+                None, [*ours, *own], run_mode, from_shell, validate_sweep_overrides
+            )
+        except (HydraException, OmegaConfBaseException) as error:
+            raise self._told(own, error) from None
+        with open_dict(config.hydra):
+            config.hydra.overrides.hydra = own
+            config.hydra.overrides.task = task
+            config.hydra.job.override_dirname = self._dirname(config, task)
+            if run_mode == RunMode.RUN and SUBDIR not in given:
+                config.hydra.sweep.subdir = self._subdir(task)
+        return config
+
+    def load_sweep_config(
+        self, master_config: DictConfig, sweep_overrides: list[str]
+    ) -> DictConfig:
+        """The configuration of one job."""
+        own = listed(master_config.hydra.overrides.hydra)
+        config = self.load_configuration(None, [*own, *sweep_overrides], RunMode.RUN)
+        OmegaConf.copy_cache(from_config=master_config, to_config=config)  # ${now:...} is the same
+        return config
+
+    def get_search_path(self) -> ConfigSearchPath:
+        """Where Hydra looks."""
+        return self._hydra.get_search_path()
+
+    def get_sources(self) -> list[ConfigSource]:
+        """Likewise."""
+        return list(self._hydra.get_sources())
+
+    def list_groups(self, parent_name: str) -> list[str]:
+        """The groups of a run, and Hydra's."""
+        if parent_name.startswith("hydra"):
+            return list(self._hydra.list_groups(parent_name))
+        start = f"{parent_name}/" if parent_name else ""
+        groups = {group for group in self._catalog.groups if group.startswith(start)}
+        return sorted({group.removeprefix(start).split("/")[0] for group in groups})
+
+    def get_group_options(
+        self,
+        group_name: str,
+        results_filter: ObjectType | None = ObjectType.CONFIG,
+        config_name: str | None = None,
+        overrides: list[str] | None = None,
+    ) -> list[str]:
+        """What may be written behind `group=`."""
+        if group_name.startswith("hydra"):
+            return list(self._hydra.get_group_options(group_name, results_filter))
+        return self._catalog.options(group_name)
+
+    def compute_defaults_list(
+        self, config_name: str | None, overrides: list[str], run_mode: RunMode
+    ) -> Any:
+        """Of Hydra's part."""
+        return self._hydra.compute_defaults_list(None, overrides, run_mode)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: vars(self)[name] for name in self.__dataclass_fields__}
+
+    @cached_property
+    def _hydra(self) -> ConfigLoaderImpl:
+        path = create_config_search_path(None)
+        for folder in self.config_dirs:
+            path.prepend("command-line", str(Path(folder).expanduser().absolute()))
+        return ConfigLoaderImpl(path)
+
+    @cached_property
+    def _catalog(self) -> Catalog:
+        return Catalog(load_plugins(), self.config_dirs)
+
+    def _subdir(self, task: Sequence[str]) -> str:
+        swept = [word for word in task if word not in self.fixed]
+        return f"${{rlcore_number:${{hydra.job.num}},{self.digits}}}{name_of(swept, self.digits)}"
+
+    def _dirname(self, config: DictConfig, task: Sequence[str]) -> str:
+        its = config.hydra.job.config.override_dirname
+        parsed = OverridesParser.create().parse_overrides(for_hydra(task))
+        return str(
+            get_overrides_dirname(
+                parsed, list(its.exclude_keys), str(its.item_sep), str(its.kv_sep)
+            )
+        )
+
+    def _told(self, words: Sequence[str], error: Exception) -> ConfigError:
+        """What is wrong with the words on Hydra, with the name that may have been meant."""
+        reason = re.sub(r"\s+", " ", str(error).split("\nTo append")[0]).strip()
+        known = self._known()
+        for word in words:
+            key, _, value = word.lstrip("+~").partition("=")
+            if "/" in key:
+                options = self._hydra.get_group_options(key, ObjectType.CONFIG)
+                if options and value not in options:
+                    package = PUBLISHED.get(key, {}).get(value)
+                    return ConfigError(
+                        f"there is no {key} {value!r}{choosing(value, options)}",
+                        hint=f"pip install {package}" if package else None,
+                    )
+                if not options:
+                    groups = [f"hydra/{name}" for name in self._hydra.list_groups("hydra")]
+                    return ConfigError(f"there is no group {key!r}.{did_you_mean(key, groups)}")
+            elif key not in known and key in reason:
+                return ConfigError(f"unknown key {key!r}.{did_you_mean(key, known)}")
+        return ConfigError(reason)
+
+    def _known(self) -> list[str]:
+        """Keys below `hydra.` of the chosen launcher and sweeper, as far as they compose."""
+        ours = [f"{key}={value}" for key, value in DEFAULTS.items()]
+        config = self._hydra.load_configuration(None, ours, RunMode.MULTIRUN)
+        content = OmegaConf.to_container(config, resolve=False)
+        assert isinstance(content, dict)
+        return _paths(content["hydra"], "hydra")
+
+
+def _paths(values: Any, path: str) -> list[str]:
+    if not isinstance(values, dict) or not values:
+        return [path]
+    return [
+        path,
+        *(each for name, value in values.items() for each in _paths(value, f"{path}.{name}")),
+    ]

@@ -1,0 +1,212 @@
+"""Sort the words of a sweep: which are Hydra's, which are the sweep's, and which go to each job.
+
+    rlcore train quickstart -m runner.seed=0,1 hydra/launcher=joblib sweep.parallel=2
+                 flags         words           hydra                 settings
+
+A sweeper gets `words` in Hydra's own grammar, which has no star and reads a value in fewer ways
+than a command line of rlcore: :func:`for_hydra` and :func:`for_job` go there and back.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.errors import HydraException
+from omegaconf import OmegaConf
+
+from rlcore.cli.request import is_folder
+from rlcore.config.overrides import BOTH, parse
+from rlcore.contracts.errors import CheckpointError, ConfigError, did_you_mean
+from rlcore.files.atomic import write_text
+from rlcore.files.damaged_files import read_mapping
+
+HYDRA, SETTING = ("hydra.", "hydra/"), "sweep."
+IN_HYDRA = "env.both."
+MULTIRUN = ("-m", "--multirun")
+SETTINGS = {"parallel": "hydra.launcher.parallel", "objective": ""}
+"""Keys below `sweep.`, and what each is short for, if it is."""
+PLACE = ("runner.logger.log_path", "runner.logger.experiment_name")
+FILE = "sweep.json"
+
+
+@dataclass(frozen=True)
+class Order:
+    """A sweep as it was asked for.
+
+    Attributes:
+        verb: what a job is, e.g. "train".
+        flags: flags of the verb and their values, a recipe or folder that is named first.
+        words: `group=option`, `key=value` of the jobs, lists of values among them.
+        hydra: words on Hydra itself.
+        objective: entries of summary.json that a job returns, e.g. ("success_after.rate",).
+    """
+
+    verb: str
+    flags: tuple[str, ...] = ()
+    words: tuple[str, ...] = ()
+    hydra: tuple[str, ...] = ()
+    objective: tuple[str, ...] = field(default=())
+
+    @classmethod
+    def read(cls, arguments: Sequence[str]) -> Order:
+        """Sort the words of a command line.
+
+        Raises:
+            ConfigError: an unknown key of the sweep's.
+        """
+        verb, *rest = arguments
+        sorted_: dict[str, list[str]] = {"flags": [], "words": [], "hydra": [], "objective": []}
+        for word in rest:
+            bare = word.lstrip("+~")
+            if word in MULTIRUN:
+                continue
+            if bare.startswith(HYDRA):
+                sorted_["hydra"].append(word)
+            elif bare.startswith(SETTING):
+                _set(sorted_, bare)
+            elif _is_override(word) and (sorted_["flags"] or not is_folder(word)):
+                sorted_["words"].append(word)
+            elif "," in word and word[0] != "-" and not is_folder(word):
+                sorted_["words"].append(f"experiment={word}")
+            else:
+                sorted_["flags"].append(word)
+        return cls(verb, **{name: tuple(words) for name, words in sorted_.items()})
+
+    @property
+    def only_looks(self) -> bool:
+        """Whether nothing is to be started."""
+        return any(flag.startswith(("--dry-run", "--cfg", "-c")) for flag in self.flags)
+
+    @property
+    def config_dirs(self) -> tuple[str, ...]:
+        """The user's own folders of groups."""
+        key, found = "--config-dir", []
+        for flag, value in zip(self.flags, (*self.flags[1:], ""), strict=False):
+            if flag == key:
+                found.append(value)
+            elif flag.startswith(f"{key}="):
+                found.append(flag.removeprefix(f"{key}="))
+        return tuple(found)
+
+    def write(self, folder: Path) -> None:
+        """Keep it in the sweep's folder."""
+        write_text(folder / FILE, json.dumps(asdict(self), indent=1) + "\n")
+
+    @classmethod
+    def of(cls, folder: Path) -> Order:
+        """The one that is kept in a sweep's folder.
+
+        Raises:
+            CheckpointError: there is none, or it is damaged.
+        """
+        if not (folder / FILE).is_file():
+            raise CheckpointError(f"{folder} is not the folder of a sweep: it has no {FILE}")
+        kept = read_mapping(folder / FILE)
+        try:
+            (verb,) = _texts([kept.pop("verb")])
+            return cls(verb, **{name: _texts(words) for name, words in kept.items()})
+        except (KeyError, TypeError, ValueError) as error:
+            raise CheckpointError(f"{folder / FILE} is damaged: {error}") from None
+
+
+def listed(words: Any) -> list[str]:
+    """Words that a configuration of Hydra holds; what is looked up in them later stays as it is."""
+    found: Any = OmegaConf.to_container(words, resolve=False)
+    return [str(word) for word in found]
+
+
+def for_hydra(words: Sequence[str]) -> list[str]:
+    """Words as a sweeper reads them."""
+    found = []
+    for word, override in zip(words, parse(words), strict=True):
+        text = override.input_line or word
+        found.append(text.replace(BOTH, IN_HYDRA, 1) if _key(text).startswith(BOTH) else text)
+    return found
+
+
+def for_job(words: Sequence[str]) -> list[str]:
+    """Words of a sweeper as a command line has them."""
+    found = []
+    for word in words:
+        if word.startswith("~"):  # a sweeper that puts a word together again adds a value
+            word = word.removesuffix("=null")
+        found.append(word.replace(IN_HYDRA, BOTH, 1) if _key(word).startswith(IN_HYDRA) else word)
+    return found
+
+
+@dataclass(frozen=True)
+class Choices:
+    """What is known of the jobs before a sweeper has made them.
+
+    Attributes:
+        fixed: words that are the same in each, as they are written and as a sweeper may put them
+            together again.
+        first: the words of one job: the first value of each list.
+        count: how many jobs the lists make; 0 where that is for the sweeper to say.
+    """
+
+    fixed: frozenset[str]
+    first: tuple[str, ...]
+    count: int
+
+    @classmethod
+    def of(cls, words: Sequence[str]) -> Choices:
+        """Look at words of :func:`for_hydra`.
+
+        Raises:
+            ConfigError: the folder of a run is to differ between jobs.
+        """
+        fixed, first, count = set[str](), list[str](), 1
+        for word, override in zip(
+            words, OverridesParser.create().parse_overrides(list(words)), strict=True
+        ):
+            key = override.get_key_element()
+            if not override.is_sweep_override():
+                fixed |= {word, f"{key}={override.get_value_element_as_str()}"}
+                first.append(word)
+                continue
+            if _key(key) in PLACE:
+                raise ConfigError(
+                    f"{word}: the runs of a sweep lie in one folder",
+                    hint="hydra.sweep.dir=FOLDER, hydra.sweep.subdir='${hydra.job.num}'",
+                )
+            try:
+                values = list(override.sweep_string_iterator())
+            except (HydraException, AssertionError):  # a pattern, an interval: for the sweeper
+                values = []
+            count *= len(values)
+            first += [f"{key}={value}" for value in values[:1]]
+        return cls(frozenset(fixed), tuple(first), count)
+
+
+def _key(word: str) -> str:
+    return word.lstrip("+~")
+
+
+def _is_override(word: str) -> bool:
+    return word.startswith("~") or ("=" in word and not word.startswith("-"))
+
+
+def _set(sorted_: dict[str, list[str]], word: str) -> None:
+    name, _, value = word.removeprefix(SETTING).partition("=")
+    known = [SETTING + key for key in SETTINGS]
+    if name not in SETTINGS:
+        raise ConfigError(
+            f"unknown key {SETTING + name!r}.{did_you_mean(SETTING + name, known)}",
+            hint=" or ".join(f"{key}=..." for key in known),
+        )
+    if SETTINGS[name]:
+        sorted_["hydra"].append(f"{SETTINGS[name]}={value}")
+    else:
+        sorted_[name] += [part.strip() for part in value.strip("[]").split(",")]
+
+
+def _texts(words: object) -> tuple[str, ...]:
+    if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
+        raise ValueError(f"{words!r:.80} is not a list of words")
+    return tuple(words)

@@ -1,0 +1,100 @@
+"""Play a job where a launcher of Hydra has put it: the task function of all of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from hydra.core.hydra_config import HydraConfig
+from omegaconf import DictConfig
+
+from rlcore.config.catalog import BY_RECIPE
+from rlcore_sweeps.composing import require_closed
+from rlcore_sweeps.job import JobFailed, Note, Playing, command_of, objective_of, play
+from rlcore_sweeps.order import for_job, listed
+
+Objective = float | tuple[float, ...] | None
+
+
+@dataclass(frozen=True)
+class Player:
+    """A task function that can be pickled.
+
+    Attributes:
+        verb, flags, objective: of the :class:`rlcore_sweeps.order.Order`.
+        fixed: words that are the same in all jobs.
+        wary: whether the words come from a folder, so that they may not let code in.
+        shown: for a look at the jobs: the folder that they would be in; None: they are played.
+    """
+
+    verb: str
+    flags: tuple[str, ...] = ()
+    objective: tuple[str, ...] = ()
+    fixed: frozenset[str] = frozenset()
+    wary: bool = False
+    shown: Path | None = None
+
+    def __call__(self, config: DictConfig) -> Objective:
+        """Play the job that Hydra has made current; returns its objective.
+
+        Raises:
+            JobFailed: it failed, or was killed.
+        """
+        hydra: Any = HydraConfig.get()
+        note, sweep = self.note(hydra, hydra.runtime.output_dir)
+        if self.shown is not None:
+            self._show(note, sweep)
+            return None
+        if note.state == "done":
+            return objective_of(note, self.objective)
+        note, command = self.command(note, sweep)
+        note = play(Playing.start(replace(note, state="running"), sweep, command))
+        return objective_of(note, self.objective)
+
+    def command(self, note: Note, sweep: Path) -> tuple[Note, tuple[str, ...]]:
+        """See :func:`rlcore_sweeps.job.command_of`.
+
+        Raises:
+            UserError: its words let code in, and are not the user's.
+        """
+        note, words = command_of(note, self.verb, self.flags)
+        if self.wary and words[0] == self.verb:
+            require_closed(words, sweep)
+        return note, words
+
+    def note(self, hydra: DictConfig, folder: str) -> tuple[Note, Path]:
+        """The note on a job, as an earlier attempt has left it, and the sweep's folder.
+
+        Args:
+            hydra: the part `hydra` of its configuration.
+            folder: the place that it is given.
+
+        Raises:
+            JobFailed: this number was another job's.
+        """
+        sweep = Path(str(hydra.sweep.dir)).absolute()
+        words = tuple(for_job(listed(hydra.overrides.task)))
+        number = int(hydra.job.num)
+        before = Note.of(sweep, number)
+        if before is not None and before.words:
+            if before.words != words:
+                raise JobFailed(
+                    f"job {number} of {sweep} was {before.label}, and is another one now",
+                    hint="a sweep that chooses its jobs by chance can't be resumed; start it anew",
+                )
+            return before, sweep
+        swept = [word for word in listed(hydra.overrides.task) if word not in self.fixed]
+        label = ",".join(for_job(swept))
+        return Note(number, words, label, str(Path(folder).absolute())), sweep
+
+    def _show(self, note: Note, sweep: Path) -> None:
+        from rlcore.cli.main import main
+
+        assert self.shown is not None
+        Path(note.folder).rmdir()
+        place = self.shown / Path(note.folder).relative_to(sweep)
+        _, command = command_of(replace(note, folder=str(place)), self.verb, self.flags)
+        print(f"job {note.number}: {note.label.replace(BY_RECIPE, '')}", flush=True)
+        if main(command) != 0:
+            raise JobFailed(f"job {note.number} {note.label}")

@@ -1,0 +1,186 @@
+"""Play a batch of jobs side by side: the inside of `hydra/launcher=rlcore`."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from hydra.core.config_loader import ConfigLoader
+from hydra.core.hydra_config import HydraConfig
+from hydra.core.utils import JobReturn, JobStatus
+from hydra.types import HydraContext, TaskFunction
+from omegaconf import DictConfig, OmegaConf, open_dict, read_write
+
+from rlcore.config.schema import RunConfig
+from rlcore.contracts.errors import ConfigError, UserError
+from rlcore_sweeps import room, table
+from rlcore_sweeps.composing import composed
+from rlcore_sweeps.job import Note, Playing, handed_on, objective_of
+from rlcore_sweeps.live import Board
+from rlcore_sweeps.order import listed
+from rlcore_sweeps.player import Player
+
+ALIKE = "runner.seed="  # jobs that differ in this need as much of the machine
+LOOK = 0.1  # seconds between two looks at the jobs
+
+
+@dataclass
+class Entry:
+    """A job of the batch; `config` is that of one that needs as much."""
+
+    note: Note
+    hydra: DictConfig
+    sweep: Path
+    words: tuple[str, ...] = ()
+    config: RunConfig | None = None
+
+
+def launch(
+    config: DictConfig,
+    context: HydraContext,
+    player: TaskFunction,
+    parallel: str | int,
+    job_overrides: Sequence[Sequence[str]],
+    first: int,
+) -> list[JobReturn]:
+    """Play the jobs; one that fails costs no other.
+
+    Args:
+        config, context, player: what Hydra sets a launcher up with.
+        parallel: see :func:`rlcore_sweeps.room.find_share`.
+        job_overrides, first: the words of each job, and the number of the first.
+
+    Raises:
+        ConfigError: the task is not one of rlcore.
+    """
+    if not isinstance(player, Player):
+        raise ConfigError(
+            "hydra/launcher=rlcore plays runs of rlcore only", hint="rlcore train ... -m"
+        )
+    entries = [
+        _entry(config, context.config_loader, player, first + number, overrides)
+        for number, overrides in enumerate(job_overrides)
+    ]
+    waiting = deque(entry for entry in entries if entry.note.state != "done")
+    alike: dict[tuple[str, ...], RunConfig | None] = {}
+    for entry in waiting:
+        entry.note, entry.words = player.command(entry.note, entry.sweep)
+        kind = tuple(word for word in entry.note.words if not word.startswith(ALIKE))
+        if alike.get(kind) is None:
+            alike[kind] = composed(entry.words)
+        entry.config = alike[kind]
+    if waiting:
+        sweep = waiting[0].sweep
+        configs = [entry.config for entry in waiting if entry.config is not None]
+        share = room.find_share(sweep, parallel, configs)
+        for entry in waiting:
+            if entry.note.state == "not started":
+                entry.note.write(sweep)
+        table.write(sweep)
+        _play(context, player, waiting, share, len(entries))
+        table.write(sweep)
+    returns = [_returned(entry, player) for entry in entries]
+    for entry, returned in zip(entries, returns, strict=True):
+        context.callbacks.on_job_end(config=entry.hydra, job_return=returned)
+    return returns
+
+
+def _play(
+    context: HydraContext,
+    player: Player,
+    waiting: deque[Entry],
+    share: room.Share,
+    total: int,
+) -> None:
+    free = deque(room.slots(share))
+    playing: list[tuple[Entry, Playing, room.Slot]] = []
+    with Board(total).shown() as board:
+        try:
+            while waiting or playing:
+                while waiting and free:
+                    entry, slot = waiting.popleft(), free.popleft()
+                    context.callbacks.on_job_start(config=entry.hydra, task_function=player)
+                    playing.append((entry, _start(entry, share, slot), slot))
+                    board.say(playing[-1][1].note)
+                ended = [one for one in playing if one[1].process.poll() is not None]
+                for one in ended:
+                    playing.remove(one)
+                    one[0].note = one[1].ended()
+                    free.append(one[2])
+                    board.say(one[0].note)
+                    table.write(one[0].sweep)
+                board.update([one for _, one, _ in playing], total - len(waiting) - len(playing))
+                if not ended:
+                    time.sleep(LOOK)
+        except BaseException as error:
+            _end([one for _, one, _ in playing], error)
+            raise
+
+
+def _end(playing: Sequence[Playing], error: BaseException) -> None:
+    """Hand a signal on to all jobs, and wait for their checkpoints; at a second one kill them."""
+    for one in playing:
+        one.tell(handed_on(error))
+    try:
+        for one in playing:
+            one.process.wait()
+    finally:
+        for one in playing:
+            one.tell(signal.SIGKILL)
+            one.ended(interrupted=True)
+
+
+def _entry(
+    master: DictConfig, loader: ConfigLoader, player: Player, number: int, overrides: Sequence[str]
+) -> Entry:
+    """Make a job's configuration of Hydra current, as its launchers do, and look at it."""
+    config = loader.load_sweep_config(master, list(overrides))
+    with open_dict(config):
+        config.hydra.job.id = str(number)
+        config.hydra.job.num = number
+    HydraConfig.instance().set_config(config)
+    folder = os.path.abspath(
+        os.path.join(
+            str(OmegaConf.select(config, "hydra.sweep.dir")),
+            str(OmegaConf.select(config, "hydra.sweep.subdir")),
+        )
+    )
+    with read_write(config.hydra.runtime), open_dict(config.hydra.runtime):
+        config.hydra.runtime.output_dir = folder
+    note, sweep = player.note(config.hydra, folder)
+    return Entry(note, config, sweep)
+
+
+def _start(entry: Entry, share: room.Share, slot: room.Slot) -> Playing:
+    words = entry.words
+    threads = entry.config and room.threads_of(entry.config, share)
+    if threads and words[0] != "resume":
+        words = (*words, f"cluster.torch_threads={threads}")
+    env = {**os.environ, **{k: str(v) for k, v in entry.hydra.hydra.job.env_set.items()}}
+    if slot.devices is not None:
+        env["CUDA_VISIBLE_DEVICES"] = ",".join(slot.devices)
+    note = replace(entry.note, state="running", error="")
+    return Playing.start(note, entry.sweep, words, cores=slot.cores, env=env)
+
+
+def _returned(entry: Entry, player: Player) -> JobReturn:
+    task = listed(entry.hydra.hydra.overrides.task)
+    returned = JobReturn(
+        overrides=task,
+        cfg=OmegaConf.create(),
+        hydra_cfg=entry.hydra,
+        working_dir=os.getcwd(),
+        task_name=str(entry.hydra.hydra.job.name),
+    )
+    try:
+        returned.return_value = objective_of(entry.note, player.objective)
+        returned.status = JobStatus.COMPLETED
+    except UserError as error:
+        returned.return_value = error
+        returned.status = JobStatus.FAILED
+    return returned

@@ -1,0 +1,95 @@
+"""The table of a sweep: how far each job got, what it measured, and what to do next."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.table import Table
+
+from rlcore.contracts.errors import UserError
+from rlcore.files.atomic import write_text
+from rlcore.files.damaged_files import read_mapping
+from rlcore.run_folder.folder import SWEEP
+from rlcore.terminal.console import as_text
+from rlcore_sweeps.job import Note
+
+WIDTH = 160
+COLUMNS = ("job", "swept", "before", "after", "difference", "seconds", "folder")
+
+
+def write(sweep: Path) -> str:
+    """Write it beside the runs; returns what was written."""
+    text = _text(sweep, Note.all(sweep))
+    write_text(sweep / SWEEP, text)
+    return text
+
+
+def failures(notes: Sequence[Note]) -> str:
+    """The jobs that failed, with the reason of each; empty where none did."""
+    failed = [note for note in notes if note.state == "failed"]
+    if not failed:
+        return ""
+    lines = [f"  {note.number} {note.label}: {note.error}" for note in failed]
+    return "\n".join([f"{len(failed)} of {len(notes)} jobs failed:", *lines, ""])
+
+
+def _text(sweep: Path, notes: Sequence[Note]) -> str:
+    figures = {note.number: _figures(note) for note in notes}
+    table = Table(title="sweep", title_justify="left")
+    for name in COLUMNS:
+        table.add_column(name, overflow="fold", justify="right" if name == "seconds" else "left")
+    for note in notes:
+        its, folder = figures[note.number], Path(note.folder)
+        state = "" if note.state == "done" else note.state
+        table.add_row(
+            str(note.number),
+            note.label,
+            _rate(its.get("success_before")),
+            _rate(its.get("success_after")),
+            _difference(its.get("paired_difference")),
+            f"{note.seconds:.0f}" if note.seconds else "",
+            f"{folder.name if folder.is_dir() else ''} {state}".strip(),
+        )
+    lines = [*_caveats(figures), *_next(sweep, notes)]
+    text = as_text(table, width=WIDTH) + "\n" + "".join(f"{line}\n" for line in lines)
+    return text + failures(notes)
+
+
+def _next(sweep: Path, notes: Sequence[Note]) -> list[str]:
+    folder = shlex.quote(str(sweep))
+    done = [note for note in notes if note.state == "done"]
+    lines = [f"compare them: rlcore report {folder}"] if len(done) > 1 else []
+    if len(done) < len(notes):
+        lines.append(f"go on with the others: rlcore resume {folder}")
+    return lines
+
+
+def _figures(note: Note) -> dict[str, Any]:
+    try:
+        return read_mapping(Path(note.folder) / "summary.json") if note.folder else {}
+    except UserError:  # it did not finish, or is of a verb that measures nothing
+        return {}
+
+
+def _caveats(figures: dict[int, dict[str, Any]]) -> list[str]:
+    """List the limits of the figures, with the jobs if they do not hold for all."""
+    measured = [number for number, its in figures.items() if its]
+    jobs: dict[str, list[str]] = {}
+    for number in measured:
+        if "caveat" in figures[number]:
+            jobs.setdefault(figures[number]["caveat"], []).append(str(number))
+    return [
+        said if len(its) == len(measured) else f"job {', '.join(its)}: {said}"
+        for said, its in jobs.items()
+    ]
+
+
+def _rate(figures: dict[str, float] | None) -> str:
+    return "" if figures is None else "{rate:.3f} ({lo:.3f} .. {hi:.3f})".format(**figures)
+
+
+def _difference(figures: dict[str, float] | None) -> str:
+    return "" if figures is None else "{mean:+.3f} ({lo:+.3f} .. {hi:+.3f})".format(**figures)

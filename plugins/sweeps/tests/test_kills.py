@@ -1,0 +1,62 @@
+"""A real sweep in which a job diverges, one is killed, and then the sweep itself.
+
+`pytest -m long -n0 plugins/sweeps/tests/test_kills.py`."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+import pytest
+from rlcore_sweeps.job import Note
+
+RLCORE = [sys.executable, "-m", "rlcore.cli.main"]
+TOY = [
+    *("train", "env=toy", "model=toy", "algorithm=ppo", "runner.max_epochs=3"),
+    *("cluster.backend=local", "cluster.component_placement={env: 0, rollout: 0, actor: 0}"),
+    *("env.train.total_num_envs=2", "env.eval.total_num_envs=2", "env.eval.trials_per_task=2"),
+    *("actor.global_batch_size=4", "actor.micro_batch_size=4", "runner.save_interval=1"),
+]
+JOBS = ["actor.optim.lr=1e-5,1e6", "runner.seed=0,1,2"]  # one diverges with each seed
+
+
+def wait(condition: Callable[[], bool], seconds: float = 300) -> None:
+    ends = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < ends
+        time.sleep(0.1)
+
+
+@pytest.mark.long
+def test_resume_ends_with_all_results_and_makes_none_twice(log_path: Path):
+    sweep = log_path / "run"
+    logger = f"runner.logger.log_path={log_path}"
+    driver = subprocess.Popen([*RLCORE, *TOY, logger, *JOBS, "-m"], start_new_session=True)
+    first, second = sweep / "0-lr-1e-05-seed-0", sweep / "1-lr-1e-05-seed-1"
+    wait((second / "checkpoints/step_000001").is_dir)
+    struck = Note.of(sweep, 1)
+    assert struck is not None
+    os.kill(struck.process[0], signal.SIGKILL)
+    wait(lambda: Note.of(sweep, 1).state == "failed" and (first / "summary.json").is_file())
+    wait(lambda: Note.of(sweep, 0).state == "done")
+    wait(lambda: any(note.state == "running" for note in Note.all(sweep)))
+    left = [note.process[0] for note in Note.all(sweep) if note.state == "running"]
+    driver.kill()
+    driver.wait()
+    subprocess.run([*RLCORE, "resume", str(sweep)])
+    for number in left:  # they have ended with their sweep
+        with contextlib.suppress(psutil.NoSuchProcess):
+            assert psutil.Process(number).status() == psutil.STATUS_ZOMBIE
+    notes = Note.all(sweep)
+    assert [note.state for note in notes] == ["done"] * 3 + ["failed"] * 3
+    assert all("NaN" in note.error or "diverged" in note.error for note in notes[3:])
+    assert len(list((first / "attempts").iterdir())) == 1  # not made twice
+    assert len(list((second / "attempts").iterdir())) == 2  # gone on with
+    assert len(list(sweep.glob("[0-9]*"))) == 6

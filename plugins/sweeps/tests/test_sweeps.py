@@ -1,0 +1,226 @@
+"""Sweeps: folders, the table, what costs what, and what can be gone on with."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from rlcore_sweeps import job
+from rlcore_sweeps.job import Note
+from rlcore_sweeps.order import FILE
+
+from rlcore.cli.main import main
+from rlcore.run_folder.folder import RunFolder
+
+TRAIN = [
+    *("train", "env=toy", "model=toy", "algorithm=ppo", "runner.max_epochs=1"),
+    *("cluster.backend=local", "cluster.component_placement={env: 0, rollout: 0, actor: 0}"),
+]
+
+
+@pytest.fixture
+def sweep(monkeypatch: pytest.MonkeyPatch, log_path: Path):
+    """`sweep(*words)`: the exit code of a sweep of quick jobs below `log_path`."""
+    monkeypatch.setattr(job, "CHILD", (str(Path(__file__).parent / "quick_child.py"),))
+    return lambda *words: main([*TRAIN, f"runner.logger.log_path={log_path}", "-m", *words])
+
+
+def rows(text: str) -> list[list[str]]:
+    """Cells of a table's rows."""
+    lines = [line for line in text.splitlines() if line.startswith("│")]
+    return [[cell.strip() for cell in line.strip("│").split("│")] for line in lines]
+
+
+def states(folder: Path) -> list[str]:
+    return [note.state for note in Note.all(folder)]
+
+
+def seen(run: Path) -> list[str]:
+    return (run / "seen.txt").read_text().splitlines()
+
+
+def test_runs_have_folders_of_their_own(sweep, log_path):
+    assert sweep("runner.seed=0,1") == 0
+    runs = log_path / "run"
+    assert sorted(path.name for path in runs.iterdir() if path.is_dir()) == [
+        ".jobs", "0-seed-0", "1-seed-1",
+    ]  # fmt: skip
+    assert json.loads((runs / "1-seed-1/config.yaml").read_text())["runner.seed"] == "1"
+    assert (runs / "1-seed-1" / "output.txt").is_file()
+
+
+def test_a_second_sweep_mixes_with_none_and_lies_in_no_run(sweep, log_path):
+    RunFolder.create(log_path, "run")
+    assert sweep("runner.seed=0,1") == 0
+    assert sweep("runner.seed=0,1") == 0
+    assert sorted(path.name for path in log_path.iterdir()) == ["run", "run-2", "run-3"]
+
+
+def test_a_table_ends_it_and_stands_beside_the_runs(sweep, log_path, capsys):
+    assert sweep("runner.seed=0,1") == 0
+    said, written = capsys.readouterr().out, (log_path / "run/sweep.txt").read_text()
+    assert f"{written}written to {log_path}/run/sweep.txt\n" in said
+    assert f"compare them: rlcore report {log_path}/run\n" in written
+    first, second = rows(written)
+    assert (first[0], first[1], first[-1]) == ("0", "runner.seed=0", "0-seed-0")
+    assert second[2:5] == [
+        "0.250 (0.046 .. 0.699)", "0.750 (0.301 .. 0.954)", "+0.500 (-0.100 .. +1.000)",
+    ]  # fmt: skip
+
+
+def test_jobs_side_by_side_share_no_core(sweep, log_path):
+    if len(os.sched_getaffinity(0)) < 2:
+        pytest.skip("one core")
+    assert sweep("runner.seed=0,1", "sweep.parallel=2") == 0
+    both = [set(seen(run)[0].split()[1].split(",")) for run in (log_path / "run").glob("[0-9]*")]
+    assert len(both) == 2 and not both[0] & both[1]
+    assert sweep("runner.seed=0,1", "sweep.parallel=1") == 0
+    assert [seen(run)[0].split() for run in (log_path / "run-2").glob("[0-9]*")] == [
+        ["train", "1"], ["train", "1"],
+    ]  # not bound; one core each by their placement  # fmt: skip
+
+
+def test_a_job_that_fails_or_is_killed_costs_no_other(sweep, log_path, capsys):
+    assert sweep("runner.seed=1,20,30,5", "hydra.sweeper.max_batch_size=2") == 1
+    runs = log_path / "run"
+    assert states(runs) == ["done", "failed", "failed", "done"]
+    failed = (
+        "2 of 4 jobs failed:\n"
+        "  1 runner.seed=20: env worker 0 died\n"
+        "  2 runner.seed=30: killed by SIGKILL\n"
+    )
+    written = (runs / "sweep.txt").read_text()
+    assert capsys.readouterr().err.endswith(failed) and written.endswith(failed)
+    assert [row[-1] for row in rows(written)] == [
+        "0-seed-1", "1-seed-20 failed", "2-seed-30 failed", "3-seed-5",
+    ]  # fmt: skip
+
+
+def test_resume_goes_on_with_what_is_not_done(sweep, log_path, capsys):
+    assert sweep("runner.seed=1,30") == 1
+    runs = log_path / "run"
+    assert f"go on with the others: rlcore resume {runs}\n" in (runs / "sweep.txt").read_text()
+    assert main(["resume", str(runs)]) == 0
+    assert states(runs) == ["done", "done"]
+    assert [line.split()[0] for line in seen(runs / "0-seed-1")] == ["train"]
+    assert [line.split()[0] for line in seen(runs / "1-seed-30")] == ["train", "resume"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_all_jobs_and_resume_goes_on(sweep, log_path, capsys, number):
+    waits = log_path / "run" / "1-seed-40" / "waits"
+
+    def strike():
+        while not waits.exists():
+            time.sleep(0.05)
+        os.kill(os.getpid(), number)
+
+    threading.Thread(target=strike, daemon=True).start()
+    assert sweep("runner.seed=1,40,5", "sweep.parallel=1") == 128 + number
+    runs = log_path / "run"
+    assert states(runs) == ["done", "interrupted", "not started"]
+    assert [row[-1] for row in rows((runs / "sweep.txt").read_text())][1:] == [
+        "1-seed-40 interrupted", "not started",
+    ]  # fmt: skip
+    assert main(["resume", str(runs)]) == 0
+    assert states(runs) == ["done"] * 3
+    assert [len(seen(run)) for run in sorted(runs.glob("[0-9]*"))] == [1, 2, 1]
+
+
+def test_its_folder_and_those_of_jobs_are_hydras_to_name(sweep, log_path, elsewhere):
+    words = (f"hydra.sweep.dir={elsewhere}/mine", "hydra.sweep.subdir=job-${hydra.job.num}")
+    assert sweep("runner.seed=0,1", *words) == 0
+    assert sorted(path.name for path in (elsewhere / "mine").glob("job-*")) == ["job-0", "job-1"]
+    assert not log_path.exists() or not list(log_path.iterdir())
+
+
+def test_a_folder_holds_one_sweep(sweep, elsewhere, capsys):
+    place = f"hydra.sweep.dir={elsewhere}/mine"
+    assert sweep("runner.seed=0", place) == 0
+    assert sweep("runner.seed=1", place) == 2
+    assert f"rlcore resume {elsewhere}/mine goes on with it" in capsys.readouterr().err
+
+
+def test_hydras_own_launcher_plays_them_too(sweep, log_path):
+    assert sweep("runner.seed=0,20,5", "hydra/launcher=basic") == 1
+    assert states(log_path / "run") == ["done", "failed", "done"]
+
+
+def test_env_set_reaches_the_jobs(sweep, log_path, monkeypatch):
+    assert sweep("runner.seed=0", "+hydra.job.env_set.GREETING=hello") == 0
+
+
+def test_recipes_are_swept_into_one_folder(sweep, log_path):
+    words = ["experiment=metaworld_grpo_openvlaoft_tiny,metaworld_mt10_ppo_pi0_tiny"]
+    assert main(["train", *words, f"runner.logger.log_path={log_path}", "-m"]) == 0
+    (folder,) = log_path.iterdir()
+    assert folder.name == "sweep" and len(list(folder.glob("[0-9]*"))) == 2
+
+
+def test_nothing_is_made_where_nothing_runs(sweep, log_path, capsys):
+    assert sweep("runner.seed=1,2", "--dry-run") == 0
+    assert sweep("runner.seed=1,2", "--cfg", "job") == 0
+    assert "experiment_name: run/1-seed-2" in capsys.readouterr().out
+    assert sweep("runner.seed=interval(0,1)") == 2
+    assert sweep("runner.seed=0,1", "sweep.parallel=1000") == 2
+    assert not log_path.exists() or not list(log_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("word", "said"),
+    [
+        ("hydra/launcher=jolib", "there is no hydra/launcher 'jolib'"),
+        ("hydra/launcher=joblib", "pip install hydra-joblib-launcher"),
+        ("hydra/lancher=basic", "Did you mean 'hydra/launcher'"),
+        ("hydra.swep.dir=x", "unknown key 'hydra.swep.dir'. Did you mean 'hydra.sweep.dir'"),
+        ("runner.seed=interval(0,1)", "a=1,2,3 or a=range(1,4)"),
+        ("sweep.parallel=none", "must be auto or a number"),
+        ("runner.logger.log_path=a,b", "hydra.sweep.dir"),
+    ],
+)
+def test_slips_are_one_sentence(sweep, word, said, capsys):
+    assert sweep("runner.max_epochs=1,2", word) == 2
+    assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("verb", ["resume", "replay"])
+def test_one_run_is_resumed_at_a_time(elsewhere, capsys, verb):
+    assert main([verb, ".", "-m", "runner.max_epochs=3,4"]) == 2
+    assert "one run at a time: --multirun is not possible" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("name", "word"),
+    [
+        ("hydra", "+hydra.callbacks.a._target_=os.getcwd"),
+        ("hydra", "hydra.launcher._target_=os.getcwd"),
+        ("hydra", "hydra.job.env_set={A: b}"),
+        ("hydra", "hydra.sweeper.sampler={_target_: os.getcwd}"),
+        ("hydra", "hydra.sweep.subdir=${oc.env:HOME}"),
+        ("words", "runner.logger.experiment_name=${oc.env:HOME}"),
+        ("flags", "--config-dir=/tmp"),
+    ],
+)
+def test_a_folder_lets_no_code_in(sweep, log_path, capsys, name, word):
+    assert sweep("runner.seed=1,30") == 1
+    file = log_path / "run" / FILE
+    kept = json.loads(file.read_text())
+    file.write_text(json.dumps({**kept, name: [*kept[name], word]}))
+    assert main(["resume", str(log_path / "run")]) == 2
+    assert "which can run any code" in capsys.readouterr().err
+
+
+def test_without_the_distribution_a_sentence_says_what_to_install(log_path):
+    from importlib.metadata import entry_points
+
+    from rlcore.contracts.errors import PluginError
+    from rlcore.plugins.registry import Registry
+
+    others = [one for one in entry_points(group="rlcore.plugins") if one.name != "sweeps"]
+    with pytest.raises(PluginError, match="'sweep' ships as an extra"):
+        Registry.load(others).get("command", "sweep")

@@ -1,0 +1,154 @@
+"""Words are sorted, go to Hydra's grammar and back, and name the folders of jobs."""
+
+from __future__ import annotations
+
+import pytest
+from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.types import RunMode
+from rlcore_sweeps.loader import SweepLoader
+from rlcore_sweeps.names import name_of
+from rlcore_sweeps.order import Choices, Order, for_hydra, for_job
+
+from rlcore.contracts.errors import ConfigError
+
+
+def jobs(*words: str) -> list[list[str]]:
+    """The words of the jobs that Hydra's basic sweeper makes."""
+    parser = OverridesParser.create(config_loader=SweepLoader())
+    (batch,) = BasicSweeper.split_arguments(parser.parse_overrides(for_hydra(words)), None)
+    return [for_job(job) for job in batch]
+
+
+def names(*words: str) -> list[str]:
+    """What follows the number in the names of their folders."""
+    fixed = Choices.of(for_hydra(words)).fixed
+    swept = [[word for word in for_hydra(job) if word not in fixed] for job in jobs(*words)]
+    return [name_of(job, digits=1) for job in swept]
+
+
+def test_whose_a_word_is():
+    order = Order.read(
+        [
+            *("eval", "quickstart", "-m", "--config-dir", "mine", "runner.seed=0,1", "~model"),
+            *("hydra/launcher=joblib", "+hydra.callbacks.a=b", "sweep.parallel=2"),
+            *("sweep.objective=[env_steps,seconds.rollout]", "--trust"),
+        ]
+    )
+    assert order.verb == "eval"
+    assert order.flags == ("quickstart", "--config-dir", "mine", "--trust")
+    assert order.words == ("runner.seed=0,1", "~model")
+    assert order.hydra == (
+        "hydra/launcher=joblib", "+hydra.callbacks.a=b", "hydra.launcher.parallel=2",
+    )  # fmt: skip
+    assert order.objective == ("env_steps", "seconds.rollout")
+    assert order.config_dirs == ("mine",)
+    assert not order.only_looks
+
+
+def test_a_folder_is_no_list_whatever_its_name(elsewhere):
+    folder = elsewhere / "a,b{c}=d"
+    folder.mkdir()
+    assert Order.read(["eval", str(folder), "-m"]).flags == (str(folder),)
+    assert Order.read(["train", "a,b", "-m"]).words == ("experiment=a,b",)
+
+
+def test_a_slip_in_a_key_of_the_sweep_is_named():
+    with pytest.raises(ConfigError, match=r"Did you mean 'sweep\.parallel'"):
+        Order.read(["train", "sweep.paralel=2"])
+
+
+def test_an_order_is_kept(elsewhere):
+    order = Order.read(["train", "quickstart", "runner.seed=0,1", "sweep.objective=seed"])
+    order.write(elsewhere)
+    assert Order.of(elsewhere) == order
+
+
+def test_the_product_in_the_order_written():
+    assert jobs("env=toy", "runner.seed=1,2", "algorithm.gamma=choice(0.9,1.0)") == [
+        ["env=toy", "runner.seed=1", "algorithm.gamma=0.9"],
+        ["env=toy", "runner.seed=1", "algorithm.gamma=1.0"],
+        ["env=toy", "runner.seed=2", "algorithm.gamma=0.9"],
+        ["env=toy", "runner.seed=2", "algorithm.gamma=1.0"],
+    ]
+
+
+@pytest.mark.parametrize(
+    "word",
+    [
+        "env.*.k=1",
+        "env.train.tasks=[a,b]",
+        "cluster.component_placement={env: 0, rollout: 0, actor: 0}",
+        "actor.model.model_path=~/a",
+        "actor.model.model_path='/a b,c\\'d'",
+        "k='a=b'",
+        "runner.resume_dir=null",
+        "~model",
+    ],
+)
+def test_what_is_fixed_arrives_as_it_was_meant(word):
+    """Parsed again, it is the same; a sweeper may have put it together anew."""
+    (job,) = jobs(word)
+    ((again,), (first,)) = (parsed(job), parsed([word]))
+    assert (again.key_or_group, again.value()) == (first.key_or_group, first.value())
+    assert Choices.of(for_hydra([word])).count == 1
+
+
+def parsed(words):
+    """As rlcore reads them."""
+    from rlcore.config.overrides import parse
+
+    return parse(words)
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["env=toy"], [""]),
+        (["env=toy,other", "runner.seed=0"], ["-env-toy", "-env-other"]),
+        (["+runner.seed=0,1"], ["-seed-0", "-seed-1"]),
+        (["a.lr=1e-4,-1", "b.gamma=0.5"], ["-lr-0.0001", "-lr--1"]),
+        # as much of a key as tells it from the others
+        (["a.optim.lr=1,2", "b.optim.lr=3"], ["-lr-1", "-lr-2"]),
+        (
+            ["a.optim.lr=1,2", "b.optim.lr=3,4", "lr=5,6"],
+            [
+                f"-a-optim-lr-{x}-b-optim-lr-{y}-lr-{z}"
+                for x in (1, 2) for y in (3, 4) for z in (5, 6)
+            ],
+        ),
+        # no character that a file system or a command line takes for something else
+        (["k='a=b','c d/e','f,g:*?'"], ["-k-a_b", "-k-c_d_e", "-k-f_g"]),
+        (["k=[a,b],{x:1}"], ["-k-a_b", "-k-x_1"]),
+        (["k='\u00fc','.'"], ["-k", "-k"]),
+        # both envs of a job get the same
+        (["env.*.k=1,2"], ["-k-1", "-k-2"]),
+        (
+            ["env.*.k=2,3", "env.train.k=4,5"],
+            [f"-both-k-{x}-train-k-{y}" for x in (2, 3) for y in (4, 5)],
+        ),
+    ],
+)  # fmt: skip
+def test_names_of_folders(words, expected):
+    assert names(*words) == expected
+
+
+def test_numbers_of_folders_sort():
+    config = SweepLoader(digits=2).load_configuration(None, ["runner.seed=7"], RunMode.RUN)
+    config.hydra.job.num = 3
+    assert config.hydra.sweep.subdir == "03-seed-7"
+
+
+def test_a_name_has_an_end():
+    assert len(name_of([f"k={'x' * 300}"], digits=2)) == 98
+
+
+def test_a_pattern_fits_recipes():
+    names = [job[0] for job in jobs("experiment=glob(metaworld_grpo*tiny)")]
+    assert names == ["experiment=metaworld_grpo_openvlaoft_tiny"]
+
+
+def test_how_many_jobs_lists_make():
+    choices = Choices.of(["a=1,2,3", "b=range(0,4)", "c=5"])
+    assert (choices.count, choices.first) == (12, ("a=1", "b=0", "c=5"))
+    assert Choices.of(["a=1,2", "b=interval(0,1)"]).count == 0

@@ -1,0 +1,101 @@
+"""Runs that learn from a replay: resumed at each update, on Ray, with one rank and with two."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+import torch
+from resume_cases import go_on
+from sameness import assert_same, numbers, tensors
+
+from rlcore.config.compose import compose, load
+from rlcore.run_folder.checkpoint import load_checkpoint
+from rlcore.session.assembly import assemble
+from rlcore.training import train
+
+RFT = [
+    "env=toy",
+    "model=toy",
+    "algorithm=rft",
+    "algorithm.steps=6",
+    "algorithm.batch_size=16",
+    "sft.enabled=true",
+    "sft.max_steps=60",
+    "collect.episodes_per_task=3",
+    "env.train.total_num_envs=24",
+    "env.eval.total_num_envs=8",
+    "env.eval.trials_per_task=3",
+    "rollout.forward_batch=4",
+    "actor.micro_batch_size=8",
+    "actor.global_batch_size=16",
+    "actor.optim.lr=1e-3",
+    "runner.max_epochs=4",
+    "runner.save_interval=1",
+    "cluster.torch_threads=1",  # bitwise only with equally many
+]
+# As in test_repeatability.py: sums of 16 gradients in another order, divided by moments.
+WEIGHTS = 1e-3
+
+
+def play(log_path: Path, name: str, *overrides: str) -> Path:
+    folder = f"runner.logger.log_path={log_path}", f"runner.logger.experiment_name={name}"
+    train.run(assemble(compose([*RFT, *folder, *overrides])))
+    return log_path / name
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return play(tmp_path_factory.mktemp("runs"), "whole", "cluster.backend=local")
+
+
+def segments(checkpoint: Path) -> dict[str, int]:
+    return {file.name: file.stat().st_ino for file in checkpoint.glob("replay-*")}
+
+
+def test_a_segment_is_one_file_of_all_checkpoints_that_have_it(whole: Path):
+    found = [segments(path) for path in sorted((whole / "checkpoints").glob("step_*"))]
+    assert len(found) == 4 and len(found[-1]) >= 2  # a rollout without a success leaves none
+    for earlier, later in pairwise(found):
+        assert earlier.items() <= later.items()
+    assert numbers(whole)[-2]["rollout/replay_successes"] > 0
+
+
+@pytest.mark.parametrize("update", [1, 2, 3])
+def test_a_resumed_run_ends_as_the_uninterrupted_one(whole: Path, tmp_path: Path, update: int):
+    again = tmp_path / "again"
+    shutil.copytree(whole, again)
+    train_from = again / "checkpoints" / f"step_{update:06d}"
+    resumed = [f"runner.resume_dir='{train_from}'"]
+    train.run(assemble(load(again / "config.yaml", resumed)))
+    assert_same(whole, again)
+
+
+def test_what_no_checkpoint_has_is_gone(tmp_path: Path):
+    run = play(tmp_path, "small", "cluster.backend=local", "runner.keep_last=1")
+    (last,) = (run / "checkpoints").glob("step_*")
+    assert len(segments(last)) >= 2
+    links = {os.stat(file).st_nlink for file in last.glob("replay-*")}
+    assert links == {1}
+
+
+@pytest.mark.long
+def test_apart_and_with_two_ranks_on_ray(whole: Path, tmp_path: Path):
+    apart = play(tmp_path, "apart",
+                 "cluster.component_placement={env: 0, rollout: 0, actor: 1}")  # fmt: skip
+    ours, theirs = tensors(whole), tensors(apart)
+    assert ours.keys() == theirs.keys()
+    assert [name for name in ours if not torch.equal(ours[name], theirs[name])] == []
+    two = play(tmp_path, "two",
+               "cluster.component_placement={env: 0, 'rollout,actor': 0-1}")  # fmt: skip
+    weights = {n: t for n, t in tensors(two).items() if n.startswith("actor/")}
+    for name, tensor in weights.items():
+        torch.testing.assert_close(tensor, ours[name], rtol=WEIGHTS, atol=WEIGHTS)
+    parts = load_checkpoint(two).path.glob("replay-*")
+    assert {file.name[-13:-12] for file in parts} == {"2"}
+    # another number of ranks reads their files
+    go_on(two, "runner.max_epochs=5", "cluster.component_placement={'env,rollout,actor': 0}")
+    assert load_checkpoint(two).step == 5

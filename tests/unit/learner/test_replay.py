@@ -1,0 +1,207 @@
+"""A replay's rows, targets, room and files, worked out by hand on two short episodes."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+
+import pytest
+import torch
+
+from rlcore.contracts.errors import AlgorithmError, CheckpointError
+from rlcore.contracts.specs import ActionChannel, EnvSpec, PolicySpec, ReplayNeeds
+from rlcore.contracts.trajectory import Trajectory
+from rlcore.learner.replay import ReplayStore
+from rlcore.learner.supervised import SupervisedSamples
+from rlcore.rollout.columns import canonical
+
+ROOM = 10**6
+CPU = torch.device("cpu")
+ENV = EnvSpec(
+    "rail", ("go",), ("go",), range(10), range(10, 20), (), (),
+    (ActionChannel("ee_delta_position", 1, -1.0, 1.0),), 6,
+)  # fmt: skip
+POLICY = PolicySpec("linear", 0, 0, 1, num_action_chunks=2, action_horizon=4)
+
+
+def rollout(won: bool = True) -> Trajectory:
+    """Two columns of C = 2, A = 1. The first ends with a success at its fifth step (if `won`), the
+    second at a time limit after four. `x` of a decision is its number, 0 to 4."""
+    valid = torch.tensor([[[1, 1], [1, 1]], [[1, 1], [1, 1]], [[1, 0], [0, 0]]]).bool()
+    ended = torch.zeros_like(valid)
+    terminated, truncated = ended.clone(), ended.clone()
+    terminated[2, 0, 0] = truncated[1, 1, 1] = True
+    success = torch.zeros(3, 2, dtype=torch.bool)
+    success[2, 0] = won  # only by its end
+    rewards = torch.tensor([[[1, 2], [0, 1]], [[3, 4], [0, 0]], [[5, 0], [0, 0]]]).float()
+    actions = torch.tensor([[[0.1, 0.2], [-0.1, -3]], [[0.3, 0.4], [0, 0]], [[0.5, 9], [7, 7]]])
+    zero = torch.zeros(3, 2, dtype=torch.int64)
+    return Trajectory(
+        rewards=rewards,
+        valid=valid,
+        terminated=terminated,
+        truncated=truncated,
+        actions=actions[..., None],
+        logprobs=torch.zeros(3, 2, 2, 1),
+        values=torch.zeros(3, 2, 0),
+        bootstrap_values=torch.zeros(3, 2, 0),
+        task=zero,
+        trial=torch.tensor([[4, 7]]).expand(3, 2).contiguous(),
+        replica=zero,
+        group=zero - 1,
+        episode=zero,
+        policy_version=zero,
+        success=success,
+        sample_index=torch.tensor([[0, 3], [1, 4], [2, -1]]),
+        inputs={
+            "x": torch.arange(5.0)[:, None],
+            "image": torch.arange(5, dtype=torch.uint8)[:, None, None, None].expand(5, 4, 4, 3),
+        },
+        replay={"noise": torch.zeros(5, 2)},
+    )
+
+
+def store(size: int = ROOM, *, failures: bool = True, env: EnvSpec | None = ENV) -> ReplayStore:
+    return ReplayStore(ReplayNeeds(size, failures), POLICY, env, CPU)
+
+
+def shown(count: int = 3) -> SupervisedSamples:
+    return SupervisedSamples(
+        {"x": torch.full((count, 1), 50.0), "image": torch.zeros(count, 4, 4, 3).byte()},
+        torch.full((count, 4, 1), 0.7),
+        torch.ones(count, 4, dtype=torch.bool),
+    )
+
+
+def test_rows_are_counted_column_by_column_and_success_is_the_whole_episodes():
+    made = store()
+    made.add(0, rollout())
+    assert [made.count(among) for among in ("all", "successes", "demonstrations")] == [5, 3, 0]
+    assert made.inputs(torch.tensor([4, 0, 2]))["x"].flatten().tolist() == [4, 0, 2]
+    made.add(1, rollout(won=False))
+    made.teach(shown(3))  # these come first
+    assert [made.count(among) for among in ("all", "successes", "demonstrations")] == [10, 3, 3]
+    assert made.inputs(torch.tensor([12, 1, 3]))["x"].flatten().tolist() == [4, 50, 0]
+    assert set(made.draw(100, "successes", (0, "a")).tolist()) == {3, 4, 5}
+    assert set(made.draw(100, "demonstrations", (0, "a")).tolist()) == {0, 1, 2}
+    assert set(made.draw(200, "all", (0, "a")).tolist()) == set(range(3, 13))
+
+
+def test_draws_depend_on_their_key_alone():
+    one, other = store(), store()
+    for made in (one, other):
+        made.add(0, rollout())
+        made.draw(3, "all", (1,))
+    assert torch.equal(one.draw(9, "all", (7, "s", 2)), other.draw(9, "all", (7, "s", 2)))
+    assert not torch.equal(one.draw(9, "all", (7, "s", 2)), one.draw(9, "all", (7, "s", 3)))
+    with pytest.raises(AlgorithmError, match="demonstrations from its replay, which has none"):
+        one.draw(1, "demonstrations", (0,))
+
+
+def test_following_discounts_executed_steps_and_stops_at_the_end():
+    made = store()
+    made.add(0, rollout())
+    two = made.following(torch.tensor([0, 1, 3]), chunks=2, gamma=0.5)
+    # row 0: 1 + 2/2 + 3/4 + 4/8, then decision 2 after four steps; row 1: 3 + 4/2 + 5/4 and the
+    # end; row 3: 0 + 1/2 and the time limit
+    assert two.rewards.tolist() == [3.25, 6.25, 0.5]
+    assert two.discounts.tolist() == [0.0625, 0.0, 0.0]
+    assert two.inputs["x"][0].tolist() == [2.0]
+    one = made.following(torch.tensor([0, 1, 2, 3, 4]), chunks=1, gamma=0.5)
+    assert one.rewards.tolist() == [2.0, 5.0, 5.0, 0.5, 0.0]
+    assert one.discounts.tolist() == [0.25, 0.25, 0.0, 0.25, 0.0]
+    assert one.inputs["x"].flatten().tolist()[:2] == [1.0, 2.0]
+    assert one.inputs["x"][3].item() == 4.0
+
+
+def test_action_targets_go_over_chunks_within_the_range_up_to_the_end():
+    made = store()
+    made.add(0, rollout())
+    actions, mask = made.action_targets(torch.tensor([1, 0, 3, 2]))
+    expected = [[0.3, 0.4, 0.5, 0.5], [0.1, 0.2, 0.3, 0.4], [-0.1, -1, 0, 0], [0.5] * 4]
+    assert actions[..., 0].tolist() == [pytest.approx(row) for row in expected]
+    assert mask.tolist() == [[True] * 3 + [False], [True] * 4, [True] * 4, [True] + [False] * 3]
+    unbound = store(env=None)
+    unbound.add(0, rollout())
+    assert unbound.action_targets(torch.tensor([3]))[0][0, 1].item() == -3.0
+
+
+def test_episodes_of_one_column_are_kept_apart():
+    batch = rollout()
+    batch.episode[2, 0] = 1  # with auto_reset: another episode, which succeeded
+    made = store()
+    made.add(0, batch)
+    assert made.count("successes") == 1
+    assert made.following(torch.tensor([1]), chunks=1, gamma=0.5).discounts.tolist() == [0.0]
+    assert made.action_targets(torch.tensor([1]))[1].tolist() == [[True, True, False, False]]
+
+
+def test_failures_are_left_out_where_they_are_not_wanted():
+    made = store(failures=False)
+    made.add(0, rollout())
+    made.add(1, rollout(won=False))
+    assert (made.count(), made.count("successes")) == (3, 3)
+    assert made.inputs(torch.arange(3))["x"].flatten().tolist() == [0, 1, 2]
+
+
+def test_the_oldest_rollouts_go_when_the_bytes_are_used_up():
+    made = store()
+    made.add(0, rollout())
+    (segment,) = made._segments
+    # a row: inputs 4 + 48; rewards 8, valid, terminated, truncated 2 each, actions 8, log-probs 8,
+    # seven numbers of 8 bytes, success 1
+    assert segment.bytes() == 5 * (52 + 8 + 6 + 8 + 8 + 56 + 1)
+    small = store(2 * segment.bytes())
+    for number in range(4):
+        small.add(number, rollout())
+    assert [one.number for one in small._segments] == [2, 3]
+    assert small.count() == 10
+
+
+def test_images_are_held_once():
+    made = store()
+    made.add(0, rollout())
+    image = made._segments[0].batch.inputs["image"]
+    assert image.dtype == torch.uint8 and len(image) == 5
+    assert not made._segments[0].batch.replay
+
+
+def test_files_are_written_once_and_read_back(tmp_path):
+    made = store()
+    for number in range(2):
+        made.add(number, rollout(won=bool(number)))
+    saved = made.save(tmp_path, known=())
+    names = [f"replay-{number:06d}-00001-of-00001.safetensors" for number in range(2)]
+    assert sorted(os.listdir(tmp_path)) == names and saved == [(0, 1), (1, 1)]
+    for name in names:
+        os.utime(tmp_path / name, (1, 1))
+    made.add(2, rollout())
+    saved = made.save(tmp_path, known=names)
+    assert [os.stat(tmp_path / name).st_mtime for name in names] == [1, 1]
+    other = store()
+    other.load(tmp_path, saved)
+    assert [other.count(among) for among in ("all", "successes")] == [15, 6]
+    rows = torch.arange(15)
+    for name, array in made.inputs(rows).items():
+        assert (
+            torch.equal(array, other.inputs(rows)[name])
+            and array.dtype == other.inputs(rows)[name].dtype
+        )
+    for kind in (0, 1):
+        assert torch.equal(made.action_targets(rows)[kind], other.action_targets(rows)[kind])
+    (tmp_path / names[1]).unlink()
+    with pytest.raises(CheckpointError, match="replay-000001"):
+        store().load(tmp_path, saved)
+
+
+def test_columns_come_in_canonical_order_whoever_played_them():
+    batch, made = rollout(), store()
+    swapped = replace(
+        batch, **{
+            field: getattr(batch, field).flip(1)
+            for field in vars(batch) if field not in ("inputs", "replay")
+        }
+    )  # fmt: skip
+    made.add(0, canonical(swapped))
+    assert made.inputs(torch.arange(5))["x"].flatten().tolist() == [0, 1, 2, 3, 4]
+    assert made.following(torch.tensor([0]), chunks=3, gamma=1.0).rewards.tolist() == [15.0]
