@@ -283,8 +283,10 @@ class Learning(Protocol):
     policy: Policy
     networks: Mapping[str, torch.nn.Module]
     lagged: Mapping[str, torch.nn.Module]
-    replay: Replay
     numbers: dict[str, float]
+
+    @property
+    def replay(self) -> Replay: ...
 
     def rollout_steps(self, algorithm: OnPolicy) -> Iterator[Step]:
         """The minibatches of the rollout, in as many epochs as the settings say."""
