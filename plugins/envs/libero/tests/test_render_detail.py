@@ -39,7 +39,8 @@ def course(
             data = simulator._seat.data
             state = (data.qpos, data.qvel, data.qacc, data.ctrl, simulator.states)
             record.append(
-                np.concatenate(state).tobytes() + repr((step.reward, step.success)).encode()
+                np.concatenate([np.ravel(part) for part in state]).tobytes()
+                + repr((step.reward, step.success)).encode()
             )
         out = {name: np.zeros((SIZE, SIZE, 3), np.uint8) for name in frames}
         simulator.draw(out)

@@ -39,7 +39,8 @@ def course(
             data = simulator._env.data
             state = (data.qpos, data.qvel, data.qacc, data.mocap_pos, simulator.observation)
             record.append(
-                np.concatenate(state).tobytes() + repr((step.reward, step.success)).encode()
+                np.concatenate([np.ravel(part) for part in state]).tobytes()
+                + repr((step.reward, step.success)).encode()
             )
         out = np.zeros((SIZE, SIZE, 3), np.uint8)
         simulator.draw({CAMERA: out})
