@@ -65,6 +65,7 @@ class Form:
 
 
 PLAIN = Form()
+HYDRA = ("hydra.", "hydra/")
 YAML = (".yaml", ".yml")
 TRUST: dict[str, dict[str, Any]] = {
     "--trust": {
@@ -106,6 +107,8 @@ def parse_request(verb: str, arguments: Sequence[str], form: Form = PLAIN) -> Re
                 f"{word!r} is neither key=value nor group=option",
                 hint=f"rlcore {verb} {form.subject} [key=value ...]",
             )
+        if word.lstrip("+~").startswith(HYDRA) and not options.multirun:
+            raise ConfigError(f"{word[:200]} is about a sweep", hint="add -m")
     return Request(
         overrides=tuple(words),
         folder=folder,

@@ -211,7 +211,7 @@ class Recorder:
             inode = self._inodes.get(name)
             if event == FLUSH and inode is not None:
                 self._flushed[inode] = self._tree[name]
-            elif event == "os.remove" and inode is not None:
+            elif event == "os.remove" and [*self._inodes.values()].count(inode) == 1:
                 self._flushed.pop(inode, None)  # its number may be given to another file
 
     def end(self) -> None:

@@ -105,7 +105,7 @@ def test_what_a_node_has_of_its_own_is_not_sent(tmp_path: Path, transfers):
 
 
 def test_one_rank_may_be_asked_alone(tmp_path: Path, transfers):
-    """As `actor_on_first` does: nothing is fetched of the others."""
+    """As `version` does: nothing is fetched of the others."""
     (tmp_path / "out").mkdir()
     away = Away({0: 1, 1: 1}, {1: frozenset()})
     with at_hand(FOLDERS["save"], [{"path": str(tmp_path / "out")}], away, transfers[0]) as given:

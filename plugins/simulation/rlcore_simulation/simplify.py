@@ -17,8 +17,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-# Square pixels of a wrong normal (by 1) that a collapse may cost; MetaWorld and LIBERO measure
-# best between frames that differ and faces that are left with this.
+# Square pixels of a wrong normal (by 1) that a collapse may cost. Measured on MetaWorld at
+# 64 px: half of the cost of a frame; more makes frames differ, less leaves faces.
 COST = 0.0025
 # A point may be this far from the surface, in pixels (root mean square).
 DISTANCE = 0.5

@@ -103,3 +103,11 @@ def test_a_recipes_file_that_lies_elsewhere(tmp_path):
 )
 def test_what_stands_first_is_named(overrides, named):
     assert Request(overrides).named == named
+
+
+@pytest.mark.parametrize("word", ["hydra/launcher=joblib", "+hydra.callbacks.a=b"])
+def test_settings_of_hydra_belong_to_a_sweep(word):
+    with pytest.raises(ConfigError, match="is about a sweep") as caught:
+        parse_request("train", ["env=toy", word])
+    assert caught.value.hint == "add -m"
+    assert parse_request("train", ["env=toy", word, "-m"]).multirun

@@ -29,7 +29,7 @@ def core_alone(monkeypatch: pytest.MonkeyPatch, tmp_path) -> None:
     ("backend", "said", "hint"),
     [
         ("ray", "backend 'ray' ships as an extra: pip install \"rlcore[ray]\"", ALONE),
-        ("locl", "there is no backend 'locl'; choose from: local. Did you mean 'local'?",
+        ("locl", "there is no backend 'locl'. Did you mean 'local'? Choose from: local.",
          f"rlcore plugins; {ALONE}"),
     ],
 )  # fmt: skip
@@ -40,7 +40,7 @@ def test_what_is_missing_is_said_with_the_command(core_alone, backend, said, hin
 
 
 def test_described_machines_hide_no_slip_of_the_pen():
-    with pytest.raises(PluginError, match=r"choose from: local, ray\. Did you mean 'ray'"):
+    with pytest.raises(PluginError, match=r"Did you mean 'ray'\? Choose from: local, ray\."):
         find_inventory(ClusterConfig(backend="rai", inventory="8x80GB"), only_look=True)
 
 

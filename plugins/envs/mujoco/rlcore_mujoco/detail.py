@@ -23,8 +23,8 @@ from rlcore_mujoco.view import View
 
 # Where things are in a model. Episodes move some of them, and the geometry must not depend on that.
 PLACES = ("body_pos", "body_quat", "geom_pos", "geom_quat", "cam_pos", "cam_quat", "qpos0")
-# Slices and stacks of round primitives, and quads of flat ones along a side.
-ROUND, STACKED, FLAT = 16, 8, 2
+# Quads along a side of flat primitives: enough for light that falls off along them.
+FLAT = 2
 # Pixel widths are powers of this, so that cameras and tasks share meshes.
 STEP = 2**0.25
 # A mesh that has fewer faces is left as it is.
@@ -46,8 +46,11 @@ def drawn_model(model: mujoco.MjModel, view: View) -> mujoco.MjModel:
     if model in _built:
         _built[model].put(drawn)
     quality = drawn.vis.quality
-    quality.numslices = min(quality.numslices, ROUND)
-    quality.numstacks = min(quality.numstacks, STACKED)
+    # half a pixel off for what is round, with a radius of a quarter of the frame's height
+    height = max(camera.height for camera in view.cameras.values())
+    slices = math.ceil(math.pi * math.sqrt(height / 4))
+    quality.numslices = min(quality.numslices, slices)
+    quality.numstacks = min(quality.numstacks, math.ceil(slices / 2))
     quality.numquads = min(quality.numquads, FLAT)
     geoms = drawn_meshes(model, view)
     if len(geoms):

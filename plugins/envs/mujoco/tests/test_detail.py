@@ -138,27 +138,27 @@ def test_the_geometry_is_that_of_the_model_as_it_was_built() -> None:
 
 def test_points_are_old_ones_and_none_is_half_a_pixel_off() -> None:
     mesh = sphere()
-    pixel = 0.05
+    pixel = 0.2
     simple = simplified(mesh, pixel)
     assert simple.points is mesh.points and len(simple.faces) < len(mesh.faces) / 3
     middles = mesh.points[simple.faces].mean(axis=1)
     assert (1 - np.linalg.norm(middles, axis=1)).max() < pixel / 2
     corners = simple.normals[simple.face_normals]  # of a sphere normals are points
-    assert np.linalg.norm(corners - mesh.points[simple.faces], axis=-1).max() < 0.1
+    assert np.linalg.norm(corners - mesh.points[simple.faces], axis=-1).max() < 0.01
 
 
 def test_texture_coordinates_stay_with_their_points() -> None:
     mesh = sphere(textured=True)
-    simple = simplified(mesh, 0.05)
+    simple = simplified(mesh, 0.2)
     assert simple.texcoords is not None and len(simple.faces) < len(mesh.faces) / 2
     there = simple.texcoords[simple.face_texcoords]
-    assert np.abs(there - (mesh.points[simple.faces][..., :2] / 2 + 0.5)).max() < 0.03
+    assert np.abs(there - (mesh.points[simple.faces][..., :2] / 2 + 0.5)).max() < 0.001
 
 
 def test_faces_that_are_not_seen_count_less() -> None:
     mesh = sphere()
     above = mesh.points[mesh.faces].mean(axis=1)[:, 2] > 0
-    simple = simplified(mesh, 0.05, np.where(above, 1.0, 0.02))
+    simple = simplified(mesh, 0.2, np.where(above, 1.0, 0.02))
     upper = mesh.points[simple.faces].mean(axis=1)[:, 2] > 0
     assert upper.sum() > 2 * (~upper).sum() > 0
 
