@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import combinations
 
-from rlcore.checks import starts
+from rlcore.checks import held_out
 from rlcore.checks.facts import Facts
 from rlcore.checks.subject import Subject
 
@@ -117,7 +117,7 @@ def evaluation_is_held_out(facts: Facts) -> Iterator[str]:
     config = facts.config
     if config.runner.only_eval or not (facts.needs or config.sft.enabled):
         return
-    said = starts.refusal(config, facts.envs)
+    said = held_out.refusal(config, facts.envs)
     if said is not None:
         yield said
 

@@ -10,11 +10,11 @@ from pathlib import Path
 from rlcore.checks import (
     components,
     episodes,
+    held_out,
     instruction_warnings,
     limits,
     places,
     processes,
-    starts,
     updates,
 )
 from rlcore.checks.facts import Facts, gather_facts, planned
@@ -168,7 +168,7 @@ def _check_demonstrations(config: RunConfig, facts: Facts, *, collects: bool) ->
     place = Path(config.collect.path)
     check_folder(place, facts.envs["train"], config.collect, seed=runner.seed)
     if begun(place) and not collects:
-        said = starts.refusal_of_data(config, facts.envs, place)
+        said = held_out.refusal_of_data(config, facts.envs, place)
         if said is not None:
             raise _refusal(said)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from rlcore.checks import announce, check
 from rlcore.checks.facts import NO_POLICY, Facts, planned
-from rlcore.checks.starts import Learned
+from rlcore.checks.held_out import Learned
 from rlcore.config.schema import RunConfig
 from rlcore.contracts.specs import AlgorithmNeeds, EnvSpec, OtherInterpreter, PolicySpec
 from rlcore.placement import Plan, Process, find_inventory

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from rlcore.checks.starts import HELD_OUT, starts_in_words
+from rlcore.checks.held_out import HELD_OUT, starts_in_words
 from rlcore.config.compose import recipe_of, to_yaml
 from rlcore.config.schema import RunConfig
 from rlcore.contracts.errors import UserError

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from rlcore.checks.facts import env_spec
-from rlcore.checks.starts import Learned, evaluated_starts, in_short
+from rlcore.checks.held_out import Learned, evaluated_starts, in_short
 from rlcore.config.recipes import read_mapping
 from rlcore.config.schema import EnvConfig, RunConfig
 from rlcore.contracts.errors import CheckpointError, ConfigError

@@ -303,7 +303,7 @@ def test_other_settings_are_another_episode(run: Path, capsys: pytest.CaptureFix
         (["--task=reach-down", "--trial=1"], ["--task must be one of reach-up, reach-left"]),
         (["--task=2", "--trial=1"], ["a number below 2", "got '2'"]),
         (["--task=0"], ["which trial?", "visit 1000 to 1003"]),
-        (["--task=0", "--trial=2000"], ["0 to 999 (train) or 1000 to 1999 (held-out), got 2000"]),
+        (["--task=0", "--trial=3000"], ["1999 (held-out) or 2000 to 2999 (validation), got 3000"]),
         (["--task=0", "--trial=x"], ["--trial", "'x'"]),
         (["--task=0", "--trial=1", "--replica=-1"], ["--replica must be at least 0, got -1"]),
         (["--task=0", "--trial=1", "--phase=test"], ["--phase", "'test'"]),

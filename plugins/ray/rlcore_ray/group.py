@@ -4,7 +4,7 @@
                        \\--> WorkerProcess(RolloutWorker, ActorWorker or both) x P  <--/
 
 An env worker that dies is started anew, any other one ends the run with one error (see
-:mod:`rlcore_ray.waiting`); leaving the group kills whatever is left. A cluster that this
+:mod:`rlcore_ray.failures`); leaving the group kills whatever is left. A cluster that this
 process started is shut down with the outermost :func:`cluster_session`.
 """
 
@@ -36,11 +36,11 @@ from rlcore_ray.cluster import (
     nodes_for,
     stores,
 )
+from rlcore_ray.failures import Waiting, died
 from rlcore_ray.file_transfer import Away, at_hand
 from rlcore_ray.health import RayHealth
 from rlcore_ray.queues import Queues
 from rlcore_ray.relocate import Irreplaceable, relocate
-from rlcore_ray.waiting import Waiting, died
 from rlcore_ray.worker import WorkerProcess
 
 INTERFACE = ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME")

@@ -36,8 +36,8 @@ from rlcore_sweeps import table
 from rlcore_sweeps.composing import composed
 from rlcore_sweeps.job import JobFailed, Note
 from rlcore_sweeps.loader import SweepLoader
-from rlcore_sweeps.order import FILE, MULTIRUN, Choices, Order, for_hydra, for_job, listed
 from rlcore_sweeps.player import Player
+from rlcore_sweeps.request import FILE, MULTIRUN, Choices, Order, for_hydra, for_job, listed
 
 DIR = "hydra.sweep.dir"
 LAUNCHER = ("hydra/launcher", "hydra.launcher.")

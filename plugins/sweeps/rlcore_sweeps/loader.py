@@ -29,7 +29,7 @@ from rlcore.config.catalog import Catalog
 from rlcore.contracts.errors import ConfigError, choosing, did_you_mean
 from rlcore.plugins.registry import load_plugins
 from rlcore_sweeps.names import name_of
-from rlcore_sweeps.order import HYDRA, for_hydra, listed
+from rlcore_sweeps.request import HYDRA, for_hydra, listed
 
 SUBDIR = "hydra.sweep.subdir"
 DEFAULTS = {

@@ -12,7 +12,7 @@ from omegaconf import DictConfig
 from rlcore.config.catalog import BY_RECIPE
 from rlcore_sweeps.composing import require_closed
 from rlcore_sweeps.job import JobFailed, Note, Playing, command_of, objective_of, play
-from rlcore_sweeps.order import for_job, listed
+from rlcore_sweeps.request import for_job, listed
 
 Objective = float | tuple[float, ...] | None
 
@@ -22,7 +22,7 @@ class Player:
     """A task function that can be pickled.
 
     Attributes:
-        verb, flags, objective: of the :class:`rlcore_sweeps.order.Order`.
+        verb, flags, objective: of the :class:`rlcore_sweeps.request.Order`.
         fixed: words that are the same in all jobs.
         wary: whether the words come from a folder, so that they may not let code in.
         shown: for a look at the jobs: the folder that they would be in; None: they are played.

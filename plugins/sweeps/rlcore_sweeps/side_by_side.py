@@ -22,8 +22,8 @@ from rlcore_sweeps import room, table
 from rlcore_sweeps.composing import composed
 from rlcore_sweeps.job import Note, Playing, handed_on, objective_of
 from rlcore_sweeps.live import Board
-from rlcore_sweeps.order import listed
 from rlcore_sweeps.player import Player
+from rlcore_sweeps.request import listed
 
 ALIKE = "runner.seed="  # jobs that differ in this need as much of the machine
 LOOK = 0.1  # seconds between two looks at the jobs

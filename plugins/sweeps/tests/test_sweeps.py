@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from rlcore_sweeps import job
 from rlcore_sweeps.job import Note
-from rlcore_sweeps.order import FILE
+from rlcore_sweeps.request import FILE
 
 from rlcore.cli.main import main
 from rlcore.run_folder.folder import RunFolder

@@ -8,7 +8,7 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.types import RunMode
 from rlcore_sweeps.loader import SweepLoader
 from rlcore_sweeps.names import name_of
-from rlcore_sweeps.order import Choices, Order, for_hydra, for_job
+from rlcore_sweeps.request import Choices, Order, for_hydra, for_job
 
 from rlcore.contracts.errors import ConfigError
 

@@ -27,11 +27,11 @@ def test_no_such_task(task):
         address(SPEC, task, 1003, 0, evaluated=EVALUATED)
 
 
-def test_trials_of_both_splits_and_no_others():
-    assert [split_of(SPEC, trial) for trial in (0, 999, 1000, 1999)] == [
-        "train", "train", "held-out", "held-out",
+def test_trials_of_all_splits_and_no_others():
+    assert [split_of(SPEC, trial) for trial in (0, 999, 1000, 1999, 2000, 2999)] == [
+        "train", "train", "held-out", "held-out", "validation", "validation",
     ]  # fmt: skip
-    for trial in (-1, 2000):
+    for trial in (-1, 3000):
         with pytest.raises(ConfigError, match=f"got {trial}") as error:
             address(SPEC, "0", trial, 0, evaluated=EVALUATED)
         assert error.value.hint == "evaluations of this run visit 1000 to 1009"

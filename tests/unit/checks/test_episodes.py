@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from rlcore.checks.starts import evaluated_starts, starts_in_words
+from rlcore.checks.held_out import evaluated_starts, starts_in_words
 
 
 @pytest.mark.parametrize(

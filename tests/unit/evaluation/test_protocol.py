@@ -52,7 +52,9 @@ def test_a_malformed_protocol_is_refused_before_it_is_played(monkeypatch, change
 def test_a_row_with_a_text_that_its_key_does_not_take_is_refused():
     config = compose([*WORDS, "env.eval.trials_per_task=1"])
     odd = replace(HASTE, groups={"IND": {"elsewhere": {"split": "tset"}}}, averages={})
-    with pytest.raises(ConfigError, match=r"env\.eval\.split must be one of train, heldout, got"):
+    with pytest.raises(
+        ConfigError, match=r"env\.eval\.split must be one of train, heldout, validation, got"
+    ):
         row_configs(config, "toy_haste", odd)
 
 

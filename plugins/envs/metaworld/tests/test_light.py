@@ -118,7 +118,7 @@ def test_bad_tasks_are_named(settings: dict, words: str) -> None:
         ("benchmark=mt5", "mt50, mt10, ml45_train, ml45_test, got 'mt5'"),
         ("camera=corner5", "Did you mean 'corner"),
         ("reward=spars", "Did you mean 'sparse'"),
-        ("split=test", "one of train, heldout, got 'test'"),
+        ("split=test", "one of train, heldout, validation, got 'test'"),
         ("image_size=0", "image_size must be at least 1, got 0"),
         ("max_episode_steps=0", "max_episode_steps must be at least 1, got 0"),
         ("settle_steps=-1", "settle_steps must be at least 0, got -1"),

@@ -6,9 +6,9 @@ import contextlib
 
 import pytest
 from ray.exceptions import ActorDiedError, RayTaskError
-from rlcore_ray import waiting
+from rlcore_ray import failures
 from rlcore_ray.channel import WorkerLost
-from rlcore_ray.waiting import Waiting, WorkerDied, _own_traceback
+from rlcore_ray.failures import Waiting, WorkerDied, _own_traceback
 
 from rlcore.contracts.errors import WorkerError
 
@@ -90,8 +90,8 @@ def asked(monkeypatch: pytest.MonkeyPatch):
         def get(ref):
             raise fails[ref]
 
-        monkeypatch.setattr(waiting.ray, "wait", wait)
-        monkeypatch.setattr(waiting.ray, "get", get)
+        monkeypatch.setattr(failures.ray, "wait", wait)
+        monkeypatch.setattr(failures.ray, "get", get)
         made = Waiting(Totals(), Healthy(), 1.0)  # type: ignore[arg-type]
         made.results({"a": "actor worker 0", "b": "actor worker 1"}, 60.0, "update")
 
@@ -107,6 +107,6 @@ def test_a_death_goes_before_what_others_say_of_it(asked, noticed):
 def test_an_error_of_which_nobody_died_is_told_as_it_is(asked, monkeypatch):
     with pytest.raises(WorkerError, match=r"^actor worker 0 failed while .*\n.*closed by peer"):
         asked(complains(), complains())
-    monkeypatch.setattr(waiting, "DEATH_SECONDS", 0.0)
+    monkeypatch.setattr(failures, "DEATH_SECONDS", 0.0)
     with pytest.raises(WorkerLost, match=r"^observations were lost"):
         asked(lost(), None)
