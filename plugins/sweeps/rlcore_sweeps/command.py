@@ -37,7 +37,7 @@ from rlcore_sweeps.composing import composed
 from rlcore_sweeps.job import JobFailed, Note
 from rlcore_sweeps.loader import SweepLoader
 from rlcore_sweeps.player import Player
-from rlcore_sweeps.request import FILE, MULTIRUN, Choices, Order, for_hydra, for_job, listed
+from rlcore_sweeps.request import FILE, MULTIRUN, Choices, Order, for_hydra, for_job, key_of, listed
 
 DIR = "hydra.sweep.dir"
 LAUNCHER = ("hydra/launcher", "hydra.launcher.")
@@ -89,8 +89,8 @@ def _resume(arguments: Sequence[str]) -> int:
         _require_plain(order, folder)
     flags = tuple(flag for flag in order.flags if flag != "--trust")
     flags = (*flags, "--trust") if trust and "--trust" in order.flags else flags
-    given = {word.partition("=")[0] for word in changes.hydra} | {DIR}
-    hydra = [word for word in order.hydra if word.partition("=")[0] not in given]
+    given = {key_of(word) for word in changes.hydra} | {DIR}
+    hydra = [word for word in order.hydra if key_of(word) not in given]
     return _play(
         replace(order, flags=flags, hydra=(*hydra, *changes.hydra)), folder, wary=not trust
     )
@@ -128,10 +128,10 @@ def _play(order: Order, folder: Path | None = None, *, wary: bool = False) -> in
             hydra.append("hydra/launcher=basic")
             place = Path(scratch)
         else:
-            place = folder or _new(_wanted(order, choices, first), given=DIR in _keys(hydra))
+            place = folder or _new(_wanted(order, choices, first), given=DIR in map(key_of, hydra))
             order.write(place)
             table.write(place)
-        hydra = [word for word in hydra if word.partition("=")[0] != DIR]
+        hydra = [word for word in hydra if key_of(word) != DIR]
         own = [*hydra, f"{DIR}={quote(place)}"]
         try:
             with lock.held(place, required=False):
@@ -202,14 +202,14 @@ class Patient(Launcher):
 def _wanted(order: Order, choices: Choices, hydra: DictConfig) -> Path:
     """Where the sweep goes, under a name that may be taken: as Hydra is told, or else where a run
     of its jobs would go."""
-    if DIR in _keys(order.hydra):
+    if DIR in map(key_of, order.hydra):
         return Path(str(OmegaConf.select(hydra, DIR))).expanduser().absolute()
     fixed = tuple(for_job([word for word in choices.first if word in choices.fixed]))
     first = tuple(for_job(choices.first))
     configs = (composed([order.verb, *order.flags, *words]) for words in (first, fixed))
     config = next((config for config in configs if config is not None), None)
     logger = LoggerConfig() if config is None else config.runner.logger
-    swept = {word.lstrip("+~").partition("=")[0] for word in order.words} - set(_keys(fixed))
+    swept = {key_of(word) for word in order.words} - set(map(key_of, fixed))
     name = "sweep" if "experiment" in swept else logger.experiment_name
     return Path(logger.log_path).absolute() / name
 
@@ -232,10 +232,6 @@ def _new(wanted: Path, *, given: bool) -> Path:
     except OSError as error:
         raise ConfigError(f"{DIR}: can't make {wanted}: {error.strerror}") from None
     return wanted
-
-
-def _keys(words: Sequence[str]) -> list[str]:
-    return [word.lstrip("+~").partition("=")[0] for word in words]
 
 
 def _told(sweep: Path) -> int:

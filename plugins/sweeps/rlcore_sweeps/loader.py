@@ -29,7 +29,7 @@ from rlcore.config.catalog import Catalog
 from rlcore.contracts.errors import ConfigError, choosing, did_you_mean
 from rlcore.plugins.registry import load_plugins
 from rlcore_sweeps.names import name_of
-from rlcore_sweeps.request import HYDRA, for_hydra, listed
+from rlcore_sweeps.request import HYDRA, for_hydra, key_of, listed
 
 SUBDIR = "hydra.sweep.subdir"
 DEFAULTS = {
@@ -89,7 +89,7 @@ class SweepLoader(ConfigLoader):
         """
         own = [word for word in overrides if word.lstrip("+~").startswith(HYDRA)]
         task = [word for word in overrides if word not in own]
-        given = {word.lstrip("+~").partition("=")[0] for word in own}
+        given = {key_of(word) for word in own}
         ours = [f"{key}={value}" for key, value in DEFAULTS.items() if key not in given]
         try:
             config = self._hydra.load_configuration(

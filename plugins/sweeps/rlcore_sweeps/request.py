@@ -19,13 +19,13 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import HydraException
 from omegaconf import OmegaConf
 
-from rlcore.cli.request import is_folder
+from rlcore.cli.request import HYDRA, is_folder
 from rlcore.config.overrides import BOTH, parse
 from rlcore.contracts.errors import CheckpointError, ConfigError, did_you_mean
 from rlcore.files.atomic import write_text
 from rlcore.files.damaged_files import read_mapping
 
-HYDRA, SETTING = ("hydra.", "hydra/"), "sweep."
+SETTING = "sweep."
 IN_HYDRA = "env.both."
 MULTIRUN = ("-m", "--multirun")
 SETTINGS = {"parallel": "hydra.launcher.parallel", "objective": ""}
@@ -125,7 +125,7 @@ def for_hydra(words: Sequence[str]) -> list[str]:
     found = []
     for word, override in zip(words, parse(words), strict=True):
         text = override.input_line or word
-        found.append(text.replace(BOTH, IN_HYDRA, 1) if _key(text).startswith(BOTH) else text)
+        found.append(text.replace(BOTH, IN_HYDRA, 1) if key_of(text).startswith(BOTH) else text)
     return found
 
 
@@ -135,7 +135,7 @@ def for_job(words: Sequence[str]) -> list[str]:
     for word in words:
         if word.startswith("~"):  # a sweeper that puts a word together again adds a value
             word = word.removesuffix("=null")
-        found.append(word.replace(IN_HYDRA, BOTH, 1) if _key(word).startswith(IN_HYDRA) else word)
+        found.append(word.replace(IN_HYDRA, BOTH, 1) if key_of(word).startswith(IN_HYDRA) else word)
     return found
 
 
@@ -170,7 +170,7 @@ class Choices:
                 fixed |= {word, f"{key}={override.get_value_element_as_str()}"}
                 first.append(word)
                 continue
-            if _key(key) in PLACE:
+            if key_of(key) in PLACE:
                 raise ConfigError(
                     f"{word}: the runs of a sweep lie in one folder",
                     hint="hydra.sweep.dir=FOLDER, hydra.sweep.subdir='${hydra.job.num}'",
@@ -184,8 +184,9 @@ class Choices:
         return cls(frozenset(fixed), tuple(first), count)
 
 
-def _key(word: str) -> str:
-    return word.lstrip("+~")
+def key_of(word: str) -> str:
+    """The key that a word sets, adds or deletes."""
+    return word.lstrip("+~").partition("=")[0]
 
 
 def _is_override(word: str) -> bool:
