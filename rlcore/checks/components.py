@@ -128,7 +128,8 @@ def algorithm_gets_what_it_learns_from(facts: Facts) -> Iterator[str]:
     if (needs.replay or needs.networks) and facts.placement.shares > 1:
         yield (
             f"actor.fsdp_config.sharding_strategy must be no_shard with {name}: processes that "
-            "divide parameters can't learn from a replay yet, got "
+            "divide parameters can't yet learn from a replay or train networks of the algorithm, "
+            "got "
             f"{config.actor.fsdp_config.sharding_strategy}"
         )
 

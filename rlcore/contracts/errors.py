@@ -52,7 +52,7 @@ class UserError(Exception):
         return self.message if self.hint is None else f"{self.message}\n  hint: {self.hint}"
 
     def __reduce__(self) -> tuple[object, ...]:
-        # pickle would drop the keyword-only hint on the way through Ray
+        # pickle would drop the keyword-only hint on the way between processes
         return (partial(type(self), hint=self.hint), (self.message,))
 
 

@@ -1,6 +1,6 @@
 """Choose how weights travel from actor to rollout: routes, each from one process to several.
 
-    object_store    over Ray's object store: within a node
+    object_store    over the backend's object store: within a node
     broadcast       over the network, once for each node
 
 A route carries what its sender holds: all weights, or its shard where actor processes shard them.

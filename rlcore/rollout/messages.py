@@ -1,8 +1,8 @@
 """Define the messages between workers, and the operations of a conversation.
 
 A worker's side is a generator that yields :class:`Send` and :class:`Receive`; the backend decides
-how they are carried out (blocking on a Ray channel, or interleaved in one process). So the same
-code runs under Ray and under pdb.
+how they are carried out (blocking on queues between processes, or interleaved in one process).
+So the same code runs in many processes and under pdb.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ class Session:
     """The live objects of a run.
 
     Attributes:
-        assembly: configuration, specs and roster of workers.
+        assembly: configuration, specs and the workers to start.
         folder: the run folder.
         attempt: the entry of this session in the run's history, see
         :mod:`rlcore.run_folder.attempts`.

@@ -3,6 +3,6 @@
 rollout --- trajectory, in pieces of whole columns ---> actor
 rollout <-- weights of a version, in buckets ---------- actor
 
-Both are conversations (:mod:`rlcore.rollout.messages`), so they run over Ray's object store and
-within one process, and a bounded queue limits the data in flight.
+Both are conversations (:mod:`rlcore.rollout.messages`), so they run between processes and
+within one, and a bounded queue limits the data in flight.
 """

@@ -1,7 +1,7 @@
 """Train the policy: the actor worker. Knows no env.
 
 consumes   trajectory/ROLLOUT_RANK/RANK   columns of all rollout workers
-produces   weights/LANE/ROLLOUT_RANK      its weights, or its shard, by version, after each change
+produces   weights/ROUTE/ROLLOUT_RANK     its weights, or its shard, by version, after each change
 """
 
 from __future__ import annotations

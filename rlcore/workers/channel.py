@@ -3,7 +3,7 @@
     env worker --- obs/RANK/STAGE/PART --> rollout worker
     env worker <-- act/RANK/STAGE/PART --- rollout worker
     rollout worker --- trajectory/RANK/RANK --> actor worker    (where these two are processes
-    rollout worker <-- weights/LANE/RANK ------ actor worker     of their own)
+    rollout worker <-- weights/ROUTE/RANK ----- actor worker     of their own)
 
 Neither end knows where the other one runs. Between processes a backend carries the messages, each
 end driven by :func:`drive`. In one process the queues are deques, and :func:`interleave` runs the

@@ -1,7 +1,7 @@
 """Act with a policy: the rollout worker. It has no optimizer; its weights are the actor's.
 
 consumes   obs/RANK/STAGE/PART (EnvMessage), produces act/... (see rlcore.rollout.converse)
-consumes   weights/LANE/RANK   the actor's weights; it does not act before the required version
+consumes   weights/ROUTE/RANK  the actor's weights; it does not act before the required version
 produces   trajectory/RANK/ACTOR_RANK, which it then drops
 """
 

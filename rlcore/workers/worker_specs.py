@@ -66,7 +66,7 @@ class WorkerSpecs:
         return f"{name} on {self.node_name(self.members[role][rank].seat.node)}"
 
     def of(self, component: str) -> tuple[Member, ...]:
-        """The workers of a component, by rank; none where the roster does without it."""
+        """The workers of a component, by rank; none where the run does without it."""
         roles = [role for role in self.members if has_component(role, component)]
         return self.members[roles[0]] if roles else ()
 

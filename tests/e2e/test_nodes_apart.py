@@ -1,7 +1,7 @@
 """Nodes that don't share a disk: what policies there read and write is sent.
 
 `pytest -m long -n0 tests/e2e/test_nodes_apart.py`. What travels how is tested in
-tests/unit/cluster/test_file_transfer.py.
+plugins/ray/tests/test_file_transfer.py.
 """
 
 from __future__ import annotations

@@ -51,7 +51,9 @@ def _cosine_steps(value: Any, foreign: Foreign) -> Any:
 
 RULES = (
     # cluster, runner
-    ImportRule("hydra.*", None, "Hydra's own settings; rlcore has its own"),
+    ImportRule(
+        "hydra.*", None, "Hydra's own settings; those of a sweep are given on the command line"
+    ),
     ImportRule("runner.max_epochs", "runner.max_epochs", "updates", _updates),
     ImportRule(
         "runner.max_steps",
