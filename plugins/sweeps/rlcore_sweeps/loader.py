@@ -25,11 +25,12 @@ from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
+from rlcore.cli.request import HYDRA
 from rlcore.config.catalog import Catalog
 from rlcore.contracts.errors import ConfigError, choosing, did_you_mean
 from rlcore.plugins.registry import load_plugins
 from rlcore_sweeps.names import name_of
-from rlcore_sweeps.request import HYDRA, for_hydra, key_of, listed
+from rlcore_sweeps.request import for_hydra, key_of, listed
 
 SUBDIR = "hydra.sweep.subdir"
 DEFAULTS = {
