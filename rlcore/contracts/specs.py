@@ -413,6 +413,11 @@ class AlgorithmNeeds:
     demonstrations: bool = False
     imitation: bool = False
 
+    def refusal(self, policy: PolicySpec) -> str | None:
+        """Why such a policy can't be trained, said before anything starts; None if it can. For
+        subclasses."""
+        return None
+
 
 @dataclass(frozen=True)
 class Published:
