@@ -14,6 +14,7 @@ from rlcore.contracts import metric
 from rlcore.contracts.learning import Among, RowLoss, Step, Terms
 from rlcore.contracts.protocols import OnPolicy, Policy
 from rlcore.contracts.rng import RowKeys
+from rlcore.contracts.specs import EnvSpec
 from rlcore.contracts.trajectory import Trajectory
 from rlcore.learner.on_policy import RolloutLearning
 from rlcore.learner.replay import ReplayStore
@@ -36,6 +37,7 @@ class UpdateLearning:
 
     update: int
     policy: Policy
+    env: EnvSpec
     networks: Mapping[str, nn.Module]
     lagged: Mapping[str, nn.Module]
     replay: ReplayStore
