@@ -263,9 +263,7 @@ class OpenPIPolicy(nn.Module):
         )
         return prefix, inputs["state"].to(device), inputs["elapsed"].to(device)
 
-    def _noise(
-        self, keys: RowKeys, given: np.ndarray | None, deterministic: bool
-    ) -> RolloutNoise:
+    def _noise(self, keys: RowKeys, given: np.ndarray | None, deterministic: bool) -> RolloutNoise:
         """All randomness of a decision, in fixed shapes, also for steps whose std is 0."""
         size, flow = self.processor.resolved.size, self.actor.flow
         chunk = (size.action_horizon, size.action_dim)

@@ -38,8 +38,7 @@ ENV = EnvSpec(
 
 
 class ReplaySubject(AlgorithmSubject):
-    """Trains a bandit with the algorithm, and lets it act where the algorithm has a part in that.
-    """
+    """Trains a bandit with the algorithm, and lets it act where the algorithm has a part in that."""
 
     def learner(self) -> tuple[Learner, Any]:
         """A learner, and what acts: the bandit, or it with networks of the algorithm."""
