@@ -19,7 +19,7 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import HydraException
 from omegaconf import OmegaConf
 
-from rlcore.cli.request import HYDRA, is_folder
+from rlcore.cli.request import HYDRA, is_folder, is_override
 from rlcore.config.overrides import BOTH, parse
 from rlcore.contracts.errors import CheckpointError, ConfigError, did_you_mean
 from rlcore.files.atomic import write_text
@@ -69,7 +69,7 @@ class Order:
                 sorted_["hydra"].append(word)
             elif bare.startswith(SETTING):
                 _set(sorted_, bare)
-            elif _is_override(word) and (sorted_["flags"] or not is_folder(word)):
+            elif is_override(word) and (sorted_["flags"] or not is_folder(word)):
                 sorted_["words"].append(word)
             elif "," in word and word[0] != "-" and not is_folder(word):
                 sorted_["words"].append(f"experiment={word}")
@@ -187,10 +187,6 @@ class Choices:
 def key_of(word: str) -> str:
     """The key that a word sets, adds or deletes."""
     return word.lstrip("+~").partition("=")[0]
-
-
-def _is_override(word: str) -> bool:
-    return word.startswith("~") or ("=" in word and not word.startswith("-"))
 
 
 def _set(sorted_: dict[str, list[str]], word: str) -> None:
