@@ -30,9 +30,8 @@ from rlcore.config.catalog import Catalog
 from rlcore.contracts.errors import ConfigError, choosing, did_you_mean
 from rlcore.plugins.registry import load_plugins
 from rlcore_sweeps.names import name_of
-from rlcore_sweeps.request import for_hydra, key_of, listed
+from rlcore_sweeps.request import SUBDIR, for_hydra, key_of, listed
 
-SUBDIR = "hydra.sweep.subdir"
 DEFAULTS = {
     "hydra/launcher": "rlcore",
     "hydra/hydra_logging": "none",

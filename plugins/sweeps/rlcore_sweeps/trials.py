@@ -15,7 +15,7 @@ from rlcore.contracts.errors import CheckpointError
 from rlcore.files.atomic import write_text
 from rlcore.files.damaged_files import read_mapping
 
-FILE = "trials.json"
+FILE, HELD_OUT = "trials.json", "heldout"
 TrialState = Literal["running", "complete", "pruned", "failed"]
 
 
@@ -115,6 +115,12 @@ class Trials:
             return cls(**{**kept, "seeds": tuple(kept["seeds"]), "trials": trials})
         except (KeyError, TypeError) as error:
             raise CheckpointError(f"{file} is damaged: {error}") from None
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing is left to play."""
+        told = len(self.trials) - self.count("running") == self.planned
+        return told and bool(self.heldout or self.best is None or self.split == HELD_OUT)
 
     def count(self, state: TrialState) -> int:
         """How many trials are in a state."""
