@@ -54,8 +54,8 @@ LAUNCHER = ("hydra/launcher", "hydra.launcher.")
 VERBS = ("train", "eval", "sft", "collect")
 PLAIN = re.compile(
     r"hydra/(launcher|sweeper)=\w+"
-    r"|hydra\.(launcher|sweeper)(\.[a-z]\w*)+=(-?[\d.e+-]+|true|false|null|auto)"
-    r"|hydra\.sweeper(\.[a-z]\w*)+=[^${]*|hydra\.sweep\.\w+=([^$]|\$\{hydra\.)*",
+    r"|\+{0,2}hydra\.(launcher|sweeper)(\.[a-z]\w*)+=(-?[\d.e+-]+|true|false|null|auto)"
+    r"|\+{0,2}hydra\.sweeper(\.[a-z]\w*)+=[^${]*|hydra\.sweep\.\w+=([^$]|\$\{hydra\.)*",
     re.IGNORECASE,
 )
 """Words on Hydra that let no code in."""

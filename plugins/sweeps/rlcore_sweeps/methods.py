@@ -53,7 +53,8 @@ def pruner_of(name: str, options: Mapping[str, Any]) -> BasePruner:
     Raises:
         ConfigError: an unknown name or setting.
     """
-    return _made("pruner", _find("pruner", name, PRUNERS, optuna.pruners), options, {})
+    kind = _find("pruner", name, PRUNERS, optuna.pruners)
+    return _made("pruner", kind, {} if name == NO_PRUNER else options, {})
 
 
 def _find(what: str, name: str, known: Mapping[str, str], module: Any) -> Any:

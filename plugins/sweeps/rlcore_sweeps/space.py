@@ -14,7 +14,13 @@ from typing import Any
 
 from hydra.core.config_loader import ConfigLoader
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.core.override_parser.types import IntervalSweep, Override, RangeSweep, Transformer
+from hydra.core.override_parser.types import (
+    IntervalSweep,
+    Override,
+    QuotedString,
+    RangeSweep,
+    Transformer,
+)
 from hydra.errors import HydraException
 from optuna.distributions import (
     BaseDistribution,
@@ -121,11 +127,16 @@ def _choice(word: str, override: Override) -> Choice:
         if isinstance(value, RangeSweep):
             numbers = list(override.sweep_iterator())
             return Choice(start, _steps(numbers, value.step, LOG in value.tags))
-        its = list(override.sweep_iterator(transformer=Transformer.encode))
+        its = [_plain(one) for one in override.sweep_iterator(transformer=Transformer.identity)]
         texts = tuple(map(str, override.sweep_string_iterator()))
         return Choice(start, CategoricalDistribution(its), texts)
     except (ValueError, IndexError, HydraException) as error:
         raise ConfigError(f"{word}: {error}") from None
+
+
+def _plain(value: Any) -> Any:
+    """A value of a choice as Optuna and JSON have it."""
+    return value.text if isinstance(value, QuotedString) else Transformer.encode(value)
 
 
 def _between(low: Any, high: Any, log: bool) -> BaseDistribution:
