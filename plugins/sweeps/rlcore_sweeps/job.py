@@ -31,7 +31,7 @@ from rlcore.files.damaged_files import read_mapping
 from rlcore.process import signals
 from rlcore.run_folder.folder import METRICS
 from rlcore.terminal.text import plain
-from rlcore_sweeps.plugin import JOB
+from rlcore_sweeps.pruning import JOB
 
 JOBS, OUTPUT = ".jobs", "output.txt"
 CHILD = ("-m", "rlcore_sweeps.child")

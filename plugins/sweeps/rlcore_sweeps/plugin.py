@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from rlcore.contracts.run import Run
 
 RLCORE_API = (0, 4)
-JOB = "RLCORE_SWEEP_JOB"
-"""Environment variable of a job's process: SWEEP/NUMBER."""
 
 
 @hookimpl
@@ -34,7 +32,7 @@ def rlcore_components() -> list[ComponentSpec]:
 @observer
 def rlcore_after_eval(run: Run, label: str, metrics: dict[str, float]) -> None:
     """In a job of a study: note the evaluation, and prune the run where its rule says so."""
-    if job := os.environ.get(JOB):
-        from rlcore_sweeps.pruning import watch
+    from rlcore_sweeps.pruning import JOB, watch
 
+    if job := os.environ.get(JOB):
         watch(run, label, metrics, Path(job).parent, int(Path(job).name))

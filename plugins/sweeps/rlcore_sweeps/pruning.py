@@ -21,6 +21,8 @@ from rlcore.files.damaged_files import read_mapping
 if TYPE_CHECKING:
     from rlcore.contracts.run import Run
 
+JOB = "RLCORE_SWEEP_JOB"
+"""Environment variable of a job's process: SWEEP/NUMBER."""
 FOLDER = ".study"
 METRIC = "eval/success_once"
 DURING_TRAINING = "step_"  # how labels of such evaluations begin
