@@ -67,9 +67,9 @@ EXCEPTIONS: dict[str, tuple[str, ...]] = {
     # plays jobs of core's commands, and plans each as core does
     "plugins/sweeps/rlcore_sweeps": (
         "rlcore.checks.facts", "rlcore.cli.main", "rlcore.cli.request", "rlcore.config.catalog",
-        "rlcore.config.compose", "rlcore.config.overrides", "rlcore.placement.inventory",
-        "rlcore.placement.memory", "rlcore.process.signals", "rlcore.run_folder.folder",
-        "rlcore.terminal.stdio", "rlcore.files.lock",
+        "rlcore.config.compose", "rlcore.config.overrides", "rlcore.config.schema_tree",
+        "rlcore.placement.inventory", "rlcore.placement.memory", "rlcore.process.signals",
+        "rlcore.run_folder.folder", "rlcore.terminal.stdio", "rlcore.files.lock",
     ),
     # carries out what core's workers and plans say, as core's own local group does
     "plugins/ray/rlcore_ray": (
