@@ -51,12 +51,12 @@ def in_order(name: str) -> list[tuple[int, str]]:
 
 
 def _found(folder: Path, root: Path, job: Values | None, depth: int) -> Iterator[Row]:
-    name = str(folder.relative_to(root)) if folder != root else folder.name
+    name = folder.name if folder == root else str(folder)[len(str(root)) :].lstrip("/")
     try:
         with os.scandir(folder) as entries:
             names = {entry.name: entry for entry in entries}
         if not OF_A_RUN.isdisjoint(names):
-            yield look(folder, name, job)
+            yield look(folder, name, job, names)
             return
         jobs = _jobs(folder) if JOBS in names else {}
         inside = [entry for entry in names.values() if _leads_on(entry)]

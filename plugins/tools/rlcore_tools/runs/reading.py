@@ -69,7 +69,7 @@ def _entry(text: str) -> dict[str, Any]:
     return values
 
 
-def read_mapping(path: Path) -> dict[str, Any] | None:
+def read_mapping(path: str | Path) -> dict[str, Any] | None:
     """The mapping of a JSON file; None where it is not there.
 
     Raises:
@@ -80,9 +80,9 @@ def read_mapping(path: Path) -> dict[str, Any] | None:
     except FileNotFoundError:
         return None
     except Unreadable as error:
-        raise Unreadable(f"{path.name}: {error}") from None
+        raise Unreadable(f"{Path(path).name}: {error}") from None
     if not isinstance(values, dict):
-        raise Unreadable(f"{path.name} holds no mapping of names to values")
+        raise Unreadable(f"{Path(path).name} holds no mapping of names to values")
     return values
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 import socket
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -20,6 +21,7 @@ from rlcore_tools.runs.reading import Values, read_config, read_ends, read_mappi
 State = Literal["running", "finished", "interrupted", "failed", "unreadable"]
 SIDES = {"before": "success_before", "after": "success_after", "difference": "paired_difference"}
 """Figures of a row, and their keys in `summary.json`."""
+SUMMARY, MANIFEST, LOCK = "summary.json", "manifest.json", ".lock"
 HOLDER = re.compile(r"process (\d+) on (\S+) since (.+)")
 ENDED = "attempts/*/ended.json"
 """Why an attempt at a run ended early: `{"state", "reason"}`."""
@@ -91,16 +93,19 @@ class Row:
 COLUMNS = [name for name in Row.__dataclass_fields__ if name not in ("words", "kept")]
 
 
-def look(folder: Path, name: str, job: Values | None = None) -> Row:
+def look(
+    folder: Path, name: str, job: Values | None = None, files: Collection[str] | None = None
+) -> Row:
     """The row of a run; one that can't be read says so.
 
     Args:
         folder: of the run.
         name: see :class:`Row`.
         job: the note that a sweep has on it.
+        files: names of what is in the folder, where that is known.
     """
     try:
-        return _look(folder, name, job)
+        return _look(folder, name, job, os.listdir(folder) if files is None else files)
     except OSError as error:
         reason = f"{Path(str(error.filename or '')).name}: {reason_of(error)}"
     except (Unreadable, UserError) as error:
@@ -108,10 +113,10 @@ def look(folder: Path, name: str, job: Values | None = None) -> Row:
     return Row(folder, name, "unreadable", reason)
 
 
-def _look(folder: Path, name: str, job: Values | None) -> Row:
-    summary = read_mapping(folder / "summary.json")
-    manifest = read_mapping(folder / "manifest.json") or {}
-    if not (folder / "config.yaml").is_file():
+def _look(folder: Path, name: str, job: Values | None, files: Collection[str]) -> Row:
+    summary = read_mapping(f"{folder}/{SUMMARY}") if SUMMARY in files else None
+    manifest = read_mapping(f"{folder}/{MANIFEST}") or {} if MANIFEST in files else {}
+    if "config.yaml" not in files:
         raise Unreadable("it has no config.yaml")
     facts: dict[str, Any] = {
         "started": str(manifest.get("started") or "")[:19],
@@ -119,7 +124,7 @@ def _look(folder: Path, name: str, job: Values | None) -> Row:
         "seed": find(manifest, "seeds.root"),
         "words": tuple(map(str, (job or {}).get("words") or ())),
     }
-    holder = _holder(folder / ".lock")
+    holder = _holder(folder / LOCK) if LOCK in files else None
     if summary is not None and (holder is None or not _lives(holder)):
         spent = summary.get("seconds")
         seconds = sum(spent.values()) if _are_numbers(spent) else None
@@ -171,7 +176,7 @@ def _state(folder: Path, holder: re.Match[str] | None, job: Values | None) -> tu
             return said["state"], str(said.get("reason") or "")
     if (folder / "demonstrations").is_dir() and not _size(folder / "metrics.jsonl"):
         return "finished", ""  # of rlcore collect
-    if not (folder / "manifest.json").is_file():
+    if not (folder / MANIFEST).is_file():
         return "failed", "it ended before its workers were up"
     return "interrupted", "it ended without a summary"
 
@@ -206,7 +211,7 @@ def _figures(summary: Values, key: str) -> Values | None:
     if figures is None:
         return None
     if not isinstance(figures, Mapping) or not _are_numbers(figures) or "lo" not in figures:
-        raise Unreadable(f"summary.json: {key} can't be {figures!r:.80}")
+        raise Unreadable(f"{SUMMARY}: {key} can't be {figures!r:.80}")
     return figures
 
 
