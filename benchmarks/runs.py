@@ -1,11 +1,12 @@
-"""Milliseconds of a processor that `rlcore runs` takes for a thousand folders, against json on the same files.
+"""Milliseconds of a processor for `rlcore runs` over a thousand folders, against json alone.
 
     python benchmarks/runs.py [--runs N] [--json PATH]
 
 The folders have the files of a run of the toy, a seed and a discount each. `bound` is what nobody
 can go below who reads them: each summary.json and manifest.json opened and parsed by json, nothing
-else; for a condition on the configuration also the text of each config.yaml, read only. Processor time
-of one process, the best of five; files are in the memory of the system. See docs/benchmarks.md.
+else; for a condition on the configuration also the text of each config.yaml, read only. Processor
+time of one process, the best of five; files are in the memory of the system. See
+docs/benchmarks.md.
 """
 
 from __future__ import annotations
