@@ -15,7 +15,8 @@ from rlcore_tools.runs.folders import row_of
 from rlcore_tools.runs.one import versions_of
 from rlcore_tools.runs.row import Row
 from rlcore_tools.runs.settings import last_evaluation
-from rlcore_tools.runs.table import aligned, difference, one_line, rate
+from rlcore_tools.runs.table import aligned, difference, rate
+from rlcore_tools.text import one_line
 
 Pairs = Mapping[str, tuple[Any, Any]]
 PLACES = ("recipe", "runner.logger")

@@ -12,6 +12,7 @@ from typing import Any
 
 from rlcore.config.differences import differences
 from rlcore.config.schema_tree import leaves
+from rlcore.contracts.errors import UserError
 from rlcore.files.symlinks import require_inside
 from rlcore.results.statistics import Difference, Passes, SuccessRate
 from rlcore.results.tables import read_results, success_by_start
@@ -19,6 +20,7 @@ from rlcore.terminal.text import written
 from rlcore_tools.runs.reading import Values
 from rlcore_tools.runs.row import Row
 from rlcore_tools.runs.seeds import difference_over_seeds, rate_over_seeds
+from rlcore_tools.runs.study import beside
 
 APART = (
     "recipe", "runner.seed", "runner.logger", "runner.resume_dir", "runner.auto_resume", "cluster",
@@ -105,14 +107,19 @@ def grouped(rows: Sequence[Row]) -> list[Setting]:
     return [Setting(values, tuple(own)) for values, own in zip(told, found.values(), strict=True)]
 
 
-def ranked(rows: Sequence[Row]) -> Ranking:
-    """The settings of runs, compared on the starts that most runs were evaluated on.
+def over_seeds(rows: Sequence[Row]) -> bool:
+    """Whether runs are several seeds of a setting, and none is another's repetition."""
+    settings = [[row.seed for row in one.rows] for one in grouped(rows)]
+    return all(len(set(seeds)) == len(seeds) for seeds in settings) and any(
+        len(seeds) > 1 for seeds in settings
+    )
 
-    Raises:
-        CheckpointError: a table of episodes is damaged.
-    """
-    settings = grouped(rows)
-    left_out: dict[str, str] = {}
+
+def ranked(rows: Sequence[Row]) -> Ranking:
+    """The settings of runs, compared on the starts that most runs were evaluated on. Runs that a
+    study ended early, and its evaluations of others, are left out."""
+    left_out = {row.name: why for row in rows if (why := beside(row.folder))}
+    settings = grouped([row for row in rows if row.name not in left_out])
     seeds = {id(one): _evaluated(one.rows, left_out) for one in settings}
     kinds = Counter(kind for each in seeds.values() for kind, _ in each)
     common = kinds.most_common(1)[0][0] if kinds else None
@@ -159,12 +166,12 @@ def _evaluated(rows: Sequence[Row], left_out: dict[str, str]) -> list[tuple[Hash
         if file is None:
             left_out[row.name] = "it was not evaluated at its end"
             continue
-        require_inside(row.folder, (file.parent, file))
-        results = read_results(file)
         try:
+            require_inside(row.folder, (file.parent, file))
+            results = read_results(file)
             outcomes = success_by_start(results)
-        except ValueError as error:
-            left_out[row.name] = str(error)
+        except (UserError, ValueError) as error:
+            left_out[row.name] = str(error).partition("\n")[0]
             continue
         kind = (frozenset(outcomes), frozenset(result.protocol for result in results))
         found.append((kind, Seed(row, outcomes)))

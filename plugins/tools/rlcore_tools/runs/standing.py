@@ -10,7 +10,8 @@ from rlcore.config.schema_tree import find
 from rlcore.terminal.text import some
 from rlcore_tools.runs.reading import read_mapping
 from rlcore_tools.runs.settings import Ranking, Setting
-from rlcore_tools.runs.table import aligned, difference, one_line, rate
+from rlcore_tools.runs.table import aligned, difference, rate
+from rlcore_tools.text import one_line
 
 SHOWN = 10  # settings of a table, at least all that are as good as the best
 FEW = 4  # settings that a sentence names

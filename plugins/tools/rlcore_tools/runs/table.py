@@ -8,10 +8,10 @@ from typing import Any
 
 from rich.cells import cell_len
 
-from rlcore.terminal.text import plain, written
-from rlcore_tools.report.text import duration
+from rlcore.terminal.text import written
 from rlcore_tools.runs.reading import Values
 from rlcore_tools.runs.row import Row
+from rlcore_tools.text import duration, one_line
 
 LONGEST = 100  # characters of a reason
 GAP = "  "
@@ -52,11 +52,6 @@ def aligned(columns: dict[str, list[str]]) -> str:
             [text + " " * (most - w) for text, w in zip((name, *texts), widths, strict=True)]
         )
     return "".join(f"{GAP.join(line).rstrip()}\n" for line in zip(*padded, strict=True))
-
-
-def one_line(text: str) -> str:
-    """A text with whatever is no letter of a line spelled out."""
-    return plain(text).replace("\n", "\\n").replace("\t", "\\t")
 
 
 def rate(figures: Values | None) -> str:
