@@ -83,7 +83,9 @@ EXCEPTIONS: dict[str, tuple[str, ...]] = {
     # reads the headers of safetensors files as core does
     "plugins/models/weights": ("rlcore.files.reading", "rlcore.files.safetensors_header"),
     "plugins/models": ("rlcore.run_folder.adapters",),
-    "plugins/tools/rlcore_tools/export.py": ("rlcore.run_folder.acting", "rlcore.run_folder.adapters"),
+    "plugins/tools/rlcore_tools/export.py": (
+        "rlcore.run_folder.acting", "rlcore.run_folder.adapters",
+    ),
 }  # fmt: skip
 """`{file or folder: modules that it may import besides the public ones}`."""
 
