@@ -31,8 +31,7 @@ EXCEPTIONS: dict[str, tuple[str, ...]] = {
     "plugins/testing/rlcore_testing/conformance": (
         "rlcore.validation.faults", "rlcore.config.bind", "rlcore.config.catalog",
         "rlcore.config.tasks", "rlcore.validation.env",
-        "rlcore.validation.algorithm", "rlcore.learner.samples", "rlcore.learner.update",
-        "rlcore.learner.acting", "rlcore.learner.supervised",
+        "rlcore.learner.update", "rlcore.learner.acting", "rlcore.learner.supervised",
         "rlcore.validation.policy", "rlcore.numerics.batch_invariance",
     ),
     # lays out processes and counts memory as a run does
