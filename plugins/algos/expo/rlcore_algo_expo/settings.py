@@ -13,8 +13,7 @@ MOST_PARAMETERS = 8_000_000
 
 @dataclass
 class ExpoConfig(AlgorithmConfig):
-    """Keys of `algorithm=expo`. Of those that policy gradients share, gamma alone has an effect;
-    the policy's learning rate is actor.optim.lr."""
+    """Keys of `algorithm=expo`; the policy's learning rate is actor.optim.lr."""
 
     name: str = key("registered name of the algorithm", "expo")
     gamma: float = key("discount per chunk", 0.97, above=0, most=1)
