@@ -26,6 +26,7 @@ MOVED = {
     "rlcore.algo.reduce": "rlcore_policy_gradient.reduce",
     "rlcore.algo.surrogate": "rlcore_policy_gradient.surrogate",
     "rlcore.cluster.inventory": "rlcore.placement",
+    "rlcore.config.imports": "rlcore_tools.import_rules",
     "rlcore.config.imports:drop_old_keys": "",
     "rlcore.config.imports:rules_of": "rlcore_tools.rlinf.translate:rules_of",
     "rlcore.config.tree": "rlcore.config.schema_tree",

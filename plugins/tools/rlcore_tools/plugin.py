@@ -13,6 +13,7 @@ from rlcore_tools.observers import rlcore_after_run as rlcore_after_run
 RLCORE_API = (0, 4)
 
 COMMANDS = {
+    "doctor": "check what is missing on this machine",
     "replay": "play one episode of a run again: video, and all that env and policy exchanged",
     "export": "write a checkpoint's policy in the original layout of its model",
     "report": "write a run's report again, or compare several runs",
@@ -58,6 +59,14 @@ def rlcore_doctor(config: Any | None) -> list[dict[str, str]]:
     from rlcore_tools.moved import rows  # reads the files of plugins
 
     return rows()
+
+
+@hookimpl
+def rlcore_machines(text: str) -> list[Any]:
+    """`8x80GB`, `64cpu`, a file of nodes."""
+    from rlcore_tools.described_nodes import pretended
+
+    return [pretended(text)]
 
 
 @hookimpl

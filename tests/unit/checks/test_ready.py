@@ -10,7 +10,7 @@ import pytest
 
 from rlcore.checks import ready, resources, run
 from rlcore.checks.ready import Finding, Makes, look, require
-from rlcore.cli import doctor
+from rlcore_tools.cli import doctor
 from rlcore.cli.main import main
 from rlcore.config.compose import Unfinished, Ungiven, compose
 from rlcore.config.old_names import ConfigWarning
