@@ -46,6 +46,16 @@ EXCEPTIONS: dict[str, tuple[str, ...]] = {
     "plugins/tools/rlcore_tools/propose.py": (
         "rlcore.placement.inventory", "rlcore.placement.memory", "rlcore.placement.plan",
     ),
+    # plays further sides as core's evaluation plays one
+    "plugins/tools/rlcore_tools/protocol": (
+        "rlcore.config.bind", "rlcore.config.catalog", "rlcore.evaluation.evaluate",
+        "rlcore.run_folder.adapters", "rlcore.run_folder.manifest", "rlcore.session.assembly",
+        "rlcore.session.session", "rlcore.session.trained_on",
+    ),
+    "plugins/tools/rlcore_tools/cli/protocol.py": (
+        "rlcore.cli.eval", "rlcore.cli.request", "rlcore.config.catalog",
+        "rlcore.config.overrides",
+    ),
     # machines that are only described, in a file read like a configuration
     "plugins/tools/rlcore_tools/described_nodes.py": ("rlcore.config.recipes",),
     # what the checks and the processor say, before a run

@@ -19,7 +19,7 @@ MOVED = {
     "rlcore.activations": "rlcore_weights.activations",
     "rlcore.algo.advantage": "rlcore_policy_gradient.advantage",
     "rlcore.algo.advantage:Advantages": "rlcore_policy_gradient.minibatch:Advantages",
-    "rlcore.algo.group": "rlcore_policy_gradient.group",
+    "rlcore.algo.group": "rlcore_policy_gradient.group_relative",
     "rlcore.algo.loss": "rlcore_policy_gradient.loss",
     "rlcore.algo.metric": "rlcore.contracts.metric",
     "rlcore.algo.minibatch": "rlcore_policy_gradient.minibatch",

@@ -18,6 +18,7 @@ COMMANDS = {
     "export": "write a checkpoint's policy in the original layout of its model",
     "report": "write a run's report again, or compare several runs",
     "cluster": "show a run's nodes and the resources it needs",
+    "protocol": "evaluate under all settings of a protocol: eval RUN protocol=NAME",
     "plan": "suggest a placement for common machines; name the limiting resource",
     "config": "config import FILE: translate a YAML file of RLinf into a recipe",
 }
