@@ -61,11 +61,14 @@ class Following:
         rewards: float32 `[B]`, discounted to the decision.
         discounts: float32 `[B]` of what comes then: gamma to the number of steps that were
             executed; 0 where the episode ended, a time limit included.
+        known: bool `[B]`, false where a time limit ended it: what would have come then was not
+            seen, as the last frame is not kept. Such rows are better left out.
         inputs: `{name: [B, ...]}` of the decision that came then; anything where the discount is 0.
     """
 
     rewards: Tensor
     discounts: Tensor
+    known: Tensor
     inputs: dict[str, Tensor]
 
 

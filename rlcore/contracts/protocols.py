@@ -267,13 +267,30 @@ class Policy(Protocol):
         ...
 
 
+class TakesNoise(Policy, Protocol):
+    """A policy that can be given the noise its decisions start from, as a flow can;
+    `spec.noise` is its shape."""
+
+    def act(
+        self,
+        inputs: Inputs,
+        keys: RowKeys,
+        *,
+        deterministic: bool = False,
+        noise: np.ndarray | None = None,
+    ) -> PolicyOutput:
+        """Decide. `noise` float32 `[B, *spec.noise]` stands for that drawn from the keys."""
+        ...
+
+
 class Learning(Protocol):
     """One update.
 
     Attributes:
         update: number of updates done before it.
         seed: root of all keys.
-        policy: as it is now.
+        policy: as it is now, without the algorithm's part in acting.
+        env: what it acts in.
         networks, lagged: of the algorithm, and their lagged copies, by name.
         rollout: the whole batch; of inputs and replay, what this process holds.
         batch_size: samples of a step, of all processes (`actor.global_batch_size`).
@@ -284,6 +301,7 @@ class Learning(Protocol):
     update: int
     seed: int
     policy: Policy
+    env: EnvSpec
     networks: Mapping[str, torch.nn.Module]
     lagged: Mapping[str, torch.nn.Module]
     rollout: Trajectory
@@ -359,6 +377,29 @@ class OwnsNetworks(Algorithm, Protocol):
             policy: the policy's facts.
             inputs: of one row, as the replay will have them: for names, shapes and dtypes.
         """
+        ...
+
+
+class Acting(Protocol):
+    """An algorithm's part in acting."""
+
+    def act(
+        self, policy: Policy, inputs: Inputs, keys: RowKeys, *, deterministic: bool
+    ) -> PolicyOutput:
+        """Decide in the policy's place, as :meth:`Policy.act`: ask it as often as needed, with keys
+        made of these, and choose among or change its actions, within the env's range. Each row by
+        itself; without gradients. A network that has not learned yet leaves the policy as it is.
+        """
+        ...
+
+
+class HasPartInActing(OwnsNetworks, Protocol):
+    """An algorithm some of whose networks act (`NetworkNeeds.acts`)."""
+
+    def acting(
+        self, policy: PolicySpec, env: EnvSpec, networks: Mapping[str, torch.nn.Module]
+    ) -> Acting:
+        """Make it, from those networks alone, by name."""
         ...
 
 

@@ -16,6 +16,7 @@ from rlcore.contracts.learning import Among, RowLoss, Step, Terms
 from rlcore.contracts.metric import Metrics
 from rlcore.contracts.protocols import Evaluation, Policy
 from rlcore.contracts.rng import RowKeys
+from rlcore.contracts.specs import EnvSpec
 from rlcore.contracts.trajectory import Trajectory
 from rlcore.learner import collectives
 from rlcore.learner.micro_batches import MicroBatches
@@ -42,6 +43,7 @@ class UpdateLearning:
 
     update: int
     policy: Policy
+    env: EnvSpec
     networks: Mapping[str, nn.Module]
     lagged: Mapping[str, nn.Module]
     replay: ReplayStore

@@ -88,7 +88,7 @@ class Segment:
         }
 
     def following(self, rows: Tensor, chunks: int, gamma: float) -> dict[str, Tensor]:
-        """Rewards, discounts and `inputs.NAME`: see :class:`Following`."""
+        """Rewards, discounts, known and `inputs.NAME`: see :class:`Following`."""
         chunk, column = (place[rows] for place in self.places)
         ahead = _ahead(self.batch, chunk, column, chunks + 1)
         executed = self.batch.valid[ahead.at] & ahead.same[..., None]
@@ -99,9 +99,11 @@ class Segment:
         rewards = torch.where(steps, self.batch.rewards[ahead.at].flatten(1) * power, 0.0).sum(1)
         goes_on = ahead.same[:, chunks]
         discounts = torch.where(goes_on, gamma ** steps.sum(1), 0.0)
+        cut = (self.batch.truncated & ~self.batch.terminated)[ahead.at].flatten(1) & steps
         then = self.batch.sample_index[tuple(axis[:, chunks] for axis in ahead.at)].clamp(min=0)
         inputs = {f"{_INPUTS}{name}": array[then] for name, array in self.batch.inputs.items()}
-        return {"rewards": rewards.float(), "discounts": discounts.float(), **inputs}
+        numbers = {"rewards": rewards.float(), "discounts": discounts.float()}
+        return {**numbers, "known": ~cut.any(1), **inputs}
 
     @property
     def _c(self) -> int:
@@ -232,10 +234,9 @@ class ReplayStore:
 
     def following(self, rows: Tensor, *, chunks: int, gamma: float) -> Following:
         found = self._each(rows, lambda kind, some: kind.following(some, chunks, gamma))
-        rewards, discounts = found.pop("rewards"), found.pop("discounts")
-        return Following(
-            rewards, discounts, {n.removeprefix(_INPUTS): array for n, array in found.items()}
-        )
+        light = {name: found.pop(name) for name in ("rewards", "discounts", "known")}
+        inputs = {name.removeprefix(_INPUTS): array for name, array in found.items()}
+        return Following(**light, inputs=inputs)
 
     def _each(
         self, rows: Tensor, ask: Callable[[Any, Tensor], Mapping[str, Tensor]]

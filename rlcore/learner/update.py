@@ -25,6 +25,7 @@ from rlcore.contracts.protocols import Algorithm, OwnsNetworks, Policy
 from rlcore.contracts.specs import EnvSpec, ReplayNeeds
 from rlcore.contracts.trajectory import Trajectory
 from rlcore.learner import collectives, dtensor, trained_parameters
+from rlcore.learner.acting import ActingPolicy, alone
 from rlcore.learner.learning import UpdateLearning
 from rlcore.learner.micro_batches import MicroBatches
 from rlcore.learner.networks import Networks, make_networks
@@ -45,7 +46,7 @@ class Learner:
     """Trains a policy with an algorithm.
 
     Args:
-        policy: its weights are changed in place.
+        policy: its weights are changed in place; those of networks that act with it too.
         algorithm: what the steps of an update are.
         actor: minibatch sizes and optimizer settings.
         algorithm_config: settings all algorithms share.
@@ -69,21 +70,26 @@ class Learner:
         device: torch.device | None = None,
         env: EnvSpec | None = None,
     ) -> None:
-        self._policy = policy
+        self._policy = alone(policy)
+        self._acting = policy if isinstance(policy, ActingPolicy) else None
         self._algorithm = algorithm
         self._actor = actor
         self._config = algorithm_config
         self._seed = seed
-        groups, needs = checked_groups(policy), algorithm.needs
+        groups, needs = checked_groups(self._policy), algorithm.needs
         every = [parameter for group in groups.values() for parameter in group]
         self._device = device or every[0].device
         self._networks = Networks({}, ())
         if needs.networks:
             assert env is not None  # as a worker has one
-            inputs = policy.prepare(random_observation(env, 1))
+            inputs = self._policy.prepare(random_observation(env, 1))
             owner, named = cast(OwnsNetworks, algorithm), algorithm_config.name
-            self._networks = make_networks(owner, policy.spec, inputs, named=named, seed=seed)
+            spec = self._policy.spec
+            self._networks = make_networks(owner, spec, inputs, named=named, seed=seed)
+            if self._acting is not None:
+                self._networks.share(self._acting.networks)
             self._networks.to(self._device)
+        self._env = env
         self._groups = {**groups, **self._networks.groups()}
         rates = {one.name: one.lr for one in needs.networks}
         self._optimizer = PolicyOptimizer(self._groups, actor.optim, rates)
@@ -125,9 +131,12 @@ class Learner:
         batch = collectives.whole_batch(trajectory)
         if self._algorithm.needs.replay is not None:
             self._replay.add(update, batch)
+        if self._acting is not None:
+            self._acting.learned = True
         learning = UpdateLearning(
             update,
             self._policy,
+            cast(EnvSpec, self._env),
             self._networks.live,
             self._networks.lagged,
             self._replay,

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from rlcore.checks import announce, check
 from rlcore.checks.facts import NO_POLICY, Facts, planned
 from rlcore.checks.held_out import Learned
+from rlcore.config.component_specs import algorithm_needs
 from rlcore.config.schema import RunConfig
 from rlcore.contracts.specs import AlgorithmNeeds, EnvSpec, OtherInterpreter, PolicySpec
 from rlcore.placement import Plan, Process, find_inventory
@@ -159,6 +160,7 @@ def _policy_workers(
     settings = PolicyWorkerSettings(
         policy_target=registry.get("model", config.actor.model.model_type).spec.target,
         algorithm_target=registry.get("algorithm", name).spec.target if name else "",
+        acts=bool(name) and bool(algorithm_needs(config, registry).acting),
         actor=config.actor,
         algorithm=config.algorithm,
         env_spec=env_spec,

@@ -27,7 +27,7 @@ TENSORS = {
     "rlcore.validation.algorithm", "rlcore.validation.policy",
 }  # fmt: skip
 # What a checkpoint says of its env: checks look at it.
-LIGHT_ELSEWHERE = ("rlcore.run_folder.env_facts",)
+LIGHT_ELSEWHERE = ("rlcore.run_folder.acting", "rlcore.run_folder.env_facts")
 
 
 def modules_of(part: str) -> list[str]:

@@ -31,8 +31,7 @@ EXCEPTIONS: dict[str, tuple[str, ...]] = {
     "plugins/testing/rlcore_testing/conformance": (
         "rlcore.validation.faults", "rlcore.config.bind", "rlcore.config.catalog",
         "rlcore.config.tasks", "rlcore.validation.env",
-        "rlcore.learner.update",
-        "rlcore.learner.supervised",
+        "rlcore.learner.update", "rlcore.learner.acting", "rlcore.learner.supervised",
         "rlcore.validation.policy", "rlcore.numerics.batch_invariance",
     ),
     # lays out processes and counts memory as a run does
@@ -86,9 +85,9 @@ EXCEPTIONS: dict[str, tuple[str, ...]] = {
     # plays jobs of core's commands, and plans each as core does
     "plugins/sweeps/rlcore_sweeps": (
         "rlcore.checks.facts", "rlcore.cli.main", "rlcore.cli.request", "rlcore.config.catalog",
-        "rlcore.config.compose", "rlcore.config.overrides", "rlcore.placement.inventory",
-        "rlcore.placement.memory", "rlcore.process.signals", "rlcore.run_folder.folder",
-        "rlcore.terminal.stdio", "rlcore.files.lock",
+        "rlcore.config.compose", "rlcore.config.overrides", "rlcore.config.schema_tree",
+        "rlcore.placement.inventory", "rlcore.placement.memory", "rlcore.process.signals",
+        "rlcore.run_folder.folder", "rlcore.terminal.stdio", "rlcore.files.lock",
     ),
     # carries out what core's workers and plans say, as core's own local group does
     "plugins/ray/rlcore_ray": (
@@ -101,7 +100,9 @@ EXCEPTIONS: dict[str, tuple[str, ...]] = {
     # reads the headers of safetensors files as core does
     "plugins/models/weights": ("rlcore.files.reading", "rlcore.files.safetensors_header"),
     "plugins/models": ("rlcore.run_folder.adapters",),
-    "plugins/tools/rlcore_tools/export.py": ("rlcore.run_folder.adapters",),
+    "plugins/tools/rlcore_tools/export.py": (
+        "rlcore.run_folder.acting", "rlcore.run_folder.adapters",
+    ),
 }  # fmt: skip
 """`{file or folder: modules that it may import besides the public ones}`."""
 

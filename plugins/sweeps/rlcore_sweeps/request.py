@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +28,17 @@ from rlcore.files.damaged_files import read_mapping
 SETTING = "sweep."
 IN_HYDRA = "env.both."
 MULTIRUN = ("-m", "--multirun")
-SETTINGS = {"parallel": "hydra.launcher.parallel", "objective": ""}
+SETTINGS = {
+    "parallel": "hydra.launcher.parallel",
+    "seeds": "hydra.sweeper.seeds",
+    "objective": "",
+    "split": "",
+}
 """Keys below `sweep.`, and what each is short for, if it is."""
+DIR, SUBDIR = "hydra.sweep.dir", "hydra.sweep.subdir"
+SPLIT = ("env.eval.split", "env.both.split")
+CHOOSING = ("validation", "heldout")
+"""Starts that a sweeper may choose by."""
 PLACE = ("runner.logger.log_path", "runner.logger.experiment_name")
 FILE = "sweep.json"
 
@@ -44,13 +53,15 @@ class Order:
         words: `group=option`, `key=value` of the jobs, lists of values among them.
         hydra: words on Hydra itself.
         objective: entries of summary.json that a job returns, e.g. ("success_after.rate",).
+        split: the starts that jobs are evaluated on, if that is said.
     """
 
     verb: str
     flags: tuple[str, ...] = ()
     words: tuple[str, ...] = ()
     hydra: tuple[str, ...] = ()
-    objective: tuple[str, ...] = field(default=())
+    objective: tuple[str, ...] = ()
+    split: tuple[str, ...] = ()
 
     @classmethod
     def read(cls, arguments: Sequence[str]) -> Order:
@@ -60,7 +71,7 @@ class Order:
             ConfigError: an unknown key of the sweep's.
         """
         verb, *rest = arguments
-        sorted_: dict[str, list[str]] = {"flags": [], "words": [], "hydra": [], "objective": []}
+        sorted_: dict[str, list[str]] = {each.name: [] for each in fields(cls)[1:]}
         for word in rest:
             bare = word.lstrip("+~")
             if word in MULTIRUN:
@@ -112,6 +123,29 @@ class Order:
             return cls(verb, **{name: _texts(words) for name, words in kept.items()})
         except (KeyError, TypeError, ValueError) as error:
             raise CheckpointError(f"{folder / FILE} is damaged: {error}") from None
+
+
+def with_split(words: Sequence[str], split: str) -> list[str]:
+    """Words of jobs that are evaluated on these starts.
+
+    Args:
+        words: of :func:`for_hydra`.
+        split: of :data:`CHOOSING`.
+
+    Raises:
+        ConfigError: the words name others.
+    """
+    if split not in CHOOSING:
+        raise ConfigError(f"sweep.split must be {' or '.join(CHOOSING)}, got {split!r}")
+    given = [word for word in words if key_of(word) in SPLIT]
+    for word in given:
+        if word.partition("=")[2] != split:
+            raise ConfigError(
+                f"{word}: this sweep chooses by what it measures on {split} starts; what is chosen "
+                "by held-out starts looks better there than it is",
+                hint="sweep.split=heldout, if that is what you want",
+            )
+    return [*words] if given else [*words, f"{SPLIT[0]}={split}"]
 
 
 def listed(words: Any) -> list[str]:
@@ -197,6 +231,8 @@ def _set(sorted_: dict[str, list[str]], word: str) -> None:
             f"unknown key {SETTING + name!r}.{did_you_mean(SETTING + name, known)}",
             hint=" or ".join(f"{key}=..." for key in known),
         )
+    if name == "seeds":
+        value = f"[{value.strip('[]')}]"
     if SETTINGS[name]:
         sorted_["hydra"].append(f"{SETTINGS[name]}={value}")
     else:
