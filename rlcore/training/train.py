@@ -107,7 +107,8 @@ def reinforce(session: Session, done: int = 0) -> int:
     """
     if session.assembly.needs.demonstrations:
         data = session.config.collect.path or session.folder.demonstrations
-        session.group.teach(str(data))
+        held_back = session.config.sft.val_fraction if session.config.sft.enabled else 0.0
+        session.group.teach(str(data), held_back)
     with StopSignals(session.progress.line) as stop:
         update = _updates(session, done, stop)
         checkpoint(session, update)
