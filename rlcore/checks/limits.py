@@ -48,6 +48,7 @@ def _supervision(config: RunConfig) -> Iterator[str]:
             )
     elif config.collect.path is None and config.collect.episodes_per_task < 2:
         yield (
-            "collect.episodes_per_task must be at least 2 with sft.enabled (one of them is "
-            f"for validation; sft.val_fraction=0 takes none), got {config.collect.episodes_per_task}"
+            "collect.episodes_per_task must be at least 2 with sft.enabled (one of them is for "
+            "validation; sft.val_fraction=0 takes none), "
+            f"got {config.collect.episodes_per_task}"
         )
