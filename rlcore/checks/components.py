@@ -118,11 +118,6 @@ def algorithm_gets_what_it_learns_from(facts: Facts) -> Iterator[str]:
     if needs is None or policy is None:
         return
     name = config.algorithm.name
-    if config.rollout.episode_shift and needs.acted_logprobs:
-        yield (
-            f"rollout.episode_shift must be 0: {config.algorithm.name} learns from the log-probs "
-            f"of the actions that the policy chose, got {config.rollout.episode_shift}"
-        )
     if needs.imitation and policy.sft is None:
         yield f"algorithm must not be {name}, which imitates: {policy.name} has no supervised loss"
     if needs.demonstrations and not (config.sft.enabled or config.collect.path):

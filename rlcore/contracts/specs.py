@@ -400,6 +400,9 @@ class AlgorithmNeeds:
         replay: decisions of earlier rollouts; None: it learns from each rollout once.
         demonstrations: those of the run, as rows of the replay.
         imitation: a policy with a supervised loss.
+        episode_shift: exploration besides the policy's own: std of what is added to all actions of
+            a training episode, drawn once an episode, in units of half of each entry's range. Not
+            for one that learns from the log-probs of what was executed.
     """
 
     values: bool = False
@@ -412,6 +415,7 @@ class AlgorithmNeeds:
     replay: ReplayNeeds | None = None
     demonstrations: bool = False
     imitation: bool = False
+    episode_shift: float = 0.0
 
 
 @dataclass(frozen=True)

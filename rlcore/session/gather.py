@@ -84,8 +84,8 @@ def gather(
 
 
 def _shift(assembly: Assembly, order: GatherOrder) -> tuple[float, ...]:
-    """`rollout.episode_shift` in the units of each action entry; empty where there is none."""
-    std = assembly.config.rollout.episode_shift
+    """The algorithm's shift in the units of each action entry; empty where there is none."""
+    std = assembly.needs.episode_shift
     if not std or order.phase != "train":
         return ()
     channels = assembly.env_specs[order.side].actions

@@ -43,13 +43,6 @@ class RolloutConfig(Settings):
         choices=("auto", "broadcast", "object_store"),
         when=When("cluster.backend", unless=("local",)),
     )
-    episode_shift: float = key(
-        "exploration of training episodes besides the policy's own: std of a shift of all actions "
-        "of an episode, drawn once an episode, in units of half of each entry's range; for "
-        "algorithms that learn from what was executed, such as rft",
-        0.0,
-        least=0,
-    )
     eval_deterministic: bool = key("evaluate without exploration noise", True)
     eval_temperature: float | None = key(
         "softmax temperature of evaluations, for models that sample tokens; null: that of training",
