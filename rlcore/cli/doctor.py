@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from rlcore.checks.doctor_rows import Row, row
 from rlcore.checks.ready import lacking_packages, look, of_row
 from rlcore.cli.request import parse_request, print_help
-from rlcore.cli.verbs import Verb, composed
+from rlcore.cli.verbs import Verb, composed_as_far
 from rlcore.config.catalog import COMPONENT_GROUPS
 from rlcore.config.compose import chosen
 from rlcore.config.schema import ClusterConfig
@@ -32,7 +32,7 @@ def main(arguments: Sequence[str]) -> int:
     registry = load_plugins()
     if request.overrides:
         anything = Verb("doctor", loop="", require=())
-        config, wrong = composed(anything.compose, request, request.overrides)
+        config, wrong = composed_as_far(anything.compose, request)
         whole = all(chosen(config, group) for group in COMPONENT_GROUPS)
         given = request.overrides
         _, found = look(config, registry, wrong=wrong, given=given, only_look=True, whole=whole)

@@ -25,8 +25,8 @@ RESUME = Verb(
         "RUN_FOLDER",
         flags={**TRUST, "--verify": {"action": "store_true", "help": ALL_FILES}},
         takes_folder=True,
+        sweeps=False,
     ),
-    sweeps=False,
     resumes=True,
 )
 
@@ -38,10 +38,10 @@ ITS_PLACE = ("runner.logger.log_path", "runner.logger.experiment_name", "runner.
 def main(arguments: Sequence[str]) -> int:
     """Resume; see :func:`rlcore.cli.verbs.run_verb`. What is the folder of a sweep is for the
     command that plays those."""
-    from rlcore.run_folder.folder import SWEEP
+    from rlcore.run_folder.folder import SWEEP_TABLE
 
     first = next((word for word in arguments if not word.startswith("-")), "")
-    if is_folder(first) and (Path(first) / SWEEP).is_file():
+    if is_folder(first) and (Path(first) / SWEEP_TABLE).is_file():
         return swept("resume", arguments)
     return run_verb(RESUME, arguments, configure)
 

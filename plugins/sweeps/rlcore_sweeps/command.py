@@ -31,7 +31,7 @@ from rlcore.config.overrides import quote
 from rlcore.config.schema import LoggerConfig
 from rlcore.contracts.errors import ConfigError, UserError
 from rlcore.files import lock
-from rlcore.run_folder.folder import SWEEP, RunFolder
+from rlcore.run_folder.folder import SWEEP_TABLE, RunFolder
 from rlcore.terminal.stdio import lasting
 from rlcore_sweeps import table
 from rlcore_sweeps.composing import composed
@@ -274,6 +274,6 @@ def _told(sweep: Path) -> int:
     """Print the table, where it is, and what failed; returns the exit code."""
     text, notes = table.write(sweep), Note.all(sweep)
     failures = table.failures(notes)
-    print(f"{text.removesuffix(failures)}written to {sweep / SWEEP}", flush=True)
+    print(f"{text.removesuffix(failures)}written to {sweep / SWEEP_TABLE}", flush=True)
     print(failures, end="", file=sys.stderr)
     return 1 if failures else 0

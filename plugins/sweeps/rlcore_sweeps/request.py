@@ -20,7 +20,7 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import HydraException
 from omegaconf import OmegaConf
 
-from rlcore.cli.request import HYDRA, is_folder
+from rlcore.cli.request import HYDRA, is_folder, is_override
 from rlcore.config.overrides import BOTH, parse
 from rlcore.contracts.errors import CheckpointError, ConfigError, did_you_mean
 from rlcore.files.atomic import write_text
@@ -89,7 +89,7 @@ class Order:
                 sorted_["hydra"].append(word)
             elif bare.startswith(SETTING):
                 _set(sorted_, bare)
-            elif _is_override(word) and (sorted_["flags"] or not is_folder(word)):
+            elif is_override(word) and (sorted_["flags"] or not is_folder(word)):
                 sorted_["words"].append(word)
             elif "," in word and word[0] != "-" and not is_folder(word):
                 sorted_["words"].append(f"experiment={word}")
@@ -244,10 +244,6 @@ def flat(values: Mapping[str, Any], path: str = "") -> list[tuple[str, Any]]:
 def key_of(word: str) -> str:
     """The key that a word sets, adds or deletes."""
     return word.lstrip("+~").partition("=")[0]
-
-
-def _is_override(word: str) -> bool:
-    return word.startswith("~") or ("=" in word and not word.startswith("-"))
 
 
 def _set(sorted_: dict[str, list[str]], word: str) -> None:

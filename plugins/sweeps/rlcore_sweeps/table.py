@@ -12,7 +12,7 @@ from rich.table import Table
 from rlcore.contracts.errors import UserError
 from rlcore.files.atomic import write_text
 from rlcore.files.damaged_files import read_mapping
-from rlcore.run_folder.folder import SWEEP
+from rlcore.run_folder.folder import SWEEP_TABLE
 from rlcore.terminal.console import as_text
 from rlcore_sweeps.job import Note
 from rlcore_sweeps.study_text import told
@@ -25,7 +25,7 @@ COLUMNS = ("job", "swept", "before", "after", "difference", "seconds", "folder")
 def write(sweep: Path) -> str:
     """Write it beside the runs; returns what was written."""
     text = _text(sweep, Note.all(sweep))
-    write_text(sweep / SWEEP, text)
+    write_text(sweep / SWEEP_TABLE, text)
     return text
 
 

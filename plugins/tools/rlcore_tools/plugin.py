@@ -16,6 +16,7 @@ COMMANDS = {
     "replay": "play one episode of a run again: video, and all that env and policy exchanged",
     "export": "write a checkpoint's policy in the original layout of its model",
     "report": "write a run's report again, or compare several runs",
+    "runs": "list the runs of a folder; show one, compare two, find the best setting",
     "cluster": "show a run's nodes and the resources it needs",
     "plan": "suggest a placement for common machines; name the limiting resource",
     "config": "config import FILE: translate a YAML file of RLinf into a recipe",
