@@ -84,7 +84,7 @@ class Study:
 
     def importance(self) -> dict[str, float] | None:
         """How much each key decided, from 0 to 1, by Optuna's PED-ANOVA; None where Optuna is not
-        installed, or the trials are too few."""
+        installed (`rlcore-tools[optuna]`), or the trials are too few."""
         storage = self.sweep / STORAGE
         try:
             import optuna
