@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from rlcore.cli.config_edits import warn_of_edits
 from rlcore.cli.request import ALL_FILES, TRUST, Form, Request, is_folder
-from rlcore.cli.verbs import Verb, run_verb, swept
+from rlcore.cli.verbs import PLAYS_JOBS, Verb, hand_on, run_verb
 from rlcore.config.catalog import BY_RECIPE
 from rlcore.config.compose import load
 from rlcore.config.overrides import quote
@@ -42,7 +42,7 @@ def main(arguments: Sequence[str]) -> int:
 
     first = next((word for word in arguments if not word.startswith("-")), "")
     if is_folder(first) and (Path(first) / SWEEP_TABLE).is_file():
-        return swept("resume", arguments)
+        return hand_on(PLAYS_JOBS, ["resume", *arguments])
     return run_verb(RESUME, arguments, configure)
 
 

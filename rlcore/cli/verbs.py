@@ -82,22 +82,20 @@ def run_verb(verb: Verb, arguments: Sequence[str], configure: Configure | None =
         return 0
     configure = configure or verb.compose
     if request.multirun or request.show in ABOUT_HYDRA:
-        return swept(verb.name, arguments)
+        return hand_on(PLAYS_JOBS, [verb.name, *arguments])
     runs = request.show is None and not request.dry_run
     with lasting() if runs else contextlib.nullcontext():
         _run(verb, request, *composed_as_far(configure, request))
     return 0
 
 
-def swept(verb: str, arguments: Sequence[str]) -> int:
-    """Hand a command line on to the command that plays many jobs; returns its exit code.
+def hand_on(command: str, arguments: Sequence[str]) -> int:
+    """Hand a command line on to another command; returns its exit code.
 
     Raises:
         PluginError: it is not installed.
     """
-    code: int = load_target(load_plugins().get("command", PLAYS_JOBS).spec.target)(
-        [verb, *arguments]
-    )
+    code: int = load_target(load_plugins().get("command", command).spec.target)(arguments)
     return code
 
 

@@ -33,7 +33,7 @@ class ComponentSpec:
         spec: `"module:attr"`, a light function from settings to :class:`EnvSpec` /
             :class:`PolicySpec` / :class:`AlgorithmNeeds`; of a backend, from `cluster` to the
             machines there are.
-        imports: `"module:attr"`, a tuple of :class:`rlcore.config.imports.ImportRule`: how the
+        imports: `"module:attr"`, a tuple of rules: how the
             configuration files of other systems name its settings; light.
         layouts: `"module:attr"`, a mapping of layouts of other systems in which `rlcore export` can
             write a model: name -> function of the folder that `save_pretrained` wrote and an empty
@@ -407,6 +407,9 @@ class AlgorithmNeeds:
         demonstrations: those of the run, as rows of the replay.
         imitation: a policy with a supervised loss.
         noise: a policy that can be given the noise its decisions start from.
+        episode_shift: exploration besides the policy's own: std of what is added to all actions of
+            a training episode, drawn once an episode, in units of half of each entry's range. Not
+            for one that learns from the log-probs of what was executed.
     """
 
     values: bool = False
@@ -420,6 +423,7 @@ class AlgorithmNeeds:
     demonstrations: bool = False
     imitation: bool = False
     noise: bool = False
+    episode_shift: float = 0.0
 
     @property
     def acting(self) -> tuple[NetworkNeeds, ...]:

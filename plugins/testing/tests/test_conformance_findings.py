@@ -364,7 +364,7 @@ def test_a_broken_algorithm(broken):
 
 GROUP_RELATIVE = '''
 """Advantages relative to a group, without a critic."""
-from rlcore_policy_gradient.group import group_relative
+from rlcore_policy_gradient.group_relative import group_relative
 from rlcore_policy_gradient.surrogate import ClippedSurrogate
 from rlcore.contracts.specs import AlgorithmNeeds
 
