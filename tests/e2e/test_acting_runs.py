@@ -91,13 +91,11 @@ def test_without_its_algorithm_it_is_not_evaluated(whole: Path):
         assemble(compose(words))
 
 
-def test_another_algorithm_begins_with_the_policy_alone(
-    whole: Path, capsys: pytest.CaptureFixture[str]
-):
+def test_another_algorithm_begins_with_the_policy_alone(whole: Path):
     folder = find_checkpoint(whole) / "actor"
-    words = ["env=toy", "model=toy", "algorithm=ppo", f"actor.model.model_path={folder}"]
-    with pytest.warns(UserWarning, match="expo acted with the policy .* ppo begins with"):
-        assemble(compose(words))
+    words = ["env=toy", "model=toy", "algorithm=grpo", "env.train.total_num_envs=8"]
+    with pytest.warns(UserWarning, match="expo acted with the policy .* grpo begins with"):
+        assemble(compose([*words, f"actor.model.model_path={folder}"]))
 
 
 def test_a_loaded_policy_acts_with_its_networks(whole: Path):
@@ -125,7 +123,7 @@ def test_a_resumed_run_ends_as_the_uninterrupted_one(whole: Path, tmp_path: Path
 
 def test_apart_in_one_process(whole: Path, tmp_path: Path):
     place = "cluster.component_placement={env: 0, rollout: 0, actor: 1}"
-    apart = play(tmp_path, "apart", LOCAL, "cluster.num_slots=2", place)
+    apart = play(tmp_path, "apart", LOCAL, place)
     ours, theirs = tensors(whole), tensors(apart)
     assert ours.keys() == theirs.keys()
     assert [name for name in ours if not torch.equal(ours[name], theirs[name])] == []
