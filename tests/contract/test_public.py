@@ -94,7 +94,7 @@ EXCEPTIONS: dict[str, tuple[str, ...]] = {
     # reads the headers of safetensors files as core does
     "plugins/models/weights": ("rlcore.files.reading", "rlcore.files.safetensors_header"),
     "plugins/tools/rlcore_tools/export.py": (
-        "rlcore.run_folder.acting", "rlcore_weights.adapter_folder",
+        "rlcore.run_folder.acting",
     ),
 }  # fmt: skip
 """`{file or folder: modules that it may import besides the public ones}`."""
