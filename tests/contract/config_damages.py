@@ -303,7 +303,7 @@ def cross_field(draw: Draw) -> Damage:
         ((f"algorithm.n_chunk_steps={n + 60}",), ("algorithm.n_chunk_steps", str(n + 60))),
         (("algorithm.reward_type=action_level",), ("algorithm.reward_type", "action_level")),
         (("actor.model.add_value_head=false",), ("actor.model.add_value_head",)),
-        (("sft.enabled=true", "sft.val_fraction=0"), ("sft.val_fraction",)),
+        (("sft.enabled=true", "sft.val_fraction=1"), ("sft.val_fraction",)),
         (("sft.enabled=true", "collect.episodes_per_task=1"), ("collect.episodes_per_task",)),
         (("actor.fsdp_config.gradient_checkpointing=true",), ("gradient_checkpointing",)),
         (("actor.fsdp_config.sharding_strategy=half_shard",), ("sharding_strategy", "half_shard")),

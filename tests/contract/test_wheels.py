@@ -223,6 +223,8 @@ def test_every_distribution_of_ours_has_a_wheel(wheelhouse):
         ("rlcore_algo_ppo", ("rlcore_algo_ppo/conf/algorithm/ppo.yaml",)),
         ("rlcore_algo_grpo", ("rlcore_algo_grpo/conf/algorithm/grpo.yaml",)),
         ("rlcore_algo_rft", ("rlcore_algo_rft/conf/algorithm/rft.yaml",)),
+        ("rlcore_algo_expo", ("rlcore_algo_expo/conf/algorithm/expo.yaml",)),
+        ("rlcore_off_policy", ("rlcore_off_policy/py.typed",)),
         ("rlcore_policy_gradient", ("rlcore_policy_gradient/py.typed",)),
         ("rlcore_ray", ("rlcore_ray/group.py", "rlcore_ray/py.typed")),
         ("rlcore_simulation", ("rlcore_simulation/serve.py", "rlcore_simulation/py.typed")),

@@ -190,9 +190,11 @@ class OnPolicy(ABC):
         if self.target_kl is not None and learning.over_all(metrics)[APPROX_KL] > self.target_kl:
             return False
         if trains_policy:
-            unreached = aimed if self._unreached is None else self._unreached
-            self._unreached = [one for one in unreached if one.grad is None]
-            remarks["gradients"] = agreement.without_gradient(policy, self._unreached, len(aimed))
+            before = aimed if self._unreached is None else self._unreached
+            left = [one for one in before if one.grad is None]
+            if self._unreached is None or len(left) < len(before):  # else all is said
+                remarks["gradients"] = agreement.without_gradient(policy, left, len(aimed))
+            self._unreached = left
         return True
 
 
