@@ -383,10 +383,12 @@ class ReplayNeeds:
     Attributes:
         size: bytes of all actor processes together; the oldest rollouts go when it is exceeded.
         failures: whether episodes that did not succeed are kept too.
+        decided: names of `PolicyOutput.replay` that are kept of each decision, beside its inputs.
     """
 
     size: int
     failures: bool = True
+    decided: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -407,6 +409,7 @@ class AlgorithmNeeds:
         demonstrations: those of the run, as rows of the replay.
         imitation: a policy with a supervised loss.
         noise: a policy that can be given the noise its decisions start from.
+        frozen: the policy as it is: no step trains it.
     """
 
     values: bool = False
@@ -420,6 +423,7 @@ class AlgorithmNeeds:
     demonstrations: bool = False
     imitation: bool = False
     noise: bool = False
+    frozen: bool = False
 
     @property
     def acting(self) -> tuple[NetworkNeeds, ...]:

@@ -241,6 +241,11 @@ def caveat(assembly: Assembly, side: str = "eval") -> str:
     words = starts_in_words(assembly.config, assembly.env_specs, assembly.learned)
     if side == "eval" and words != HELD_OUT:
         said.append(f"evaluated on {words}")
+    if assembly.needs.noise:
+        said.append(
+            f"decisions start from keyed normal noise before {assembly.config.algorithm.name} "
+            "has learned, afterwards from the noise it decides, without exploration"
+        )
     return "; ".join(filter(None, said))
 
 
