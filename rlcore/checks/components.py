@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from rlcore.checks.combinations import refusal
 from rlcore.checks.facts import Facts
 from rlcore.checks.subject import Subject
 from rlcore.config.schema import RunConfig
@@ -96,23 +95,9 @@ def final_frames_are_rendered(facts: Facts) -> Iterator[str]:
 
 
 @CHECKS.add
-def granularities_go_together(facts: Facts) -> Iterator[str]:
-    if facts.policy is None or facts.needs is None:
-        return
-    algorithm = facts.config.algorithm
-    values = facts.policy.value_dim if facts.needs.values else 0  # else nobody looks at them
-    reason = refusal(
-        reward_type=algorithm.reward_type,
-        logprob_type=algorithm.logprob_type,
-        value_dim=values,
-        num_action_chunks=facts.policy.num_action_chunks,
-    )
-    if reason is not None:
-        yield (
-            f"algorithm.reward_type={algorithm.reward_type} and "
-            f"logprob_type={algorithm.logprob_type} must go together with a value head of width "
-            f"{values}: {reason}"
-        )
+def policy_fits_the_algorithm(facts: Facts) -> Iterator[str]:
+    if facts.policy is not None and facts.needs is not None:
+        yield from filter(None, [facts.needs.refusal(facts.policy)])
 
 
 @CHECKS.add

@@ -18,9 +18,9 @@ from rlcore.contracts.metric import Metric, Metrics
 if TYPE_CHECKING:
     from rlcore.contracts.rng import RowKeys
 
-Among = Literal["all", "successes", "demonstrations"]
-"""Rows of a replay: decisions of the policy, those of its successful episodes, or every frame of
-the demonstrations."""
+Among = Literal["all", "successes", "failures", "demonstrations"]
+"""Rows of a replay: decisions of the policy, those of its successful episodes, those of the others,
+or every frame of the demonstrations."""
 Terms = tuple[Tensor, dict[str, Metric]]
 RowLoss = Callable[[Tensor, "RowKeys"], Terms]
 """Losses `[B]` of rows int64 `[B]`, with gradients, and metrics; the keys are for their noise."""
@@ -74,7 +74,8 @@ class Following:
 
 class Replay(Protocol):
     """Demonstrations, and decisions of rollouts up to the one under way, by global number: the same
-    on all processes, though each holds the inputs of some rows only. Numbers hold for an update.
+    on all processes, though each holds the inputs of some rows only. Numbers hold for an update; the
+    decision after row r of an episode is row r + 1.
     """
 
     def count(self, among: Among = "all") -> int:
@@ -84,6 +85,11 @@ class Replay(Protocol):
     def inputs(self, rows: Tensor) -> dict[str, Tensor]:
         """What the policy saw, as `prepare` made it, and what `ReplayNeeds.decided` names,
         `{name: [B, ...]}`, on the policy's device."""
+        ...
+
+    def actions(self, rows: Tensor) -> Tensor:
+        """Chunks as they were decided, float32 `[B, C, A]`, also what an episode's end left
+        unexecuted; not of demonstrations."""
         ...
 
     def action_targets(self, rows: Tensor) -> tuple[Tensor, Tensor]:

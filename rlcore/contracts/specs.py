@@ -430,6 +430,11 @@ class AlgorithmNeeds:
         """Networks with a part in acting."""
         return tuple(one for one in self.networks if one.acts)
 
+    def refusal(self, policy: PolicySpec) -> str | None:
+        """Why such a policy can't be trained, said before anything starts; None if it can. For
+        subclasses."""
+        return None
+
 
 @dataclass(frozen=True)
 class Published:

@@ -72,6 +72,10 @@ class Segment:
         at = self.batch.sample_index[chunk, column]
         return {name: array[at] for name, array in self.batch.inputs.items()}
 
+    def actions(self, rows: Tensor) -> dict[str, Tensor]:
+        chunk, column = (place[rows] for place in self.places)
+        return {"actions": self.batch.actions[chunk, column]}
+
     def targets(self, rows: Tensor, horizon: int) -> dict[str, Tensor]:
         """Actions `[B, H, A]` and mask `[B, H]`: see :class:`rlcore.contracts.learning.Replay`."""
         chunk, column = (place[rows] for place in self.places)
@@ -191,11 +195,12 @@ class ReplayStore:
         self._kinds: list[Any] = [*self._taught, *self._segments]
         self._starts = torch.tensor([0, *map(len, self._kinds)]).cumsum(0)
         shown, total = sum(map(len, self._taught)), int(self._starts[-1])
-        won = [torch.zeros(shown, dtype=torch.bool), *(one.success for one in self._segments)]
+        won = torch.cat([torch.zeros(0, dtype=torch.bool), *(s.success for s in self._segments)])
         self._rows: dict[Among, Tensor] = {
             "demonstrations": torch.arange(shown),
             "all": torch.arange(shown, total),
-            "successes": torch.cat(won).nonzero().squeeze(1),
+            "successes": shown + won.nonzero().squeeze(1),
+            "failures": shown + (~won).nonzero().squeeze(1),
         }
         held = [one.held for one in self._kinds]
         self._held = torch.cat([*held, torch.zeros(0, dtype=torch.bool)])
@@ -225,6 +230,9 @@ class ReplayStore:
 
     def inputs(self, rows: Tensor) -> dict[str, Tensor]:
         return self._each(rows, lambda kind, some: kind.inputs(some))
+
+    def actions(self, rows: Tensor) -> Tensor:
+        return self._each(rows, lambda kind, some: kind.actions(some))["actions"]
 
     def action_targets(self, rows: Tensor) -> tuple[Tensor, Tensor]:
         found = self._each(rows, lambda kind, some: kind.targets(some, self._horizon))

@@ -29,8 +29,8 @@ from rlcore.learner.acting import ActingPolicy, alone
 from rlcore.learner.learning import UpdateLearning
 from rlcore.learner.micro_batches import MicroBatches
 from rlcore.learner.networks import Networks, make_networks
-from rlcore.learner.on_policy import APPROX_KL, RolloutLearning
 from rlcore.learner.optim import PolicyOptimizer
+from rlcore.learner.reference import ReferenceWeights
 from rlcore.learner.replay import ReplayStore
 from rlcore.learner.supervised import SupervisedSamples
 from rlcore.numerics.batch_invariance import random_observation
@@ -100,21 +100,8 @@ class Learner:
         most = min(actor.micro_batch_size, actor.share_of_each(collectives.count()))
         self._micro = MicroBatches(most, lockstep=self._lockstep)
         self._replay = ReplayStore(needs.replay or ReplayNeeds(0), policy.spec, env, self._device)
-        self._rollouts = RolloutLearning(
-            policy,
-            self._groups,
-            needs,
-            actor,
-            algorithm_config,
-            seed=seed,
-            device=self._device,
-            micro=self._micro,
-            settle=self._settle,
-        )
-
-    @property
-    def remarks(self) -> dict[str, str]:
-        return self._rollouts.remarks
+        self._reference = ReferenceWeights(groups["policy"] if needs.reference_logprobs else ())
+        self.remarks: dict[str, str] = {}
 
     def teach(self, samples: SupervisedSamples) -> None:
         """Have demonstrations among the rows of the replay."""
@@ -155,10 +142,15 @@ class Learner:
             self._networks.live,
             self._networks.lagged,
             self._replay,
+            batch,
+            self._reference,
+            self.remarks,
             named=self._config.name,
             seed=self._seed,
-            batch=batch,
-            rollouts=self._rollouts,
+            batch_size=self._actor.global_batch_size,
+            device=self._device,
+            micro=self._micro,
+            settle=self._settle,
         )
         skipped_before = self._optimizer.skipped_steps
         weights_before = self._optimizer.sample()
@@ -178,7 +170,6 @@ class Learner:
         rates = self._optimizer.learning_rates()
         numbers = collectives.merge_metrics(metrics).numbers(steps)
         return {
-            APPROX_KL: float("nan"),  # unless a step was made that measures it
             **numbers,
             **rollout_metrics(batch),
             "train/actor/lr": rates["policy"],
@@ -271,7 +262,7 @@ class Learner:
         """All that it holds besides the policy's weights."""
         yield from self._optimizer.tensors()
         yield from self._networks.tensors()
-        yield from self._rollouts.reference or []
+        yield from self._reference.tensors
 
     @property
     def share(self) -> tuple[int, int] | None:
@@ -310,7 +301,7 @@ class Learner:
         """
         saved = self._optimizer.state_dict()
         tensors = {f"{OPTIMIZER}{name}": tensor for name, tensor in saved["tensors"].items()}
-        tensors |= self._rollouts.state_dict()
+        tensors |= self._reference.state_dict()
         if collectives.number() == 0:
             tensors |= self._networks.state_dict()
         if self._actor.model.is_lora:
@@ -329,5 +320,5 @@ class Learner:
         self._optimizer.load_state_dict(
             {"tensors": Below(tensors, OPTIMIZER), "state": saved["state"]["optimizer"]}
         )
-        self._rollouts.load_state_dict(tensors)
+        self._reference.load_state_dict(tensors)
         self._networks.load_state_dict(tensors)

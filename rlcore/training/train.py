@@ -189,7 +189,7 @@ def improve(session: Session, update: int) -> dict[str, float]:
         session.progress.phase(f"update {update + 1}", quiet=True) as phase,
     ):
         metrics = session.group.update(update, session.steering.lr_factors)
-        if math.isfinite(kl := metrics["train/actor/approx_kl"]):
+        if math.isfinite(kl := metrics.get("train/actor/approx_kl", math.nan)):
             phase.note(f"KL {kl:.4f}")
     with session.clock.measure("sync") as told:
         session.group.sync()

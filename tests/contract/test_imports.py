@@ -19,10 +19,10 @@ HEAVY = ("torch", "ray", "gymnasium", "transformers")
 LIGHT = ("terminal", "contracts", "process", "files", "plugins", "config", "placement", "checks",
          "cli", "numerics", "validation", "api")  # fmt: skip
 RUNNING = ("workers", "session", "evaluation", "training")
-TORCH = ("algo", "learner", "rollout", "transport", "run_folder", "demonstrations", "results")
+TORCH = ("learner", "rollout", "transport", "run_folder", "demonstrations", "results")
 # Modules of light rooms that are about tensors: who imports one pays for torch.
 TENSORS = {
-    "rlcore.contracts.learning", "rlcore.contracts.metric", "rlcore.contracts.minibatch",
+    "rlcore.contracts.learning", "rlcore.contracts.metric", "rlcore_policy_gradient.minibatch",
     "rlcore.contracts.trajectory", "rlcore.numerics.batch_invariance",
     "rlcore.validation.algorithm", "rlcore.validation.policy",
 }  # fmt: skip

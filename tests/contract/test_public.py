@@ -31,8 +31,7 @@ EXCEPTIONS: dict[str, tuple[str, ...]] = {
     "plugins/testing/rlcore_testing/conformance": (
         "rlcore.validation.faults", "rlcore.config.bind", "rlcore.config.catalog",
         "rlcore.config.tasks", "rlcore.validation.env",
-        "rlcore.validation.algorithm", "rlcore.learner.samples", "rlcore.learner.update",
-        "rlcore.learner.acting", "rlcore.learner.supervised",
+        "rlcore.learner.update", "rlcore.learner.acting", "rlcore.learner.supervised",
         "rlcore.validation.policy", "rlcore.numerics.batch_invariance",
     ),
     # lays out processes and counts memory as a run does
@@ -83,7 +82,9 @@ EXCEPTIONS: dict[str, tuple[str, ...]] = {
     # reads the headers of safetensors files as core does
     "plugins/models/weights": ("rlcore.files.reading", "rlcore.files.safetensors_header"),
     "plugins/models": ("rlcore.run_folder.adapters",),
-    "plugins/tools/rlcore_tools/export.py": ("rlcore.run_folder.acting", "rlcore.run_folder.adapters"),
+    "plugins/tools/rlcore_tools/export.py": (
+        "rlcore.run_folder.acting", "rlcore.run_folder.adapters",
+    ),
 }  # fmt: skip
 """`{file or folder: modules that it may import besides the public ones}`."""
 

@@ -10,6 +10,7 @@ import pytest
 import torch
 from rlcore_algo_ppo.ppo import PPO
 from rlcore_algo_rft.rft import RFT
+from rlcore_policy_gradient.advantage import NORMALIZATION_EPS
 from rlcore_testing import (
     AlgorithmConformance,
     EnvConformance,
@@ -22,7 +23,6 @@ from rlcore_testing.toy_env import ToyEnv
 from rlcore_testing.toy_policy import ToyPolicy, _logprob
 from rlcore_testing.toy_settings import ToyEnvConfig, env_spec
 
-from rlcore.algo.advantage import NORMALIZATION_EPS
 from rlcore.contracts.rng import generator
 from rlcore.contracts.specs import ComponentSpec
 
@@ -364,8 +364,8 @@ def test_a_broken_algorithm(broken):
 
 GROUP_RELATIVE = '''
 """Advantages relative to a group, without a critic."""
-from rlcore.algo.group import group_relative
-from rlcore.algo.surrogate import ClippedSurrogate
+from rlcore_policy_gradient.group import group_relative
+from rlcore_policy_gradient.surrogate import ClippedSurrogate
 from rlcore.contracts.specs import AlgorithmNeeds
 
 def needs(config):

@@ -38,7 +38,7 @@ ENV = EnvSpec(
 
 
 class ReplaySubject(AlgorithmSubject):
-    """Trains a bandit with the algorithm, and lets it act where the algorithm has a part in that."""
+    """Trains a bandit with the algorithm, which acts with it where it has a part in acting."""
 
     def learner(self) -> tuple[Learner, Any]:
         """A learner, and what acts: the bandit, or it with networks of the algorithm."""
@@ -95,7 +95,7 @@ class ActingChecks(ReplaySubject):
                 "generator, expected all randomness from the keys", hint=hint)  # fmt: skip
 
     def test_actions_stay_in_range(self) -> None:
-        policy = self._trained()
+        policy = copy.deepcopy(self._trained())
         with torch.no_grad():
             for parameter in policy.networks.parameters():
                 parameter.mul_(30.0)
@@ -121,6 +121,9 @@ class ActingChecks(ReplaySubject):
 
     def _trained(self) -> Any:
         self._acting()
+        return self.shared("trained", self._make_trained)
+
+    def _make_trained(self) -> Any:
         learner, policy = self.learner()
         self.train(learner, policy, range(UPDATES))
         return policy

@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 
 from rlcore.contracts.errors import ConfigError
-from rlcore.contracts.minibatch import Advantages
 from rlcore.contracts.trajectory import Trajectory
+from rlcore_policy_gradient.minibatch import Advantages
 
 NORMALIZATION_EPS = 1e-5
 
@@ -165,3 +165,27 @@ def normalized(advantages: Tensor, valid: Tensor) -> Tensor:
         return torch.zeros_like(advantages)
     scaled = (advantages - chosen.mean()) / (chosen.std(correction=1) + NORMALIZATION_EPS)
     return torch.where(valid, scaled, 0.0).to(advantages.dtype)
+
+
+def advantage_metrics(advantages: Advantages) -> dict[str, float]:
+    """Of the advantages as trained on (normalised where the algorithm does so), and of the
+    targets of the values (`rollout/value_targets_mean`), over samples that are trained on;
+    nothing if there are none."""
+    chosen = _trained(advantages.advantages, advantages)
+    if not len(chosen):
+        return {}
+    metrics = {
+        "rollout/advantages_mean": float(chosen.mean()),
+        "rollout/advantages_max": float(chosen.max()),
+        "rollout/advantages_min": float(chosen.min()),
+    }
+    if advantages.returns.shape[-1]:
+        returns = _trained(advantages.returns, advantages)
+        metrics["rollout/value_targets_mean"] = float(returns.mean())
+    return metrics
+
+
+def _trained(x: Tensor, advantages: Advantages) -> Tensor:
+    """Entries of `x` `[T, N, 1 or C]` that are trained on, in one line."""
+    valid = advantages.valid
+    return x[valid if x.shape[-1] == valid.shape[-1] else valid.any(-1, keepdim=True)]

@@ -5,35 +5,18 @@ An algorithm of a plugin adds how advantages are computed and, if it has a criti
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from torch import Tensor
 
-from rlcore.algo.loss import entropy_mean, kl_to_reference, policy_loss
-from rlcore.algo.reduce import at_level, entropy_at_level
-from rlcore.config.schema import AlgorithmConfig
-from rlcore.contracts.decisions import Evaluation
-from rlcore.contracts.learning import Step
 from rlcore.contracts.metric import Metric
-from rlcore.contracts.minibatch import Minibatch
-from rlcore.contracts.protocols import Learning, OnPolicy
+from rlcore.contracts.protocols import Evaluation
+from rlcore_policy_gradient.loss import entropy_mean, kl_to_reference, policy_loss
+from rlcore_policy_gradient.minibatch import Minibatch
+from rlcore_policy_gradient.on_policy import OnPolicy
+from rlcore_policy_gradient.reduce import at_level, entropy_at_level
 
 
-class ClippedSurrogate:
+class ClippedSurrogate(OnPolicy):
     """`policy - entropy_bonus * H + kl_beta * KL(reference)`, from the shared settings."""
-
-    target_kl: float | None = None
-
-    def __init__(self, config: AlgorithmConfig) -> None:
-        self._shared = config
-
-    def updates(self: OnPolicy, learning: Learning) -> Iterator[Step]:
-        """Minibatches of the rollout."""
-        return learning.rollout_steps(self)
-
-    def trains_policy(self, update: int) -> bool:
-        """Every update trains the policy."""
-        return True
 
     def surrogate(self, now: Evaluation, batch: Minibatch) -> tuple[Tensor, dict[str, Metric]]:
         """Loss of the policy without a critic; values play no part.

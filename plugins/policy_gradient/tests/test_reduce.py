@@ -5,10 +5,10 @@ import itertools
 import numpy as np
 import pytest
 import torch
+from rlcore_policy_gradient.minibatch import Weights
+from rlcore_policy_gradient.reduce import at_level, batch_weights, entropy_at_level, valid_at_level
 
-from rlcore.algo.reduce import at_level, batch_weights, entropy_at_level, valid_at_level
 from rlcore.contracts.errors import ConfigError
-from rlcore.contracts.minibatch import Weights
 
 LEVELS = ("token_level", "action_level", "chunk_level")
 

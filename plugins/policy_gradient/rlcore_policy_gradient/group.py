@@ -12,9 +12,9 @@ import torch
 from torch import Tensor
 
 from rlcore.contracts.errors import ConfigError, WorkerError
-from rlcore.contracts.minibatch import Advantages
 from rlcore.contracts.specs import GroupFilter
 from rlcore.contracts.trajectory import Trajectory
+from rlcore_policy_gradient.minibatch import Advantages
 
 GROUP_EPS = 1e-6
 

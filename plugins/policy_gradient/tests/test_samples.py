@@ -2,14 +2,13 @@
 
 import pytest
 import torch
-
-from rlcore.algo.advantage import gae
-from rlcore.config.schema import AlgorithmConfig
-from rlcore.learner.samples import make_samples, minibatches
+from rlcore_policy_gradient.advantage import gae
+from rlcore_policy_gradient.samples import make_samples, minibatches
+from rlcore_policy_gradient.settings import PolicyGradientConfig
 
 
 def samples_of(trajectory, **settings):
-    config = AlgorithmConfig(name="toy", **settings)
+    config = PolicyGradientConfig(name="toy", **settings)
     advantages = gae(
         trajectory,
         reward_type=config.reward_type,

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from rlcore.algo.reduce import batch_weights, valid_at_level
-from rlcore.config.schema import AlgorithmConfig
-from rlcore.contracts.minibatch import Advantages, Minibatch, Weights
 from rlcore.contracts.rng import generator
 from rlcore.contracts.trajectory import Trajectory
+from rlcore_policy_gradient.minibatch import Advantages, Minibatch, Weights
+from rlcore_policy_gradient.reduce import batch_weights, valid_at_level
+from rlcore_policy_gradient.settings import PolicyGradientConfig
 
 
 @dataclass
@@ -39,7 +39,7 @@ class Samples(Minibatch):
 
 
 def make_samples(
-    trajectory: Trajectory, advantages: Advantages, config: AlgorithmConfig
+    trajectory: Trajectory, advantages: Advantages, config: PolicyGradientConfig
 ) -> Samples:
     """Flatten a batch and weigh its elements."""
     entries = trajectory.shape[-1]

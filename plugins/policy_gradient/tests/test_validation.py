@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
+from rlcore_policy_gradient.minibatch import Advantages
+from rlcore_policy_gradient.validation import checked_advantages, checked_loss
 from rlcore_testing.conformance.trajectories import random_trajectory
 
 from rlcore.contracts import metric
 from rlcore.contracts.errors import AlgorithmError
-from rlcore.contracts.minibatch import Advantages
-from rlcore.contracts.specs import AlgorithmNeeds
-from rlcore.validation.algorithm import checked_advantages, checked_loss
-from rlcore.validation.faults import require_made
 
 T, N, C = 4, 5, 3
 PLAYED = random_trajectory(chunks=T, columns=N, actions=C, entries=2)
@@ -109,24 +106,3 @@ def test_a_loss_may_be_nan():
     """The optimizer refuses its step, and counts it."""
     loss, _ = checked_loss("fine", (torch.tensor(float("nan")), {}))
     assert loss.isnan()
-
-
-def test_what_a_factory_made_must_be_an_algorithm():
-    rest = ("algorithm odd", "m:f", "an algorithm", ("needs", AlgorithmNeeds), AlgorithmError)
-    require_made(SimpleNamespace(needs=AlgorithmNeeds()), *rest)
-    for made, found in ((SimpleNamespace, "the class SimpleNamespace"), (None, "a NoneType")):
-        with pytest.raises(AlgorithmError, match=f"algorithm odd: m:f gave {found}, expected an"):
-            require_made(made, *rest)
-
-
-def test_the_learner_holds_algorithms_to_it(bench, play):
-    """Not a traceback of ours, deep inside: one error that names the algorithm."""
-    made = bench()
-    advantages = made.algorithm.advantages
-    made.algorithm.advantages = lambda t: replace(advantages(t), returns=torch.zeros(3))
-    with pytest.raises(AlgorithmError, match=r"algorithm toy: .* gave as returns a tensor"):
-        made.learner.update(play(), 0)
-    made.algorithm.advantages = advantages
-    made.algorithm.loss = lambda now, batch: (batch.advantages, {})
-    with pytest.raises(AlgorithmError, match=r"algorithm toy: .* gave as loss a tensor"):
-        made.learner.update(play(), 0)

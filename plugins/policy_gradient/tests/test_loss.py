@@ -5,8 +5,8 @@ import math
 
 import pytest
 import torch
+from rlcore_policy_gradient.loss import entropy_mean, kl_to_reference, policy_loss, value_loss
 
-from rlcore.algo.loss import entropy_mean, kl_to_reference, policy_loss, value_loss
 from rlcore.contracts.metric import Metrics, explained_variance
 
 

@@ -1,7 +1,7 @@
 """Compute the losses of policy-gradient training. Pure tensor functions, all in fp32.
 
-Inputs are at the granularity of their kind (see :mod:`rlcore.algo.reduce`); weights carry the
-aggregation and are 0 where an element is invalid, so `sum(weights * elements)` is the loss.
+Inputs are at the granularity of their kind (see :mod:`rlcore_policy_gradient.reduce`); weights
+carry the aggregation and are 0 where an element is invalid: the loss is `sum(weights * elements)`.
 """
 
 from __future__ import annotations

@@ -5,14 +5,14 @@ import itertools
 import numpy as np
 import pytest
 import torch
-
-from rlcore.algo.advantage import (
+from rlcore_policy_gradient.advantage import (
     Steps,
     gae,
     generalized_advantages,
     normalized,
     steps,
 )
+
 from rlcore.contracts.errors import ConfigError
 
 

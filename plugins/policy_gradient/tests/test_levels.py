@@ -5,8 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
-
-from rlcore.checks.combinations import refusal
+from rlcore_policy_gradient.levels import refusal
 
 PAGE = Path(__file__).parents[3] / "docs" / "algorithms.md"
 LEVELS = ("token_level", "action_level", "chunk_level")
@@ -68,5 +67,5 @@ def test_a_width_that_is_neither_1_nor_C_is_refused():
 
 
 def test_is_light():
-    code = "import sys, rlcore.checks.combinations; sys.exit('torch' in sys.modules)"
+    code = "import sys, rlcore_policy_gradient.levels; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
