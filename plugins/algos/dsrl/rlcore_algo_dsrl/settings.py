@@ -17,8 +17,7 @@ MOST = 20_000_000
 
 @dataclass
 class DSRLConfig(AlgorithmConfig):
-    """Keys of `algorithm=dsrl`. Those that policy gradients share have no effect, but gamma: the
-    discount of a decision, whatever the number of env steps that it makes."""
+    """Keys of `algorithm=dsrl`."""
 
     name: str = key("registered name of the algorithm", "dsrl")
     bound: float = key("the actor's noise is within +- this", 1.0, above=0)
@@ -32,6 +31,9 @@ class DSRLConfig(AlgorithmConfig):
     steps: int = key("gradient steps of the critic in an update", 200, least=1)
     actor_every: int = key("steps of the critic to one of the actor", 1, least=1)
     batch_size: int = key("decisions of a step", 256, least=1)
+    gamma: float = key(
+        "discount of a decision, whatever number of env steps it makes", 0.99, above=0, most=1
+    )
     step_penalty: float = key(
         "taken from the reward of every decision: 1 makes rewards of 0 and 1 at success -1 and 0",
         1.0,
