@@ -175,6 +175,7 @@ class Steering:
     def __init__(self, actor: NoiseActor, critic: Critic) -> None:
         self._actor, self._critic = actor, critic
 
+    @torch.no_grad()
     def act(
         self, policy: Policy, inputs: Inputs, keys: RowKeys, *, deterministic: bool
     ) -> PolicyOutput:
