@@ -33,7 +33,7 @@ class ComponentSpec:
         spec: `"module:attr"`, a light function from settings to :class:`EnvSpec` /
             :class:`PolicySpec` / :class:`AlgorithmNeeds`; of a backend, from `cluster` to the
             machines there are.
-        imports: `"module:attr"`, a tuple of :class:`rlcore.config.imports.ImportRule`: how the
+        imports: `"module:attr"`, a tuple of rules: how the
             configuration files of other systems name its settings; light.
         layouts: `"module:attr"`, a mapping of layouts of other systems in which `rlcore export` can
             write a model: name -> function of the folder that `save_pretrained` wrote and an empty

@@ -80,7 +80,7 @@ class Learner:
         every = [parameter for group in groups.values() for parameter in group]
         self._device = device or every[0].device
         if needs.frozen:
-            groups = dict.fromkeys(groups, [])
+            groups = {name: [] for name in groups}
         self._networks = Networks({}, ())
         if needs.networks:
             assert env is not None  # as a worker has one

@@ -52,7 +52,7 @@ def run(assembly: Assembly) -> Summary:
     with contextlib.ExitStack() as holds:
         saved = None
         if runner.resume_dir is not None or runner.auto_resume:
-            saved = resume.find(assembly.config, holds)
+            saved = resume.find(assembly, holds)
         while True:
             folder, at = (None, None) if saved is None else (saved.folder, saved.name)
             with open_session(assembly, folder=folder, at=at, holds=holds) as session:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import torch
 from resume_cases import go_on
-from rlcore_policy_gradient import group
+from rlcore_policy_gradient import group_relative as group
 from safetensors.torch import load_file
 from sameness import assert_same, numbers
 

@@ -1,4 +1,4 @@
-"""Runs of a frozen flow policy that DSRL steers: what is trained, resumed, apart, measured again."""
+"""Runs of a frozen policy that DSRL steers: what is trained, resumed, apart, measured again."""
 
 from __future__ import annotations
 

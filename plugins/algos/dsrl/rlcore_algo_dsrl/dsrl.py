@@ -1,7 +1,7 @@
 """DSRL, experimental (not seen to learn): a frozen flow policy is steered by its initial noise.
 
-    inputs -> critic's features -> actor -> noise -> policy -> chunk
-                                     ^------- Q(features, noise), learned from the replay
+inputs -> critic's features -> actor -> noise -> policy -> chunk
+                                 ^------- Q(features, noise), learned from the replay
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from typing import Any, cast
 
 import numpy as np
 import torch
+from rlcore_off_policy.critic import Critic
+from rlcore_off_policy.encoder import draw_shift
 from torch import Tensor, nn
 
 from rlcore.contracts import metric
@@ -22,8 +24,6 @@ from rlcore.contracts.rng import RowKeys
 from rlcore.contracts.specs import EnvSpec, PolicySpec
 from rlcore_algo_dsrl.networks import LEARNED, SEEN, UNTRAINED, NoiseActor, Temperature
 from rlcore_algo_dsrl.settings import NOISE, DSRLConfig, needs
-from rlcore_off_policy.critic import Critic
-from rlcore_off_policy.encoder import draw_shift
 
 
 class DSRL:
@@ -55,9 +55,7 @@ class DSRL:
         made: dict[str, nn.Module] = {"actor": actor, "critic": critic}
         return made | ({"temperature": Temperature(config.alpha)} if config.alpha_lr else {})
 
-    def acting(
-        self, policy: PolicySpec, env: EnvSpec, networks: Mapping[str, nn.Module]
-    ) -> Acting:
+    def acting(self, policy: PolicySpec, env: EnvSpec, networks: Mapping[str, nn.Module]) -> Acting:
         return Steering(cast(NoiseActor, networks["actor"]), cast(Critic, networks["critic"]))
 
     def updates(self, learning: Learning) -> Iterator[Step]:

@@ -8,10 +8,9 @@ from __future__ import annotations
 import math
 
 import torch
+from rlcore_off_policy.critic import layers
 from torch import Tensor, nn
 from torch.nn import functional
-
-from rlcore_off_policy.critic import layers
 
 UNTRAINED, SEEN, LEARNED = 0.0, 1.0, 2.0
 """What has been done with it: nothing; a rollout was learned from, or was too short to be; it has

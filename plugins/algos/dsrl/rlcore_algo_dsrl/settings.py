@@ -51,9 +51,7 @@ class DSRLConfig(AlgorithmConfig):
     actor_lr: float = key("learning rate of the actor", 1e-4, least=0)
     critic_lr: float = key("learning rate of the critic", 3e-4, least=0)
     alpha_lr: float = key("learning rate of alpha; 0: it stays", 3e-4, least=0)
-    hidden: list[int] = key(
-        "widths of the layers of actor and critic", [128, 128, 128], least=1
-    )
+    hidden: list[int] = key("widths of the layers of actor and critic", [128, 128, 128], least=1)
     augment: bool = key("move images of a batch by up to 4 pixels", True)
     replay_mib: int = key(
         "MiB of decisions that are kept, of all actor processes; the oldest rollouts go first",

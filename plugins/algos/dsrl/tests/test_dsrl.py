@@ -8,15 +8,15 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+from rlcore_algo_dsrl.dsrl import DSRL, SoftActorCritic
+from rlcore_algo_dsrl.networks import LEARNED, SEEN, NoiseActor
+from rlcore_algo_dsrl.settings import NOISE, DSRLConfig, needs
 from rlcore_testing.conformance.trajectories import Bandit, bandit_inputs
 
 from rlcore.contracts.errors import ConfigError
 from rlcore.contracts.learning import Following
 from rlcore.contracts.rng import RowKeys
 from rlcore.contracts.specs import PolicySpec
-from rlcore_algo_dsrl.dsrl import DSRL, SoftActorCritic
-from rlcore_algo_dsrl.networks import LEARNED, SEEN, NoiseActor
-from rlcore_algo_dsrl.settings import NOISE, DSRLConfig, needs
 
 ROWS = 3
 KEYS = RowKeys(tuple((0, row) for row in range(ROWS)))
@@ -132,7 +132,9 @@ def test_without_exploration_the_policy_starts_from_the_actors_mean():
     bandit, inputs = Bandit(values=0), bandit_inputs(ROWS)
     output = acting(networks, LEARNED).act(bandit, inputs, KEYS, deterministic=True)
     with torch.no_grad():
-        mean = networks["actor"].mean(networks["critic"].features({"features": torch.ones(ROWS, 1)}))
+        mean = networks["actor"].mean(
+            networks["critic"].features({"features": torch.ones(ROWS, 1)})
+        )
     alone = bandit.act(inputs, KEYS, deterministic=True, noise=mean.reshape(ROWS, 1, 1).numpy())
     assert np.array_equal(output.actions, alone.actions)
     assert np.array_equal(output.replay[NOISE].numpy(), alone.actions)  # the bandit's mean is 0

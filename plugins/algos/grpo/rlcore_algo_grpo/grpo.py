@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rlcore_policy_gradient.group import group_relative
+from rlcore_policy_gradient.group_relative import group_relative
 from rlcore_policy_gradient.minibatch import Advantages, Minibatch
 from rlcore_policy_gradient.surrogate import ClippedSurrogate
 from torch import Tensor

@@ -22,7 +22,6 @@ from urllib.parse import quote
 from rlcore.config.schema import RunConfig
 from rlcore.contracts.specs import ProtocolSpec
 from rlcore.evaluation.evaluate import evaluate
-from rlcore.evaluation.protocol_rows import other_than, protocol_spec
 from rlcore.files.atomic import write_text
 from rlcore.files.reading import read_json
 from rlcore.plugins.registry import load_plugins
@@ -41,6 +40,7 @@ from rlcore.run_folder.manifest import code
 from rlcore.session.assembly import Assembly
 from rlcore.session.session import Session, caveat, open_session, protocol, sampling
 from rlcore.session.trained_on import learned_before
+from rlcore_tools.protocol.rows import other_than, protocol_spec
 
 
 def run(assembly: Assembly, *, protocol: str) -> list[SuccessRow]:

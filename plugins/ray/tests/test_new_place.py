@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 import yaml
+from rlcore_ray.new_place import elsewhere
 
 from rlcore.config.schema import ClusterConfig
-from rlcore.placement import Inventory, Node, elsewhere, make_plan
+from rlcore.placement import Inventory, Node, make_plan
 
 CORES = (Node(cpus=4), Node(cpus=2), Node(cpus=4))
 

@@ -18,7 +18,7 @@ from typing import Any
 
 from rlcore.config.recipes import read_mapping
 from rlcore.contracts.errors import PlacementError, did_you_mean
-from rlcore.placement.inventory import Inventory, Node
+from rlcore.placement import Inventory, Node
 
 KEY = "cluster.inventory"
 CPUS_PER_GPU = 16  # what the usual servers bring with each accelerator; a file says it exactly

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from rlcore_policy_gradient.group import episode_scores, group_relative
+from rlcore_policy_gradient.group_relative import episode_scores, group_relative
 from rlcore_testing.conformance.trajectories import random_trajectory, reordered
 
 from rlcore.contracts.errors import ConfigError, WorkerError

@@ -9,14 +9,14 @@ from dataclasses import replace
 import pytest
 from rlcore_testing import toy_settings
 from rlcore_testing.toy_settings import HASTE
+from rlcore_tools.protocol import play as protocol
+from rlcore_tools.protocol.rows import protocol_spec, row_configs, rows_of
 
 from rlcore.config.compose import compose
 from rlcore.config.old_names import ConfigWarning
 from rlcore.config.overrides import keys_given
 from rlcore.contracts.errors import CheckpointError, ConfigError, PluginError
 from rlcore.contracts.specs import Published
-from rlcore.evaluation import protocol
-from rlcore.evaluation.protocol_rows import protocol_spec, row_configs, rows_of
 from rlcore.plugins.registry import load_plugins
 from rlcore.run_folder import manifest
 from rlcore.session.assembly import assemble

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from rlcore_tools.described_nodes import pretended
 
 from rlcore.cli.main import main
 from rlcore.config.schema import ClusterConfig
 from rlcore.contracts.errors import ConfigError, PlacementError
 from rlcore.placement import Inventory, Node, find_inventory, make_plan
-from rlcore.placement.described_nodes import pretended
 
 GIB = 2**30
 LAYOUTS = {

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from rlcore_tools.import_rules import Foreign, ImportRule
 
-from rlcore.config.imports import Foreign, ImportRule
 from rlcore.plugins.import_target import load_target
 from rlcore.plugins.registry import load_plugins
 

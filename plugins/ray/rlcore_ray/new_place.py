@@ -6,8 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from rlcore.placement.inventory import Node
-from rlcore.placement.plan import Seat
+from rlcore.placement import Node, Seat
 
 ROUNDING = 1e-6  # shares are fractions that should add up to 1
 
