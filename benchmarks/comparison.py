@@ -17,6 +17,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from rlcore_tools.report.chart import Point, Series, chart
 
@@ -30,7 +31,6 @@ from rlcore.results.statistics import (
     paired_difference,
     success_rate,
 )
-from rlcore.results.summary import read_summary
 from rlcore.results.tables import success_by_start
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -116,9 +116,15 @@ class Seed:
         return success_by_start(kept["after" if "after" in kept else "sft"].episodes)
 
 
+def summary_of(seed: Seed, name: str) -> dict[str, Any]:
+    """What a finished run says of itself."""
+    summary: dict[str, Any] = json.loads((seed.path(name) / "summary.json").read_text())
+    return summary
+
+
 def training_seconds(seed: Seed, name: str) -> float:
     """Wall seconds of a run's training."""
-    seconds = read_summary(seed.path(name) / "summary.json")["seconds"]
+    seconds = summary_of(seed, name)["seconds"]
     return sum(seconds.get(part, 0.0) for part in ("rollout", "update", "sync", "sft"))
 
 
@@ -162,7 +168,7 @@ def page(seeds: Sequence[Seed], arms: Sequence[str]) -> str:
             if not seed.done(name):
                 continue
             after = seed.outcomes(name)
-            summary = read_summary(seed.path(name) / "summary.json")
+            summary = summary_of(seed, name)
             against = ""
             if control is not None and name != CONTROL:
                 gain = paired_difference(control, after)

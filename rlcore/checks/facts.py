@@ -179,23 +179,29 @@ def gather_facts(
         side: env_spec(registry, f"env.{side}", settings)
         for side, settings in (("train", config.env.train), ("eval", config.env.eval))
     }
-    model = places.found(config.actor.model)
     further = further or {}
     said = (sentence for env in (*envs.values(), *further.values()) for sentence in env.said)
     policy_env = replace(envs["train"], sentences=tuple(dict.fromkeys(said)))
     trains = bool(config.algorithm.name) and not config.runner.only_eval
-    return Facts(
+    facts = Facts(
         config=config,
         envs=envs,
-        policy=ask_spec(registry, "model", "actor.model", model.model_type, model, policy_env)
-        if model.model_type
-        else None,
+        policy=None,
         needs=algorithm_needs(config, registry) if trains else None,
         placement=plan or planned(config, find_inventory(config.cluster), registry),
         policy_env=policy_env,
         further=further,
-        trained_in=_trained_in(model),
     )
+    return with_policy(facts, config.actor.model, registry)
+
+
+def with_policy(facts: Facts, model: ModelConfig, registry: Registry) -> Facts:
+    """The same run with another policy, which is checked by its files."""
+    model, policy = places.found(model), None
+    if model.model_type:
+        args = ("model", "actor.model", model.model_type, model, facts.policy_env)
+        policy = ask_spec(registry, *args)
+    return replace(facts, policy=policy, trained_in=_trained_in(model))
 
 
 def planned(config: RunConfig, inventory: Inventory, registry: Registry | None = None) -> Plan:

@@ -57,11 +57,13 @@ class Form:
         takes_folder: whether a run's folder may be named first. One that exists is taken for a
             folder, whatever its name.
         flags: `{"--flag": settings}`, as argparse takes them.
+        sweeps: whether it can be played as many jobs, with `--multirun`.
     """
 
     subject: str = "[EXPERIMENT]"
     takes_folder: bool = False
     flags: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    sweeps: bool = True
 
 
 PLAIN = Form()
@@ -97,18 +99,24 @@ def parse_request(verb: str, arguments: Sequence[str], form: Form = PLAIN) -> Re
         words = words[1:] if options.help else [folder, *words[1:]]
     if options.help:
         words, key = _asked_about(words, options.config_dir)
-    if words and words[0] and words[0] != folder and not _is_override(words[0]):
+    if words and words[0] and words[0] != folder and not is_override(words[0]):
         name, own = _recipe(words[0])
         words[0] = BY_RECIPE + name
         options.config_dir.extend(own)
+    if options.multirun and not form.sweeps and not options.help:
+        raise ConfigError(
+            f"{verb} takes one run at a time: --multirun is not possible",
+            hint=f"rlcore {verb} {form.subject}",
+        )
     for word in words:
-        if not _is_override(word):
+        if not is_override(word):
             raise ConfigError(
                 f"{word!r} is neither key=value nor group=option",
                 hint=f"rlcore {verb} {form.subject} [key=value ...]",
             )
         if word.lstrip("+~").startswith(HYDRA) and not options.multirun:
-            raise ConfigError(f"{word[:200]} is about a sweep", hint="add -m")
+            mend = "add -m" if form.sweeps else f"leave it out: {verb} takes one run at a time"
+            raise ConfigError(f"{word[:200]} is about a sweep", hint=mend)
     return Request(
         overrides=tuple(words),
         folder=folder,
@@ -126,7 +134,7 @@ def _asked_about(words: list[str], config_dirs: Sequence[str]) -> tuple[list[str
     """The words behind which help is asked for, a recipe first, and the key among them, if any.
     Both are bare words and may stand in any order."""
     catalog = Catalog(load_plugins(), config_dirs)
-    bare = [word for word in words if not _is_override(word)]
+    bare = [word for word in words if not is_override(word)]
     named = [word for word in bare if word.endswith(YAML) or catalog.recipe(word)[0]]
     key = next((word for word in reversed(bare) if word not in named), None)
     rest = [word for word in words if word not in named]
@@ -158,8 +166,9 @@ def _recipe(word: str) -> tuple[str, list[str]]:
     return path.stem, [] if shipped else [str(folder.parent)]
 
 
-def _is_override(word: str) -> bool:
-    return "=" in word or word.startswith("~")
+def is_override(word: str) -> bool:
+    """Check whether a word sets or deletes something; flags do not."""
+    return word[:1] != "-" and ("=" in word or word[:1] == "~")
 
 
 def is_folder(word: str) -> bool:

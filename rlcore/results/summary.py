@@ -5,12 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import TypedDict
 
-from rlcore.contracts.errors import CheckpointError
 from rlcore.contracts.run import Totals
 from rlcore.files.atomic import write_text
-from rlcore.files.damaged_files import read_mapping
 from rlcore.results.levels import Reached, levels_reached
 from rlcore.results.statistics import paired_difference, success_rate
 from rlcore.results.tables import EpisodeResult, comparable, success_by_start, success_rows
@@ -164,10 +162,3 @@ def _difference(
 def write_summary(path: Path, summary: Summary) -> None:
     """Write it atomically; NaN is refused, as readers in other languages would stumble."""
     write_text(path, json.dumps(summary, indent=2, allow_nan=False) + "\n")
-
-
-def read_summary(path: Path) -> dict[str, Any]:
-    """Read it back. Raises CheckpointError if it is missing or damaged."""
-    if not path.exists():
-        raise CheckpointError(f"there is no summary at {path}: the run did not finish")
-    return read_mapping(path)

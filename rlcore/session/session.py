@@ -224,6 +224,7 @@ def open_session(
             manifest,
             interpreters,
         )
+        own.enter_context(attempts.ending(session.attempt))
         session.note_rounding(before)
         session.tell_upgraded(then)
         yield session

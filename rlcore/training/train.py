@@ -53,7 +53,7 @@ def run(assembly: Assembly) -> Summary:
     with contextlib.ExitStack() as holds:
         saved = None
         if runner.resume_dir is not None or runner.auto_resume:
-            saved = resume.find(assembly.config, holds)
+            saved = resume.find(assembly, holds)
         while True:
             folder, at = (None, None) if saved is None else (saved.folder, saved.name)
             with open_session(assembly, folder=folder, at=at, holds=holds) as session:
@@ -195,7 +195,7 @@ def improve(session: Session, update: int) -> dict[str, float]:
         session.progress.phase(f"update {update + 1}", quiet=True) as phase,
     ):
         metrics = session.group.update(update, session.steering.lr_factors)
-        if math.isfinite(kl := metrics["train/actor/approx_kl"]):
+        if math.isfinite(kl := metrics.get("train/actor/approx_kl", math.nan)):
             phase.note(f"KL {kl:.4f}")
     with session.clock.measure("sync") as told:
         session.group.sync()

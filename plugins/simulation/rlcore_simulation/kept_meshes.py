@@ -8,6 +8,7 @@ is made anew. Where the folder can't be written to, nothing is kept.
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 import tempfile
 from contextlib import suppress
@@ -19,6 +20,14 @@ import numpy as np
 
 from rlcore_simulation import simplify
 from rlcore_simulation.simplify import Mesh
+
+# Widths of pixels are powers of this, so that cameras and tasks share meshes.
+STEP = 2**0.25
+
+
+def shared_width(pixel: float) -> float:
+    """The next smaller width of a pixel for which meshes are made."""
+    return STEP ** math.floor(math.log(pixel, STEP))
 
 
 def folder() -> Path:

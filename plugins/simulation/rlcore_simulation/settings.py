@@ -2,10 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from rlcore.config.schema import Door, EnvConfig, key
+from rlcore.config.schema import Door, EnvConfig, When, key
 from rlcore.contracts.specs import ComponentSpec
+from rlcore_simulation.detail import DETAILS, EXACT
+
+
+def render_detail_key(when: Sequence[When] = ()) -> Any:
+    """The key `render_detail`, for envs that draw either detail; `when` as of a key."""
+    return key(
+        "geometry of frames drawn on a CPU: exact, as the scene has it; pixel, as much as the "
+        "pixels can show: faster, and other pixels here and there; in the manifest",
+        EXACT,
+        choices=DETAILS,
+        when=when,
+    )
 
 
 @dataclass

@@ -30,26 +30,37 @@ from rlcore.config.overrides import quote
 from rlcore.config.schema import LoggerConfig
 from rlcore.contracts.errors import ConfigError, UserError
 from rlcore.files import lock
-from rlcore.run_folder.folder import SWEEP, RunFolder
+from rlcore.run_folder.folder import SWEEP_TABLE, RunFolder
 from rlcore.terminal.stdio import lasting
 from rlcore_sweeps import table
 from rlcore_sweeps.composing import composed
 from rlcore_sweeps.job import JobFailed, Note
 from rlcore_sweeps.loader import SweepLoader
 from rlcore_sweeps.player import Player
-from rlcore_sweeps.request import FILE, MULTIRUN, Choices, Order, for_hydra, for_job, key_of, listed
+from rlcore_sweeps.request import (
+    DIR,
+    FILE,
+    MULTIRUN,
+    Choices,
+    Order,
+    for_hydra,
+    for_job,
+    key_of,
+    listed,
+    with_split,
+)
 
-DIR = "hydra.sweep.dir"
 LAUNCHER = ("hydra/launcher", "hydra.launcher.")
 VERBS = ("train", "eval", "sft", "collect")
 PLAIN = re.compile(
     r"hydra/(launcher|sweeper)=\w+"
-    r"|hydra\.(launcher|sweeper)(\.[a-z]\w*)+=(-?[\d.e+-]+|true|false|null|auto)"
-    r"|hydra\.sweeper(\.[a-z]\w*)+=[^${]*|hydra\.sweep\.\w+=([^$]|\$\{hydra\.)*",
+    r"|\+{0,2}hydra\.(launcher|sweeper)(\.[a-z]\w*)+=(-?[\d.e+-]+|true|false|null|auto)"
+    r"|\+{0,2}hydra\.sweeper(\.[a-z]\w*)+=[^${]*|hydra\.sweep\.\w+=([^$]|\$\{hydra\.)*",
     re.IGNORECASE,
 )
 """Words on Hydra that let no code in."""
 BASIC = "hydra._internal.core_plugins.basic_sweeper.BasicSweeper"
+DIGITS = 3  # of the number of a job where that of all is for the sweeper to say
 LISTS = "a=1,2,3 or a=range(1,4) or a=choice(x,y); a sweeper of another kind: hydra/sweeper=NAME"
 ENTERED = "rlcore sweep train quickstart runner.seed=0,1,2"
 
@@ -115,12 +126,15 @@ def _play(order: Order, folder: Path | None = None, *, wary: bool = False) -> in
     setup_globals()
     JobRuntime.instance().set("name", order.verb)
     words = for_hydra(order.words)
-    choices = Choices.of(words)
-    loader = SweepLoader(
-        order.config_dirs, choices.fixed, digits=len(str(max(0, choices.count - 1)))
-    )
     hydra = [word for word in order.hydra if not (order.only_looks and word.startswith(LAUNCHER))]
-    first = loader.load_configuration(None, [*hydra, *words], RunMode.MULTIRUN)
+    loader = SweepLoader(order.config_dirs)
+    first = loader.load_configuration(None, hydra, RunMode.MULTIRUN)
+    searches = first.hydra.sweeper._target_ != BASIC
+    if searches or order.split:
+        words = with_split(words, *(order.split or ("validation",)))
+    choices = Choices.of(words)
+    digits = DIGITS if searches else len(str(max(0, choices.count - 1)))
+    loader = replace(loader, fixed=choices.fixed, digits=digits)
     player = Player(order.verb, order.flags, order.objective, choices.fixed, wary)
     with tempfile.TemporaryDirectory() as scratch:
         if order.only_looks:
@@ -238,6 +252,6 @@ def _told(sweep: Path) -> int:
     """Print the table, where it is, and what failed; returns the exit code."""
     text, notes = table.write(sweep), Note.all(sweep)
     failures = table.failures(notes)
-    print(f"{text.removesuffix(failures)}written to {sweep / SWEEP}", flush=True)
+    print(f"{text.removesuffix(failures)}written to {sweep / SWEEP_TABLE}", flush=True)
     print(failures, end="", file=sys.stderr)
     return 1 if failures else 0

@@ -23,7 +23,7 @@ from rlcore_tools.report.chart import Point, Series, chart, number, ticks
 from rlcore_tools.report.clips import Shelf
 from rlcore_tools.report.figures import gain, gains_by_task
 from rlcore_tools.report.record import read_run
-from rlcore_tools.report.text import duration
+from rlcore_tools.text import duration
 from rlcore_tools.video import write_video
 
 from rlcore.config.compose import compose, recipe_of, to_yaml

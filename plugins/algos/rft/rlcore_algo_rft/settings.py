@@ -10,8 +10,7 @@ from rlcore.contracts.specs import AlgorithmNeeds, ReplayNeeds
 
 @dataclass
 class RFTConfig(AlgorithmConfig):
-    """Keys of `algorithm=rft`. Those that policy gradients share, ratios and rewards, have no
-    effect; the learning rate is actor.optim.lr."""
+    """Keys of `algorithm=rft`; the learning rate is actor.optim.lr."""
 
     name: str = key("registered name of the algorithm", "rft")
     steps: int = key("gradient steps of an update", 100, least=1)

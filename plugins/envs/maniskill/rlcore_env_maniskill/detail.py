@@ -6,7 +6,6 @@ is nearest to them. The exact bodies stay in the scene, hidden, and are drawn fo
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from itertools import product
@@ -15,7 +14,7 @@ import numpy as np
 from mani_skill.envs.sapien_env import BaseEnv
 from mani_skill.sensors.camera import Camera
 from mani_skill.utils.structs import Actor, Link
-from rlcore_simulation.kept_meshes import kept
+from rlcore_simulation.kept_meshes import kept, shared_width
 from rlcore_simulation.simplify import Mesh
 from sapien import Entity
 from sapien.render import (
@@ -29,8 +28,6 @@ from rlcore_env_maniskill.fast_render import MANY_TRIANGLES
 
 # Things are taken to come this much nearer to a camera than where they first stand.
 NEARER = 0.5
-# Pixel widths are powers of this, so that cameras and tasks share meshes.
-STEP = 2**0.25
 NAME = "simpler"
 Arrays = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 
@@ -95,7 +92,7 @@ class Simpler:
             yield shape.clone()
             return
         for number, part in enumerate(shape.parts):
-            key = (shape.filename, number, width / float(shape.scale.max()))
+            key = (shape.filename, number, shared_width(width / float(shape.scale.max())))
             arrays = self._made.get(key) if shape.filename else None
             if arrays is None:
                 arrays = self._made[key] = _arrays(_mesh(part), key[-1])
@@ -126,7 +123,6 @@ def _pixel_widths(env: BaseEnv, sensors: list[Camera]) -> dict[str, float]:
             height = sensor.config.height * abs(camera.get_projection_matrix()[1, 1])
             for name, distance in seen.items():
                 width = 2 * max(NEARER * distance, camera.near) / height
-                width = STEP ** math.floor(math.log(width, STEP))
                 widths[name] = min(width, widths.get(name, width))
     return widths
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rlcore_simulation.detail import DETAILS, EXACT
-from rlcore_simulation.settings import SimulatedEnvConfig
+from rlcore_simulation.settings import SimulatedEnvConfig, render_detail_key
 
 from rlcore.config.schema import Door, When, key
 from rlcore.contracts.specs import ComponentSpec
@@ -66,13 +65,7 @@ class ManiSkillConfig(SimulatedEnvConfig):
         False,
         when=DRAWN,
     )
-    render_detail: str = key(
-        "geometry of frames on a CPU: exact, as the scene has it; pixel, as much as the pixels can "
-        "show: faster, and other pixels here and there; in the manifest",
-        EXACT,
-        choices=DETAILS,
-        when=DRAWN,
-    )
+    render_detail: str = render_detail_key((DRAWN,))
     robot: str | None = key("robot by its ManiSkill name; null: the task's own")
     control_mode: str | None = key(
         "controller of the robot; null: pd_ee_delta_pose, or the one of the assets' robot",

@@ -14,7 +14,7 @@ from weakref import WeakKeyDictionary
 import mujoco
 import numpy as np
 from rlcore_simulation.detail import EXACT
-from rlcore_simulation.kept_meshes import kept
+from rlcore_simulation.kept_meshes import kept, shared_width
 from rlcore_simulation.simplify import Mesh
 
 from rlcore_mujoco.model import Kept
@@ -25,8 +25,6 @@ from rlcore_mujoco.view import View
 PLACES = ("body_pos", "body_quat", "geom_pos", "geom_quat", "cam_pos", "cam_quat", "qpos0")
 # Quads along a side of flat primitives: enough for light that falls off along them.
 FLAT = 2
-# Pixel widths are powers of this, so that cameras and tasks share meshes.
-STEP = 2**0.25
 # A mesh that has fewer faces is left as it is.
 FEW = 200
 
@@ -60,7 +58,7 @@ def drawn_model(model: mujoco.MjModel, view: View) -> mujoco.MjModel:
         textured = _textured(model, geoms)
         for mesh in np.unique(numbers):
             users = numbers == mesh
-            width = STEP ** math.floor(math.log(widths[users].min(), STEP))
+            width = shared_width(widths[users].min())
             seen = np.max([sight.seen(geom) for sight in sights for geom in geoms[users]], axis=0)
             _simplify(drawn, int(mesh), width, seen, textured=bool(textured[users].any()))
     return drawn

@@ -1,0 +1,99 @@
+"""Run `rlcore doctor [EXPERIMENT] [overrides]`: report what this machine lacks, and how to fix it.
+
+Without a choice all plugins are asked; with one, those of its components.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from rlcore.checks.doctor_rows import Row, row
+from rlcore.checks.ready import look, of_row
+from rlcore.cli.request import parse_request, print_help
+from rlcore.cli.verbs import Verb, composed_as_far
+from rlcore.config.catalog import COMPONENT_GROUPS
+from rlcore.config.compose import chosen
+from rlcore.config.schema import ClusterConfig
+from rlcore.contracts.errors import PluginError
+from rlcore.numerics.mkl import MKL, by_hand, in_effect, processor
+from rlcore.placement import require_backend
+from rlcore.plugins import extras
+from rlcore.plugins.registry import Registry, load_plugins
+
+BATCHES = (4, 8, 16, 64)  # of which rows are compared
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Print the findings; exit code 1 if something is missing or a plugin is BAD."""
+    request = parse_request("doctor", arguments)
+    if request.help:
+        print_help("doctor", request)
+        return 0
+    registry = load_plugins()
+    if request.overrides:
+        anything = Verb("doctor", loop="", require=())
+        config, wrong = composed_as_far(anything.compose, request)
+        whole = all(chosen(config, group) for group in COMPONENT_GROUPS)
+        given = request.overrides
+        _, found = look(config, registry, wrong=wrong, given=given, only_look=True, whole=whole)
+    else:
+        rows = [*registry.doctor(None), *_lacking(registry), *_kinds(registry), *_backend()]
+        found = [*map(of_row, rows)]
+    bad = [each for each in registry.rows() if each.status == "BAD"]
+    for each in bad:
+        whose = f"{each.distribution} {each.version}"
+        print(f"BAD      {each.kind} {each.name} ({whose}): {each.reason}")
+    print(*found, of_row(_kernels()), sep="\n")
+    return 1 if bad or any(one.error for one in found) else 0
+
+
+def _lacking(registry: Registry) -> Iterator[Row]:
+    """List the packages that a tracker needs and its plugin does not install."""
+    for component in registry.components("tracker"):
+        name, absent = component.spec.name, extras.lacking(component.spec.packages)
+        if absent:
+            said = f"{' and '.join(absent)} not installed; "
+            said += f"runner.logger.logger_backends=[{name}] needs it"
+            yield row(f"tracker {name}", said, "warning", extras.installing(absent))
+
+
+def _kinds(registry: Registry) -> list[Row]:
+    """Report kinds of components that every run needs and no installed plugin brings."""
+    missing = [kind for kind in COMPONENT_GROUPS.values() if not registry.names(kind)]
+    if not missing:
+        return []
+    named = ", ".join(extras.not_installed({each.distribution for each in registry.rows()}))
+    absent = f" ({'; '.join(registry.absent())})" if registry.absent() else ""
+    detail = f"no {' and no '.join(missing)} is loaded{absent}"
+    fix = f'pip install "rlcore[NAME,...]", where NAME is one of: {named}'
+    return [row("plugins", detail, "missing", fix)]
+
+
+def _backend() -> list[Row]:
+    """Report that what runs the workers, unless a run says otherwise, is not installed."""
+    try:
+        require_backend(ClusterConfig())
+    except PluginError as error:
+        return [row("cluster.backend", error.message, "missing", error.hint or "")]
+    return []
+
+
+def _kernels() -> Row:
+    """Check whether this machine can guarantee what `rollout.forward_batch` promises. If it can't,
+    no run lacks anything."""
+    from rlcore.numerics.batch_invariance import kernels_alone
+
+    mkl, by_user = in_effect().get(MKL), by_hand() is not None
+    using = f"{MKL}={mkl}{' (set by hand)' if by_user else ''}" if mkl else f"no {MKL}"
+    moved = {rows: names for rows in BATCHES if (names := kernels_alone(rows)[0])}
+    if not moved:
+        batches = ", ".join(map(str, BATCHES))
+        held = f"a row has the same bits at every place in batches of {batches}"
+        return row("kernels", f"{using}; {held}")
+    rows, names = next(iter(moved.items()))
+    detail = (
+        f"{using}; a row's bits depend on its place in a batch ({names[0]}, {rows} rows), so runs "
+        "repeat up to rounding only, whatever rollout.forward_batch is"
+    )
+    fix = f"unset {MKL}" if by_user and processor().setting else f"export {MKL}=COMPATIBLE"
+    return row("kernels", detail, "warning", fix)
