@@ -74,8 +74,8 @@ class Following:
 
 class Replay(Protocol):
     """Demonstrations, and decisions of rollouts up to the one under way, by global number: the same
-    on all processes, though each holds the inputs of some rows only. Numbers hold for an update; the
-    decision after row r of an episode is row r + 1.
+    on all processes, though each holds the inputs of some rows only. Numbers hold for an update;
+    the decision after row r of an episode is row r + 1.
     """
 
     def count(self, among: Among = "all") -> int:
