@@ -79,7 +79,8 @@ EXCEPTIONS: dict[str, tuple[str, ...]] = {
     # plays jobs of core's commands, and plans each as core does
     "plugins/sweeps/rlcore_sweeps": (
         "rlcore.checks.facts", "rlcore.cli.main", "rlcore.cli.request", "rlcore.config.catalog",
-        "rlcore.config.compose", "rlcore.config.overrides", "rlcore.config.schema_tree",
+        "rlcore.config.choices", "rlcore.config.compose", "rlcore.config.overrides",
+        "rlcore.config.recipes", "rlcore.config.schema_tree",
         "rlcore.placement.inventory", "rlcore.placement.memory", "rlcore.process.signals",
         "rlcore.run_folder.folder", "rlcore.terminal.stdio", "rlcore.files.lock",
     ),
