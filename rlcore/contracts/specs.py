@@ -408,11 +408,18 @@ class AlgorithmNeeds:
         replay: decisions of earlier rollouts; None: it learns from each rollout once.
         demonstrations: those of the run, as rows of the replay.
         imitation: a policy with a supervised loss.
+<<<<<<< HEAD
         noise: a policy that can be given the noise its decisions start from.
         episode_shift: exploration besides the policy's own: std of what is added to all actions of
             a training episode, drawn once an episode, in units of half of each entry's range. Not
             for one that learns from the log-probs of what was executed.
         frozen: the policy as it is: no step trains it.
+=======
+        episode_shift: exploration besides the policy's own: std of what is added to all actions of
+            a training episode, drawn once an episode, in units of half of each entry's range. Not
+            for one that learns from the log-probs of what was executed.
+        noise: a policy that can be given the noise its decisions start from.
+>>>>>>> few
     """
 
     values: bool = False
@@ -425,6 +432,10 @@ class AlgorithmNeeds:
     replay: ReplayNeeds | None = None
     demonstrations: bool = False
     imitation: bool = False
+<<<<<<< HEAD
+=======
+    episode_shift: float = 0.0
+>>>>>>> few
     noise: bool = False
     episode_shift: float = 0.0
     frozen: bool = False
