@@ -383,10 +383,12 @@ class ReplayNeeds:
     Attributes:
         size: bytes of all actor processes together; the oldest rollouts go when it is exceeded.
         failures: whether episodes that did not succeed are kept too.
+        decided: names of `PolicyOutput.replay` that are kept of each decision, beside its inputs.
     """
 
     size: int
     failures: bool = True
+    decided: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -410,6 +412,7 @@ class AlgorithmNeeds:
         episode_shift: exploration besides the policy's own: std of what is added to all actions of
             a training episode, drawn once an episode, in units of half of each entry's range. Not
             for one that learns from the log-probs of what was executed.
+        frozen: the policy as it is: no step trains it.
     """
 
     values: bool = False
@@ -424,6 +427,7 @@ class AlgorithmNeeds:
     imitation: bool = False
     noise: bool = False
     episode_shift: float = 0.0
+    frozen: bool = False
 
     @property
     def acting(self) -> tuple[NetworkNeeds, ...]:
