@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from rlcore.config.schema_tree import find
-from rlcore.terminal.text import some
 from rlcore_tools.runs.reading import read_mapping
 from rlcore_tools.runs.settings import Ranking, Setting
 from rlcore_tools.runs.table import aligned, difference, rate
@@ -61,7 +60,8 @@ def sentences(ranking: Ranking) -> list[str]:
     found = []
     if len(ranking.measured) > 1:
         name = best.label or "the only setting"
-        as_good = some([one.label for one in tied], FEW)
+        more = f" and {len(tied) - FEW} more" if len(tied) > FEW else ""
+        as_good = "; ".join(one.label for one in tied[:FEW]) + more
         found.append(
             f"Best: {name}. "
             + (f"It can't be told apart from {as_good}." if tied else "It is better than all.")
