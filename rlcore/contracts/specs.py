@@ -409,6 +409,9 @@ class AlgorithmNeeds:
         demonstrations: those of the run, as rows of the replay.
         imitation: a policy with a supervised loss.
         noise: a policy that can be given the noise its decisions start from.
+        episode_shift: exploration besides the policy's own: std of what is added to all actions of
+            a training episode, drawn once an episode, in units of half of each entry's range. Not
+            for one that learns from the log-probs of what was executed.
         frozen: the policy as it is: no step trains it.
     """
 
@@ -423,6 +426,7 @@ class AlgorithmNeeds:
     demonstrations: bool = False
     imitation: bool = False
     noise: bool = False
+    episode_shift: float = 0.0
     frozen: bool = False
 
     @property

@@ -60,7 +60,8 @@ class Session:
         update: policy updates done.
         totals: env steps and episodes of training.
         steering: what plugins have set.
-        successes: success of each update's episodes since the last regular checkpoint.
+        successes: what the best is judged by, since the last regular checkpoint: success of each
+            update's episodes, or of the evaluations on validation starts.
         best: the highest mean of these so far, None before the first.
         latest: name of the last checkpoint, None before the first.
         warned: causes of warnings that are shown once.

@@ -136,13 +136,14 @@ class ActorWorker(PolicyWorker):
         self._changed("trained")
         return self.learner.update(trajectory, update, lr_factors)
 
-    def teach(self, data: str) -> None:
-        """Have the successful demonstrations in `data` among what the algorithm learns from."""
+    def teach(self, data: str, val_fraction: float) -> None:
+        """Have the successful demonstrations in `data` among what the algorithm learns from, but
+        for those that supervised training held back: else it would gain by having more of them."""
         from rlcore.demonstrations.demonstrations import DemonstrationSet
         from rlcore.learner.demonstrations import supervised_samples
 
-        shown = list(DemonstrationSet(Path(data)).successful())
-        self.learner.teach(supervised_samples(self.policy, shown))
+        shown = DemonstrationSet(Path(data)).successful().split(val_fraction, self._settings.seed)
+        self.learner.teach(supervised_samples(self.policy, list(shown[0])))
 
     def remarks(self) -> list[str]:
         """What a user should know of the updates so far."""

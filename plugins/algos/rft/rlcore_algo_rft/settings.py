@@ -22,6 +22,12 @@ class RFTConfig(AlgorithmConfig):
         least=0,
         most=1,
     )
+    episode_shift: float = key(
+        "exploration: std of a shift of all actions of a training episode, drawn once an episode, "
+        "in units of half of each entry's range",
+        0.0,
+        least=0,
+    )
     replay_mib: int = key(
         "MiB of own successes that are kept, of all actor processes; the oldest go first",
         1024,
@@ -36,4 +42,5 @@ def needs(config: RFTConfig) -> AlgorithmNeeds:
         replay=ReplayNeeds(config.replay_mib * 2**20, failures=False),
         demonstrations=config.demonstrations > 0,
         imitation=True,
+        episode_shift=config.episode_shift,
     )

@@ -27,7 +27,7 @@ from rlcore_tools.report.pictures import (
     success_charts,
 )
 from rlcore_tools.report.record import RunRecord, Values
-from rlcore_tools.text import duration, one_line
+from rlcore_tools.text import duration, one_line, rounded
 
 NOT_OF_THE_RECIPE = ("recipe",)
 NOT_OF_A_COMPARISON = ("recipe", "runner.logger")
@@ -62,6 +62,7 @@ def run_page(record: RunRecord, base: Path) -> str:
         means=means(record.before, record.after, record.task_groups) if len(tasks) > 1 else [],
         control=gain(record.before, record.evaluations.get("control")),
         success=success_charts([record], ["training"]),
+        reached=list(((record.summary or {}).get("reached") or {}).items()),
         curves=metric_charts([record], ["this run"]),
         imitation=imitation_chart(record),
         examples=shelf.examples(),
@@ -142,6 +143,7 @@ def _templates() -> Environment:
         "duration": duration,
         "value": written,
         "line": one_line,
+        "setting": rounded,
     }
     return environment
 
