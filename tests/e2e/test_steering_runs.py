@@ -106,9 +106,19 @@ def test_a_resumed_run_ends_as_the_uninterrupted_one(whole: Path, tmp_path: Path
     assert_same(whole, again)
 
 
+APART = "cluster.component_placement={env: '0:0', rollout: '0:0', actor: '0:1'}"
+
+
+def test_apart_in_one_process(whole: Path, tmp_path: Path):
+    _require_close(whole, play(tmp_path, "apart", "cluster.backend=local", APART))
+
+
 @pytest.mark.long
 def test_apart_on_ray(whole: Path, tmp_path: Path):
-    apart = play(tmp_path, "apart", "cluster.component_placement={env: 0, rollout: 0, actor: 1}")
+    _require_close(whole, play(tmp_path, "apart", APART))
+
+
+def _require_close(whole: Path, apart: Path) -> None:
     ours, theirs = tensors(whole), tensors(apart)
     assert ours.keys() == theirs.keys()
     for name, tensor in theirs.items():

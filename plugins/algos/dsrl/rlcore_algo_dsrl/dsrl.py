@@ -1,4 +1,5 @@
-"""DSRL, experimental (not seen to learn): a frozen flow policy is steered by its initial noise.
+"""Experimental: two runs of about 270 episodes did not learn (docs/algorithms.md). DSRL: a frozen
+flow policy is steered by its initial noise.
 
 inputs -> critic's features -> actor -> noise -> policy -> chunk
                                  ^------- Q(features, noise), learned from the replay
