@@ -215,9 +215,10 @@ python benchmarks/comparison.py
 
 `rlcore train {recipe}`: each seed has one start, supervised training on its demonstrations; from it
 each arm trains. The control goes on with supervised training on the same demonstrations, for as
-many seconds as the slowest arm took (in steps, at the pace of the start), its rate falling to 0. All play the same held-out starts,
-{passes} times each with other noise; 95% intervals: Wilson for rates, Newcombe's method 10 for
-paired differences. The last column counts the starts that never, sometimes and always succeed.
+many seconds as the slowest arm took (in steps, at the pace of the start), its rate falling to 0.
+All play the same held-out starts, {passes} times each with other noise; 95% intervals: Wilson for
+rates, Newcombe's method 10 for paired differences. The last column counts the starts that never,
+sometimes and always succeed.
 
 | {columns} |
 |---|---|---|---|---|---|---|---|
