@@ -100,9 +100,12 @@ class Facts:
 
     @property
     def counted(self) -> PolicySpec:
-        """Return the policy as counted in the memory estimate: an evaluation has no optimizer."""
-        policy = self.policy or NO_POLICY
-        return replace(policy, trainable_parameters=0) if self.config.runner.only_eval else policy
+        """Return the policy as counted in the memory estimate: an evaluation has no optimizer, nor
+        has an algorithm that leaves the policy as it is."""
+        policy, config = self.policy or NO_POLICY, self.config
+        frozen = self.needs is not None and self.needs.frozen and not config.sft.enabled
+        untrained = config.runner.only_eval or frozen
+        return replace(policy, trainable_parameters=0) if untrained else policy
 
     @property
     def memory(self) -> dict[str, Need]:

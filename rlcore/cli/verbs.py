@@ -14,9 +14,9 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from rlcore.checks.ready import OF_THE_USER, Finding, Makes, look, require
-from rlcore.cli.request import PLAIN, Form, Request, parse_request, print_help
+from rlcore.cli.request import ABOUT_HYDRA, PLAIN, Form, Request, parse_request, print_help
 from rlcore.config.catalog import COMPONENT_GROUPS
-from rlcore.config.compose import Unfinished, compose, to_yaml
+from rlcore.config.compose import Unfinished, compose, part, to_yaml
 from rlcore.config.costs import said_costs
 from rlcore.config.old_names import warn
 from rlcore.config.overrides import keys_given
@@ -81,7 +81,7 @@ def run_verb(verb: Verb, arguments: Sequence[str], configure: Configure | None =
         print_help(verb.name, request, verb.form)
         return 0
     configure = configure or verb.compose
-    if request.multirun:
+    if request.multirun or request.show in ABOUT_HYDRA:
         return hand_on(PLAYS_JOBS, [verb.name, *arguments])
     runs = request.show is None and not request.dry_run
     with lasting() if runs else contextlib.nullcontext():
@@ -120,7 +120,7 @@ def _run(
     if request.show is not None:
         if wrong:
             raise joined(wrong)
-        print(to_yaml(config), end="")
+        print(part(to_yaml(config), request.package), end="")
         return
     if not verb.resumes:
         _refuse_resuming(verb, config)

@@ -61,8 +61,8 @@ class Following:
         rewards: float32 `[B]`, discounted to the decision.
         discounts: float32 `[B]` of what comes then: gamma to the number of steps that were
             executed; 0 where the episode ended, a time limit included.
-        known: bool `[B]`, false where a time limit ended it: what would have come then was not
-            seen, as the last frame is not kept. Such rows are better left out.
+        known: bool `[B]`, false where a time limit or the end of a rollout cut it: what would have
+            come then was not seen, as the last frame is not kept. Such rows are better left out.
         inputs: `{name: [B, ...]}` of the decision that came then; anything where the discount is 0.
     """
 
@@ -74,8 +74,8 @@ class Following:
 
 class Replay(Protocol):
     """Demonstrations, and decisions of rollouts up to the one under way, by global number: the same
-    on all processes, though each holds the inputs of some rows only. Numbers hold for an update; the
-    decision after row r of an episode is row r + 1.
+    on all processes, though each holds the inputs of some rows only. Numbers hold for an update;
+    the decision after row r of an episode is row r + 1.
     """
 
     def count(self, among: Among = "all") -> int:
@@ -83,7 +83,8 @@ class Replay(Protocol):
         ...
 
     def inputs(self, rows: Tensor) -> dict[str, Tensor]:
-        """What the policy saw, as `prepare` made it, `{name: [B, ...]}`, on its device."""
+        """What the policy saw, as `prepare` made it, and what `ReplayNeeds.decided` names,
+        `{name: [B, ...]}`, on the policy's device."""
         ...
 
     def actions(self, rows: Tensor) -> Tensor:

@@ -279,7 +279,8 @@ class TakesNoise(Policy, Protocol):
         deterministic: bool = False,
         noise: np.ndarray | None = None,
     ) -> PolicyOutput:
-        """Decide. `noise` float32 `[B, *spec.noise]` stands for that drawn from the keys."""
+        """Decide. `noise` float32 `[B, *spec.noise]` stands for that drawn from the keys, which is
+        `keys.normal("initial", spec.noise)`."""
         ...
 
 

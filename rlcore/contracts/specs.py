@@ -383,10 +383,12 @@ class ReplayNeeds:
     Attributes:
         size: bytes of all actor processes together; the oldest rollouts go when it is exceeded.
         failures: whether episodes that did not succeed are kept too.
+        decided: names of `PolicyOutput.replay` that are kept of each decision, beside its inputs.
     """
 
     size: int
     failures: bool = True
+    decided: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -406,10 +408,11 @@ class AlgorithmNeeds:
         replay: decisions of earlier rollouts; None: it learns from each rollout once.
         demonstrations: those of the run, as rows of the replay.
         imitation: a policy with a supervised loss.
+        noise: a policy that can be given the noise its decisions start from.
         episode_shift: exploration besides the policy's own: std of what is added to all actions of
             a training episode, drawn once an episode, in units of half of each entry's range. Not
             for one that learns from the log-probs of what was executed.
-        noise: a policy that can be given the noise its decisions start from.
+        frozen: the policy as it is: no step trains it.
     """
 
     values: bool = False
@@ -422,8 +425,9 @@ class AlgorithmNeeds:
     replay: ReplayNeeds | None = None
     demonstrations: bool = False
     imitation: bool = False
-    episode_shift: float = 0.0
     noise: bool = False
+    episode_shift: float = 0.0
+    frozen: bool = False
 
     @property
     def acting(self) -> tuple[NetworkNeeds, ...]:

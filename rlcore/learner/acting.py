@@ -47,6 +47,7 @@ class ActingPolicy(nn.Module):
         networks: of the algorithm, those that act.
         acting: made from these.
         named: the algorithm.
+        frozen: whether no update changes the policy.
 
     Attributes:
         learned: whether the networks differ from those that are drawn anew: else none are saved,
@@ -54,14 +55,20 @@ class ActingPolicy(nn.Module):
     """
 
     def __init__(
-        self, policy: Policy, networks: Mapping[str, nn.Module], acting: Acting, named: str
+        self,
+        policy: Policy,
+        networks: Mapping[str, nn.Module],
+        acting: Acting,
+        named: str,
+        *,
+        frozen: bool = False,
     ) -> None:
         super().__init__()
         assert isinstance(policy, nn.Module)  # as every policy is
         self.policy: Any = policy
         self.networks = nn.ModuleDict(dict(networks))
         self.spec = policy.spec
-        self._acting, self._named = acting, named
+        self._acting, self._named, self._frozen = acting, named, frozen
         self.learned = False
 
     @torch.no_grad()
@@ -69,9 +76,10 @@ class ActingPolicy(nn.Module):
         return self._acting.act(self.policy, inputs, keys, deterministic=deterministic)
 
     def parameter_groups(self) -> dict[str, list[nn.Parameter]]:
-        """Those of the policy, and the networks by name: what an update may change."""
+        """Those of the policy, unless it is frozen, and the networks by name: what an update may
+        change."""
         own = {name: list(network.parameters()) for name, network in self.networks.items()}
-        return {**self.policy.parameter_groups(), **own}
+        return own if self._frozen else {**self.policy.parameter_groups(), **own}
 
     def save_pretrained(self, path: Path) -> None:
         self.policy.save_pretrained(path)
@@ -166,7 +174,7 @@ def together(
         for one in needs.acting
     }
     acting = owner.acting(policy.spec, env, networks)
-    whole = ActingPolicy(policy, networks, acting, named)
+    whole = ActingPolicy(policy, networks, acting, named, frozen=needs.frozen)
     if folder is not None:
         whole.load_networks(Path(folder))
     return whole

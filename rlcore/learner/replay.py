@@ -103,11 +103,11 @@ class Segment:
         rewards = torch.where(steps, self.batch.rewards[ahead.at].flatten(1) * power, 0.0).sum(1)
         goes_on = ahead.same[:, chunks]
         discounts = torch.where(goes_on, gamma ** steps.sum(1), 0.0)
-        cut = (self.batch.truncated & ~self.batch.terminated)[ahead.at].flatten(1) & steps
+        over = (self.batch.terminated[ahead.at].flatten(1) & steps).any(1)
         then = self.batch.sample_index[tuple(axis[:, chunks] for axis in ahead.at)].clamp(min=0)
         inputs = {f"{_INPUTS}{name}": array[then] for name, array in self.batch.inputs.items()}
         numbers = {"rewards": rewards.float(), "discounts": discounts.float()}
-        return {**numbers, "known": ~cut.any(1), **inputs}
+        return {**numbers, "known": goes_on | over, **inputs}
 
     @property
     def _c(self) -> int:
@@ -182,7 +182,9 @@ class ReplayStore:
         if not self._needs.failures:
             won = (batch.success & batch.valid.any(-1)).any(0).nonzero().squeeze(1)
             batch = take(batch, won.tolist())
-        segment = Segment(number, collectives.count(), replace(batch, replay={}))
+        decided = {name: one for name, one in batch.replay.items() if name in self._needs.decided}
+        kept = replace(batch, inputs=batch.inputs | decided, replay={})
+        segment = Segment(number, collectives.count(), kept)
         if len(segment):
             self._segments.append(segment)
         while sum(one.bytes() for one in self._segments) > self._needs.size:

@@ -79,6 +79,8 @@ class Learner:
         groups, needs = checked_groups(self._policy), algorithm.needs
         every = [parameter for group in groups.values() for parameter in group]
         self._device = device or every[0].device
+        if needs.frozen:
+            groups = {name: [] for name in groups}
         self._networks = Networks({}, ())
         if needs.networks:
             assert env is not None  # as a worker has one

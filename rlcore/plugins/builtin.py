@@ -14,6 +14,7 @@ COMMANDS = {
     "collect": "write expert demonstrations",
     "sft": "train supervised on demonstrations",
     "plugins": "list what the installed plugins provide",
+    "doctor": "check what is missing on this machine",
     "help": "list the commands",
 }
 BACKENDS = {"local": "all workers in one process, without any plugin: pdb works"}

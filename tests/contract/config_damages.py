@@ -399,7 +399,7 @@ def bad_verb_or_flag(draw: Draw) -> Damage:
             Damage(slip, TOY, (slip,)),
             Damage(verb, (*TOY, flag), (flag,)),
             Damage(verb, (*TOY, "--config-dir"), ("--config-dir",)),
-            Damage(verb, (*TOY, "--cfg", "hydra"), ("--cfg", "hydra")),
+            Damage(verb, (*TOY, "--cfg", "hydr"), ("--cfg", "hydr")),
             Damage(verb, (*TOY, "runner.seed"), ("runner.seed",)),
             Damage(verb, (*TOY, "seed:", "3"), ("seed:",)),
             Damage(verb, (*TOY, "--config-dir", "/no/such/place"), ("/no/such/place",)),

@@ -8,11 +8,10 @@ from types import SimpleNamespace
 
 import pytest
 from refused import Started
-from rlcore_tools.cli import doctor
 
 from rlcore.checks import resources
 from rlcore.checks.ready import OF_THE_USER, Finding
-from rlcore.cli import verbs
+from rlcore.cli import doctor, verbs
 from rlcore.cli.main import main
 from rlcore.files.core_configs import core_configs
 from rlcore.placement import Inventory, Node

@@ -48,7 +48,7 @@ EXCEPTIONS: dict[str, tuple[str, ...]] = {
     # plays further sides as core's evaluation plays one
     "plugins/tools/rlcore_tools/protocol": (
         "rlcore.config.bind", "rlcore.config.catalog", "rlcore.evaluation.evaluate",
-        "rlcore.run_folder.adapters", "rlcore.run_folder.manifest", "rlcore.session.assembly",
+        "rlcore.run_folder.manifest", "rlcore.session.assembly",
         "rlcore.session.session", "rlcore.session.trained_on",
     ),
     "plugins/tools/rlcore_tools/cli/protocol.py": (
@@ -57,12 +57,6 @@ EXCEPTIONS: dict[str, tuple[str, ...]] = {
     ),
     # machines that are only described, in a file read like a configuration
     "plugins/tools/rlcore_tools/described_nodes.py": ("rlcore.config.recipes",),
-    # what the checks and the processor say, before a run
-    "plugins/tools/rlcore_tools/cli/doctor.py": (
-        "rlcore.checks.doctor_rows", "rlcore.checks.ready", "rlcore.cli.verbs",
-        "rlcore.config.catalog", "rlcore.config.compose", "rlcore.numerics.batch_invariance",
-        "rlcore.numerics.mkl", "rlcore.placement", "rlcore.plugins.extras",
-    ),
     # reads the imports of installed plugins
     "plugins/tools/rlcore_tools/moved.py": (
         "rlcore.plugins.entry_points", "rlcore.plugins.extras",
@@ -85,7 +79,8 @@ EXCEPTIONS: dict[str, tuple[str, ...]] = {
     # plays jobs of core's commands, and plans each as core does
     "plugins/sweeps/rlcore_sweeps": (
         "rlcore.checks.facts", "rlcore.cli.main", "rlcore.cli.request", "rlcore.config.catalog",
-        "rlcore.config.compose", "rlcore.config.overrides", "rlcore.config.schema_tree",
+        "rlcore.config.choices", "rlcore.config.compose", "rlcore.config.overrides",
+        "rlcore.config.recipes", "rlcore.config.schema_tree",
         "rlcore.placement.inventory", "rlcore.placement.memory", "rlcore.process.signals",
         "rlcore.run_folder.folder", "rlcore.terminal.stdio", "rlcore.files.lock",
     ),
@@ -99,9 +94,8 @@ EXCEPTIONS: dict[str, tuple[str, ...]] = {
     ),
     # reads the headers of safetensors files as core does
     "plugins/models/weights": ("rlcore.files.reading", "rlcore.files.safetensors_header"),
-    "plugins/models": ("rlcore.run_folder.adapters",),
     "plugins/tools/rlcore_tools/export.py": (
-        "rlcore.run_folder.acting", "rlcore.run_folder.adapters",
+        "rlcore.run_folder.acting",
     ),
 }  # fmt: skip
 """`{file or folder: modules that it may import besides the public ones}`."""

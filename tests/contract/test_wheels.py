@@ -224,6 +224,7 @@ def test_every_distribution_of_ours_has_a_wheel(wheelhouse):
         ("rlcore_algo_grpo", ("rlcore_algo_grpo/conf/algorithm/grpo.yaml",)),
         ("rlcore_algo_rft", ("rlcore_algo_rft/conf/algorithm/rft.yaml",)),
         ("rlcore_algo_expo", ("rlcore_algo_expo/conf/algorithm/expo.yaml",)),
+        ("rlcore_algo_dsrl", ("rlcore_algo_dsrl/conf/algorithm/dsrl.yaml",)),
         ("rlcore_off_policy", ("rlcore_off_policy/py.typed",)),
         ("rlcore_policy_gradient", ("rlcore_policy_gradient/py.typed",)),
         ("rlcore_ray", ("rlcore_ray/group.py", "rlcore_ray/py.typed")),

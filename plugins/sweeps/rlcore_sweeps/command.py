@@ -7,7 +7,6 @@ A sweeper says which jobs there are, a launcher where they run: ours, Hydra's, o
 
 from __future__ import annotations
 
-import re
 import shutil
 import sys
 import tempfile
@@ -26,6 +25,8 @@ from hydra.types import HydraContext, RunMode
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
+from rlcore.cli.main import main as rlcore
+from rlcore.config.compose import part
 from rlcore.config.overrides import quote
 from rlcore.config.schema import LoggerConfig
 from rlcore.contracts.errors import ConfigError, UserError
@@ -37,10 +38,14 @@ from rlcore_sweeps.composing import composed
 from rlcore_sweeps.job import JobFailed, Note
 from rlcore_sweeps.loader import SweepLoader
 from rlcore_sweeps.player import Player
+from rlcore_sweeps.recipe import with_recipe
 from rlcore_sweeps.request import (
+    CFG,
     DIR,
     FILE,
     MULTIRUN,
+    PACKAGE,
+    PLAIN,
     Choices,
     Order,
     for_hydra,
@@ -52,13 +57,6 @@ from rlcore_sweeps.request import (
 
 LAUNCHER = ("hydra/launcher", "hydra.launcher.")
 VERBS = ("train", "eval", "sft", "collect")
-PLAIN = re.compile(
-    r"hydra/(launcher|sweeper)=\w+"
-    r"|\+{0,2}hydra\.(launcher|sweeper)(\.[a-z]\w*)+=(-?[\d.e+-]+|true|false|null|auto)"
-    r"|\+{0,2}hydra\.sweeper(\.[a-z]\w*)+=[^${]*|hydra\.sweep\.\w+=([^$]|\$\{hydra\.)*",
-    re.IGNORECASE,
-)
-"""Words on Hydra that let no code in."""
 BASIC = "hydra._internal.core_plugins.basic_sweeper.BasicSweeper"
 DIGITS = 3  # of the number of a job where that of all is for the sweeper to say
 LISTS = "a=1,2,3 or a=range(1,4) or a=choice(x,y); a sweeper of another kind: hydra/sweeper=NAME"
@@ -74,7 +72,31 @@ def main(arguments: Sequence[str]) -> int:
     with lasting():
         if arguments[0] == "resume":
             return _resume(arguments[1:])
-        return _play(Order.read(arguments))
+        order = with_recipe(Order.read(arguments))
+        if (shown := order.values(*CFG)) and shown[-1] != "job":
+            multirun = not {*MULTIRUN}.isdisjoint(arguments)
+            return _show(order, whole=shown[-1] == "all", multirun=multirun)
+        return _play(order)
+
+
+def _show(order: Order, *, whole: bool, multirun: bool) -> int:
+    """`--cfg hydra`: print what Hydra's plugins see. `--cfg all`: and the configurations of the
+    jobs."""
+    setup_globals()
+    JobRuntime.instance().set("name", order.verb)
+    loader = SweepLoader(order.config_dirs)
+    mode = RunMode.MULTIRUN if multirun else RunMode.RUN
+    first = ["hydra.job.num=0", "hydra.job.id='0'", *order.hydra]
+    config = loader.load_configuration(None, [*first, *for_hydra(order.words)], mode)
+    text = OmegaConf.to_yaml(config, resolve="--resolve" in order.flags)
+    (package,) = order.values(*PACKAGE)[-1:] or (None,)
+    if not whole or (package or "").startswith("hydra"):
+        print(part(text, package), end="")
+        return 0
+    print(text if package is None else "", end="")
+    flags = tuple("job" if flag == "all" else flag.replace("=all", "=job") for flag in order.flags)
+    order = replace(order, flags=flags)
+    return _play(order) if multirun else rlcore([order.verb, *flags, *order.words])
 
 
 def _resume(arguments: Sequence[str]) -> int:

@@ -14,10 +14,10 @@ from optuna.samplers import BaseSampler
 from rlcore.contracts.errors import ConfigError, choosing, did_you_mean
 from rlcore.contracts.rng import generator
 
+# without CmaEsSampler: its storage holds a pickle, and a sweep's folder may come from elsewhere
 SAMPLERS = {
     "tpe": "TPESampler",
     "gp": "GPSampler",
-    "cmaes": "CmaEsSampler",
     "nsgaii": "NSGAIISampler",
     "random": "RandomSampler",
 }

@@ -10,7 +10,8 @@ than a command line of rlcore: :func:`for_hydra` and :func:`for_job` go there an
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,7 @@ from rlcore.files.damaged_files import read_mapping
 SETTING = "sweep."
 IN_HYDRA = "env.both."
 MULTIRUN = ("-m", "--multirun")
+CFG, PACKAGE = ("--cfg", "-c"), ("--package", "-p")
 SETTINGS = {
     "parallel": "hydra.launcher.parallel",
     "seeds": "hydra.sweeper.seeds",
@@ -41,6 +43,13 @@ CHOOSING = ("validation", "heldout")
 """Starts that a sweeper may choose by."""
 PLACE = ("runner.logger.log_path", "runner.logger.experiment_name")
 FILE = "sweep.json"
+PLAIN = re.compile(
+    r"hydra/(launcher|sweeper)=\w+"
+    r"|\+{0,2}hydra\.(launcher|sweeper)(\.[a-z]\w*)+=(-?[\d.e+-]+|true|false|null|auto)"
+    r"|\+{0,2}hydra\.sweeper(\.[a-z]\w*)+=[^${]*|hydra\.sweep\.\w+=([^$]|\$\{hydra\.)*",
+    re.IGNORECASE,
+)
+"""Words on Hydra that let no code in."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +85,7 @@ class Order:
             bare = word.lstrip("+~")
             if word in MULTIRUN:
                 continue
-            if bare.startswith(HYDRA):
+            if bare.startswith(HYDRA) and (bare != word or "=" in word):
                 sorted_["hydra"].append(word)
             elif bare.startswith(SETTING):
                 _set(sorted_, bare)
@@ -91,17 +100,20 @@ class Order:
     @property
     def only_looks(self) -> bool:
         """Whether nothing is to be started."""
-        return any(flag.startswith(("--dry-run", "--cfg", "-c")) for flag in self.flags)
+        return "--dry-run" in self.flags or bool(self.values(*CFG))
 
     @property
     def config_dirs(self) -> tuple[str, ...]:
         """The user's own folders of groups."""
-        key, found = "--config-dir", []
+        return self.values("--config-dir", "-cd")
+
+    def values(self, *names: str) -> tuple[str, ...]:
+        """Values of a flag."""
+        found = []
         for flag, value in zip(self.flags, (*self.flags[1:], ""), strict=False):
-            if flag == key:
-                found.append(value)
-            elif flag.startswith(f"{key}="):
-                found.append(flag.removeprefix(f"{key}="))
+            name, sign, own = flag.partition("=")
+            if name in names:
+                found.append(own if sign else value)
         return tuple(found)
 
     def write(self, folder: Path) -> None:
@@ -216,6 +228,17 @@ class Choices:
             count *= len(values)
             first += [f"{key}={value}" for value in values[:1]]
         return cls(frozenset(fixed), tuple(first), count)
+
+
+def flat(values: Mapping[str, Any], path: str = "") -> list[tuple[str, Any]]:
+    """Nested values by their whole keys."""
+    found: list[tuple[str, Any]] = []
+    for name, value in values.items():
+        if isinstance(value, Mapping):
+            found += flat(value, f"{path}{name}.")
+        else:
+            found.append((path + name, value))
+    return found
 
 
 def key_of(word: str) -> str:

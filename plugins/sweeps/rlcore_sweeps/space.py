@@ -30,7 +30,7 @@ from optuna.distributions import (
 )
 
 from rlcore.contracts.errors import ConfigError
-from rlcore_sweeps.request import for_hydra, for_job, key_of
+from rlcore_sweeps.request import flat, for_hydra, for_job, key_of
 
 SEED = "runner.seed"
 LOG = "log"
@@ -87,7 +87,7 @@ class Space:
             ConfigError: a distribution that Optuna does not have, or none at all.
         """
         given = {key_of(word) for word in words}
-        further = [f"{key}={_text(value)}" for key, value in _flat(params)]
+        further = [f"{key}={_text(value)}" for key, value in flat(params)]
         every = [word for word in for_hydra(further) if key_of(word) not in given] + [*words]
         parser = OverridesParser.create(config_loader=loader)
         choices: dict[str, Choice] = {}
@@ -151,16 +151,6 @@ def _steps(numbers: list[Any], step: Any, log: bool) -> BaseDistribution:
     if all(isinstance(number, int) for number in numbers):
         return IntDistribution(low, high, log=log, step=abs(step))
     return FloatDistribution(low, high, log=log, step=abs(step))
-
-
-def _flat(values: Mapping[str, Any], path: str = "") -> list[tuple[str, Any]]:
-    found: list[tuple[str, Any]] = []
-    for name, value in values.items():
-        if isinstance(value, Mapping):
-            found += _flat(value, f"{path}{name}.")
-        else:
-            found.append((path + name, value))
-    return found
 
 
 def _text(value: Any) -> str:

@@ -256,8 +256,6 @@ def test_a_space_that_is_none(words, said):
 
 def test_what_a_sampler_draws_depends_on_study_and_trial():
     for name in SAMPLERS:
-        if name == "cmaes":  # needs a further library
-            continue
         draws = {
             (seed, number): _first(sampler_of(name, {}, seed, number))
             for seed in (0, 1)

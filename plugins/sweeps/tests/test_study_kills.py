@@ -38,6 +38,7 @@ def told(sweep: Path, trials: int) -> bool:
 
 
 @pytest.mark.long
+@pytest.mark.timeout(3600)  # 44 short runs on two cores
 def test_a_killed_study_goes_on_to_the_same_trials(log_path: Path):
     place = [f"runner.logger.log_path={log_path}"]
     whole, struck = log_path / "whole", log_path / "struck"

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from rlcore.config.recipes import read_mapping
-from rlcore.contracts.errors import PlacementError, did_you_mean
+from rlcore.contracts.errors import PlacementError, choosing
 from rlcore.placement import Inventory, Node
 
 KEY = "cluster.inventory"
@@ -105,8 +105,7 @@ def _nodes(entry: Any, where: str) -> tuple[Node, ...]:
     for name in entry:
         if name not in _KEYS:
             raise PlacementError(
-                f"{where}: unknown key {name!r} of a node; choose from: {', '.join(_KEYS)}."
-                f"{did_you_mean(str(name), _KEYS)}"
+                f"{where}: unknown key {name!r} of a node{choosing(str(name), _KEYS)}"
             )
     count = {name: _whole(entry, name, where) for name in ("cpus", "gpus", "count")}
     labels = entry.get("labels") or {}

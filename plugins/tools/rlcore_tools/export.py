@@ -15,6 +15,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from rlcore_weights.adapter_folder import ADAPTERS_CONFIG, base_of_adapters
+
 from rlcore.api import (
     Checkpoint,
     check_model,
@@ -31,7 +33,6 @@ from rlcore.files.symlinks import require_no_way_out
 from rlcore.plugins.import_target import load_target
 from rlcore.plugins.registry import Registry
 from rlcore.run_folder.acting import saved_with
-from rlcore.run_folder.adapters import ADAPTERS_CONFIG, base_of_adapters
 from rlcore.run_folder.folder import RunFolder
 
 ELSEWHERE = "name a folder elsewhere"

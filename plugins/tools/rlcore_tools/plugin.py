@@ -13,7 +13,6 @@ from rlcore_tools.observers import rlcore_after_run as rlcore_after_run
 RLCORE_API = (0, 4)
 
 COMMANDS = {
-    "doctor": "check what is missing on this machine",
     "replay": "play one episode of a run again: video, and all that env and policy exchanged",
     "export": "write a checkpoint's policy in the original layout of its model",
     "report": "write a run's report again, or compare several runs",

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from rlcore.terminal.text import plain
+from typing import Any
+
+from rlcore.terminal.text import plain, written
 
 
 def duration(seconds: float) -> str:
@@ -19,3 +21,8 @@ def duration(seconds: float) -> str:
 def one_line(text: str) -> str:
     """A text with whatever is no letter of a line spelled out."""
     return plain(text).replace("\n", "\\n").replace("\t", "\\t")
+
+
+def rounded(value: Any) -> str:
+    """A value as on a command line; of a number with a point five digits that matter."""
+    return f"{value:.5g}" if isinstance(value, float) else written(value)

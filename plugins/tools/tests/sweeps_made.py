@@ -15,7 +15,7 @@ from rlcore.contracts.run import Totals
 from rlcore.files.atomic import write_text
 from rlcore.results.summary import build_summary, write_summary
 from rlcore.results.tables import EpisodeResult, write_results
-from rlcore.run_folder.folder import SWEEP, RunFolder
+from rlcore.run_folder.folder import RunFolder
 from rlcore.run_folder.manifest import build_manifest, code, write_manifest
 
 SEED, GAMMA, LR = 4242, 0.4242, 0.0424
@@ -83,5 +83,5 @@ def make_sweep(
             note = {"folder": str(folder.path), "state": "done", "error": "", "words": given}
             write_text(sweep / ".jobs" / f"{number}.json", json.dumps(note))
             found.append(folder)
-    write_text(sweep / SWEEP, "sweep\n")
+    write_text(sweep / "sweep.txt", "sweep\n")
     return found

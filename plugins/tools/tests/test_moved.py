@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 from rlcore_tools import moved
-from rlcore_tools.cli import doctor
 
+from rlcore.cli import doctor
 from rlcore.cli.main import main
 from rlcore.numerics import batch_invariance
 from rlcore.plugins.registry import Registry

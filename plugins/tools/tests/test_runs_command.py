@@ -173,14 +173,18 @@ def test_pipes_links_and_odd_names_hang_and_escape_nothing(log_path, tmp_path, c
     pipe.summary.unlink()
     os.mkfifo(pipe.summary)
     (log_path / "round").symlink_to(log_path)
+    secret = make_run(tmp_path / "other", name="secret").config
+    (log_path / "link").mkdir()
+    (log_path / "link" / "config.yaml").symlink_to(secret)
     os.mkdir(os.fsencode(log_path) + b"/\xff")
     os.link(pipe.config, os.fsencode(log_path) + b"/\xff/config.yaml")
     text = shown(capsys, "ls", str(log_path))
-    assert len(text.splitlines()) == 5  # heading, three runs, the count
+    assert len(text.splitlines()) == 6  # heading, four runs, the count
+    assert "outside of" in text
     assert "\\t" in text and "\\n\\x1b[31m\\u202e" in text and "\x1b" not in text
     assert "\\udcff" in text and "a pipe or a device" in text
     named = [row["name"] for row in json.loads(shown(capsys, "ls", str(log_path), "--json"))]
-    assert odd in named and len(named) == 3
+    assert odd in named and len(named) == 4
 
 
 def test_names_are_in_order_of_their_numbers(log_path):

@@ -7,10 +7,10 @@ from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
 import pytest
-from rlcore_tools.cli import doctor
 
 from rlcore.checks import ready, resources, run
 from rlcore.checks.ready import Finding, Makes, look, require
+from rlcore.cli import doctor
 from rlcore.cli.main import main
 from rlcore.config.compose import Unfinished, Ungiven, compose
 from rlcore.config.old_names import ConfigWarning

@@ -5,8 +5,8 @@ from __future__ import annotations
 from importlib.metadata import EntryPoint
 
 import pytest
-from rlcore_tools.cli import doctor
 
+from rlcore.cli import doctor
 from rlcore.config.schema import ClusterConfig
 from rlcore.contracts.errors import PluginError
 from rlcore.placement import Inventory, find_inventory, machines

@@ -69,7 +69,8 @@ class Choice:
         return replace(_of_rows(outputs, drawn.cpu()), actions=chunk.cpu().numpy())
 
     def best(self, features: Tensor, drawn: Tensor, keys: RowKeys) -> Chosen:
-        """The candidate with the highest mean over the critics; of equal ones the first.
+        """The candidate with the highest mean over the critics, less their standard deviation times
+        `caution`; of equal ones the first.
 
         Args:
             features: of the critic, `[B, F]`.
@@ -84,7 +85,8 @@ class Choice:
                 candidates.append((chunk + edits).clamp(-1.0, 1.0))
                 sizes.append(edits.abs().mean((1, 2)))
         values = torch.stack([self._critic.values(features, one.flatten(1)) for one in candidates])
-        index = values.mean(1).argmax(0)
+        worth = values.mean(1) - self._config.caution * values.std(1, unbiased=False)
+        index = worth.argmax(0)
         row = torch.arange(len(index), device=index.device)
         mean = torch.stack(sizes).mean(0) if sizes else torch.zeros_like(features[:, 0])
         return Chosen(torch.stack(candidates)[index, row], index, values[index, :, row].T, mean)

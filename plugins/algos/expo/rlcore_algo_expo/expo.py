@@ -35,8 +35,8 @@ class EXPO:
     """Expressive policy optimization (Dong et al. 2025, arXiv 2507.07986; for vision-language-
     action models EXPO-FT, arXiv 2605.25477). Departures, each for few CPU cores: a target's chunk
     may be the one played there (`target_samples`), edits go in straight lines over a chunk
-    (`edit_points`), the coefficient of the entropy is fixed, edits learn on played chunks, and who
-    acts takes the mean of the critics, targets the smaller of two."""
+    (`edit_points`), the coefficient of the entropy is fixed, edits learn on played chunks, and a
+    chunk is chosen by mean and spread of the critics, whereas targets take the smaller of two."""
 
     def __init__(self, config: ExpoConfig) -> None:
         self._config = config

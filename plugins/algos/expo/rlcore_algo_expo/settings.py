@@ -31,12 +31,19 @@ class ExpoConfig(AlgorithmConfig):
     alpha: float = key("coefficient of the entropy of edits", 0.005, least=0)
     warmup: int = key("updates in which the critic learns and the policy acts alone", 2, least=0)
     critics: int = key("networks that judge chunks", 5, least=1)
+    caution: float = key(
+        "standard deviations of the critics that are taken from their mean to choose a chunk: "
+        "they differ where they have seen little",
+        1.0,
+    )
     initial_value: float = key(
         "what a critic expects before it has learned: 0 as for rewards of 0 and 1; 1 is the same "
         "as rewards of -1 until success, which tries what is unknown",
         0.0,
     )
-    lag: float = key("share by which the critics that act follow those that learn", 0.01, above=0)
+    lag: float = key(
+        "share by which the critics that act follow those that learn", 0.02, above=0, most=1
+    )
     critic_lr: float = key("learning rate of the critics", 3e-4, above=0)
     edit_lr: float = key("learning rate of the edits", 3e-4, above=0)
     critic_steps: int = key("gradient steps of the critics in an update", 200, least=0)

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from rlcore_weights.chunks import action_chunks
 from torch import Tensor, nn
 
 from rlcore.contracts.protocols import (
@@ -26,7 +27,6 @@ from rlcore.contracts.protocols import (
 )
 from rlcore.contracts.rng import RowKeys
 from rlcore.contracts.specs import EnvSpec, PolicySpec
-from rlcore.demonstrations.chunks import action_chunks
 from rlcore_model_openpi import pretrained
 from rlcore_model_openpi.flow import FlowConfig, annealed_level
 from rlcore_model_openpi.heads import CriticConfig

@@ -160,7 +160,7 @@ class Bandit(nn.Module):
         deterministic: bool = False,
         noise: np.ndarray | None = None,
     ) -> PolicyOutput:
-        drawn = torch.from_numpy(keys.normal("action", (1, 1)) if noise is None else noise)
+        drawn = torch.from_numpy(keys.normal("initial", (1, 1)) if noise is None else noise)
         action = self.mean + drawn
         replay = {"action": action}
         now = self.evaluate({}, replay)
@@ -192,9 +192,11 @@ def bandit_rollout(
     noise = torch.randn(columns, 1, 1, generator=torch.Generator().manual_seed(seed))
     with torch.no_grad():
         action = policy.mean + noise
+        replay = {"action": action}
         if actor is not None:
             keys = RowKeys(tuple((seed, column) for column in range(columns)))
-            action = torch.from_numpy(actor.act(bandit_inputs(columns), keys).actions)
+            output = actor.act(bandit_inputs(columns), keys)
+            action, replay = torch.from_numpy(output.actions), output.replay
         logprobs = policy.evaluate({}, {"action": action}).logprobs
     flags = torch.zeros(1, columns, 1, dtype=torch.bool)
     zero = torch.zeros(1, columns, dtype=torch.int64)
@@ -218,7 +220,7 @@ def bandit_rollout(
         success=((action - 1).abs() < 1).view(1, columns),
         sample_index=number,
         inputs={"features": torch.ones(columns, 1)},
-        replay={"action": action},
+        replay=replay,
     )
 
 

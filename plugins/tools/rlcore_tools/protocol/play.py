@@ -19,6 +19,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from rlcore_weights.adapter_folder import base_of_adapters
+
 from rlcore.config.schema import RunConfig
 from rlcore.contracts.specs import ProtocolSpec
 from rlcore.evaluation.evaluate import evaluate
@@ -34,7 +36,6 @@ from rlcore.results.tables import (
     read_results,
     success_by_start,
 )
-from rlcore.run_folder.adapters import base_of_adapters
 from rlcore.run_folder.folder import RunFolder
 from rlcore.run_folder.manifest import code
 from rlcore.session.assembly import Assembly

@@ -27,7 +27,7 @@ from rlcore_tools.report.pictures import (
     success_charts,
 )
 from rlcore_tools.report.record import RunRecord, Values
-from rlcore_tools.text import duration, one_line
+from rlcore_tools.text import duration, one_line, rounded
 
 NOT_OF_THE_RECIPE = ("recipe",)
 NOT_OF_A_COMPARISON = ("recipe", "runner.logger")
@@ -143,6 +143,7 @@ def _templates() -> Environment:
         "duration": duration,
         "value": written,
         "line": one_line,
+        "setting": rounded,
     }
     return environment
 

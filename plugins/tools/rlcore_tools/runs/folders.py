@@ -11,9 +11,9 @@ from pathlib import Path
 from rlcore.contracts.errors import CheckpointError
 from rlcore.files.reading import Unreadable, reason_of
 from rlcore_tools.runs.reading import Values, read_mapping
-from rlcore_tools.runs.row import Row, look
+from rlcore_tools.runs.row import FILES, Row, look
 
-OF_A_RUN = {"config.yaml", "manifest.json", "summary.json", "metrics.jsonl"}
+OF_A_RUN = set(FILES)
 """Whatever has one of these is a run, be it a broken one."""
 JOBS = ".jobs"
 """Notes of a sweep on its jobs, a JSON file each: `{"folder", "label", "state", "error", ...}`."""

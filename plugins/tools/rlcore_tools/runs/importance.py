@@ -18,6 +18,7 @@ from typing import Any
 
 from rlcore.terminal.text import written
 from rlcore_tools.runs.settings import Setting
+from rlcore_tools.text import rounded
 
 MOST_VALUES, QUARTERS = 6, 4  # of a number
 
@@ -73,7 +74,7 @@ def _names(values: Sequence[Any]) -> list[str]:
     numbers = [v for v in values if isinstance(v, (int, float)) and not isinstance(v, bool)]
     distinct = sorted(set(numbers))
     if len(numbers) < len(values) or len(distinct) <= MOST_VALUES:
-        return [written(value) for value in values]
+        return [rounded(value) for value in values]
     edges = [distinct[i * len(distinct) // QUARTERS] for i in range(QUARTERS)]
     spans = [
         [n for n in distinct if lo <= n and (hi is None or n < hi)]

@@ -16,12 +16,15 @@ from typing import Any, Literal
 from rlcore.config.schema_tree import find
 from rlcore.contracts.errors import UserError
 from rlcore.files.reading import Unreadable, read_text, reason_of
+from rlcore.files.symlinks import require_inside
 from rlcore_tools.runs.reading import Values, read_config, read_ends, read_mapping
 
 State = Literal["running", "finished", "interrupted", "failed", "unreadable"]
 SIDES = {"before": "success_before", "after": "success_after", "difference": "paired_difference"}
 """Figures of a row, and their keys in `summary.json`."""
 SUMMARY, MANIFEST, LOCK = "summary.json", "manifest.json", ".lock"
+FILES = (SUMMARY, MANIFEST, "config.yaml", "metrics.jsonl")
+"""What is read of a run; none of them may be a link that leads out of its folder."""
 HOLDER = re.compile(r"process (\d+) on (\S+) since (.+)")
 ENDED = "attempts/*/ended.json"
 """Why an attempt at a run ended early: `{"state", "reason"}`."""
@@ -114,6 +117,8 @@ def look(
 
 
 def _look(folder: Path, name: str, job: Values | None, files: Collection[str]) -> Row:
+    linked = [name for name in FILES if name in files and os.path.islink(f"{folder}/{name}")]
+    require_inside(folder, (folder / name for name in linked))
     summary = read_mapping(f"{folder}/{SUMMARY}") if SUMMARY in files else None
     manifest = read_mapping(f"{folder}/{MANIFEST}") or {} if MANIFEST in files else {}
     if "config.yaml" not in files:

@@ -16,11 +16,11 @@ from rlcore.contracts.errors import UserError
 from rlcore.files.symlinks import require_inside
 from rlcore.results.statistics import Difference, Passes, SuccessRate
 from rlcore.results.tables import read_results, success_by_start
-from rlcore.terminal.text import written
 from rlcore_tools.runs.reading import Values
 from rlcore_tools.runs.row import Row
 from rlcore_tools.runs.seeds import difference_over_seeds, rate_over_seeds
 from rlcore_tools.runs.study import beside
+from rlcore_tools.text import rounded
 
 APART = (
     "recipe", "runner.seed", "runner.logger", "runner.resume_dir", "runner.auto_resume", "cluster",
@@ -63,7 +63,7 @@ class Setting:
     @property
     def label(self) -> str:
         """What tells it from the others."""
-        return ", ".join(f"{key}={written(value)}" for key, value in self.values.items())
+        return ", ".join(f"{key}={rounded(value)}" for key, value in self.values.items())
 
     @property
     def beaten(self) -> bool:

@@ -51,6 +51,11 @@ class Study:
         return f"{len(states)} of {self.values.get('planned')} trials: {said}"
 
     @property
+    def objective(self) -> str:
+        """What it chose by."""
+        return str(self.values.get("objective", "success"))
+
+    @property
     def split(self) -> str:
         """The starts that it chose by."""
         return str(self.values.get("split", "held-out"))
@@ -60,11 +65,13 @@ class Study:
         """What it came to on held-out starts: `best` and `default`, `{rate, lo, hi, n}`, and the
         `difference` of both; empty before that was measured."""
         found = self.values.get("heldout")
-        sides = found.items() if isinstance(found, Mapping) else ()
+        known = found if isinstance(found, Mapping) else {}
+        wanted = {"best": "rate", "default": "rate", "difference": "mean"}
         return {
-            name: values
-            for name, values in sides
-            if isinstance(values, Mapping) and {"lo", "hi"} <= values.keys()
+            name: known[name]
+            for name, middle in wanted.items()
+            if isinstance(known.get(name), Mapping)
+            and all(isinstance(known[name].get(n), (int, float)) for n in (middle, "lo", "hi"))
         }
 
     def value_of(self, folder: Path) -> float | None:
@@ -77,7 +84,7 @@ class Study:
 
     def importance(self) -> dict[str, float] | None:
         """How much each key decided, from 0 to 1, by Optuna's PED-ANOVA; None where Optuna is not
-        installed, or the trials are too few."""
+        installed (`rlcore-tools[optuna]`), or the trials are too few."""
         storage = self.sweep / STORAGE
         try:
             import optuna

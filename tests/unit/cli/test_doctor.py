@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from rlcore_tools.cli import doctor
-from rlcore_tools.cli.doctor import BATCHES
 
+from rlcore.cli import doctor
+from rlcore.cli.doctor import BATCHES
 from rlcore.cli.main import main
 from rlcore.numerics import batch_invariance
 from rlcore.numerics.mkl import MKL, processor

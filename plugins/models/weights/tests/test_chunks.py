@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-
-from rlcore.demonstrations.chunks import action_chunks
+from rlcore_weights.chunks import action_chunks
 
 
 def test_action_chunks_repeat_the_last_action():
