@@ -183,8 +183,8 @@ def page(seeds: Sequence[Seed], arms: Sequence[str]) -> str:
                 + f" | {kinds(after)} |"
             )
     said = (
-        f"Of {sum(wins.values())} runs {wins['above']} end above the imitation control with the "
-        f"interval above zero, {wins['below']} below it, {wins['even']} can't be told from it."
+        f"Against the imitation control, with the interval off zero: {wins['above']} of "
+        f"{sum(wins.values())} runs above it, {wins['below']} below."
     )
     notes = NOTES.read_text() if NOTES.is_file() else ""
     return TEXT.format(
