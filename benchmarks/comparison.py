@@ -183,8 +183,8 @@ def page(seeds: Sequence[Seed], arms: Sequence[str]) -> str:
                 + f" | {kinds(after)} |"
             )
     said = (
-        f"Of {sum(wins.values())} runs {wins['above']} end above the imitation control with the "
-        f"interval above zero, {wins['below']} below it, {wins['even']} can't be told from it."
+        f"Against the imitation control, with the interval off zero: {wins['above']} of "
+        f"{sum(wins.values())} runs above it, {wins['below']} below."
     )
     notes = NOTES.read_text() if NOTES.is_file() else ""
     return TEXT.format(
@@ -215,9 +215,10 @@ python benchmarks/comparison.py
 
 `rlcore train {recipe}`: each seed has one start, supervised training on its demonstrations; from it
 each arm trains. The control goes on with supervised training on the same demonstrations, for as
-many seconds as the slowest arm took (in steps, at the pace of the start), its rate falling to 0. All play the same held-out starts,
-{passes} times each with other noise; 95% intervals: Wilson for rates, Newcombe's method 10 for
-paired differences. The last column counts the starts that never, sometimes and always succeed.
+many seconds as the slowest arm took (in steps, at the pace of the start), its rate falling to 0.
+All play the same held-out starts, {passes} times each with other noise; 95% intervals: Wilson for
+rates, Newcombe's method 10 for paired differences. The last column counts the starts that never,
+sometimes and always succeed.
 
 | {columns} |
 |---|---|---|---|---|---|---|---|
