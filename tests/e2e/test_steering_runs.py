@@ -106,7 +106,7 @@ def test_a_resumed_run_ends_as_the_uninterrupted_one(whole: Path, tmp_path: Path
     assert_same(whole, again)
 
 
-APART = "cluster.component_placement={env: '0:0', rollout: '0:0', actor: '0:1'}"
+APART = "cluster.component_placement={env: 0, rollout: 0, actor: 1}"
 
 
 def test_apart_in_one_process(whole: Path, tmp_path: Path):
