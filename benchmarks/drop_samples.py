@@ -23,14 +23,14 @@ from typing import Any
 import torch
 from parts.machine import Machine
 from parts.ours import training_order
+from rlcore_policy_gradient import on_policy
+from rlcore_policy_gradient.minibatch import Advantages
+from rlcore_policy_gradient.samples import Samples, make_samples
+from rlcore_policy_gradient.settings import PolicyGradientConfig
 
 from rlcore.config.compose import compose
-from rlcore.config.schema import AlgorithmConfig
 from rlcore.contracts.errors import ConfigError
-from rlcore.contracts.minibatch import Advantages
 from rlcore.contracts.trajectory import Trajectory
-from rlcore.learner import on_policy
-from rlcore.learner.samples import Samples, make_samples
 from rlcore.learner.update import Learner
 from rlcore.placement import Inventory
 from rlcore.plugins.import_target import load_target
@@ -193,7 +193,7 @@ def _evaluating(way: str) -> Iterator[None]:
     """The learner's samples made so that these places are evaluated; where nothing was decided,
     on any other input."""
 
-    def make(trajectory: Trajectory, made: Advantages, config: AlgorithmConfig) -> Samples:
+    def make(trajectory: Trajectory, made: Advantages, config: PolicyGradientConfig) -> Samples:
         samples = make_samples(trajectory, made, config)
         chosen = Chosen(**vars(samples), evaluated=evaluated(samples, trajectory, way))
         return replace(chosen, row=samples.row.clamp(min=0))

@@ -207,19 +207,27 @@ def check_model(config: RunConfig, registry: Registry | None = None) -> None:
 
 
 def load_policy(config: RunConfig, registry: Registry | None = None) -> tuple[Policy, EnvSpec]:
-    """Build the policy of `actor.model` in this process; return it with its env's spec.
+    """Build the policy of `actor.model` in this process, with what of the algorithm acts; return it
+    with its env's spec.
 
     Raises:
         UserError: see :func:`check_model`.
     """
     from rlcore.checks.facts import gather_facts
+    from rlcore.config.component_specs import algorithm_needs
     from rlcore.plugins.import_target import load_target
 
     registry = registry or load_plugins()
     facts = gather_facts(config, registry)
-    model = config.actor.model
-    target = registry.get("model", model.model_type).spec.target
-    return load_target(target)(model, env_spec=facts.policy_env), facts.policy_env
+    model, env, named = config.actor.model, facts.policy_env, config.algorithm.name
+    policy = load_target(registry.get("model", model.model_type).spec.target)(model, env_spec=env)
+    if named and algorithm_needs(config, registry).acting:
+        from rlcore.learner.acting import together
+
+        algorithm = load_target(registry.get("algorithm", named).spec.target)(config.algorithm)
+        seed, folder = config.runner.seed, model.model_path
+        policy = together(policy, algorithm, env, named=named, seed=seed, folder=folder)
+    return policy, env
 
 
 def restore_trained(policy: Policy, checkpoint: Checkpoint) -> None:

@@ -6,10 +6,10 @@ import os
 from pathlib import Path
 
 from rlcore_algo_ppo.ppo import PPO
+from rlcore_policy_gradient.minibatch import Minibatch
 from torch import Tensor
 
 from rlcore.contracts.metric import Metric
-from rlcore.contracts.minibatch import Minibatch
 from rlcore.contracts.protocols import Evaluation
 
 ORDERS = "RLCORE_FAULTS_ORDERS"  # variable that names the file

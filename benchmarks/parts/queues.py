@@ -17,7 +17,6 @@ from rlcore_ray.channel import ChannelActor, RayChannel
 
 from rlcore.rollout.messages import Receive, Route
 
-CALLS = 4  # of the queues for an observation and its answer: each is put and taken
 SECONDS = 60.0
 CONCURRENCY = 1000
 

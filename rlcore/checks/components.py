@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
-from rlcore.checks.combinations import refusal
 from rlcore.checks.facts import Facts
 from rlcore.checks.subject import Subject
+from rlcore.config.schema import RunConfig
+from rlcore.run_folder.acting import PLACE, saved_with
 from rlcore.run_folder.env_facts import EnvFacts
 
 CHECKS = Subject()
@@ -93,23 +95,9 @@ def final_frames_are_rendered(facts: Facts) -> Iterator[str]:
 
 
 @CHECKS.add
-def granularities_go_together(facts: Facts) -> Iterator[str]:
-    if facts.policy is None or facts.needs is None:
-        return
-    algorithm = facts.config.algorithm
-    values = facts.policy.value_dim if facts.needs.values else 0  # else nobody looks at them
-    reason = refusal(
-        reward_type=algorithm.reward_type,
-        logprob_type=algorithm.logprob_type,
-        value_dim=values,
-        num_action_chunks=facts.policy.num_action_chunks,
-    )
-    if reason is not None:
-        yield (
-            f"algorithm.reward_type={algorithm.reward_type} and "
-            f"logprob_type={algorithm.logprob_type} must go together with a value head of width "
-            f"{values}: {reason}"
-        )
+def policy_fits_the_algorithm(facts: Facts) -> Iterator[str]:
+    if facts.policy is not None and facts.needs is not None:
+        yield from filter(None, [facts.needs.refusal(facts.policy)])
 
 
 @CHECKS.add
@@ -120,6 +108,11 @@ def algorithm_gets_what_it_learns_from(facts: Facts) -> Iterator[str]:
     name = config.algorithm.name
     if needs.imitation and policy.sft is None:
         yield f"algorithm must not be {name}, which imitates: {policy.name} has no supervised loss"
+    if needs.noise and not policy.noise:
+        yield (
+            f"algorithm must not be {name}, which gives a policy the noise it starts from: "
+            f"{policy.name} takes none"
+        )
     if needs.demonstrations and not (config.sft.enabled or config.collect.path):
         yield (
             f"collect.path must name a data set, as {name} learns from demonstrations, or "
@@ -132,6 +125,24 @@ def algorithm_gets_what_it_learns_from(facts: Facts) -> Iterator[str]:
             "got "
             f"{config.actor.fsdp_config.sharding_strategy}"
         )
+
+
+@CHECKS.add
+def who_acts_with_the_policy_is_there(facts: Facts) -> Iterator[str]:
+    """An evaluation of the policy alone would be one of another policy."""
+    config, named = facts.config, acted_with(facts.config)
+    if config.runner.only_eval and named and named != config.algorithm.name:
+        yield (
+            f"algorithm must be {named}, as networks of it act with the policy in "
+            f"actor.model.model_path={config.actor.model.model_path}, got "
+            f"{config.algorithm.name or 'none'}; a copy without its folder {PLACE} acts alone"
+        )
+
+
+def acted_with(config: RunConfig) -> str | None:
+    """The algorithm whose networks act with the policy that is loaded; None: it acts alone."""
+    path = config.actor.model.model_path
+    return None if path is None else saved_with(Path(path))
 
 
 @CHECKS.add

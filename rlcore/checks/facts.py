@@ -100,9 +100,12 @@ class Facts:
 
     @property
     def counted(self) -> PolicySpec:
-        """Return the policy as counted in the memory estimate: an evaluation has no optimizer."""
-        policy = self.policy or NO_POLICY
-        return replace(policy, trainable_parameters=0) if self.config.runner.only_eval else policy
+        """Return the policy as counted in the memory estimate: an evaluation has no optimizer, nor
+        has an algorithm that leaves the policy as it is."""
+        policy, config = self.policy or NO_POLICY, self.config
+        frozen = self.needs is not None and self.needs.frozen and not config.sft.enabled
+        untrained = config.runner.only_eval or frozen
+        return replace(policy, trainable_parameters=0) if untrained else policy
 
     @property
     def memory(self) -> dict[str, Need]:
@@ -179,23 +182,29 @@ def gather_facts(
         side: env_spec(registry, f"env.{side}", settings)
         for side, settings in (("train", config.env.train), ("eval", config.env.eval))
     }
-    model = places.found(config.actor.model)
     further = further or {}
     said = (sentence for env in (*envs.values(), *further.values()) for sentence in env.said)
     policy_env = replace(envs["train"], sentences=tuple(dict.fromkeys(said)))
     trains = bool(config.algorithm.name) and not config.runner.only_eval
-    return Facts(
+    facts = Facts(
         config=config,
         envs=envs,
-        policy=ask_spec(registry, "model", "actor.model", model.model_type, model, policy_env)
-        if model.model_type
-        else None,
+        policy=None,
         needs=algorithm_needs(config, registry) if trains else None,
         placement=plan or planned(config, find_inventory(config.cluster), registry),
         policy_env=policy_env,
         further=further,
-        trained_in=_trained_in(model),
     )
+    return with_policy(facts, config.actor.model, registry)
+
+
+def with_policy(facts: Facts, model: ModelConfig, registry: Registry) -> Facts:
+    """The same run with another policy, which is checked by its files."""
+    model, policy = places.found(model), None
+    if model.model_type:
+        args = ("model", "actor.model", model.model_type, model, facts.policy_env)
+        policy = ask_spec(registry, *args)
+    return replace(facts, policy=policy, trained_in=_trained_in(model))
 
 
 def planned(config: RunConfig, inventory: Inventory, registry: Registry | None = None) -> Plan:

@@ -37,13 +37,18 @@ def _videos(config: RunConfig) -> Iterator[str]:
 
 
 def _supervision(config: RunConfig) -> Iterator[str]:
-    """Some demonstrations train and some validate, of every task."""
+    """Of every task some demonstrations train; some validate, where any do."""
     if not config.sft.enabled:
         return
     if config.sft.val_fraction == 0:
-        yield "sft.val_fraction must be more than 0 with sft.enabled, got 0"
-    if config.collect.path is None and config.collect.episodes_per_task < 2:
+        if config.sft.patience is not None:
+            yield (
+                f"sft.patience={config.sft.patience} counts validations, of which "
+                "sft.val_fraction=0 leaves none"
+            )
+    elif config.collect.path is None and config.collect.episodes_per_task < 2:
         yield (
-            "collect.episodes_per_task must be at least 2 with sft.enabled (one of them is "
-            f"for validation), got {config.collect.episodes_per_task}"
+            "collect.episodes_per_task must be at least 2 with sft.enabled (one of them is for "
+            "validation; sft.val_fraction=0 takes none), "
+            f"got {config.collect.episodes_per_task}"
         )

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Literal
 
 from rlcore.checks import instruction_warnings, places, resources
-from rlcore.checks.doctor_rows import Row, row
+from rlcore.checks.doctor_rows import Row
 from rlcore.checks.facts import Facts
 from rlcore.checks.run import announce, lacking_trackers, survey
 from rlcore.config.bind import SLOTS
@@ -31,7 +31,6 @@ from rlcore.contracts.errors import (
     by_hint,
     joined,
 )
-from rlcore.plugins import extras
 from rlcore.plugins.registry import Registry
 
 OF_MACHINES = ("cluster.inventory", "cluster.address")
@@ -147,16 +146,6 @@ def chosen_plugins(config: RunConfig, registry: Registry) -> set[str]:
     bring = {one.plugin for slot in SLOTS for one in registry.components(slot.kind)}
     others = {name for name, _ in registry.manager.list_name_plugin()} - bring
     return others | {registry.get(kind, name).plugin for kind, name in chosen}
-
-
-def lacking_packages(registry: Registry) -> Iterator[Row]:
-    """List the packages that a tracker needs and its plugin does not install."""
-    for component in registry.components("tracker"):
-        name, absent = component.spec.name, extras.lacking(component.spec.packages)
-        if absent:
-            said = f"{' and '.join(absent)} not installed; "
-            said += f"runner.logger.logger_backends=[{name}] needs it"
-            yield row(f"tracker {name}", said, "warning", extras.installing(absent))
 
 
 def _of_plugins(configs: Iterable[RunConfig], registry: Registry, refused: bool) -> Iterator[Row]:

@@ -223,6 +223,12 @@ def announce(facts: Facts, *, collects: bool = False) -> None:
             f"actor.model.add_value_head=true: {config.algorithm.name} has no critic, so the "
             "value head is not trained"
         )
+    acted_with = components.acted_with(config)
+    if facts.needs is not None and acted_with not in (None, config.algorithm.name):
+        warn(
+            f"networks of algorithm {acted_with} acted with the policy in actor.model.model_path; "
+            f"{config.algorithm.name} begins with the policy alone"
+        )
     train, evaluation = facts.envs["train"], facts.envs["eval"]
     read = facts.policy.num_images
     if 0 < read < len(train.cameras):

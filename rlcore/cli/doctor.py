@@ -5,12 +5,12 @@ Without a choice all plugins are asked; with one, those of its components.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from rlcore.checks.doctor_rows import Row, row
-from rlcore.checks.ready import lacking_packages, look, of_row
+from rlcore.checks.ready import look, of_row
 from rlcore.cli.request import parse_request, print_help
-from rlcore.cli.verbs import Verb, composed
+from rlcore.cli.verbs import Verb, composed_as_far
 from rlcore.config.catalog import COMPONENT_GROUPS
 from rlcore.config.compose import chosen
 from rlcore.config.schema import ClusterConfig
@@ -32,12 +32,12 @@ def main(arguments: Sequence[str]) -> int:
     registry = load_plugins()
     if request.overrides:
         anything = Verb("doctor", loop="", require=())
-        config, wrong = composed(anything.compose, request, request.overrides)
+        config, wrong = composed_as_far(anything.compose, request)
         whole = all(chosen(config, group) for group in COMPONENT_GROUPS)
         given = request.overrides
         _, found = look(config, registry, wrong=wrong, given=given, only_look=True, whole=whole)
     else:
-        rows = [*registry.doctor(None), *lacking_packages(registry), *_kinds(registry), *_backend()]
+        rows = [*registry.doctor(None), *_lacking(registry), *_kinds(registry), *_backend()]
         found = [*map(of_row, rows)]
     bad = [each for each in registry.rows() if each.status == "BAD"]
     for each in bad:
@@ -45,6 +45,16 @@ def main(arguments: Sequence[str]) -> int:
         print(f"BAD      {each.kind} {each.name} ({whose}): {each.reason}")
     print(*found, of_row(_kernels()), sep="\n")
     return 1 if bad or any(one.error for one in found) else 0
+
+
+def _lacking(registry: Registry) -> Iterator[Row]:
+    """List the packages that a tracker needs and its plugin does not install."""
+    for component in registry.components("tracker"):
+        name, absent = component.spec.name, extras.lacking(component.spec.packages)
+        if absent:
+            said = f"{' and '.join(absent)} not installed; "
+            said += f"runner.logger.logger_backends=[{name}] needs it"
+            yield row(f"tracker {name}", said, "warning", extras.installing(absent))
 
 
 def _kinds(registry: Registry) -> list[Row]:

@@ -3,7 +3,7 @@
 Given the folder of a run (or of one of its checkpoints), use the run's own configuration and
 evaluate its latest checkpoint (or that one) under the same protocol. With `--verify`, also compare
 all files of the checkpoint with their digests, and each episode with the evaluation stored with
-the checkpoint. With `protocol=NAME`, evaluate the policy under all settings of a plugin's protocol.
+the checkpoint. `protocol=NAME` is for the command of that name.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING
 
 from rlcore.cli.config_edits import warn_of_edits
 from rlcore.cli.request import ALL_FILES, TRUST, Form, Request, is_folder
-from rlcore.cli.verbs import Verb, run_verb
+from rlcore.cli.verbs import Verb, hand_on, run_verb
 from rlcore.config.catalog import BY_RECIPE, EXPERIMENT, SIDES, Catalog
 from rlcore.config.compose import load
-from rlcore.config.overrides import keys_given, quote
+from rlcore.config.overrides import quote
 from rlcore.config.schema import RunConfig
 from rlcore.contracts.errors import CheckpointError, ConfigError, did_you_mean
 from rlcore.plugins.registry import load_plugins
@@ -26,7 +26,8 @@ from rlcore.plugins.registry import load_plugins
 if TYPE_CHECKING:
     from rlcore.run_folder.checkpoint import Checkpoint
 
-PROTOCOL, PROTOCOL_FLAG = "protocol=", "--protocol="
+PROTOCOL = ("protocol=", "--protocol=")
+"""How the words begin that are for the command `protocol`."""
 VERIFY = "--verify"
 EVAL = Verb(
     "eval",
@@ -45,25 +46,12 @@ EVAL = Verb(
     ),
     require=("env", "model"),
 )
-UNDER = replace(
-    EVAL,
-    loop="rlcore.evaluation.protocol:run",
-    form=replace(
-        EVAL.form,
-        flags={**TRUST, "--protocol": {"metavar": "NAME", "help": "settings to evaluate with"}},
-    ),
-    passed=("protocol",),
-    further="rlcore.evaluation.protocol_rows:rows_of",
-)
 
 
 def main(arguments: Sequence[str]) -> int:
     """Evaluate; see :func:`rlcore.cli.verbs.run_verb`."""
-    named = [word for word in arguments if word.startswith((PROTOCOL, PROTOCOL_FLAG))]
-    if named:
-        rest = [word for word in arguments if word not in named]
-        name = _known([word.partition("=")[2] for word in named])
-        return run_verb(UNDER, [*rest, f"{PROTOCOL_FLAG}{name}"], under_protocol)
+    if any(word.startswith(PROTOCOL) for word in arguments):
+        return hand_on("protocol", arguments)
     if VERIFY in arguments:
         return run_verb(replace(EVAL, loop="rlcore.evaluation.verify:run"), arguments, of_named_run)
     return run_verb(EVAL, arguments, configure)
@@ -79,7 +67,7 @@ def configure(request: Request, overrides: Sequence[str]) -> RunConfig:
     if overrides and overrides[0].startswith(BY_RECIPE):
         if is_folder(first):
             config = of_run(Path(first), overrides[1:], trust=request.options["trust"])
-            _check_untrained(config, Path(first))
+            check_untrained_there(config, Path(first))
             return config
         catalog = Catalog(load_plugins(), request.config_dirs)
         if catalog.recipe(first)[0] is None:
@@ -92,41 +80,12 @@ def configure(request: Request, overrides: Sequence[str]) -> RunConfig:
     return EVAL.compose(request, ["runner.only_eval=true", *overrides])
 
 
-def under_protocol(request: Request, overrides: Sequence[str]) -> RunConfig:
-    """As :func:`configure`; the evaluation of a run has the protocol in its name.
-
-    Raises:
-        UserError: as there, or a row of the protocol is on starts that the run trained on.
-    """
-    from rlcore.evaluation.protocol_rows import rows_of
-    from rlcore.run_folder.folder import RunFolder
-
-    name = request.options["protocol"]
-    first = overrides[0].removeprefix(BY_RECIPE) if overrides else ""
-    of_a_run = bool(overrides) and overrides[0].startswith(BY_RECIPE) and is_folder(first)
-    if of_a_run:
-        run = RunFolder.containing(Path(first).resolve()).name
-        called = f"runner.logger.experiment_name={quote(f'{run}-{name}')}"
-        overrides = [overrides[0], called, *overrides[1:]]
-    config = configure(request, overrides)
-    if of_a_run:
-        for row in rows_of(config, protocol=name, given=keys_given(overrides)).values():
-            _check_untrained(row, Path(first))
-    return config
-
-
-def _check_untrained(config: RunConfig, folder: Path) -> None:
+def check_untrained_there(config: RunConfig, folder: Path) -> None:
+    """Refuse to evaluate a run at starts that it was trained on."""
     from rlcore.run_folder.folder import RunFolder
     from rlcore.session.trained_on import check_untrained
 
     check_untrained(config, RunFolder.containing(folder.resolve()))
-
-
-def _known(names: Sequence[str]) -> str:
-    """Return the one protocol asked for, after checking that it exists."""
-    if len(names) > 1:
-        raise ConfigError(f"one protocol at a time, got {', '.join(names)}")
-    return load_plugins().get("protocol", names[0]).spec.name
 
 
 def of_named_run(request: Request, overrides: Sequence[str]) -> RunConfig:
@@ -142,7 +101,7 @@ def of_named_run(request: Request, overrides: Sequence[str]) -> RunConfig:
     folder = overrides[0].removeprefix(BY_RECIPE)
     RunFolder.containing(folder)  # says what is wrong with its name
     config = of_run(Path(folder), overrides[1:], trust=request.options["trust"], verify=True)
-    _check_untrained(config, Path(folder))
+    check_untrained_there(config, Path(folder))
     return config
 
 

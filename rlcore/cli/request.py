@@ -27,7 +27,7 @@ class Request:
         config_dirs: the user's own folders of groups.
         help: `--help` was given; `help_key` is the key behind it, if any.
         dry_run, multirun: the flags.
-        show: what `--cfg` asks to print, or None.
+        show, package: what `--cfg` asks to print, and the part of it, or None.
         options: values of the flags that only this verb has, by name.
     """
 
@@ -39,6 +39,7 @@ class Request:
     dry_run: bool = False
     multirun: bool = False
     show: str | None = None
+    package: str | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -57,15 +58,27 @@ class Form:
         takes_folder: whether a run's folder may be named first. One that exists is taken for a
             folder, whatever its name.
         flags: `{"--flag": settings}`, as argparse takes them.
+        sweeps: whether it can be played as many jobs, with `--multirun`.
     """
 
     subject: str = "[EXPERIMENT]"
     takes_folder: bool = False
     flags: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    sweeps: bool = True
 
 
 PLAIN = Form()
 HYDRA = ("hydra.", "hydra/")
+ABOUT_HYDRA = ("hydra", "all")
+"""What `--cfg` prints besides `job`."""
+NOT_HERE = {
+    ("--info", "-i"): "rlcore plugins lists what is installed; --cfg all, --help KEY",
+    ("--config-path", "-cp"): "--config-dir DIR",
+    ("--run", "-r"): "leave it out: without -m there is one run",
+    ("--experimental-rerun",): "rlcore resume RUN",
+    ("--shell-completion", "-sc"): "rlcore has none; --help lists flags and keys",
+}
+"""Flags of Hydra that rlcore has not, and what does it here."""
 YAML = (".yaml", ".yml")
 TRUST: dict[str, dict[str, Any]] = {
     "--trust": {
@@ -89,26 +102,40 @@ def parse_request(verb: str, arguments: Sequence[str], form: Form = PLAIN) -> Re
         ConfigError: an unknown flag, or a bare word behind the first, which is neither name nor
             override.
     """
+    given = {word.partition("=")[0] for word in arguments}
+    for flags, instead in NOT_HERE.items():
+        if not given.isdisjoint(flags):
+            raise ConfigError(f"{flags[0]} of Hydra is not there", hint=instead)
     options = _parser(verb, form).parse_intermixed_args(list(arguments))
-    words: list[str] = options.words
+    if options.package and not options.cfg:
+        raise ConfigError("--package says which part --cfg prints", hint="--cfg job")
+    words: list[str] = [*filter(None, [options.config_name]), *options.words]
     key = folder = None
     if words and form.takes_folder and is_folder(words[0]):
         folder = BY_RECIPE + words[0]
         words = words[1:] if options.help else [folder, *words[1:]]
     if options.help:
         words, key = _asked_about(words, options.config_dir)
-    if words and words[0] and words[0] != folder and not _is_override(words[0]):
+    if words and words[0] and words[0] != folder and not is_override(words[0]):
         name, own = _recipe(words[0])
         words[0] = BY_RECIPE + name
         options.config_dir.extend(own)
+    about_hydra = options.multirun or options.cfg in ABOUT_HYDRA
+    if about_hydra and not form.sweeps and not options.help:
+        flag = "--multirun" if options.multirun else f"--cfg {options.cfg}"
+        raise ConfigError(
+            f"{verb} takes one run at a time: {flag} is not possible",
+            hint=f"rlcore {verb} {form.subject}",
+        )
     for word in words:
-        if not _is_override(word):
+        if not is_override(word):
             raise ConfigError(
                 f"{word!r} is neither key=value nor group=option",
                 hint=f"rlcore {verb} {form.subject} [key=value ...]",
             )
-        if word.lstrip("+~").startswith(HYDRA) and not options.multirun:
-            raise ConfigError(f"{word[:200]} is about a sweep", hint="add -m")
+        if word.lstrip("+~").startswith(HYDRA) and not about_hydra:
+            mend = "add -m" if form.sweeps else f"leave it out: {verb} takes one run at a time"
+            raise ConfigError(f"{word[:200]} is about a sweep", hint=mend)
     return Request(
         overrides=tuple(words),
         folder=folder,
@@ -118,6 +145,7 @@ def parse_request(verb: str, arguments: Sequence[str], form: Form = PLAIN) -> Re
         dry_run=options.dry_run,
         multirun=options.multirun,
         show=options.cfg,
+        package=options.package,
         options={flag.strip("-"): getattr(options, flag.strip("-")) for flag in form.flags},
     )
 
@@ -126,7 +154,7 @@ def _asked_about(words: list[str], config_dirs: Sequence[str]) -> tuple[list[str
     """The words behind which help is asked for, a recipe first, and the key among them, if any.
     Both are bare words and may stand in any order."""
     catalog = Catalog(load_plugins(), config_dirs)
-    bare = [word for word in words if not _is_override(word)]
+    bare = [word for word in words if not is_override(word)]
     named = [word for word in bare if word.endswith(YAML) or catalog.recipe(word)[0]]
     key = next((word for word in reversed(bare) if word not in named), None)
     rest = [word for word in words if word not in named]
@@ -158,8 +186,9 @@ def _recipe(word: str) -> tuple[str, list[str]]:
     return path.stem, [] if shipped else [str(folder.parent)]
 
 
-def _is_override(word: str) -> bool:
-    return "=" in word or word.startswith("~")
+def is_override(word: str) -> bool:
+    """Check whether a word sets or deletes something; flags do not."""
+    return word[:1] != "-" and ("=" in word or word[:1] == "~")
 
 
 def is_folder(word: str) -> bool:
@@ -186,9 +215,18 @@ def _parser(verb: str, form: Form) -> argparse.ArgumentParser:
         "-h", "--help", action="store_true", help="show this; --help KEY explains a key"
     )
     flags.add_argument("--dry-run", action="store_true", help="show the run, start nothing")
-    flags.add_argument("--cfg", "-c", choices=("job",), help="print the resolved configuration")
+    flags.add_argument(
+        "--cfg",
+        "-c",
+        choices=("job", *ABOUT_HYDRA),
+        help="print the configuration: job, always resolved",
+    )
+    flags.add_argument("--package", "-p", metavar="KEY", help="of that, what is below a key")
+    flags.add_argument("--resolve", action="store_true", help="resolve what --cfg hydra prints")
+    flags.add_argument("--config-name", "-cn", metavar="EXPERIMENT", help="as naming it first")
     flags.add_argument(
         "--config-dir",
+        "-cd",
         action="append",
         default=[],
         metavar="DIR",

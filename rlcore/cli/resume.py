@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from rlcore.cli.config_edits import warn_of_edits
 from rlcore.cli.request import ALL_FILES, TRUST, Form, Request, is_folder
-from rlcore.cli.verbs import Verb, run_verb, swept
+from rlcore.cli.verbs import PLAYS_JOBS, Verb, hand_on, run_verb
 from rlcore.config.catalog import BY_RECIPE
 from rlcore.config.compose import load
 from rlcore.config.overrides import quote
@@ -25,8 +25,8 @@ RESUME = Verb(
         "RUN_FOLDER",
         flags={**TRUST, "--verify": {"action": "store_true", "help": ALL_FILES}},
         takes_folder=True,
+        sweeps=False,
     ),
-    sweeps=False,
     resumes=True,
 )
 
@@ -38,11 +38,11 @@ ITS_PLACE = ("runner.logger.log_path", "runner.logger.experiment_name", "runner.
 def main(arguments: Sequence[str]) -> int:
     """Resume; see :func:`rlcore.cli.verbs.run_verb`. What is the folder of a sweep is for the
     command that plays those."""
-    from rlcore.run_folder.folder import SWEEP
+    from rlcore.run_folder.folder import SWEEP_TABLE
 
     first = next((word for word in arguments if not word.startswith("-")), "")
-    if is_folder(first) and (Path(first) / SWEEP).is_file():
-        return swept("resume", arguments)
+    if is_folder(first) and (Path(first) / SWEEP_TABLE).is_file():
+        return hand_on(PLAYS_JOBS, ["resume", *arguments])
     return run_verb(RESUME, arguments, configure)
 
 

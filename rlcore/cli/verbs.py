@@ -14,9 +14,9 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from rlcore.checks.ready import OF_THE_USER, Finding, Makes, look, require
-from rlcore.cli.request import PLAIN, Form, Request, parse_request, print_help
+from rlcore.cli.request import ABOUT_HYDRA, PLAIN, Form, Request, parse_request, print_help
 from rlcore.config.catalog import COMPONENT_GROUPS
-from rlcore.config.compose import Unfinished, compose, to_yaml
+from rlcore.config.compose import Unfinished, compose, part, to_yaml
 from rlcore.config.costs import said_costs
 from rlcore.config.old_names import warn
 from rlcore.config.overrides import keys_given
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from rlcore.checks.facts import Facts
 
 RESUME = "rlcore resume RUN goes on from the last checkpoint"
-SWEEP = "sweep"  # the command that plays jobs
+PLAYS_JOBS = "sweep"  # a command
 Configure = Callable[[Request, Sequence[str]], RunConfig]
 
 
@@ -49,7 +49,6 @@ class Verb:
         further: `"module:function"` of the configuration, these values and the paths of the keys
             that were given, which gives the configurations of further sides to evaluate on.
         makes: what it is for, whatever the configuration says.
-        sweeps: whether `--multirun` makes sense of it.
         resumes: whether it can go on with an earlier run.
         trains: whether it plays `env.train` also where the configuration only evaluates.
     """
@@ -61,7 +60,6 @@ class Verb:
     passed: tuple[str, ...] = ()
     further: str | None = None
     makes: Makes = "updates"
-    sweeps: bool = True
     resumes: bool = False
     trains: Callable[[Request], bool] = lambda request: False
 
@@ -83,35 +81,30 @@ def run_verb(verb: Verb, arguments: Sequence[str], configure: Configure | None =
         print_help(verb.name, request, verb.form)
         return 0
     configure = configure or verb.compose
-    if request.multirun and not verb.sweeps:
-        raise ConfigError(
-            f"{verb.name} takes one run at a time: --multirun is not possible",
-            hint=f"rlcore {verb.name} {verb.form.subject}",
-        )
-    if request.multirun:
-        return swept(verb.name, arguments)
+    if request.multirun or request.show in ABOUT_HYDRA:
+        return hand_on(PLAYS_JOBS, [verb.name, *arguments])
     runs = request.show is None and not request.dry_run
     with lasting() if runs else contextlib.nullcontext():
-        _run(verb, request, *composed(configure, request, request.overrides))
+        _run(verb, request, *composed_as_far(configure, request))
     return 0
 
 
-def swept(verb: str, arguments: Sequence[str]) -> int:
-    """Hand a command line on to the command that plays many jobs; returns its exit code.
+def hand_on(command: str, arguments: Sequence[str]) -> int:
+    """Hand a command line on to another command; returns its exit code.
 
     Raises:
         PluginError: it is not installed.
     """
-    code: int = load_target(load_plugins().get("command", SWEEP).spec.target)([verb, *arguments])
+    code: int = load_target(load_plugins().get("command", command).spec.target)(arguments)
     return code
 
 
-def composed(
-    configure: Configure, request: Request, overrides: Sequence[str]
+def composed_as_far(
+    configure: Configure, request: Request
 ) -> tuple[RunConfig, Sequence[UserError]]:
     """Compose the configuration as far as possible; return it with what is wrong with the rest."""
     try:
-        return configure(request, overrides), ()
+        return configure(request, request.overrides), ()
     except Unfinished as error:
         return error.draft, error.several
 
@@ -127,7 +120,7 @@ def _run(
     if request.show is not None:
         if wrong:
             raise joined(wrong)
-        print(to_yaml(config), end="")
+        print(part(to_yaml(config), request.package), end="")
         return
     if not verb.resumes:
         _refuse_resuming(verb, config)

@@ -186,6 +186,21 @@ def to_yaml(config: RunConfig) -> str:
     return OmegaConf.to_yaml(OmegaConf.create(asdict(config)))
 
 
+def part(text: str, path: str | None) -> str:
+    """Of a configuration as text, what is below a key; all of it where none is named.
+
+    Raises:
+        ConfigError: there is no such key.
+    """
+    if not path:
+        return text
+    missing = object()
+    found = OmegaConf.select(OmegaConf.create(text), path, default=missing)
+    if found is missing:
+        raise ConfigError(f"--package: there is no key {path!r}", hint="rlcore train --help")
+    return OmegaConf.to_yaml(found) if OmegaConf.is_config(found) else f"{found}\n"
+
+
 def _finish(
     files: FileValues,
     layers: Sequence[Values],

@@ -29,7 +29,9 @@ if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
 
 GLOBAL = "# @package _global_"
-HYDRA = "hydra"  # our settings are not in its file, and its settings are not in ours
+HYDRA = "hydra"
+OF_A_SWEEP = frozenset({"launcher", "sweeper"})
+"""What a recipe may say below `hydra`; read by the command that plays sweeps."""
 
 
 def read_mapping(file: Traversable | Path) -> dict[str, Any]:
@@ -134,8 +136,12 @@ def installing(catalog: Catalog, parts: list[tuple[str, str]]) -> str | None:
 def _check_package(file: Traversable, group: str, content: dict[str, Any]) -> None:
     """Keys of a file stand below the name of its folder, unless its first comment says that they
     start at the root."""
-    if HYDRA in content:
-        raise ConfigError(f"{file}: unknown key {HYDRA!r}", hint="rlcore train --help")
+    about = content.get(HYDRA, {})
+    if not isinstance(about, dict) or not OF_A_SWEEP.issuperset(about):
+        raise ConfigError(
+            f"{file}: {HYDRA} may hold {' and '.join(sorted(OF_A_SWEEP))} only",
+            hint="give other keys of Hydra on the command line",
+        )
     for section in (key for key in schema_tree.walk(RunConfig()) if key.section):
         value = schema_tree.find(content, section.path)
         if value is not None and not isinstance(value, dict):

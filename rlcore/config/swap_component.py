@@ -87,14 +87,13 @@ def _of_the_tasks(
 
 
 def _shared(registry: Registry, slot: Slot, meant: str, chosen: str) -> set[str]:
-    """Keys that mean the same to both: those of the kind that are nobody's own (see
-    :func:`rlcore.config.schema.key`) and that neither declares anew."""
-    anew: set[str] = set()
-    for name in (meant, chosen):
-        kind = type(default_settings(registry, slot, name))
-        for cls in kind.__mro__[: kind.__mro__.index(slot.base)]:
-            anew |= set(inspect.get_annotations(cls))
-    common = {field.name for field in fields(slot.base) if not field.metadata["own"]}  # type: ignore[arg-type]
+    """Keys that mean the same to both: those of the kind, or of a family that both are of, that are
+    nobody's own (see :func:`rlcore.config.schema.key`) and that neither declares anew."""
+    one, other = (type(default_settings(registry, slot, n)).__mro__ for n in (meant, chosen))
+    base = next(c for c in one if c in other and (c is slot.base or "family" in vars(c)))
+    classes = (*one[: one.index(base)], *other[: other.index(base)])
+    anew = {name for cls in classes for name in inspect.get_annotations(cls)}
+    common = {field.name for field in fields(base) if not field.metadata["own"]}
     return common - (anew - {TYPE_KEYS[slot.kind]})
 
 

@@ -11,7 +11,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from rlcore.contracts.errors import ConfigError, PluginError, did_you_mean
+from rlcore.contracts.errors import ConfigError, PluginError, choosing
 from rlcore.contracts.specs import ActionChannel, EnvSpec, StateChannel
 
 
@@ -80,8 +80,7 @@ def narrowed(spec: EnvSpec, tasks: Sequence[str] | None, path: str) -> EnvSpec:
     for task in tasks:
         if task not in spec.tasks:
             raise ConfigError(
-                f"{path}.tasks: {spec.name} has no task {task!r}: choose from "
-                f"{', '.join(spec.tasks)}.{did_you_mean(str(task), spec.tasks)}",
+                f"{path}.tasks: {spec.name} has no task {task!r}{choosing(str(task), spec.tasks)}",
                 hint=f"rlcore train --help {path}.tasks",
             )
     groups = {

@@ -20,7 +20,7 @@ NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 FEW = 8
 """Choices that an error lists."""
 
-FAMILY = 20
+FAMILY = 3
 """Names of one beginning that a message still lists."""
 
 

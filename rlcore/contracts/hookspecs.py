@@ -106,6 +106,18 @@ def rlcore_doctor(config: Any | None) -> list[dict[str, str]]:
 
 
 @hookspec
+def rlcore_machines(text: str) -> list[Any]:
+    """The machines that `cluster.inventory` describes: a list of one
+    :class:`rlcore.placement.Inventory`. Nothing runs on them: they
+    are planned for. Light.
+
+    Raises:
+        PlacementError: they are described in another form, or in a file that can't be read.
+    """
+    return []
+
+
+@hookspec
 def rlcore_versions(envs: Mapping[str, Any]) -> list[OtherInterpreter]:
     """The interpreters of other environments than rlcore's in which envs simulate, as they are now:
     looked at as a run starts, and when simulators were started anew. Their versions stand in the

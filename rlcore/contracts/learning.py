@@ -18,9 +18,9 @@ from rlcore.contracts.metric import Metric, Metrics
 if TYPE_CHECKING:
     from rlcore.contracts.rng import RowKeys
 
-Among = Literal["all", "successes", "demonstrations"]
-"""Rows of a replay: decisions of the policy, those of its successful episodes, or every frame of
-the demonstrations."""
+Among = Literal["all", "successes", "failures", "demonstrations"]
+"""Rows of a replay: decisions of the policy, those of its successful episodes, those of the others,
+or every frame of the demonstrations."""
 Terms = tuple[Tensor, dict[str, Metric]]
 RowLoss = Callable[[Tensor, "RowKeys"], Terms]
 """Losses `[B]` of rows int64 `[B]`, with gradients, and metrics; the keys are for their noise."""
@@ -61,17 +61,21 @@ class Following:
         rewards: float32 `[B]`, discounted to the decision.
         discounts: float32 `[B]` of what comes then: gamma to the number of steps that were
             executed; 0 where the episode ended, a time limit included.
+        known: bool `[B]`, false where a time limit or the end of a rollout cut it: what would have
+            come then was not seen, as the last frame is not kept. Such rows are better left out.
         inputs: `{name: [B, ...]}` of the decision that came then; anything where the discount is 0.
     """
 
     rewards: Tensor
     discounts: Tensor
+    known: Tensor
     inputs: dict[str, Tensor]
 
 
 class Replay(Protocol):
     """Demonstrations, and decisions of rollouts up to the one under way, by global number: the same
-    on all processes, though each holds the inputs of some rows only. Numbers hold for an update.
+    on all processes, though each holds the inputs of some rows only. Numbers hold for an update;
+    the decision after row r of an episode is row r + 1.
     """
 
     def count(self, among: Among = "all") -> int:
@@ -79,7 +83,13 @@ class Replay(Protocol):
         ...
 
     def inputs(self, rows: Tensor) -> dict[str, Tensor]:
-        """What the policy saw, as `prepare` made it, `{name: [B, ...]}`, on its device."""
+        """What the policy saw, as `prepare` made it, and what `ReplayNeeds.decided` names,
+        `{name: [B, ...]}`, on the policy's device."""
+        ...
+
+    def actions(self, rows: Tensor) -> Tensor:
+        """Chunks as they were decided, float32 `[B, C, A]`, also what an episode's end left
+        unexecuted; not of demonstrations."""
         ...
 
     def action_targets(self, rows: Tensor) -> tuple[Tensor, Tensor]:

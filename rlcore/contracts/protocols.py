@@ -28,8 +28,7 @@ if TYPE_CHECKING:
     import torch
 
     from rlcore.contracts.learning import Among, Replay, RowLoss, Step
-    from rlcore.contracts.metric import Metric
-    from rlcore.contracts.minibatch import Advantages, Minibatch
+    from rlcore.contracts.metric import Metrics
     from rlcore.contracts.rng import RowKeys
     from rlcore.contracts.trajectory import Trajectory
 
@@ -268,29 +267,74 @@ class Policy(Protocol):
         ...
 
 
+class TakesNoise(Policy, Protocol):
+    """A policy that can be given the noise its decisions start from, as a flow can;
+    `spec.noise` is its shape."""
+
+    def act(
+        self,
+        inputs: Inputs,
+        keys: RowKeys,
+        *,
+        deterministic: bool = False,
+        noise: np.ndarray | None = None,
+    ) -> PolicyOutput:
+        """Decide. `noise` float32 `[B, *spec.noise]` stands for that drawn from the keys, which is
+        `keys.normal("initial", spec.noise)`."""
+        ...
+
+
 class Learning(Protocol):
     """One update.
 
     Attributes:
         update: number of updates done before it.
-        policy: as it is now.
+        seed: root of all keys.
+        policy: as it is now, without the algorithm's part in acting.
+        env: what it acts in.
         networks, lagged: of the algorithm, and their lagged copies, by name.
+        rollout: the whole batch; of inputs and replay, what this process holds.
+        batch_size: samples of a step, of all processes (`actor.global_batch_size`).
         numbers: of the update's metrics, what is known but by steps; the same on all processes.
+        remarks: what a user should know of the updates so far, by cause; may be empty.
     """
 
     update: int
+    seed: int
     policy: Policy
+    env: EnvSpec
     networks: Mapping[str, torch.nn.Module]
     lagged: Mapping[str, torch.nn.Module]
+    rollout: Trajectory
+    batch_size: int
     numbers: dict[str, float]
+    remarks: dict[str, str]
 
     @property
     def replay(self) -> Replay:
         """Empty where the algorithm needs none."""
         ...
 
-    def rollout_steps(self, algorithm: OnPolicy) -> Iterator[Step]:
-        """The minibatches of the rollout, in as many epochs as the settings say."""
+    def evaluate(self, rows: torch.Tensor) -> Evaluation:
+        """What the policy says now of decisions of the rollout, with gradients.
+
+        Args:
+            rows: of the rollout's inputs, int64 `[B]`, at least one.
+        """
+        ...
+
+    def logprobs(self, rows: torch.Tensor, *, reference: bool = False) -> torch.Tensor:
+        """Log-probs float32 `[B, C, A]` of such decisions without gradients, on the host; any
+        number, made in micro-batches. Asked on all processes.
+
+        Args:
+            reference: under the weights that training began with; `needs.reference_logprobs` says
+                that they are kept.
+        """
+        ...
+
+    def over_all(self, metrics: Metrics) -> dict[str, float]:
+        """Numbers of a step's metrics over all processes. Asked on all of them."""
         ...
 
     def draw(self, count: int, among: Among = "all") -> torch.Tensor:
@@ -337,37 +381,26 @@ class OwnsNetworks(Algorithm, Protocol):
         ...
 
 
-class OnPolicy(Algorithm, Protocol):
-    """An algorithm that learns from each rollout once: pure functions of tensors, from which
-    `learning.rollout_steps(self)` makes its steps.
+class Acting(Protocol):
+    """An algorithm's part in acting."""
 
-    target_kl: an update ends before a minibatch whose approximate KL to the policy that acted
-        exceeds this; None: never.
-    """
-
-    target_kl: float | None
-
-    def advantages(self, trajectory: Trajectory) -> Advantages:
-        """Advantages, value targets and what is trained on, for the whole batch, before any
-        sharding. Finite numbers; nothing is trained on that was not executed."""
-        ...
-
-    def trains_policy(self, update: int) -> bool:
-        """Whether update number `update` (from 0) trains the policy, or the critic alone."""
-        ...
-
-    def loss(self, now: Evaluation, batch: Minibatch) -> tuple[torch.Tensor, dict[str, Metric]]:
-        """What B samples add to the loss of their minibatch, and metrics by canonical name.
-
-        Args:
-            now: what the policy says of them now, with gradients.
-            batch: what was stored of them. Its weights add up to the minibatch's loss over
-                micro-batches and ranks, so the loss is a weighted sum.
-
-        Returns:
-            The loss, a scalar with gradients, and `{name: Metric}`; where `target_kl` is set,
-            `train/actor/approx_kl` is among them.
+    def act(
+        self, policy: Policy, inputs: Inputs, keys: RowKeys, *, deterministic: bool
+    ) -> PolicyOutput:
+        """Decide in the policy's place, as :meth:`Policy.act`: ask it as often as needed, with keys
+        made of these, and choose among or change its actions, within the env's range. Each row by
+        itself; without gradients. A network that has not learned yet leaves the policy as it is.
         """
+        ...
+
+
+class HasPartInActing(OwnsNetworks, Protocol):
+    """An algorithm some of whose networks act (`NetworkNeeds.acts`)."""
+
+    def acting(
+        self, policy: PolicySpec, env: EnvSpec, networks: Mapping[str, torch.nn.Module]
+    ) -> Acting:
+        """Make it, from those networks alone, by name."""
         ...
 
 

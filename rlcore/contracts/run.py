@@ -21,7 +21,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from rlcore.contracts.errors import PluginError, did_you_mean
+from rlcore.contracts.errors import PluginError, choosing
 
 MOST_KEPT = 2**20
 """Characters of all that plugins keep; who reads a checkpoint takes 16 times as many."""
@@ -179,10 +179,7 @@ def _numbers(what: str, given: Mapping[str, float], names: tuple[str, ...]) -> d
     """Checked, as floats."""
     for name, value in given.items():
         if name not in names:
-            raise PluginError(
-                f"{what} was set for {name!r}; choose from: {', '.join(names)}."
-                f"{did_you_mean(str(name), names)}"
-            )
+            raise PluginError(f"{what} was set for {name!r}{choosing(str(name), names)}")
         if not isinstance(value, numbers.Real) or not math.isfinite(value) or value < 0:
             raise PluginError(f"{what} must be a number of 0 or more, got {value!r} for {name!r}")
     return {name: float(value) for name, value in given.items()}

@@ -33,7 +33,7 @@ class ComponentSpec:
         spec: `"module:attr"`, a light function from settings to :class:`EnvSpec` /
             :class:`PolicySpec` / :class:`AlgorithmNeeds`; of a backend, from `cluster` to the
             machines there are.
-        imports: `"module:attr"`, a tuple of :class:`rlcore.config.imports.ImportRule`: how the
+        imports: `"module:attr"`, a tuple of rules: how the
             configuration files of other systems name its settings; light.
         layouts: `"module:attr"`, a mapping of layouts of other systems in which `rlcore export` can
             write a model: name -> function of the folder that `save_pretrained` wrote and an empty
@@ -287,6 +287,8 @@ class PolicySpec:
         blocks: whether it has `blocks`, to gather sharded parameters block by block.
         starts_from_noise: whether its decisions without exploration still depend on their keys,
             as those of a flow do.
+        noise: shape of that noise, of a row, where `act` can be given it
+            (:class:`rlcore.contracts.protocols.TakesNoise`); empty: it can't.
         temperature: whether it has `set_temperature`, as one that samples tokens does.
         evaluation_only: why it can't be trained by RL; empty if it can.
         rough_logprobs: why `evaluate` gives other log-probs than `act` did at equal weights, beyond
@@ -314,6 +316,7 @@ class PolicySpec:
     gradient_checkpointing: bool = False
     blocks: bool = False
     starts_from_noise: bool = False
+    noise: tuple[int, ...] = ()
     temperature: bool = False
     evaluation_only: str = ""
     rough_logprobs: str = ""
@@ -362,12 +365,15 @@ class NetworkNeeds:
         parameters: how many it has at most, for the memory estimate.
         lag: t of a lagged copy: w' <- (1 - t) w' + t w after each step that trains it; None: there
             is no copy.
+        acts: whether it has a part in acting (:class:`rlcore.contracts.protocols.HasPartInActing`):
+            the network itself ("live") or its lagged copy. It goes wherever the policy goes.
     """
 
     name: str
     lr: float
     parameters: int = 0
     lag: float | None = None
+    acts: Literal["live", "lagged"] | None = None
 
 
 @dataclass(frozen=True)
@@ -377,10 +383,12 @@ class ReplayNeeds:
     Attributes:
         size: bytes of all actor processes together; the oldest rollouts go when it is exceeded.
         failures: whether episodes that did not succeed are kept too.
+        decided: names of `PolicyOutput.replay` that are kept of each decision, beside its inputs.
     """
 
     size: int
     failures: bool = True
+    decided: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -400,6 +408,11 @@ class AlgorithmNeeds:
         replay: decisions of earlier rollouts; None: it learns from each rollout once.
         demonstrations: those of the run, as rows of the replay.
         imitation: a policy with a supervised loss.
+        noise: a policy that can be given the noise its decisions start from.
+        episode_shift: exploration besides the policy's own: std of what is added to all actions of
+            a training episode, drawn once an episode, in units of half of each entry's range. Not
+            for one that learns from the log-probs of what was executed.
+        frozen: the policy as it is: no step trains it.
     """
 
     values: bool = False
@@ -412,6 +425,19 @@ class AlgorithmNeeds:
     replay: ReplayNeeds | None = None
     demonstrations: bool = False
     imitation: bool = False
+    noise: bool = False
+    episode_shift: float = 0.0
+    frozen: bool = False
+
+    @property
+    def acting(self) -> tuple[NetworkNeeds, ...]:
+        """Networks with a part in acting."""
+        return tuple(one for one in self.networks if one.acts)
+
+    def refusal(self, policy: PolicySpec) -> str | None:
+        """Why such a policy can't be trained, said before anything starts; None if it can. For
+        subclasses."""
+        return None
 
 
 @dataclass(frozen=True)

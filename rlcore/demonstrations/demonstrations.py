@@ -173,11 +173,13 @@ class DemonstrationSet(Sequence[Demonstration]):
 
         Which episodes of a task are held back depends on (seed, task) alone. Of all episodes
         `val_fraction` is held back, but at least one, and of every task at least one is left to
-        train on; what doesn't divide goes to the tasks with the largest remainder.
+        train on; what doesn't divide goes to the tasks with the largest remainder. 0: none is.
 
         Raises:
-            ConfigError: a fraction outside (0, 1), or no task with two episodes.
+            ConfigError: a fraction outside [0, 1), or no task with two episodes.
         """
+        if val_fraction == 0.0:
+            return self, self._subset(())
         if not 0.0 < val_fraction < 1.0:
             raise ConfigError(f"sft.val_fraction must lie between 0 and 1, got {val_fraction}")
         by_task = {task: [r for r in self.rows if r.task == task] for task in self.tasks()}

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from rlcore.contracts.episodes import Film
 from rlcore.contracts.specs import EnvSpec
+from rlcore.files.damaged_files import blaming
+from rlcore.results.levels import Reached
 from rlcore.results.statistics import success_rate
 from rlcore.results.summary import Summary, build_summary, write_summary
 from rlcore.results.tables import (
@@ -18,6 +20,7 @@ from rlcore.results.tables import (
 from rlcore.rollout.messages import GatherOrder
 from rlcore.rollout.schedule import evaluation_columns, filmed_columns
 from rlcore.run_folder.metrics import env_metrics
+from rlcore.run_folder.trackers import read_metrics
 from rlcore.session.assembly import Assembly
 from rlcore.session.gather import Gathered, gather
 from rlcore.session.session import Session, caveat, made_with, open_session, protocol, sampling
@@ -117,6 +120,9 @@ def conclude(
     Raises:
         HookError: a hook of a plugin failed; the run is finished all the same.
     """
+    session.trackers.sync()  # a run with a summary is never gone on with to log it again
+    with blaming(session.folder.metrics):
+        metrics = read_metrics(session.folder.metrics)
     summary = build_summary(
         before=before,
         after=after,
@@ -128,9 +134,9 @@ def conclude(
         versions=session.manifest["versions"],
         caveat=caveat(session.assembly),
         stopped=stopped,
+        metrics=metrics,
     )
     session.folder.require_held()
-    session.trackers.sync()  # a run with a summary is never gone on with to log it again
     write_summary(session.folder.summary, summary)
     session.progress.line(table(session, after, "success after"))
     for line in _closing(summary):
@@ -167,7 +173,16 @@ def _closing(summary: Summary) -> list[str]:
                 "and clipped of its updates, try a lower actor.optim.lr or fewer "
                 "algorithm.update_epoch, or go back to an earlier checkpoint"
             )
+    reached = summary.get("reached", {})
+    lines += [_reached(level, at) for level, at in reached.items() if at is not None]
     return lines
+
+
+def _reached(level: str, at: Reached) -> str:
+    return (
+        f"reached {level}     after {at['episodes']} episodes, {at['env_steps']} env steps, "
+        f"{at['seconds']:.0f} s of training ({at['by']})"
+    )
 
 
 def films(gathered: Gathered, spec: EnvSpec) -> list[Film]:

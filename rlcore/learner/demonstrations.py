@@ -53,7 +53,9 @@ def fit_demonstrations(
 
 
 def supervised_samples(policy: Policy, demos: Sequence[Demonstration]) -> SupervisedSamples:
-    """Every frame of every demonstration as a sample, in order."""
+    """Every frame of every demonstration as a sample, in order; of none no sample."""
+    if not demos:
+        return SupervisedSamples({}, torch.empty(0), torch.empty(0, dtype=torch.bool))
     parts = [policy.sft_batch(demo, range(len(demo.frame_steps))) for demo in demos]
     names = parts[0][0]
     return SupervisedSamples(

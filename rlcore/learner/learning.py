@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -12,15 +13,21 @@ from torch import Tensor, nn
 
 from rlcore.contracts import metric
 from rlcore.contracts.learning import Among, RowLoss, Step, Terms
-from rlcore.contracts.protocols import OnPolicy, Policy
+from rlcore.contracts.metric import Metrics
+from rlcore.contracts.protocols import Evaluation, Policy
 from rlcore.contracts.rng import RowKeys
+from rlcore.contracts.specs import EnvSpec
 from rlcore.contracts.trajectory import Trajectory
-from rlcore.learner.on_policy import RolloutLearning
+from rlcore.learner import collectives
+from rlcore.learner.micro_batches import MicroBatches
+from rlcore.learner.reference import ReferenceWeights
 from rlcore.learner.replay import ReplayStore
 from rlcore.validation.algorithm import checked_row_losses
+from rlcore.validation.policy import checked_evaluation
 
 _NAMES = {"policy": "actor", "value": "critic"}
 """Of the metrics of a step, by the first group that it trains."""
+_FILLER = torch.zeros(1, dtype=torch.int64)  # what a forward is made with that does not count
 
 
 @dataclass
@@ -29,25 +36,51 @@ class UpdateLearning:
 
     Attributes:
         named: the algorithm, for errors.
-        seed: root of all keys.
-        batch: the rollout, of all ranks.
-        rollouts: cuts it into steps.
+        device: where the policy computes.
+        micro: the learner's cuts, for forwards outside steps.
+        settle: frees what such forwards gathered.
     """
 
     update: int
     policy: Policy
+    env: EnvSpec
     networks: Mapping[str, nn.Module]
     lagged: Mapping[str, nn.Module]
     replay: ReplayStore
+    rollout: Trajectory
+    reference: ReferenceWeights
+    remarks: dict[str, str]
     named: str
     seed: int
-    batch: Trajectory
-    rollouts: RolloutLearning
+    batch_size: int
+    device: torch.device
+    micro: MicroBatches
+    settle: Callable[[], None]
     numbers: dict[str, float] = field(default_factory=dict)
     _steps: int = 0
 
-    def rollout_steps(self, algorithm: OnPolicy) -> Iterator[Step]:
-        return self.rollouts.steps(algorithm, self.batch, self.update, self.numbers)
+    def evaluate(self, rows: Tensor) -> Evaluation:
+        evaluation = self.policy.evaluate(
+            {name: array[rows].to(self.device) for name, array in self.rollout.inputs.items()},
+            {name: array[rows].to(self.device) for name, array in self.rollout.replay.items()},
+        )
+        return checked_evaluation(self.policy.spec, len(rows), evaluation)
+
+    def logprobs(self, rows: Tensor, *, reference: bool = False) -> Tensor:
+        with self.reference.in_place() if reference else nullcontext():
+            return self.micro.fitting(partial(self._logprobs, rows), self.settle)
+
+    @torch.no_grad()
+    def _logprobs(self, rows: Tensor) -> Tensor:
+        made = torch.zeros(len(rows), *self.rollout.shape[2:])
+        for piece in self.micro.cut(len(rows)):
+            some = rows[piece] if len(piece) else _FILLER
+            made[piece] = self.evaluate(some).logprobs.float().cpu()[: len(piece)]
+        self.settle()
+        return made
+
+    def over_all(self, metrics: Metrics) -> dict[str, float]:
+        return collectives.merge_metrics(metrics).numbers()
 
     def draw(self, count: int, among: Among = "all") -> Tensor:
         return self.replay.draw(count, among, (self.seed, "replay", self.update, self._steps))

@@ -23,6 +23,7 @@ class Networks:
     Attributes:
         live: as they are trained.
         lagged: copies without gradients, of those that have one.
+        acting: of both, those that the policy holds that acts, by name (:meth:`share`).
     """
 
     def __init__(self, made: Mapping[str, nn.Module], needs: Sequence[NetworkNeeds]) -> None:
@@ -31,6 +32,18 @@ class Networks:
         self.lagged = {
             name: copy.deepcopy(self.live[name]).requires_grad_(False) for name in self._lags
         }
+        self._needs, self.acting = needs, dict[str, nn.Module]()
+
+    def share(self, acting: Mapping[str, nn.Module]) -> None:
+        """Have those that act in common with who acts; what they have learned, the network or the
+        lagged copy beside them gets too."""
+        self.acting = dict(acting)
+        for one in self._needs:
+            if one.acts:
+                for kind in (self.live, self.lagged):
+                    if one.name in kind:
+                        kind[one.name].load_state_dict(acting[one.name].state_dict())
+                (self.live if one.acts == "live" else self.lagged)[one.name] = acting[one.name]
 
     def to(self, device: torch.device) -> None:
         """Move all of them."""
@@ -53,10 +66,12 @@ class Networks:
         return {name: list(network.parameters()) for name, network in self.live.items()}
 
     def tensors(self) -> Iterator[Tensor]:
-        """All parameters and buffers."""
+        """All parameters and buffers but those of who acts."""
+        acting = set(map(id, self.acting.values()))
         for network in (*self.live.values(), *self.lagged.values()):
-            yield from network.parameters()
-            yield from network.buffers()
+            if id(network) not in acting:
+                yield from network.parameters()
+                yield from network.buffers()
 
     def state_dict(self) -> dict[str, Tensor]:
         """Copies of all weights on the host, by name."""
@@ -105,11 +120,12 @@ def make_networks(
         made = algorithm.networks(policy, inputs)
     names = [one.name for one in needs.networks]
     taken = [name for name in names if name in ("policy", "value") or "." in name]
+    taken += [one.name for one in needs.networks if one.acts == "lagged" and one.lag is None]
     right = isinstance(made, Mapping) and sorted(made) == sorted(names)
     if taken or not right or not all(isinstance(one, nn.Module) for one in made.values()):
         raise AlgorithmError(
             f"algorithm {named}: networks() gave {made!r:.200}, expected a module for each of "
-            f"{names}, names without a dot, neither policy nor value",
+            f"{names}, names without a dot, neither policy nor value, a lag where the copy acts",
             hint="AlgorithmNeeds.networks and networks() must agree",
         )
     return Networks(made, needs.networks)

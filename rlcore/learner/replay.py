@@ -72,6 +72,10 @@ class Segment:
         at = self.batch.sample_index[chunk, column]
         return {name: array[at] for name, array in self.batch.inputs.items()}
 
+    def actions(self, rows: Tensor) -> dict[str, Tensor]:
+        chunk, column = (place[rows] for place in self.places)
+        return {"actions": self.batch.actions[chunk, column]}
+
     def targets(self, rows: Tensor, horizon: int) -> dict[str, Tensor]:
         """Actions `[B, H, A]` and mask `[B, H]`: see :class:`rlcore.contracts.learning.Replay`."""
         chunk, column = (place[rows] for place in self.places)
@@ -88,7 +92,7 @@ class Segment:
         }
 
     def following(self, rows: Tensor, chunks: int, gamma: float) -> dict[str, Tensor]:
-        """Rewards, discounts and `inputs.NAME`: see :class:`Following`."""
+        """Rewards, discounts, known and `inputs.NAME`: see :class:`Following`."""
         chunk, column = (place[rows] for place in self.places)
         ahead = _ahead(self.batch, chunk, column, chunks + 1)
         executed = self.batch.valid[ahead.at] & ahead.same[..., None]
@@ -99,9 +103,11 @@ class Segment:
         rewards = torch.where(steps, self.batch.rewards[ahead.at].flatten(1) * power, 0.0).sum(1)
         goes_on = ahead.same[:, chunks]
         discounts = torch.where(goes_on, gamma ** steps.sum(1), 0.0)
+        over = (self.batch.terminated[ahead.at].flatten(1) & steps).any(1)
         then = self.batch.sample_index[tuple(axis[:, chunks] for axis in ahead.at)].clamp(min=0)
         inputs = {f"{_INPUTS}{name}": array[then] for name, array in self.batch.inputs.items()}
-        return {"rewards": rewards.float(), "discounts": discounts.float(), **inputs}
+        numbers = {"rewards": rewards.float(), "discounts": discounts.float()}
+        return {**numbers, "known": goes_on | over, **inputs}
 
     @property
     def _c(self) -> int:
@@ -176,7 +182,9 @@ class ReplayStore:
         if not self._needs.failures:
             won = (batch.success & batch.valid.any(-1)).any(0).nonzero().squeeze(1)
             batch = take(batch, won.tolist())
-        segment = Segment(number, collectives.count(), replace(batch, replay={}))
+        decided = {name: one for name, one in batch.replay.items() if name in self._needs.decided}
+        kept = replace(batch, inputs=batch.inputs | decided, replay={})
+        segment = Segment(number, collectives.count(), kept)
         if len(segment):
             self._segments.append(segment)
         while sum(one.bytes() for one in self._segments) > self._needs.size:
@@ -187,11 +195,12 @@ class ReplayStore:
         self._kinds: list[Any] = [*self._taught, *self._segments]
         self._starts = torch.tensor([0, *map(len, self._kinds)]).cumsum(0)
         shown, total = sum(map(len, self._taught)), int(self._starts[-1])
-        won = [torch.zeros(shown, dtype=torch.bool), *(one.success for one in self._segments)]
+        won = torch.cat([torch.zeros(0, dtype=torch.bool), *(s.success for s in self._segments)])
         self._rows: dict[Among, Tensor] = {
             "demonstrations": torch.arange(shown),
             "all": torch.arange(shown, total),
-            "successes": torch.cat(won).nonzero().squeeze(1),
+            "successes": shown + won.nonzero().squeeze(1),
+            "failures": shown + (~won).nonzero().squeeze(1),
         }
         held = [one.held for one in self._kinds]
         self._held = torch.cat([*held, torch.zeros(0, dtype=torch.bool)])
@@ -222,6 +231,9 @@ class ReplayStore:
     def inputs(self, rows: Tensor) -> dict[str, Tensor]:
         return self._each(rows, lambda kind, some: kind.inputs(some))
 
+    def actions(self, rows: Tensor) -> Tensor:
+        return self._each(rows, lambda kind, some: kind.actions(some))["actions"]
+
     def action_targets(self, rows: Tensor) -> tuple[Tensor, Tensor]:
         found = self._each(rows, lambda kind, some: kind.targets(some, self._horizon))
         actions = found["actions"]
@@ -232,10 +244,9 @@ class ReplayStore:
 
     def following(self, rows: Tensor, *, chunks: int, gamma: float) -> Following:
         found = self._each(rows, lambda kind, some: kind.following(some, chunks, gamma))
-        rewards, discounts = found.pop("rewards"), found.pop("discounts")
-        return Following(
-            rewards, discounts, {n.removeprefix(_INPUTS): array for n, array in found.items()}
-        )
+        light = {name: found.pop(name) for name in ("rewards", "discounts", "known")}
+        inputs = {name.removeprefix(_INPUTS): array for name, array in found.items()}
+        return Following(**light, inputs=inputs)
 
     def _each(
         self, rows: Tensor, ask: Callable[[Any, Tensor], Mapping[str, Tensor]]

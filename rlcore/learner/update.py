@@ -25,11 +25,12 @@ from rlcore.contracts.protocols import Algorithm, OwnsNetworks, Policy
 from rlcore.contracts.specs import EnvSpec, ReplayNeeds
 from rlcore.contracts.trajectory import Trajectory
 from rlcore.learner import collectives, dtensor, trained_parameters
+from rlcore.learner.acting import ActingPolicy, alone
 from rlcore.learner.learning import UpdateLearning
 from rlcore.learner.micro_batches import MicroBatches
 from rlcore.learner.networks import Networks, make_networks
-from rlcore.learner.on_policy import APPROX_KL, RolloutLearning
 from rlcore.learner.optim import PolicyOptimizer
+from rlcore.learner.reference import ReferenceWeights
 from rlcore.learner.replay import ReplayStore
 from rlcore.learner.supervised import SupervisedSamples
 from rlcore.numerics.batch_invariance import random_observation
@@ -45,7 +46,7 @@ class Learner:
     """Trains a policy with an algorithm.
 
     Args:
-        policy: its weights are changed in place.
+        policy: its weights are changed in place; those of networks that act with it too.
         algorithm: what the steps of an update are.
         actor: minibatch sizes and optimizer settings.
         algorithm_config: settings all algorithms share.
@@ -69,21 +70,28 @@ class Learner:
         device: torch.device | None = None,
         env: EnvSpec | None = None,
     ) -> None:
-        self._policy = policy
+        self._policy = alone(policy)
+        self._acting = policy if isinstance(policy, ActingPolicy) else None
         self._algorithm = algorithm
         self._actor = actor
         self._config = algorithm_config
         self._seed = seed
-        groups, needs = checked_groups(policy), algorithm.needs
+        groups, needs = checked_groups(self._policy), algorithm.needs
         every = [parameter for group in groups.values() for parameter in group]
         self._device = device or every[0].device
+        if needs.frozen:
+            groups = {name: [] for name in groups}
         self._networks = Networks({}, ())
         if needs.networks:
             assert env is not None  # as a worker has one
-            inputs = policy.prepare(random_observation(env, 1))
+            inputs = self._policy.prepare(random_observation(env, 1))
             owner, named = cast(OwnsNetworks, algorithm), algorithm_config.name
-            self._networks = make_networks(owner, policy.spec, inputs, named=named, seed=seed)
+            spec = self._policy.spec
+            self._networks = make_networks(owner, spec, inputs, named=named, seed=seed)
+            if self._acting is not None:
+                self._networks.share(self._acting.networks)
             self._networks.to(self._device)
+        self._env = env
         self._groups = {**groups, **self._networks.groups()}
         rates = {one.name: one.lr for one in needs.networks}
         self._optimizer = PolicyOptimizer(self._groups, actor.optim, rates)
@@ -92,21 +100,8 @@ class Learner:
         most = min(actor.micro_batch_size, actor.share_of_each(collectives.count()))
         self._micro = MicroBatches(most, lockstep=self._lockstep)
         self._replay = ReplayStore(needs.replay or ReplayNeeds(0), policy.spec, env, self._device)
-        self._rollouts = RolloutLearning(
-            policy,
-            self._groups,
-            needs,
-            actor,
-            algorithm_config,
-            seed=seed,
-            device=self._device,
-            micro=self._micro,
-            settle=self._settle,
-        )
-
-    @property
-    def remarks(self) -> dict[str, str]:
-        return self._rollouts.remarks
+        self._reference = ReferenceWeights(groups["policy"] if needs.reference_logprobs else ())
+        self.remarks: dict[str, str] = {}
 
     def teach(self, samples: SupervisedSamples) -> None:
         """Have demonstrations among the rows of the replay."""
@@ -138,16 +133,24 @@ class Learner:
         batch = collectives.whole_batch(trajectory)
         if self._algorithm.needs.replay is not None:
             self._replay.add(update, batch)
+        if self._acting is not None:
+            self._acting.learned = True
         learning = UpdateLearning(
             update,
             self._policy,
+            cast(EnvSpec, self._env),
             self._networks.live,
             self._networks.lagged,
             self._replay,
+            batch,
+            self._reference,
+            self.remarks,
             named=self._config.name,
             seed=self._seed,
-            batch=batch,
-            rollouts=self._rollouts,
+            batch_size=self._actor.global_batch_size,
+            device=self._device,
+            micro=self._micro,
+            settle=self._settle,
         )
         skipped_before = self._optimizer.skipped_steps
         weights_before = self._optimizer.sample()
@@ -167,7 +170,6 @@ class Learner:
         rates = self._optimizer.learning_rates()
         numbers = collectives.merge_metrics(metrics).numbers(steps)
         return {
-            APPROX_KL: float("nan"),  # unless a step was made that measures it
             **numbers,
             **rollout_metrics(batch),
             "train/actor/lr": rates["policy"],
@@ -260,7 +262,7 @@ class Learner:
         """All that it holds besides the policy's weights."""
         yield from self._optimizer.tensors()
         yield from self._networks.tensors()
-        yield from self._rollouts.reference or []
+        yield from self._reference.tensors
 
     @property
     def share(self) -> tuple[int, int] | None:
@@ -299,7 +301,7 @@ class Learner:
         """
         saved = self._optimizer.state_dict()
         tensors = {f"{OPTIMIZER}{name}": tensor for name, tensor in saved["tensors"].items()}
-        tensors |= self._rollouts.state_dict()
+        tensors |= self._reference.state_dict()
         if collectives.number() == 0:
             tensors |= self._networks.state_dict()
         if self._actor.model.is_lora:
@@ -318,5 +320,5 @@ class Learner:
         self._optimizer.load_state_dict(
             {"tensors": Below(tensors, OPTIMIZER), "state": saved["state"]["optimizer"]}
         )
-        self._rollouts.load_state_dict(tensors)
+        self._reference.load_state_dict(tensors)
         self._networks.load_state_dict(tensors)

@@ -9,7 +9,6 @@ from rlcore.placement.inventory import Inventory, Node, joins
 from rlcore.placement.machines import find_inventory, require_backend
 from rlcore.placement.memory import Batch, Need, memory_per_process
 from rlcore.placement.plan import Plan, Seat, make_plan, parts, route
-from rlcore.placement.relocation import elsewhere
 from rlcore.placement.routes import WeightRoute, in_words, plan_weight_routes
 from rlcore.placement.show import render
 
@@ -25,7 +24,6 @@ __all__ = [
     "Process",
     "Seat",
     "WeightRoute",
-    "elsewhere",
     "find_inventory",
     "in_words",
     "joins",

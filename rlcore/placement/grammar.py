@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rlcore.contracts.errors import PlacementError, did_you_mean
+from rlcore.contracts.errors import PlacementError, choosing
 
 COMPONENTS = ("env", "rollout", "actor")
 KEY = "cluster.component_placement"
@@ -104,8 +104,7 @@ def _names(names: Any) -> list[str]:
     for name in found:
         if name not in COMPONENTS:
             raise PlacementError(
-                f"{KEY}: unknown component {name!r} in {str(names)!r}; choose from: "
-                f"{', '.join(COMPONENTS)}.{did_you_mean(name, COMPONENTS)}"
+                f"{KEY}: unknown component {name!r} in {str(names)!r}{choosing(name, COMPONENTS)}"
             )
     return found
 
@@ -139,10 +138,9 @@ def _members(labels: Sequence[str], where: str, groups: Mapping[str, Sequence[in
     members: list[int] = []
     for label in labels:
         if label not in groups:
-            choices = ", ".join(groups) or "none is defined in cluster.node_groups"
+            none = "none is defined in cluster.node_groups"
             raise PlacementError(
-                f"{where}: unknown node_group {label!r}; choose from: {choices}."
-                f"{did_you_mean(label, groups)}"
+                f"{where}: unknown node_group {label!r}{choosing(label, groups, none=none)}"
             )
         members += groups[label]
     named = ", ".join(labels)

@@ -6,10 +6,12 @@ from __future__ import annotations
 from rlcore.config.schema import ClusterConfig
 from rlcore.contracts.errors import PlacementError, PluginError
 from rlcore.contracts.specs import ComponentSpec
-from rlcore.placement.described_nodes import KEY, pretended
 from rlcore.placement.inventory import Inventory
+from rlcore.plugins.extras import offered
 from rlcore.plugins.import_target import load_target
 from rlcore.plugins.registry import load_plugins
+
+KEY = "cluster.inventory"
 
 
 def find_inventory(cluster: ClusterConfig, *, only_look: bool = False) -> Inventory:
@@ -32,11 +34,26 @@ def find_inventory(cluster: ClusterConfig, *, only_look: bool = False) -> Invent
                 f"{cluster.inventory!r}",
                 hint="add --dry-run, or leave it out",
             )
-        return pretended(cluster.inventory)
+        return described(cluster.inventory)
     if backend.spec is None:
         return Inventory.local()
     found: Inventory = load_target(backend.spec)(cluster, only_look=only_look)
     return found
+
+
+def described(text: str) -> Inventory:
+    """The machines that a text describes, as the hook `rlcore_machines` reads it.
+
+    Raises:
+        PlacementError: another form, or a file that can't be read.
+        PluginError: no plugin reads it.
+    """
+    for found in load_plugins().ask("rlcore_machines", text=text):
+        inventory: Inventory = found
+        return inventory
+    raise PluginError(
+        f"{KEY} is read by a plugin that is not loaded", hint=offered("command", "plan", ())
+    )
 
 
 def require_backend(cluster: ClusterConfig) -> ComponentSpec:

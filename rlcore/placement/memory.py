@@ -130,6 +130,7 @@ def memory_per_process(
     activations for each row or sample (`spec.activations`):
 
         rollout          P b  +  R (K b + a) (keys and values, activations)
+                         +  4 N (networks of the algorithm that act, with N parameters)
         actor            P b  +  12 T (gradients and AdamW's two moments, in fp32)
                          +  4 T (master copies in fp32, where b = 2)
                          +  T b (reference weights, where algorithm.kl_beta wants them)
@@ -170,7 +171,9 @@ def memory_per_process(
         gathered = (blocks or spec.parameters) * size
         if offloads:
             host, weights, state, stepping = host + weights + state, 0, 0, 0
-    if learns:
+    if not learns:
+        weights += sum(_FP32 * one.parameters for one in networks if one.acts)
+    else:
         state += sum((_OWN + (one.lag is not None)) * _FP32 * one.parameters for one in networks)
     made = spec.activations
     per_row = spec.cache_numbers * size + made.passing

@@ -278,8 +278,8 @@ def _require_processes_of_their_own(cluster: ClusterConfig, plan: Plan) -> None:
     asked = [label for label, group in plan.groups.items() if group.env_vars]
     if asked and cluster.backend == "local":
         raise PlacementError(
-            f"cluster.node_groups, label {asked[0]!r}: env_vars need cluster.backend=ray, got "
-            "cluster.backend=local, which runs all workers in this process",
+            f"cluster.node_groups, label {asked[0]!r}: env_vars need a backend with "
+            "processes, got cluster.backend=local, which runs all workers in this one",
             hint="set them where you start the command",
         )
 

@@ -1,6 +1,6 @@
 """Find out which extra of rlcore ships a component, from the installed metadata.
 
-Core names no plugin: the extras of the distribution do, through the names of what they require
+No code of core names one: the extras of the distribution do, through the names of what they require
 (`rlcore-env-NAME`, `rlcore-model-NAME`, `rlcore-algo-NAME`), and configs/extras.yaml for components
 with other names, or of another kind.
 """

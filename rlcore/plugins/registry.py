@@ -255,10 +255,12 @@ class Registry:
 
     def versions(self, envs: Mapping[str, Any]) -> list[OtherInterpreter]:
         """Results of the versions hooks; see :func:`rlcore.contracts.hookspecs.rlcore_versions`."""
-        found: list[OtherInterpreter] = []
-        for _, module in self.manager.list_name_plugin():
-            found += self._call(module, "rlcore_versions", envs=envs)
-        return found
+        return self.ask("rlcore_versions", envs=envs)
+
+    def ask(self, hook: str, **arguments: Any) -> list[Any]:
+        """The items that all plugins' hooks of that name return."""
+        modules = [module for _, module in self.manager.list_name_plugin()]
+        return [item for module in modules for item in self._call(module, hook, **arguments)]
 
     # -- loading ----------------------------------------------------------------------------
 

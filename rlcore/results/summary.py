@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import TypedDict
 
-from rlcore.contracts.errors import CheckpointError
 from rlcore.contracts.run import Totals
 from rlcore.files.atomic import write_text
-from rlcore.files.damaged_files import read_mapping
+from rlcore.results.levels import Reached, levels_reached
 from rlcore.results.statistics import paired_difference, success_rate
 from rlcore.results.tables import EpisodeResult, comparable, success_by_start, success_rows
 
@@ -60,13 +59,15 @@ class Summary(_Measured, total=False):
     `groups` are their pooled rates by name, `averages` the "bucket mean" and the "task mean" (see
     :func:`rlcore.results.tables.success_rows`); `seconds` are wall seconds by phase; `env_steps`
     and `episodes` count training, evaluation apart; `control_difference` is control - before on
-    the same episodes.
+    the same episodes; `reached` says what was spent up to each level of success
+    (:func:`rlcore.results.levels.levels_reached`), of a run that trained by reinforcement.
     """
 
     success_control: SuccessFigures | None
     control_difference: DifferenceFigures | None
     caveat: str
     stopped: str
+    reached: dict[str, Reached | None]
     groups: dict[str, Sides]
     averages: dict[str, Sides]
 
@@ -83,6 +84,7 @@ def build_summary(
     versions: Mapping[str, str],
     caveat: str = "",
     stopped: str = "",
+    metrics: Sequence[Mapping[str, float | None]] = (),
 ) -> Summary:
     """Rates with Wilson intervals and differences paired on (task, trial), which there are only
     between sides that were played under one protocol.
@@ -96,6 +98,7 @@ def build_summary(
         versions: of what the run was made with, see :func:`rlcore.run_folder.manifest.versions`.
         caveat: :attr:`rlcore.contracts.specs.EnvSpec.caveat` of what was evaluated.
         stopped: why a plugin ended training; empty: none did.
+        metrics: lines of `metrics.jsonl`.
 
     Raises:
         ValueError: the sides are not the same episodes, each once.
@@ -116,6 +119,8 @@ def build_summary(
     if groups:
         summary["groups"] = _sides(before, after, groups, "group")
         summary["averages"] = _sides(before, after, groups, "average")
+    if metrics and totals.episodes:
+        summary["reached"] = levels_reached(metrics)
     if caveat:
         summary["caveat"] = caveat
     if stopped:
@@ -157,10 +162,3 @@ def _difference(
 def write_summary(path: Path, summary: Summary) -> None:
     """Write it atomically; NaN is refused, as readers in other languages would stumble."""
     write_text(path, json.dumps(summary, indent=2, allow_nan=False) + "\n")
-
-
-def read_summary(path: Path) -> dict[str, Any]:
-    """Read it back. Raises CheckpointError if it is missing or damaged."""
-    if not path.exists():
-        raise CheckpointError(f"there is no summary at {path}: the run did not finish")
-    return read_mapping(path)

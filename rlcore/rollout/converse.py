@@ -8,6 +8,7 @@ waits for  a stage's simulation; with several stages, the others simulate meanwh
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 import numpy as np
 
@@ -113,7 +114,12 @@ def _decided(
         deterministic=job.order.deterministic,
         forward_batch=job.forward_batch,
     )
-    return inputs, checked_output(policy.spec, rows, output)
+    output = checked_output(policy.spec, rows, output)
+    if job.shift:
+        episodes = RowKeys(tuple(key[:-1] for key in keys.keys))  # whatever the decision
+        shift = episodes.normal("episode_shift", (1, len(job.shift))) * np.float32(job.shift)
+        output = replace(output, actions=output.actions + shift)
+    return inputs, output
 
 
 def _account(

@@ -178,6 +178,8 @@ class RolloutJob:
         forward_batch: fixed rows per forward, or None.
         env_timeout: seconds to wait for a stage.
         weights: version of the weights it must act with; None: those it is trained on, in place.
+        shift: of each action entry, std in the env's units of what is added to all actions of an
+            episode, drawn once an episode; empty: nothing is.
     """
 
     order: GatherOrder
@@ -186,6 +188,7 @@ class RolloutJob:
     forward_batch: int | None
     env_timeout: float
     weights: int | None = None
+    shift: tuple[float, ...] = ()
 
     def keys(self, rows: Iterable[Waiting]) -> RowKeys:
         """A key a row: (root seed, phase, update, task, trial, replica, decision)."""

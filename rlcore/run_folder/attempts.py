@@ -3,18 +3,23 @@
     config.yaml, manifest.json, recipe.yaml   of the last attempt
     attempts/0001/                            the same of the first attempt, and so on
       outcome/                                its results, once a later attempt goes on from before
+      ended.json                              why it ended, where it did so by an error or a signal
 
 An attempt is recorded once its workers are up: one that fails to start leaves the run unchanged.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import contextlib
+import json
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
+from rlcore.contracts.errors import UserError
+from rlcore.files import lock
 from rlcore.files.atomic import move, new_folder, write_text
 
-FOLDER, OUTCOME = "attempts", "outcome"
+FOLDER, OUTCOME, ENDED = "attempts", "outcome", "ended.json"
 
 
 def enter(run: Path, papers: Mapping[str, str]) -> Path:
@@ -35,6 +40,20 @@ def enter(run: Path, papers: Mapping[str, str]) -> Path:
     for name, text in papers.items():
         write_text(run / name, text)
     return path
+
+
+@contextlib.contextmanager
+def ending(attempt: Path) -> Iterator[None]:
+    """Note why an attempt ended early: `{"state": "failed" | "interrupted", "reason"}`."""
+    try:
+        yield
+    except BaseException as error:
+        state = "interrupted" if isinstance(error, KeyboardInterrupt) else "failed"
+        reason = error.message if isinstance(error, UserError) else repr(error)
+        with contextlib.suppress(OSError, UserError):  # a full disk, a folder that was moved
+            lock.require_held(attempt.parent.parent)
+            write_text(attempt / ENDED, json.dumps({"state": state, "reason": reason}) + "\n")
+        raise
 
 
 def set_aside(attempt: Path, files: Iterable[Path]) -> None:

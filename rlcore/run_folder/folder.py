@@ -23,7 +23,7 @@ WRITTEN_BY_READERS = ("replay", "report.html")
 
 PLACE = "give the folder that holds config.yaml and checkpoints/, such as logs/quickstart"
 SHOWN = 3  # runs that a hint names
-SWEEP = "sweep.txt"
+SWEEP_TABLE = "sweep.txt"
 """What the jobs of a sweep came to, beside their folders."""
 
 
@@ -181,7 +181,7 @@ class RunFolder:
 def runs_in(folder: str | Path) -> list[Path]:
     """The runs of a sweep's folder, in order; none where it is not one."""
     try:
-        is_sweep = (Path(folder) / SWEEP).is_file() and str(folder) != ""
+        is_sweep = (Path(folder) / SWEEP_TABLE).is_file() and str(folder) != ""
     except (OSError, ValueError):  # too long for a path
         return []
     return _runs(Path(folder)) if is_sweep else []

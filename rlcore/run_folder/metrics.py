@@ -12,10 +12,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
     from rlcore.contracts.episodes import EpisodeOutcome
-    from rlcore.contracts.minibatch import Advantages
     from rlcore.contracts.trajectory import Trajectory
 
 ALIASES: dict[str, str] = {
@@ -72,30 +69,6 @@ def _episodes(trajectory: Trajectory) -> int:
         len(column[played].unique())
         for column, played in zip(trajectory.episode.T, trajectory.valid.any(-1).T, strict=True)
     )
-
-
-def advantage_metrics(advantages: Advantages) -> dict[str, float]:
-    """Of the advantages as trained on (normalised where the algorithm does so), and of the
-    targets of the values (`rollout/value_targets_mean`), over samples that are trained on;
-    nothing if there are none."""
-    chosen = _trained(advantages.advantages, advantages)
-    if not len(chosen):
-        return {}
-    metrics = {
-        "rollout/advantages_mean": float(chosen.mean()),
-        "rollout/advantages_max": float(chosen.max()),
-        "rollout/advantages_min": float(chosen.min()),
-    }
-    if advantages.returns.shape[-1]:
-        returns = _trained(advantages.returns, advantages)
-        metrics["rollout/value_targets_mean"] = float(returns.mean())
-    return metrics
-
-
-def _trained(x: Tensor, advantages: Advantages) -> Tensor:
-    """Entries of `x` `[T, N, 1 or C]` that are trained on, in one line."""
-    valid = advantages.valid
-    return x[valid if x.shape[-1] == valid.shape[-1] else valid.any(-1, keepdim=True)]
 
 
 def env_metrics(outcomes: Sequence[EpisodeOutcome], prefix: str = "env") -> dict[str, float]:

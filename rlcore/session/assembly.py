@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from rlcore.checks import announce, check
 from rlcore.checks.facts import NO_POLICY, Facts, planned
 from rlcore.checks.held_out import Learned
+from rlcore.config.component_specs import algorithm_needs
 from rlcore.config.schema import RunConfig
 from rlcore.contracts.specs import AlgorithmNeeds, EnvSpec, OtherInterpreter, PolicySpec
 from rlcore.placement import Plan, Process, find_inventory
@@ -23,10 +24,9 @@ class Assembly:
 
     Attributes:
         config: the frozen configuration.
+        facts: what the checks have found.
         sides: `{"train": EnvSide, "eval": EnvSide}`, and further ones to evaluate on.
         env_specs: the same for :class:`EnvSpec`.
-        policy_spec, needs: of the model and of the algorithm.
-        placement: which process sits where.
         worker_specs: the workers to start.
         learned: what earlier attempts of the run trained on.
         further: the configurations of the further sides, by name.
@@ -34,15 +34,28 @@ class Assembly:
     """
 
     config: RunConfig
+    facts: Facts
     sides: dict[str, EnvSide]
     env_specs: dict[str, EnvSpec]
-    policy_spec: PolicySpec
-    needs: AlgorithmNeeds
-    placement: Plan
     worker_specs: WorkerSpecs
     learned: tuple[Learned, ...] = ()
     further: Mapping[str, RunConfig] = field(default_factory=dict)
     played: tuple[str, ...] = ("train", "eval")
+
+    @property
+    def policy_spec(self) -> PolicySpec:
+        """Of the model."""
+        return self.facts.policy or NO_POLICY
+
+    @property
+    def needs(self) -> AlgorithmNeeds:
+        """Of the algorithm."""
+        return self.facts.needs or AlgorithmNeeds()
+
+    @property
+    def placement(self) -> Plan:
+        """Which process sits where."""
+        return self.facts.placement
 
     @property
     def played_specs(self) -> dict[str, EnvSpec]:
@@ -106,11 +119,9 @@ def assemble(
         members |= _policy_workers(config, facts.policy_env, placement, registry)
     return Assembly(
         config=config,
+        facts=facts,
         sides=sides,
         env_specs={**facts.envs, **facts.further},
-        policy_spec=facts.policy or NO_POLICY,
-        needs=facts.needs or AlgorithmNeeds(),
-        placement=placement,
         worker_specs=WorkerSpecs(
             config.cluster, members, nodes=placement.inventory.nodes, routes=facts.routes
         ),
@@ -149,6 +160,7 @@ def _policy_workers(
     settings = PolicyWorkerSettings(
         policy_target=registry.get("model", config.actor.model.model_type).spec.target,
         algorithm_target=registry.get("algorithm", name).spec.target if name else "",
+        acts=bool(name) and bool(algorithm_needs(config, registry).acting),
         actor=config.actor,
         algorithm=config.algorithm,
         env_spec=env_spec,

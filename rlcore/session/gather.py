@@ -72,6 +72,7 @@ def gather(
             seed=config.runner.seed,
             forward_batch=config.rollout.forward_batch,
             env_timeout=config.cluster.timeouts.env,
+            shift=_shift(assembly, order),
         )
         for mine in answered
     ]
@@ -80,6 +81,15 @@ def gather(
     gathered = _joined(reports, summaries)
     _check_complete(order.columns, gathered.outcomes)
     return gathered
+
+
+def _shift(assembly: Assembly, order: GatherOrder) -> tuple[float, ...]:
+    """The algorithm's shift in the units of each action entry; empty where there is none."""
+    std = assembly.needs.episode_shift
+    if not std or order.phase != "train":
+        return ()
+    channels = assembly.env_specs[order.side].actions
+    return tuple(std * (each.high - each.low) / 2 for each in channels for _ in range(each.size))
 
 
 def _env_jobs(

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from rlcore.checks.held_out import HELD_OUT, starts_in_words
+from rlcore.config.component_specs import algorithm_needs
 from rlcore.config.compose import recipe_of, to_yaml
 from rlcore.config.schema import RunConfig
 from rlcore.contracts.errors import UserError
@@ -59,7 +60,8 @@ class Session:
         update: policy updates done.
         totals: env steps and episodes of training.
         steering: what plugins have set.
-        successes: success of each update's episodes since the last regular checkpoint.
+        successes: what the best is judged by, since the last regular checkpoint: success of each
+            update's episodes, or of the evaluations on validation starts.
         best: the highest mean of these so far, None before the first.
         latest: name of the last checkpoint, None before the first.
         warned: causes of warnings that are shown once.
@@ -223,6 +225,7 @@ def open_session(
             manifest,
             interpreters,
         )
+        own.enter_context(attempts.ending(session.attempt))
         session.note_rounding(before)
         session.tell_upgraded(then)
         yield session
@@ -241,6 +244,12 @@ def caveat(assembly: Assembly, side: str = "eval") -> str:
     words = starts_in_words(assembly.config, assembly.env_specs, assembly.learned)
     if side == "eval" and words != HELD_OUT:
         said.append(f"evaluated on {words}")
+    name = assembly.config.algorithm.name
+    if name and algorithm_needs(assembly.config, load_plugins()).noise:
+        said.append(
+            f"decisions start from keyed normal noise before {name} "
+            "has learned, afterwards from the noise it decides, without exploration"
+        )
     return "; ".join(filter(None, said))
 
 

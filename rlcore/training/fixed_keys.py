@@ -6,7 +6,7 @@ before workers start and before anything of the run is changed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,33 +14,34 @@ from rlcore.checks.facts import Facts
 from rlcore.checks.run import drawn_otherwise
 from rlcore.config import schema_tree
 from rlcore.config.old_names import warn
-from rlcore.config.recipes import read_mapping
 from rlcore.config.schema import RunConfig
 from rlcore.contracts.errors import CheckpointError, ConfigError
 from rlcore.run_folder.checkpoint import Checkpoint
-from rlcore.run_folder.folder import RunFolder
 from rlcore.run_folder.learner_state import MASTER, REFERENCE, tensor_names
 from rlcore.terminal.text import written
 
 
-def check_fixed_keys(config: RunConfig, folder: RunFolder, at: Checkpoint, facts: Facts) -> None:
+def check_fixed_keys(
+    config: RunConfig, so_far: Mapping[str, Any], run: Path, at: Checkpoint, facts: Facts
+) -> None:
     """Refuse changes that would be ignored, or measured against another start; warn of keys that
     have no effect any more, and of those under which the policy now sees other pixels.
 
     Args:
         config: with which it will go on.
-        folder: of the run, with the configuration that it had so far.
+        so_far: the configuration that the run had so far.
+        run: its folder.
         facts: of the run with the checkpoint's policy.
 
     Raises:
         ConfigError: another start.
         CheckpointError: the checkpoint lacks what these settings need of it.
     """
-    changed = list(_changed(config, folder))
+    changed = list(_changed(config, so_far))
     for key, then in changed:
         if key.fixed == "weights" and _is_read(config, key) and not _moved(then):
             raise ConfigError(
-                f"{key.path} can't be changed to {written(key.value)}: {folder.path} began with "
+                f"{key.path} can't be changed to {written(key.value)}: {run} began with "
                 f"{written(then)} and goes on from {at.path.name}",
                 hint=f"leave it out; a new run can begin with what this one has learned: "
                 f"actor.model.model_path={at.policy_path}",
@@ -62,13 +63,11 @@ def check_fixed_keys(config: RunConfig, folder: RunFolder, at: Checkpoint, facts
     _check_precision(at, config, tensors)
 
 
-def _changed(config: RunConfig, folder: RunFolder) -> Iterator[tuple[schema_tree.Key, Any]]:
+def _changed(config: RunConfig, so_far: Mapping[str, Any]) -> Iterator[tuple[schema_tree.Key, Any]]:
     """(key, value so far) of each fixed key that has another value now."""
-    so_far = read_mapping(folder.config)
     for key in schema_tree.walk(config):
-        then = schema_tree.find(
-            so_far, key.path, key.value
-        )  # an earlier version may not have had it
+        # an earlier version may not have had it
+        then = schema_tree.find(so_far, key.path, key.value)
         if key.fixed != "no" and not key.section and then != key.value:
             yield key, then
 

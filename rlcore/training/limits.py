@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from rlcore.checks.limits import OFF
-from rlcore.config.recipes import read_mapping
 from rlcore.config.schema import RunConfig, RunnerConfig
 from rlcore.contracts.errors import ConfigError
 from rlcore.run_folder.checkpoint import Checkpoint
@@ -19,11 +19,14 @@ def goes_on(runner: RunnerConfig, updates: int, env_steps: int) -> bool:
     )
 
 
-def check_limits(config: RunConfig, folder: RunFolder, at: Checkpoint, *, named: bool) -> None:
+def check_limits(
+    config: RunConfig, folder: RunFolder, so_far: Mapping[str, Any], at: Checkpoint, *, named: bool
+) -> None:
     """Refuse limits under which a run can't go on.
 
     Args:
-        folder: of the run; its configuration says which limits it had so far.
+        folder: of the run.
+        so_far: its configuration, which says which limits it had.
         at: where it stands.
         named: whether that checkpoint was requested: then it goes on although a plugin ended its
             training.
@@ -36,7 +39,7 @@ def check_limits(config: RunConfig, folder: RunFolder, at: Checkpoint, *, named:
     limits = list(_limits(config.runner, at.step, env_steps))
     for key, limit, count, what in limits:
         # the last update may lead beyond the limit that ended training then
-        if count > limit and not (key == "max_steps" and limit == _limit_so_far(folder, key)):
+        if count > limit and not (key == "max_steps" and limit == _runner(so_far).get(key)):
             raise ConfigError(
                 f"runner.{key}={limit} is below what {folder.path} has done: {count} {what}",
                 hint=f"runner.{key}={count} or more; an earlier state: rlcore resume "
@@ -69,13 +72,11 @@ def _limits(
         yield "max_steps", runner.max_steps, env_steps, "env steps"
 
 
-def _limit_so_far(folder: RunFolder, key: str) -> object:
-    """A limit of the run before the change; None if the configuration lacks it."""
-    runner = read_mapping(folder.config).get("runner")
-    return runner.get(key) if isinstance(runner, dict) else None
+def is_evaluation(so_far: Mapping[str, Any]) -> bool:
+    """Whether the configuration is that of an evaluation, which trains nothing."""
+    return _runner(so_far).get("only_eval") is True
 
 
-def is_evaluation(folder: RunFolder) -> bool:
-    """Whether the folder is that of an evaluation, which trains nothing."""
-    runner = read_mapping(folder.config).get("runner")
-    return isinstance(runner, dict) and runner.get("only_eval") is True
+def _runner(so_far: Mapping[str, Any]) -> dict[str, Any]:
+    runner = so_far.get("runner")
+    return runner if isinstance(runner, dict) else {}

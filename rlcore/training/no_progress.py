@@ -51,7 +51,7 @@ def moved_far(update: int, metrics: Mapping[str, float], algorithm: AlgorithmCon
         metrics: of it, by their canonical names.
         algorithm: its settings.
     """
-    kl = metrics["train/actor/approx_kl"]
+    kl = metrics.get("train/actor/approx_kl", 0.0)
     clipped = metrics.get("train/actor/clip_fraction", 0.0)
     if not (kl > MOST_KL or clipped > MOST_CLIPPED):
         return None

@@ -12,7 +12,8 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from rlcore.checks.facts import Facts, gather_facts
+from rlcore.checks.facts import Facts, with_policy
+from rlcore.config.recipes import read_mapping
 from rlcore.config.schema import RunConfig
 from rlcore.contracts.errors import CheckpointError, MicroBatchError, WorkerError
 from rlcore.demonstrations.demonstrations import check_folder
@@ -26,6 +27,7 @@ from rlcore.run_folder.checkpoint import Checkpoint, has_checkpoint, load_checkp
 from rlcore.run_folder.folder import RunFolder
 from rlcore.run_folder.protocol_record import describe_difference
 from rlcore.run_folder.sft_record import check_history
+from rlcore.session.assembly import Assembly
 from rlcore.session.session import Session, made_with, protocol
 from rlcore.session.session_state import check_state, extents, restore_state
 from rlcore.session.trained_on import check_untrained
@@ -62,32 +64,37 @@ class Saved:
         return None if self.checkpoint is None else self.checkpoint.path.name
 
 
-def find(config: RunConfig, holds: ExitStack) -> Saved | None:
+def find(assembly: Assembly, holds: ExitStack) -> Saved | None:
     """Where the run to go on with stands; None for a new run.
 
     Args:
+        assembly: of this attempt, checked.
         holds: keeps hold of its folder, so that it still stands there when it is gone on with.
 
     Raises:
         CheckpointError: no run there, another process writes to it, or a damaged checkpoint.
         ConfigError: nothing is left to do, or it would be measured where it was trained before.
     """
+    config = assembly.config
     folder = _folder_of(config)
     if folder is None:
+        return None
+    so_far = read_mapping(folder.config)
+    if config.runner.resume_dir is None and is_evaluation(so_far):
         return None
     note = holds.enter_context(folder.held(config.runner.logger.require_lock))
     saved = replace(_saved(Path(config.runner.resume_dir or folder.path)), note=note)
     if saved.checkpoint is not None:
         check_state(saved.checkpoint, config.runner.seed)
-        facts = _facts_with(config, saved.checkpoint.policy_path)
-        check_limits(config, saved.folder, saved.checkpoint, named=saved.named)
-        check_fixed_keys(config, saved.folder, saved.checkpoint, facts)
+        check_limits(config, saved.folder, so_far, saved.checkpoint, named=saved.named)
+        facts = _with_policy(assembly, saved.checkpoint.policy_path)
+        check_fixed_keys(config, so_far, saved.folder.path, saved.checkpoint, facts)
         if _changed(saved.folder, saved.checkpoint) is None:  # else it is made again
             _first_evaluation(saved.folder)
     if saved.checkpoint is not None or saved.folder.sft.is_dir():  # something was learned
         check_untrained(config, saved.folder)
     if config.sft.enabled:
-        _check_start(saved.folder, config)
+        _check_start(saved.folder, assembly)
     return saved
 
 
@@ -104,7 +111,7 @@ def _folder_of(config: RunConfig) -> RunFolder | None:
         return None
     logger = config.runner.logger
     folder = RunFolder(Path(logger.log_path).expanduser().absolute() / logger.experiment_name)
-    if not folder.config.is_file() or folder.summary.is_file() or is_evaluation(folder):
+    if not folder.config.is_file() or folder.summary.is_file():
         return None
     return folder
 
@@ -227,29 +234,26 @@ def same_evaluation(session: Session, saved: Saved | None) -> list[EpisodeResult
     return None
 
 
-def _check_start(folder: RunFolder, config: RunConfig) -> None:
+def _check_start(folder: RunFolder, assembly: Assembly) -> None:
     """Refuse demonstrations or a supervised start of the run that can't be reused.
 
     Raises:
         UserError: damaged, or of another env or policy.
     """
-    started = folder.sft.is_dir()
-    facts = _facts_with(config, folder.sft if started else None)
+    config, started = assembly.config, folder.sft.is_dir()
     if started:
+        _with_policy(assembly, folder.sft)
         check_seal(folder.sft, config.runner.seed)
         check_history(folder.path / "sft.json", folder.metrics)
-    taught = facts.needs is not None and facts.needs.demonstrations
-    if not started or config.sft.control or taught:
+    if not started or config.sft.control or assembly.needs.demonstrations:
         path = Path(config.collect.path) if config.collect.path else folder.demonstrations
-        check_folder(path, facts.envs["train"], config.collect, seed=config.runner.seed)
+        check_folder(path, assembly.env_specs["train"], config.collect, seed=config.runner.seed)
 
 
-def _facts_with(config: RunConfig, policy: Path | None) -> Facts:
-    """Facts of the run with the policy in a folder, which is checked by its files."""
-    if policy is not None:
-        model = config.actor.model.beginning_with(policy)
-        config = replace(config, actor=replace(config.actor, model=model))
-    return gather_facts(config, load_plugins())
+def _with_policy(assembly: Assembly, policy: Path) -> Facts:
+    """Facts of the run with the policy in a folder."""
+    model = assembly.config.actor.model.beginning_with(policy)
+    return with_policy(assembly.facts, model, load_plugins())
 
 
 def _saved(path: Path) -> Saved:

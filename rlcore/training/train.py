@@ -12,6 +12,7 @@ import copy
 import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from statistics import fmean
 
 from rlcore.config.schema import RunnerConfig
 from rlcore.contracts.errors import MicroBatchError, WorkerError
@@ -52,7 +53,7 @@ def run(assembly: Assembly) -> Summary:
     with contextlib.ExitStack() as holds:
         saved = None
         if runner.resume_dir is not None or runner.auto_resume:
-            saved = resume.find(assembly.config, holds)
+            saved = resume.find(assembly, holds)
         while True:
             folder, at = (None, None) if saved is None else (saved.folder, saved.name)
             with open_session(assembly, folder=folder, at=at, holds=holds) as session:
@@ -107,7 +108,8 @@ def reinforce(session: Session, done: int = 0) -> int:
     """
     if session.assembly.needs.demonstrations:
         data = session.config.collect.path or session.folder.demonstrations
-        session.group.teach(str(data))
+        held_back = session.config.sft.val_fraction if session.config.sft.enabled else 0.0
+        session.group.teach(str(data), held_back)
     with StopSignals(session.progress.line) as stop:
         update = _updates(session, done, stop)
         checkpoint(session, update)
@@ -138,16 +140,20 @@ def _updates(session: Session, update: int, stop: StopSignals) -> int:
         metrics |= improve(session, update)
         update += 1
         session.trackers.log(metrics, step=update)
-        session.successes.append(metrics["env/success_once"])
+        if not session.config.chooses_on_validation:
+            session.successes.append(metrics["env/success_once"])
         session.progress.update_line(update, runner.max_epochs, metrics)
         for said in _warnings(session, update, metrics):
             session.progress.line(f"warning: {said}")
         if ending():
             return update
         last = update == runner.max_epochs or bool(session.steering.stopped)
-        if runner.val_check_interval > 0 and update % runner.val_check_interval == 0 and not last:
+        due = runner.val_check_interval > 0 and update % runner.val_check_interval == 0
+        if due and (session.config.chooses_on_validation or not last):
             with contextlib.suppress(HookError):  # raised once there is a checkpoint
-                evaluate(session, f"step_{update:06d}", update=update)
+                seen = evaluate(session, f"step_{update:06d}", update=update)
+                if session.config.chooses_on_validation:
+                    session.successes.append(fmean(one.success for one in seen))
         if _is_due(runner, update) and not last:
             checkpoint(session, update)
         if ending():
@@ -189,7 +195,7 @@ def improve(session: Session, update: int) -> dict[str, float]:
         session.progress.phase(f"update {update + 1}", quiet=True) as phase,
     ):
         metrics = session.group.update(update, session.steering.lr_factors)
-        if math.isfinite(kl := metrics["train/actor/approx_kl"]):
+        if math.isfinite(kl := metrics.get("train/actor/approx_kl", math.nan)):
             phase.note(f"KL {kl:.4f}")
     with session.clock.measure("sync") as told:
         session.group.sync()
@@ -268,8 +274,9 @@ def _is_due(runner: RunnerConfig, update: int) -> bool:
 
 
 def _is_best(session: Session) -> bool:
-    """Whether the updates since the last regular checkpoint succeeded more often than any
-    before. Those are training starts: held-out ones must not choose what is then reported."""
+    """Whether the evaluations on validation starts since the last regular checkpoint, or without
+    any its updates on training starts, succeeded more often than any before. Held-out starts must
+    not choose what is then reported."""
     successes, session.successes = session.successes, []
     if not (session.config.runner.keep_best and successes):
         return False

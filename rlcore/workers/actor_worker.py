@@ -11,11 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rlcore.config.schema import ModelConfig, SFTConfig
-from rlcore.contracts.errors import AlgorithmError
-from rlcore.contracts.specs import AlgorithmNeeds
-from rlcore.plugins.import_target import load_target
 from rlcore.rollout.messages import Conversation
-from rlcore.validation.faults import require_made
 from rlcore.workers.policy_worker import PolicyWorker, PolicyWorkerSettings
 
 if TYPE_CHECKING:
@@ -50,15 +46,11 @@ class ActorWorker(PolicyWorker):
                 from rlcore.learner.malloc import map_alone
 
                 map_alone(LEAST)  # it is slower, and who recomputes would rather have the memory
-            config, target = self._settings.algorithm, self._settings.algorithm_target
-            algorithm = load_target(target)(config)
-            named, holds = f"algorithm {config.name}", ("needs", AlgorithmNeeds)
-            require_made(algorithm, named, target, "an algorithm", holds, AlgorithmError)
             self._learner = Learner(
                 self.policy,
-                algorithm,
+                self._algorithm(),
                 self._settings.actor,
-                config,
+                self._settings.algorithm,
                 seed=self._settings.seed,
                 device=self.device,
                 env=self._settings.env_spec,
@@ -144,13 +136,14 @@ class ActorWorker(PolicyWorker):
         self._changed("trained")
         return self.learner.update(trajectory, update, lr_factors)
 
-    def teach(self, data: str) -> None:
-        """Have the successful demonstrations in `data` among what the algorithm learns from."""
+    def teach(self, data: str, val_fraction: float) -> None:
+        """Have the successful demonstrations in `data` among what the algorithm learns from, but
+        for those that supervised training held back: else it would gain by having more of them."""
         from rlcore.demonstrations.demonstrations import DemonstrationSet
         from rlcore.learner.demonstrations import supervised_samples
 
-        shown = list(DemonstrationSet(Path(data)).successful())
-        self.learner.teach(supervised_samples(self.policy, shown))
+        shown = DemonstrationSet(Path(data)).successful().split(val_fraction, self._settings.seed)
+        self.learner.teach(supervised_samples(self.policy, list(shown[0])))
 
     def remarks(self) -> list[str]:
         """What a user should know of the updates so far."""
@@ -172,11 +165,12 @@ class ActorWorker(PolicyWorker):
             on_progress: called after each step; of several ranks, the first one's.
         """
         from rlcore.learner import collectives
+        from rlcore.learner.acting import alone
         from rlcore.learner.demonstrations import fit_demonstrations
 
         self._changed("all")
         return fit_demonstrations(
-            self.policy,
+            alone(self.policy),
             Path(data),
             sft,
             seed=self._settings.seed,

@@ -157,9 +157,9 @@ class WorkerGroup(ABC):
         """Save them, see :meth:`ActorWorker.save_learner`."""
         self._actors("save_learner", path=str(path), known=known)
 
-    def teach(self, data: str) -> None:
+    def teach(self, data: str, val_fraction: float) -> None:
         """Have demonstrations among what the algorithm learns from (:meth:`ActorWorker.teach`)."""
-        self._actors("teach", data=data)
+        self._actors("teach", data=data, val_fraction=val_fraction)
 
     def update(
         self, update: int, lr_factors: Mapping[str, float] | None = None

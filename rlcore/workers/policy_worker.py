@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rlcore.config.schema import ActorConfig, AlgorithmConfig, ModelConfig
-from rlcore.contracts.errors import PolicyError, WorkerError
-from rlcore.contracts.specs import EnvSpec, PolicySpec
+from rlcore.contracts.errors import AlgorithmError, PolicyError, WorkerError
+from rlcore.contracts.specs import AlgorithmNeeds, EnvSpec, PolicySpec
 from rlcore.numerics.mkl import Rounding
 from rlcore.plugins.import_target import load_target
 from rlcore.validation.faults import require_made
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import torch
     from torch import Tensor
 
-    from rlcore.contracts.protocols import Policy
+    from rlcore.contracts.protocols import Algorithm, Policy
     from rlcore.contracts.trajectory import Trajectory
     from rlcore.learner.offload import HostCopies
     from rlcore.transport.transports import Wiring
@@ -44,6 +44,7 @@ class PolicyWorkerSettings:
         env_spec: what the policy will see.
         seed: root seed.
         threads: torch threads of this process.
+        acts: whether networks of the algorithm act with the policy.
         divided_by: how many actor processes shard one copy of the parameters; 1: each holds all.
         offload: whether its device memory is offloaded to the host while others work there.
         host: what other nodes know its node by; a backend that spans nodes sets it in the worker's
@@ -57,6 +58,7 @@ class PolicyWorkerSettings:
     env_spec: EnvSpec
     seed: int
     threads: int
+    acts: bool = False
     divided_by: int = 1
     offload: bool = False
     host: str = "127.0.0.1"
@@ -118,6 +120,14 @@ class PolicyWorker:
         import torch
 
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+    def _algorithm(self) -> Algorithm:
+        """The algorithm, made anew."""
+        config, target = self._settings.algorithm, self._settings.algorithm_target
+        made: Algorithm = load_target(target)(config)
+        named, holds = f"algorithm {config.name}", ("needs", AlgorithmNeeds)
+        require_made(made, named, target, "an algorithm", holds, AlgorithmError)
+        return made
 
     def save(self, path: str) -> None:
         """The policy alone, loadable as `actor.model.model_path`."""
@@ -264,8 +274,9 @@ class PolicyWorker:
         return policy.to(self.device)
 
     def _make(self, model: ModelConfig) -> Any:
-        """A policy, on the CPU. What no checkpoint holds (heads, adapters) is drawn by key,
-        whatever was drawn in this process before. Typed loosely, as it is a module too."""
+        """A policy, on the CPU, with what of the algorithm acts. What no checkpoint holds (heads,
+        adapters) is drawn by key, whatever was drawn in this process before. Typed loosely, as it
+        is a module too."""
         import torch
 
         from rlcore.contracts.rng import generator
@@ -277,4 +288,10 @@ class PolicyWorker:
         require_made(policy, named, target, "a policy", ("spec", PolicySpec), PolicyError)
         if settings.actor.fsdp_config.gradient_checkpointing:
             policy.set_checkpointing(True)
-        return policy
+        if not settings.acts:
+            return policy
+        from rlcore.learner.acting import together
+
+        algorithm, config = self._algorithm(), settings.algorithm
+        whole = {"named": config.name, "seed": settings.seed, "folder": model.model_path}
+        return together(policy, algorithm, settings.env_spec, **whole)

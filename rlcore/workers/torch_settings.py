@@ -42,7 +42,7 @@ def _settings() -> tuple[tuple[Any, Any], ...]:
 def _refuse_inference(_: bool) -> None:
     raise WorkerError(
         "the env has left torch's inference mode on, which nobody else can switch off",
-        hint="let it say `with torch.inference_mode():`, or use cluster.backend=ray",
+        hint="let it say `with torch.inference_mode():`, or use another cluster.backend than local",
     )
 
 

@@ -9,11 +9,11 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from rlcore_tools.import_rules import ImportRule
 from rlcore_tools.rlinf import old_names, shared
 
 from rlcore.config import schema_tree
 from rlcore.config.bind import SLOTS, default_settings
-from rlcore.config.imports import ImportRule
 from rlcore.config.schema import RunConfig
 from rlcore.plugins.import_target import load_target
 from rlcore.plugins.registry import load_plugins

@@ -19,15 +19,15 @@ HEAVY = ("torch", "ray", "gymnasium", "transformers")
 LIGHT = ("terminal", "contracts", "process", "files", "plugins", "config", "placement", "checks",
          "cli", "numerics", "validation", "api")  # fmt: skip
 RUNNING = ("workers", "session", "evaluation", "training")
-TORCH = ("algo", "learner", "rollout", "transport", "run_folder", "demonstrations", "results")
+TORCH = ("learner", "rollout", "transport", "run_folder", "demonstrations", "results")
 # Modules of light rooms that are about tensors: who imports one pays for torch.
 TENSORS = {
-    "rlcore.contracts.learning", "rlcore.contracts.metric", "rlcore.contracts.minibatch",
+    "rlcore.contracts.learning", "rlcore.contracts.metric", "rlcore_policy_gradient.minibatch",
     "rlcore.contracts.trajectory", "rlcore.numerics.batch_invariance",
     "rlcore.validation.algorithm", "rlcore.validation.policy",
 }  # fmt: skip
 # What a checkpoint says of its env: checks look at it.
-LIGHT_ELSEWHERE = ("rlcore.run_folder.env_facts",)
+LIGHT_ELSEWHERE = ("rlcore.run_folder.acting", "rlcore.run_folder.env_facts")
 
 
 def modules_of(part: str) -> list[str]:

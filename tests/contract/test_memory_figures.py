@@ -7,12 +7,12 @@ import shlex
 from pathlib import Path
 
 import pytest
+from rlcore_tools.described_nodes import pretended
 
 from rlcore.checks import check
 from rlcore.cli.main import main
 from rlcore.config.compose import compose
 from rlcore.placement import Need, make_plan
-from rlcore.placement.described_nodes import pretended
 from rlcore.placement.memory import CONTEXT
 
 pytestmark = pytest.mark.filterwarnings("ignore::rlcore.config.old_names.ConfigWarning")

@@ -31,8 +31,7 @@ EXCEPTIONS: dict[str, tuple[str, ...]] = {
     "plugins/testing/rlcore_testing/conformance": (
         "rlcore.validation.faults", "rlcore.config.bind", "rlcore.config.catalog",
         "rlcore.config.tasks", "rlcore.validation.env",
-        "rlcore.validation.algorithm", "rlcore.learner.samples", "rlcore.learner.update",
-        "rlcore.learner.supervised",
+        "rlcore.learner.update", "rlcore.learner.acting", "rlcore.learner.supervised",
         "rlcore.validation.policy", "rlcore.numerics.batch_invariance",
     ),
     # lays out processes and counts memory as a run does
@@ -41,11 +40,23 @@ EXCEPTIONS: dict[str, tuple[str, ...]] = {
     ),
     "plugins/tools/rlcore_tools/cli/plan.py": (
         "rlcore.checks", "rlcore.checks.facts", "rlcore.cli.verbs", "rlcore.config.schema.actor",
-        "rlcore.placement.memory", "rlcore.placement.described_nodes", "rlcore.placement.show",
+        "rlcore.placement.memory", "rlcore.placement.show",
     ),
     "plugins/tools/rlcore_tools/propose.py": (
         "rlcore.placement.inventory", "rlcore.placement.memory", "rlcore.placement.plan",
     ),
+    # plays further sides as core's evaluation plays one
+    "plugins/tools/rlcore_tools/protocol": (
+        "rlcore.config.bind", "rlcore.config.catalog", "rlcore.evaluation.evaluate",
+        "rlcore.run_folder.manifest", "rlcore.session.assembly",
+        "rlcore.session.session", "rlcore.session.trained_on",
+    ),
+    "plugins/tools/rlcore_tools/cli/protocol.py": (
+        "rlcore.cli.eval", "rlcore.cli.request", "rlcore.config.catalog",
+        "rlcore.config.overrides",
+    ),
+    # machines that are only described, in a file read like a configuration
+    "plugins/tools/rlcore_tools/described_nodes.py": ("rlcore.config.recipes",),
     # reads the imports of installed plugins
     "plugins/tools/rlcore_tools/moved.py": (
         "rlcore.plugins.entry_points", "rlcore.plugins.extras",
@@ -68,9 +79,10 @@ EXCEPTIONS: dict[str, tuple[str, ...]] = {
     # plays jobs of core's commands, and plans each as core does
     "plugins/sweeps/rlcore_sweeps": (
         "rlcore.checks.facts", "rlcore.cli.main", "rlcore.cli.request", "rlcore.config.catalog",
-        "rlcore.config.compose", "rlcore.config.overrides", "rlcore.placement.inventory",
-        "rlcore.placement.memory", "rlcore.process.signals", "rlcore.run_folder.folder",
-        "rlcore.terminal.stdio", "rlcore.files.lock",
+        "rlcore.config.choices", "rlcore.config.compose", "rlcore.config.overrides",
+        "rlcore.config.recipes", "rlcore.config.schema_tree",
+        "rlcore.placement.inventory", "rlcore.placement.memory", "rlcore.process.signals",
+        "rlcore.run_folder.folder", "rlcore.terminal.stdio", "rlcore.files.lock",
     ),
     # carries out what core's workers and plans say, as core's own local group does
     "plugins/ray/rlcore_ray": (
@@ -82,8 +94,9 @@ EXCEPTIONS: dict[str, tuple[str, ...]] = {
     ),
     # reads the headers of safetensors files as core does
     "plugins/models/weights": ("rlcore.files.reading", "rlcore.files.safetensors_header"),
-    "plugins/models": ("rlcore.run_folder.adapters",),
-    "plugins/tools/rlcore_tools/export.py": ("rlcore.run_folder.adapters",),
+    "plugins/tools/rlcore_tools/export.py": (
+        "rlcore.run_folder.acting",
+    ),
 }  # fmt: skip
 """`{file or folder: modules that it may import besides the public ones}`."""
 

@@ -6,9 +6,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from rlcore_tools.protocol.rows import protocol_spec
 
 from rlcore.contracts.specs import ProtocolSpec
-from rlcore.evaluation.protocol_rows import protocol_spec
 from rlcore.plugins.registry import load_plugins
 from rlcore.results.tables import headline, protocol_rows
 

@@ -20,9 +20,9 @@ from rlcore_algo_ppo.settings import PPOConfig
 from rlcore_model_openpi.policy import OpenPIPolicy
 from rlcore_model_openpi.policy import make as make_openpi
 from rlcore_model_openpi.settings import OpenPIModelConfig
+from rlcore_policy_gradient.minibatch import Advantages
 from torch import Tensor
 
-from rlcore.contracts.minibatch import Advantages
 from rlcore.contracts.protocols import Inputs, PolicyOutput
 from rlcore.contracts.rng import RowKeys
 from rlcore.contracts.specs import EnvSpec

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 import torch
 from resume_cases import go_on
+from rlcore_policy_gradient import group_relative as group
 from safetensors.torch import load_file
 from sameness import assert_same, numbers
 
-from rlcore.algo import group
 from rlcore.config.compose import compose
 from rlcore.contracts.errors import WorkerError
 from rlcore.learner.update import Learner

@@ -1,6 +1,7 @@
 """Every installed model under every algorithm that needs no data: two small updates on MetaWorld.
 
-`rft` needs demonstrations: tests/e2e/test_replay_runs.py."""
+`rft` and `expo` need demonstrations, `dsrl` a flow: tests/e2e/test_replay_runs.py,
+test_acting_runs.py, plugins/algos/dsrl/tests."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ from rlcore.training import train
 REGISTRY = load_plugins()
 SMALL = [name for name in Catalog(REGISTRY).options("model") if name.endswith("_tiny")]
 TOY = {"toy"}  # core's own; it knows the toy env alone
-ON_POLICY = sorted({*REGISTRY.names("algorithm")} - {"rft"})
+ON_POLICY = sorted({*REGISTRY.names("algorithm")} - {"rft", "expo", "dsrl"})
 COMMON = [
     "env=metaworld",
     "cluster.backend=local",

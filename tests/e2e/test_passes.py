@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from rlcore.cli.main import main
+from rlcore.files.damaged_files import read_mapping
 from rlcore.results.parquet import read_note
-from rlcore.results.summary import read_summary
 from rlcore.results.tables import EpisodeResult, read_results
 
 TOY = ("env=toy", "model=toy", "algorithm=ppo", "cluster.backend=local", "runner.max_epochs=1")
@@ -40,7 +40,7 @@ def test_each_pass_draws_its_own_and_all_are_counted(run: Path):
     assert sum(len(lengths) == 2 for lengths in drawn) > 2  # the noise is another one
     protocol = read_note(run / "eval" / "after.parquet")["protocol"]
     assert protocol["trials"]["reach-up"] == [1000, 1000, 1001, 1001, 1002, 1002]
-    summary = read_summary(run / "summary.json")
+    summary = read_mapping(run / "summary.json")
     assert summary["success_after"]["n"] == 24
     assert summary["paired_difference"] is not None
 

@@ -191,6 +191,18 @@ def test_a_stop_does_not_change_which_is_the_best(log_path: Path, monkeypatch: p
     assert read_history(run / "checkpoints").best == best
 
 
+def test_the_best_is_chosen_on_validation_starts(log_path: Path):
+    every = ["runner.save_interval=1", "runner.val_check_interval=1", "env.eval.split=validation"]
+    run = start(log_path, "chosen", "runner.keep_best=true", *every)
+    lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    seen = {line["step"]: line["eval/success_once"] for line in lines if "eval/return" in line}
+    assert set(seen) == {0, 1, 2, 3, 4}, "the last update takes part"
+    del seen[0]  # before training there is no checkpoint
+    assert load_checkpoint(run).state["best"] == max(seen.values())
+    best = max(seen, key=lambda step: seen[step])
+    assert read_history(run / "checkpoints").best == f"step_{best:06d}"
+
+
 def test_the_command(log_path: Path, capsys: pytest.CaptureFixture[str]):
     run = start(log_path, "short", "runner.max_epochs=1")
     assert main(["resume", str(run)]) == ConfigError.exit_code

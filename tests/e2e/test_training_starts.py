@@ -13,7 +13,7 @@ from rlcore.cli.main import main
 from rlcore.config.compose import compose
 from rlcore.contracts.errors import ConfigError
 from rlcore.evaluation import evaluate
-from rlcore.results.summary import read_summary
+from rlcore.files.damaged_files import read_mapping
 from rlcore.session.assembly import assemble
 from rlcore.training import collect, train
 
@@ -34,7 +34,7 @@ def test_what_was_measured_on_is_said_everywhere(
     run, said = log_path / "run", "evaluated on training starts"
     out = capsys.readouterr().out
     assert f"episodes; {said}" in out and f"success after; {said}" in out
-    assert read_summary(run / "summary.json")["caveat"] == said
+    assert read_mapping(run / "summary.json")["caveat"] == said
     assert json.loads((run / "manifest.json").read_text())["evaluated_on"] == "training starts"
     page = (run / "report.html").read_text()
     assert said in page and "evaluation, training starts" in page and "held-out" not in page
@@ -101,7 +101,7 @@ def test_what_an_earlier_attempt_trained_on_is_no_held_out_start(
     swapped = [*SWAPPED, "env.train.tasks=[reach-down]", "env.eval.tasks=[reach-up]"]
     go_on(run, "runner.max_epochs=2", *swapped, "env.eval.allow_training_trials=true")
     assert said in capsys.readouterr().out
-    assert read_summary(run / "summary.json")["caveat"] == said
+    assert read_mapping(run / "summary.json")["caveat"] == said
     assert json.loads((run / "manifest.json").read_text())["evaluated_on"] == "training starts"
     assert "held-out" not in (run / "report.html").read_text()
     assert main(["eval", str(run)]) == 0

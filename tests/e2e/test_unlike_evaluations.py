@@ -11,8 +11,8 @@ from rlcore_tools.report.record import read_run
 
 from rlcore.cli.main import main
 from rlcore.config.compose import compose
+from rlcore.files.damaged_files import read_mapping
 from rlcore.results.parquet import read_note
-from rlcore.results.summary import read_summary
 from rlcore.results.tables import comparable, read_results
 from rlcore.run_folder.checkpoint import load_checkpoint
 from rlcore.run_folder.folder import RunFolder
@@ -66,7 +66,7 @@ def test_another_evaluation_after_a_resume_is_made_on_both_sides(
     assert rules(run, "before") == rules(run, "after") != first
     before, after = (read_results(run / "eval" / f"{side}.parquet") for side in ("before", "after"))
     assert {(r.task, r.trial) for r in before} == {(r.task, r.trial) for r in after}
-    assert read_summary(run / "summary.json")["paired_difference"] is not None
+    assert read_mapping(run / "summary.json")["paired_difference"] is not None
     page = (run / "report.html").read_text()
     assert 'The evaluation "step_000001" was made by another protocol' in page
 

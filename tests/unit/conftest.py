@@ -9,9 +9,10 @@ from importlib.metadata import EntryPoint
 from types import ModuleType
 
 import pytest
+from rlcore_policy_gradient.settings import OnPolicyNeeds, PolicyGradientConfig
 from rlcore_testing.conformance.trajectories import random_trajectory
 
-from rlcore.config.schema import AlgorithmConfig, key
+from rlcore.config.schema import key
 from rlcore.contracts.hookspecs import hookimpl
 from rlcore.contracts.specs import AlgorithmNeeds, ComponentSpec
 from rlcore.contracts.trajectory import Trajectory
@@ -33,7 +34,7 @@ class Dial:
 
 
 @dataclass
-class PlainConfig(AlgorithmConfig):
+class PlainConfig(PolicyGradientConfig):
     """An algorithm for tests."""
 
     style: str = key("how it is done", "calm", choices=("calm", "bold"))
@@ -42,7 +43,7 @@ class PlainConfig(AlgorithmConfig):
 
 
 def needs(config: PlainConfig) -> AlgorithmNeeds:
-    return AlgorithmNeeds(values=not config.compare, groups=config.compare)
+    return OnPolicyNeeds.of(config, values=not config.compare, groups=config.compare)
 
 
 @hookimpl

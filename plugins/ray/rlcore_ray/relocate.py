@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
-from rlcore.placement import Seat, elsewhere
+from rlcore.placement import Seat
 from rlcore.workers.worker_specs import Member, WorkerSpecs
 from rlcore_ray.channel import WorkerLost
 from rlcore_ray.health import GOES_ON
+from rlcore_ray.new_place import elsewhere
 
 
 class Irreplaceable(WorkerLost):

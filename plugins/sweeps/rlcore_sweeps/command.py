@@ -7,7 +7,6 @@ A sweeper says which jobs there are, a launcher where they run: ours, Hydra's, o
 
 from __future__ import annotations
 
-import re
 import shutil
 import sys
 import tempfile
@@ -26,30 +25,40 @@ from hydra.types import HydraContext, RunMode
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
+from rlcore.cli.main import main as rlcore
+from rlcore.config.compose import part
 from rlcore.config.overrides import quote
 from rlcore.config.schema import LoggerConfig
 from rlcore.contracts.errors import ConfigError, UserError
 from rlcore.files import lock
-from rlcore.run_folder.folder import SWEEP, RunFolder
+from rlcore.run_folder.folder import SWEEP_TABLE, RunFolder
 from rlcore.terminal.stdio import lasting
 from rlcore_sweeps import table
 from rlcore_sweeps.composing import composed
 from rlcore_sweeps.job import JobFailed, Note
 from rlcore_sweeps.loader import SweepLoader
 from rlcore_sweeps.player import Player
-from rlcore_sweeps.request import FILE, MULTIRUN, Choices, Order, for_hydra, for_job, key_of, listed
+from rlcore_sweeps.recipe import with_recipe
+from rlcore_sweeps.request import (
+    CFG,
+    DIR,
+    FILE,
+    MULTIRUN,
+    PACKAGE,
+    PLAIN,
+    Choices,
+    Order,
+    for_hydra,
+    for_job,
+    key_of,
+    listed,
+    with_split,
+)
 
-DIR = "hydra.sweep.dir"
 LAUNCHER = ("hydra/launcher", "hydra.launcher.")
 VERBS = ("train", "eval", "sft", "collect")
-PLAIN = re.compile(
-    r"hydra/(launcher|sweeper)=\w+"
-    r"|hydra\.(launcher|sweeper)(\.[a-z]\w*)+=(-?[\d.e+-]+|true|false|null|auto)"
-    r"|hydra\.sweeper(\.[a-z]\w*)+=[^${]*|hydra\.sweep\.\w+=([^$]|\$\{hydra\.)*",
-    re.IGNORECASE,
-)
-"""Words on Hydra that let no code in."""
 BASIC = "hydra._internal.core_plugins.basic_sweeper.BasicSweeper"
+DIGITS = 3  # of the number of a job where that of all is for the sweeper to say
 LISTS = "a=1,2,3 or a=range(1,4) or a=choice(x,y); a sweeper of another kind: hydra/sweeper=NAME"
 ENTERED = "rlcore sweep train quickstart runner.seed=0,1,2"
 
@@ -63,7 +72,31 @@ def main(arguments: Sequence[str]) -> int:
     with lasting():
         if arguments[0] == "resume":
             return _resume(arguments[1:])
-        return _play(Order.read(arguments))
+        order = with_recipe(Order.read(arguments))
+        if (shown := order.values(*CFG)) and shown[-1] != "job":
+            multirun = not {*MULTIRUN}.isdisjoint(arguments)
+            return _show(order, whole=shown[-1] == "all", multirun=multirun)
+        return _play(order)
+
+
+def _show(order: Order, *, whole: bool, multirun: bool) -> int:
+    """`--cfg hydra`: print what Hydra's plugins see. `--cfg all`: and the configurations of the
+    jobs."""
+    setup_globals()
+    JobRuntime.instance().set("name", order.verb)
+    loader = SweepLoader(order.config_dirs)
+    mode = RunMode.MULTIRUN if multirun else RunMode.RUN
+    first = ["hydra.job.num=0", "hydra.job.id='0'", *order.hydra]
+    config = loader.load_configuration(None, [*first, *for_hydra(order.words)], mode)
+    text = OmegaConf.to_yaml(config, resolve="--resolve" in order.flags)
+    (package,) = order.values(*PACKAGE)[-1:] or (None,)
+    if not whole or (package or "").startswith("hydra"):
+        print(part(text, package), end="")
+        return 0
+    print(text if package is None else "", end="")
+    flags = tuple("job" if flag == "all" else flag.replace("=all", "=job") for flag in order.flags)
+    order = replace(order, flags=flags)
+    return _play(order) if multirun else rlcore([order.verb, *flags, *order.words])
 
 
 def _resume(arguments: Sequence[str]) -> int:
@@ -115,12 +148,15 @@ def _play(order: Order, folder: Path | None = None, *, wary: bool = False) -> in
     setup_globals()
     JobRuntime.instance().set("name", order.verb)
     words = for_hydra(order.words)
-    choices = Choices.of(words)
-    loader = SweepLoader(
-        order.config_dirs, choices.fixed, digits=len(str(max(0, choices.count - 1)))
-    )
     hydra = [word for word in order.hydra if not (order.only_looks and word.startswith(LAUNCHER))]
-    first = loader.load_configuration(None, [*hydra, *words], RunMode.MULTIRUN)
+    loader = SweepLoader(order.config_dirs)
+    first = loader.load_configuration(None, hydra, RunMode.MULTIRUN)
+    searches = first.hydra.sweeper._target_ != BASIC
+    if searches or order.split:
+        words = with_split(words, *(order.split or ("validation",)))
+    choices = Choices.of(words)
+    digits = DIGITS if searches else len(str(max(0, choices.count - 1)))
+    loader = replace(loader, fixed=choices.fixed, digits=digits)
     player = Player(order.verb, order.flags, order.objective, choices.fixed, wary)
     with tempfile.TemporaryDirectory() as scratch:
         if order.only_looks:
@@ -238,6 +274,6 @@ def _told(sweep: Path) -> int:
     """Print the table, where it is, and what failed; returns the exit code."""
     text, notes = table.write(sweep), Note.all(sweep)
     failures = table.failures(notes)
-    print(f"{text.removesuffix(failures)}written to {sweep / SWEEP}", flush=True)
+    print(f"{text.removesuffix(failures)}written to {sweep / SWEEP_TABLE}", flush=True)
     print(failures, end="", file=sys.stderr)
     return 1 if failures else 0

@@ -47,7 +47,7 @@ def require_closed(command: Sequence[str], folder: Path) -> None:
 def _shown(command: Sequence[str]) -> str | None:
     said = io.StringIO()
     with contextlib.redirect_stdout(said), contextlib.redirect_stderr(io.StringIO()):
-        code = main([*command, "--cfg=job"])
+        code = main([*command, "--cfg=job", "--package="])
     return said.getvalue() if code == 0 else None
 
 

@@ -29,11 +29,15 @@ from rlcore.contracts.errors import CheckpointError, ConfigError, UserError, cho
 from rlcore.files.atomic import write_text
 from rlcore.files.damaged_files import read_mapping
 from rlcore.process import signals
+from rlcore.run_folder.folder import METRICS
 from rlcore.terminal.text import plain
+from rlcore_sweeps.pruning import JOB
 
 JOBS, OUTPUT = ".jobs", "output.txt"
 CHILD = ("-m", "rlcore_sweeps.child")
 SUCCESS = "success_after.rate"
+METRIC = "/"
+"""What names of metrics have in them, and entries of summary.json don't."""
 State = Literal["not started", "running", "done", "failed", "interrupted"]
 OUTLIVES = 60.0  # seconds that a job has to end by itself when its sweep was killed
 ENDED = 20000  # characters at the end of a job's output in which its error is looked for
@@ -129,6 +133,7 @@ class Playing:
         note.write(sweep)
         child = [sys.executable, *CHILD, str(os.getpid())]
         child += [",".join(map(str, cores)), *command]
+        env = {**(os.environ if env is None else env), JOB: str(sweep / str(note.number))}
         with (sweep / JOBS / f"{note.number}.log").open("ab") as log:
             process = subprocess.Popen(
                 child, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=env,
@@ -231,7 +236,8 @@ def objective_of(note: Note, paths: Sequence[str]) -> float | tuple[float, ...] 
     """What a sweeper is told of a job that is done: entries of its summary.json.
 
     Args:
-        paths: of them; none: the success after training, where it was measured.
+        paths: of them, or metrics, as last logged ("eval/success_once"); none: the success after
+            training, where it was measured.
 
     Raises:
         JobFailed: it is not done.
@@ -242,14 +248,14 @@ def objective_of(note: Note, paths: Sequence[str]) -> float | tuple[float, ...] 
     file = Path(note.folder) / "summary.json"
     if not paths and not file.is_file():
         return None
-    kept = read_mapping(file)
-    values = tuple(_number(kept, path) for path in paths or (SUCCESS,))
+    kept = _numbers(read_mapping(file)) | _last_metrics(Path(note.folder), paths)
+    values = tuple(kept.get(path) for path in paths or (SUCCESS,))
     if not paths and values[0] is None:
         return None
     for path, value in zip(paths, values, strict=False):
         if value is None:
             raise ConfigError(
-                f"sweep.objective: {file} has no number {path!r}{choosing(path, _numbers(kept))}"
+                f"sweep.objective: {file} has no number {path!r}{choosing(path, kept)}"
             )
     found = tuple(value for value in values if value is not None)
     return found if len(found) > 1 else found[0]
@@ -265,8 +271,13 @@ def _numbers(values: Mapping[str, Any], path: str = "") -> dict[str, float]:
     return found
 
 
-def _number(values: Mapping[str, Any], path: str) -> float | None:
-    return _numbers(values).get(path)
+def _last_metrics(run: Path, names: Sequence[str]) -> dict[str, float]:
+    """The last logged value of each of these metrics."""
+    found: dict[str, float] = {}
+    if any(METRIC in name for name in names):
+        for line in (run / METRICS).read_text().splitlines():
+            found |= {name: value for name, value in json.loads(line).items() if name in names}
+    return found
 
 
 def _error(log: Path, code: int) -> str:

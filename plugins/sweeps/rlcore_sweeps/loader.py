@@ -30,9 +30,8 @@ from rlcore.config.catalog import Catalog
 from rlcore.contracts.errors import ConfigError, choosing, did_you_mean
 from rlcore.plugins.registry import load_plugins
 from rlcore_sweeps.names import name_of
-from rlcore_sweeps.request import for_hydra, key_of, listed
+from rlcore_sweeps.request import SUBDIR, for_hydra, key_of, listed
 
-SUBDIR = "hydra.sweep.subdir"
 DEFAULTS = {
     "hydra/launcher": "rlcore",
     "hydra/hydra_logging": "none",
@@ -40,6 +39,8 @@ DEFAULTS = {
     "hydra.output_subdir": "null",
 }
 """Ours, where the user has not chosen."""
+OPEN = tuple(f"hydra.sweeper.{name}." for name in ("params", "sampler_options", "pruner_options"))
+"""Mappings whose keys are not known beforehand, so that Hydra would want a + before them."""
 PUBLISHED = {
     "hydra/launcher": {
         "joblib": "hydra-joblib-launcher",
@@ -90,6 +91,7 @@ class SweepLoader(ConfigLoader):
         """
         own = [word for word in overrides if word.lstrip("+~").startswith(HYDRA)]
         task = [word for word in overrides if word not in own]
+        own = [f"++{word}" if word.startswith(OPEN) else word for word in own]
         given = {key_of(word) for word in own}
         ours = [f"{key}={value}" for key, value in DEFAULTS.items() if key not in given]
         try:
@@ -179,7 +181,7 @@ class SweepLoader(ConfigLoader):
     def _told(self, words: Sequence[str], error: Exception) -> ConfigError:
         """What is wrong with the words on Hydra, with the name that may have been meant."""
         reason = re.sub(r"\s+", " ", str(error).split("\nTo append")[0]).strip()
-        known = self._known()
+        known = self._known([word for word in words if "/" in key_of(word)])
         for word in words:
             key, _, value = word.lstrip("+~").partition("=")
             if "/" in key:
@@ -197,10 +199,14 @@ class SweepLoader(ConfigLoader):
                 return ConfigError(f"unknown key {key!r}.{did_you_mean(key, known)}")
         return ConfigError(reason)
 
-    def _known(self) -> list[str]:
+    def _known(self, groups: Sequence[str]) -> list[str]:
         """Keys below `hydra.` of the chosen launcher and sweeper, as far as they compose."""
-        ours = [f"{key}={value}" for key, value in DEFAULTS.items()]
-        config = self._hydra.load_configuration(None, ours, RunMode.MULTIRUN)
+        given = set(map(key_of, groups))
+        ours = [f"{key}={value}" for key, value in DEFAULTS.items() if key not in given]
+        try:
+            config = self._hydra.load_configuration(None, [*ours, *groups], RunMode.MULTIRUN)
+        except (HydraException, OmegaConfBaseException):  # one of them is what is wrong
+            config = self._hydra.load_configuration(None, ours, RunMode.MULTIRUN)
         content = OmegaConf.to_container(config, resolve=False)
         assert isinstance(content, dict)
         return _paths(content["hydra"], "hydra")

@@ -26,6 +26,8 @@ class Player:
         fixed: words that are the same in all jobs.
         wary: whether the words come from a folder, so that they may not let code in.
         shown: for a look at the jobs: the folder that they would be in; None: they are played.
+        runs: the run that each job evaluates, by its number; none: the words say all.
+        label: of its jobs; empty: what tells their words apart.
     """
 
     verb: str
@@ -34,6 +36,8 @@ class Player:
     fixed: frozenset[str] = frozenset()
     wary: bool = False
     shown: Path | None = None
+    runs: tuple[str, ...] = ()
+    label: str = ""
 
     def __call__(self, config: DictConfig) -> Objective:
         """Play the job that Hydra has made current; returns its objective.
@@ -58,7 +62,8 @@ class Player:
         Raises:
             UserError: its words let code in, and are not the user's.
         """
-        note, words = command_of(note, self.verb, self.flags)
+        run = self.runs[note.number : note.number + 1]
+        note, words = command_of(note, self.verb, (*run, *self.flags))
         if self.wary and words[0] == self.verb:
             require_closed(words, sweep)
         return note, words
@@ -85,7 +90,7 @@ class Player:
                 )
             return before, sweep
         swept = [word for word in listed(hydra.overrides.task) if word not in self.fixed]
-        label = ",".join(for_job(swept))
+        label = self.label or ",".join(for_job(swept))
         return Note(number, words, label, str(Path(folder).absolute())), sweep
 
     def _show(self, note: Note, sweep: Path) -> None:

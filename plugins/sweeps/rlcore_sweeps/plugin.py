@@ -1,9 +1,17 @@
-"""Register this package with rlcore. Strings only."""
+"""Register this package with rlcore, and look at evaluations of its jobs. Light."""
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
 from rlcore import hookimpl
+from rlcore.contracts.hookspecs import observer
 from rlcore.contracts.specs import ComponentSpec
+
+if TYPE_CHECKING:
+    from rlcore.contracts.run import Run
 
 RLCORE_API = (0, 4)
 
@@ -19,3 +27,12 @@ def rlcore_components() -> list[ComponentSpec]:
             summary="play many runs: sweep train EXPERIMENT key=a,b; train ... -m is short for it",
         )
     ]
+
+
+@observer
+def rlcore_after_eval(run: Run, label: str, metrics: dict[str, float]) -> None:
+    """In a job of a study: note the evaluation, and prune the run where its rule says so."""
+    from rlcore_sweeps.pruning import JOB, watch
+
+    if job := os.environ.get(JOB):
+        watch(run, label, metrics, Path(job).parent, int(Path(job).name))

@@ -10,8 +10,9 @@ than a command line of rlcore: :func:`for_hydra` and :func:`for_job` go there an
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import HydraException
 from omegaconf import OmegaConf
 
-from rlcore.cli.request import HYDRA, is_folder
+from rlcore.cli.request import HYDRA, is_folder, is_override
 from rlcore.config.overrides import BOTH, parse
 from rlcore.contracts.errors import CheckpointError, ConfigError, did_you_mean
 from rlcore.files.atomic import write_text
@@ -28,10 +29,27 @@ from rlcore.files.damaged_files import read_mapping
 SETTING = "sweep."
 IN_HYDRA = "env.both."
 MULTIRUN = ("-m", "--multirun")
-SETTINGS = {"parallel": "hydra.launcher.parallel", "objective": ""}
+CFG, PACKAGE = ("--cfg", "-c"), ("--package", "-p")
+SETTINGS = {
+    "parallel": "hydra.launcher.parallel",
+    "seeds": "hydra.sweeper.seeds",
+    "objective": "",
+    "split": "",
+}
 """Keys below `sweep.`, and what each is short for, if it is."""
+DIR, SUBDIR = "hydra.sweep.dir", "hydra.sweep.subdir"
+SPLIT = ("env.eval.split", "env.both.split")
+CHOOSING = ("validation", "heldout")
+"""Starts that a sweeper may choose by."""
 PLACE = ("runner.logger.log_path", "runner.logger.experiment_name")
 FILE = "sweep.json"
+PLAIN = re.compile(
+    r"hydra/(launcher|sweeper)=\w+"
+    r"|\+{0,2}hydra\.(launcher|sweeper)(\.[a-z]\w*)+=(-?[\d.e+-]+|true|false|null|auto)"
+    r"|\+{0,2}hydra\.sweeper(\.[a-z]\w*)+=[^${]*|hydra\.sweep\.\w+=([^$]|\$\{hydra\.)*",
+    re.IGNORECASE,
+)
+"""Words on Hydra that let no code in."""
 
 
 @dataclass(frozen=True)
@@ -44,13 +62,15 @@ class Order:
         words: `group=option`, `key=value` of the jobs, lists of values among them.
         hydra: words on Hydra itself.
         objective: entries of summary.json that a job returns, e.g. ("success_after.rate",).
+        split: the starts that jobs are evaluated on, if that is said.
     """
 
     verb: str
     flags: tuple[str, ...] = ()
     words: tuple[str, ...] = ()
     hydra: tuple[str, ...] = ()
-    objective: tuple[str, ...] = field(default=())
+    objective: tuple[str, ...] = ()
+    split: tuple[str, ...] = ()
 
     @classmethod
     def read(cls, arguments: Sequence[str]) -> Order:
@@ -60,16 +80,16 @@ class Order:
             ConfigError: an unknown key of the sweep's.
         """
         verb, *rest = arguments
-        sorted_: dict[str, list[str]] = {"flags": [], "words": [], "hydra": [], "objective": []}
+        sorted_: dict[str, list[str]] = {each.name: [] for each in fields(cls)[1:]}
         for word in rest:
             bare = word.lstrip("+~")
             if word in MULTIRUN:
                 continue
-            if bare.startswith(HYDRA):
+            if bare.startswith(HYDRA) and (bare != word or "=" in word):
                 sorted_["hydra"].append(word)
             elif bare.startswith(SETTING):
                 _set(sorted_, bare)
-            elif _is_override(word) and (sorted_["flags"] or not is_folder(word)):
+            elif is_override(word) and (sorted_["flags"] or not is_folder(word)):
                 sorted_["words"].append(word)
             elif "," in word and word[0] != "-" and not is_folder(word):
                 sorted_["words"].append(f"experiment={word}")
@@ -80,17 +100,20 @@ class Order:
     @property
     def only_looks(self) -> bool:
         """Whether nothing is to be started."""
-        return any(flag.startswith(("--dry-run", "--cfg", "-c")) for flag in self.flags)
+        return "--dry-run" in self.flags or bool(self.values(*CFG))
 
     @property
     def config_dirs(self) -> tuple[str, ...]:
         """The user's own folders of groups."""
-        key, found = "--config-dir", []
+        return self.values("--config-dir", "-cd")
+
+    def values(self, *names: str) -> tuple[str, ...]:
+        """Values of a flag."""
+        found = []
         for flag, value in zip(self.flags, (*self.flags[1:], ""), strict=False):
-            if flag == key:
-                found.append(value)
-            elif flag.startswith(f"{key}="):
-                found.append(flag.removeprefix(f"{key}="))
+            name, sign, own = flag.partition("=")
+            if name in names:
+                found.append(own if sign else value)
         return tuple(found)
 
     def write(self, folder: Path) -> None:
@@ -112,6 +135,29 @@ class Order:
             return cls(verb, **{name: _texts(words) for name, words in kept.items()})
         except (KeyError, TypeError, ValueError) as error:
             raise CheckpointError(f"{folder / FILE} is damaged: {error}") from None
+
+
+def with_split(words: Sequence[str], split: str) -> list[str]:
+    """Words of jobs that are evaluated on these starts.
+
+    Args:
+        words: of :func:`for_hydra`.
+        split: of :data:`CHOOSING`.
+
+    Raises:
+        ConfigError: the words name others.
+    """
+    if split not in CHOOSING:
+        raise ConfigError(f"sweep.split must be {' or '.join(CHOOSING)}, got {split!r}")
+    given = [word for word in words if key_of(word) in SPLIT]
+    for word in given:
+        if word.partition("=")[2] != split:
+            raise ConfigError(
+                f"{word}: this sweep chooses by what it measures on {split} starts; what is chosen "
+                "by held-out starts looks better there than it is",
+                hint="sweep.split=heldout, if that is what you want",
+            )
+    return [*words] if given else [*words, f"{SPLIT[0]}={split}"]
 
 
 def listed(words: Any) -> list[str]:
@@ -184,13 +230,20 @@ class Choices:
         return cls(frozenset(fixed), tuple(first), count)
 
 
+def flat(values: Mapping[str, Any], path: str = "") -> list[tuple[str, Any]]:
+    """Nested values by their whole keys."""
+    found: list[tuple[str, Any]] = []
+    for name, value in values.items():
+        if isinstance(value, Mapping):
+            found += flat(value, f"{path}{name}.")
+        else:
+            found.append((path + name, value))
+    return found
+
+
 def key_of(word: str) -> str:
     """The key that a word sets, adds or deletes."""
     return word.lstrip("+~").partition("=")[0]
-
-
-def _is_override(word: str) -> bool:
-    return word.startswith("~") or ("=" in word and not word.startswith("-"))
 
 
 def _set(sorted_: dict[str, list[str]], word: str) -> None:
@@ -201,6 +254,8 @@ def _set(sorted_: dict[str, list[str]], word: str) -> None:
             f"unknown key {SETTING + name!r}.{did_you_mean(SETTING + name, known)}",
             hint=" or ".join(f"{key}=..." for key in known),
         )
+    if name == "seeds":
+        value = f"[{value.strip('[]')}]"
     if SETTINGS[name]:
         sorted_["hydra"].append(f"{SETTINGS[name]}={value}")
     else:

@@ -82,7 +82,7 @@ def launch(
             if entry.note.state == "not started":
                 entry.note.write(sweep)
         table.write(sweep)
-        _play(context, player, waiting, share, len(entries))
+        _play(context, player, waiting, share, first + len(entries))
         table.write(sweep)
     returns = [_returned(entry, player) for entry in entries]
     for entry, returned in zip(entries, returns, strict=True):

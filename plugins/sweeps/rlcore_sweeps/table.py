@@ -12,9 +12,11 @@ from rich.table import Table
 from rlcore.contracts.errors import UserError
 from rlcore.files.atomic import write_text
 from rlcore.files.damaged_files import read_mapping
-from rlcore.run_folder.folder import SWEEP
+from rlcore.run_folder.folder import SWEEP_TABLE
 from rlcore.terminal.console import as_text
 from rlcore_sweeps.job import Note
+from rlcore_sweeps.study_text import told
+from rlcore_sweeps.trials import Trials
 
 WIDTH = 160
 COLUMNS = ("job", "swept", "before", "after", "difference", "seconds", "folder")
@@ -23,7 +25,7 @@ COLUMNS = ("job", "swept", "before", "after", "difference", "seconds", "folder")
 def write(sweep: Path) -> str:
     """Write it beside the runs; returns what was written."""
     text = _text(sweep, Note.all(sweep))
-    write_text(sweep / SWEEP, text)
+    write_text(sweep / SWEEP_TABLE, text)
     return text
 
 
@@ -53,16 +55,18 @@ def _text(sweep: Path, notes: Sequence[Note]) -> str:
             f"{note.seconds:.0f}" if note.seconds else "",
             f"{folder.name if folder.is_dir() else ''} {state}".strip(),
         )
-    lines = [*_caveats(figures), *_next(sweep, notes)]
+    trials = Trials.of(sweep)
+    lines = [*_caveats(figures), *(told(trials) if trials else ()), *_next(sweep, notes, trials)]
     text = as_text(table, width=WIDTH) + "\n" + "".join(f"{line}\n" for line in lines)
     return text + failures(notes)
 
 
-def _next(sweep: Path, notes: Sequence[Note]) -> list[str]:
+def _next(sweep: Path, notes: Sequence[Note], trials: Trials | None) -> list[str]:
     folder = shlex.quote(str(sweep))
     done = [note for note in notes if note.state == "done"]
     lines = [f"compare them: rlcore report {folder}"] if len(done) > 1 else []
-    if len(done) < len(notes):
+    unfinished = len(done) < len(notes) if trials is None else not trials.over
+    if unfinished:
         lines.append(f"go on with the others: rlcore resume {folder}")
     return lines
 

@@ -26,8 +26,13 @@ def test_a_command_of_the_page(words, elsewhere, monkeypatch, capsys):
     monkeypatch.setattr(job, "CHILD", (str(Path(__file__).parent / "quick_child.py"),))
     program, *arguments = words
     assert program == "rlcore"
-    if arguments[0] == "resume":  # there is a sweep, one of whose jobs was killed
+    if "hydra.sweeper.n_trials=8" in arguments:  # there is a study
+        (study,) = [one for one in COMMANDS if "hydra.sweeper.n_trials=6" in one]
+        assert main(study[1:]) == 0
+    elif arguments[0] == "resume":  # there is a sweep, one of whose jobs was killed
         assert main(["train", "quickstart", "-m", "runner.seed=0,30"]) == 1
+    if arguments[0] in ("report", "runs"):
+        assert main(["train", "quickstart", "-m", "runner.seed=0,1"]) == 0
     (named,) = [word for word in arguments if word.startswith("hydra/launcher=")] or [""]
     package = f"hydra_plugins.hydra_{named.partition('=')[2].partition('_')[0]}_launcher"
     code = main(arguments)

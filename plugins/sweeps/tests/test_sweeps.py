@@ -224,3 +224,108 @@ def test_without_the_distribution_a_sentence_says_what_to_install(log_path):
     others = [one for one in entry_points(group="rlcore.plugins") if one.name != "sweeps"]
     with pytest.raises(PluginError, match="'sweep' ships as an extra"):
         Registry.load(others).get("command", "sweep")
+
+
+# -- what is seen of Hydra, and what a recipe says of its sweep -------------------------------
+
+
+def shown(capsys, *words: str) -> str:
+    assert main([*words]) == 0
+    return capsys.readouterr().out
+
+
+def test_a_configuration_and_its_parts_are_shown(capsys):
+    assert shown(capsys, "train", "quickstart", "--cfg", "job", "-p", "runner.seed") == "0\n"
+    part = shown(capsys, "train", "-cn", "quickstart", "-c", "job", "--package=runner.logger")
+    assert "experiment_name: quickstart\n" in part and "max_epochs" not in part
+    own = shown(capsys, "train", "quickstart", "-c", "hydra", "-p", "hydra.launcher", *BASIC)
+    assert own == "_target_: hydra._internal.core_plugins.basic_launcher.BasicLauncher\n"
+    both = shown(capsys, "train", "quickstart", "--cfg", "all", "--resolve")
+    assert both.startswith("hydra:\n") and "\nrunner:\n" in both and "${" not in both
+    swept = shown(capsys, "train", "quickstart", "-m", "runner.seed=1,2", "-c", "all", "-p", SEED)
+    assert swept == "job 0: runner.seed=1\n1\njob 1: runner.seed=2\n2\n"
+
+
+BASIC, SEED = ["hydra/launcher=basic"], "runner.seed"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--info"], "rlcore plugins lists what is installed"),
+        (["-i", "plugins"], "rlcore plugins lists what is installed"),
+        (["--config-path", "conf"], "--config-dir DIR"),
+        (["--run"], "without -m there is one run"),
+        (["--experimental-rerun", "x"], "rlcore resume RUN"),
+        (["-p", "runner"], "--cfg job"),
+        (["-c", "job", "-p", "runer"], "there is no key 'runer'"),
+        (["hydra.sweep.dir=x"], "is about a sweep"),
+    ],
+)
+def test_flags_of_hydra_that_are_not_there_say_what_is(words, said, capsys):
+    assert main(["train", "quickstart", *words]) == 2
+    told = capsys.readouterr().err
+    assert said in told and told.count("\n") == 2
+
+
+RECIPE = """# @package _global_
+defaults:
+  - override /env: toy
+  - override /model: toy
+  - override /algorithm: ppo
+  - override /hydra/sweeper: rlcore_optuna
+hydra:
+  sweeper:
+    n_trials: 4
+    params:
+      actor.optim.lr: tag(log, interval(1e-6, 1e-4))
+cluster:
+  backend: local
+"""
+
+
+@pytest.fixture
+def recipe(elsewhere: Path):
+    """`recipe(text)`: words that name a recipe with that text."""
+
+    def named(text: str) -> list[str]:
+        (elsewhere / "experiment").mkdir(exist_ok=True)
+        (elsewhere / "experiment/mine.yaml").write_text(text)
+        return ["train", "mine", f"--config-dir={elsewhere}"]
+
+    return named
+
+
+def test_a_recipe_chooses_its_sweeper_and_the_command_line_wins(recipe, capsys):
+    words = [*recipe(RECIPE), "-m", "-c", "hydra", "-p"]
+    assert shown(capsys, *words, "hydra.sweeper.n_trials") == "4\n"
+    assert shown(capsys, *words, "hydra.sweeper.n_trials", "hydra.sweeper.n_trials=9") == "9\n"
+    other = shown(capsys, *words, "hydra.sweeper", "hydra/sweeper=basic")
+    assert "BasicSweeper" in other and "n_trials" not in other
+    first = shown(capsys, *recipe(RECIPE), "-m", "-c", "job", "-p", "actor.optim.lr")
+    assert [line for line in first.splitlines() if line[0] != "j"] == ["1e-05", "4.72003e-06"]
+
+
+def test_a_single_run_of_such_a_recipe_is_as_any_other(recipe, capsys):
+    assert shown(capsys, *recipe(RECIPE), "-c", "job", "-p", "cluster.backend") == "local\n"
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("    n_trials: 4", "    _target_: os.system"),
+        ("    n_trials: 4", "    sampler_options: {a: {_target_: os.system}}"),
+        ("    n_trials: 4", "    sampler: ${oc.env:HOME}"),
+        ("  sweeper:\n", "  callbacks: {a: {_target_: os.system}}\n  sweeper:\n"),
+        ("  sweeper:\n", "  searchpath: [file:///tmp]\n  sweeper:\n"),
+        ("  sweeper:\n", "  job: {env_set: {A: b}}\n  sweeper:\n"),
+        ("  sweeper:\n", "  launcher: {setup: [rm]}\n  sweeper:\n"),
+        (
+            "  - override /hydra/sweeper",
+            "  - override /hydra/job_logging: colorlog\n  - override /hydra/sweeper",
+        ),
+    ],
+)
+def test_a_recipe_lets_no_code_in(recipe, old, new, capsys):
+    assert main([*recipe(RECIPE.replace(old, new, 1)), "-m", "--dry-run"]) == 2
+    assert "command line" in capsys.readouterr().err

@@ -9,7 +9,7 @@ from pathlib import Path
 from rlcore_weights.headers import check_fit, read_headers
 
 from rlcore.config.schema import EnvConfig, ModelConfig, When, key
-from rlcore.contracts.errors import ConfigError, did_you_mean
+from rlcore.contracts.errors import ConfigError, choosing
 from rlcore.contracts.specs import (
     ActionChannel,
     Activations,
@@ -79,10 +79,7 @@ def env_spec(config: ToyEnvConfig) -> EnvSpec:
     tasks = tuple(GOALS if config.tasks is None else config.tasks)
     for task in tasks:
         if task not in GOALS:
-            raise ConfigError(
-                f"toy has no task {task!r}: choose from {', '.join(GOALS)}."
-                f"{did_you_mean(task, GOALS)}"
-            )
+            raise ConfigError(f"toy has no task {task!r}{choosing(task, GOALS)}")
     return EnvSpec(
         name="toy",
         tasks=tasks,

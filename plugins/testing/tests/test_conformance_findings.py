@@ -10,6 +10,7 @@ import pytest
 import torch
 from rlcore_algo_ppo.ppo import PPO
 from rlcore_algo_rft.rft import RFT
+from rlcore_policy_gradient.advantage import NORMALIZATION_EPS
 from rlcore_testing import (
     AlgorithmConformance,
     EnvConformance,
@@ -22,7 +23,6 @@ from rlcore_testing.toy_env import ToyEnv
 from rlcore_testing.toy_policy import ToyPolicy, _logprob
 from rlcore_testing.toy_settings import ToyEnvConfig, env_spec
 
-from rlcore.algo.advantage import NORMALIZATION_EPS
 from rlcore.contracts.rng import generator
 from rlcore.contracts.specs import ComponentSpec
 
@@ -364,8 +364,8 @@ def test_a_broken_algorithm(broken):
 
 GROUP_RELATIVE = '''
 """Advantages relative to a group, without a critic."""
-from rlcore.algo.group import group_relative
-from rlcore.algo.surrogate import ClippedSurrogate
+from rlcore_policy_gradient.group_relative import group_relative
+from rlcore_policy_gradient.surrogate import ClippedSurrogate
 from rlcore.contracts.specs import AlgorithmNeeds
 
 def needs(config):
@@ -385,7 +385,11 @@ class GroupRelative(ClippedSurrogate):
 def test_an_algorithm_with_groups_and_without_a_critic_passes(module):
     module("group_algorithm", GROUP_RELATIVE)
     component = ComponentSpec(
-        "algorithm", "grouped", "group_algorithm:GroupRelative", spec="group_algorithm:needs"
+        "algorithm",
+        "grouped",
+        "group_algorithm:GroupRelative",
+        spec="group_algorithm:needs",
+        config="rlcore_policy_gradient.settings:PolicyGradientConfig",
     )
     settings = {"group_size": 4}
     assert findings(AlgorithmConformance, component=lambda self: component, settings=settings) == {}
@@ -422,7 +426,11 @@ def test_an_algorithm_that_filters_by_success_passes(module):
     module("group_algorithm", GROUP_RELATIVE)
     module("filtering_algorithm", BY_SUCCESS)
     component = ComponentSpec(
-        "algorithm", "mixed", "filtering_algorithm:OfMixedGroups", spec="group_algorithm:needs"
+        "algorithm",
+        "mixed",
+        "filtering_algorithm:OfMixedGroups",
+        spec="group_algorithm:needs",
+        config="rlcore_policy_gradient.settings:PolicyGradientConfig",
     )
     found = findings(
         AlgorithmConformance, component=lambda self: component, settings={"group_size": 4}

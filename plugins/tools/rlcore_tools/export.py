@@ -15,6 +15,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from rlcore_weights.adapter_folder import ADAPTERS_CONFIG, base_of_adapters
+
 from rlcore.api import (
     Checkpoint,
     check_model,
@@ -30,7 +32,7 @@ from rlcore.files.atomic import new_folder
 from rlcore.files.symlinks import require_no_way_out
 from rlcore.plugins.import_target import load_target
 from rlcore.plugins.registry import Registry
-from rlcore.run_folder.adapters import ADAPTERS_CONFIG, base_of_adapters
+from rlcore.run_folder.acting import saved_with
 from rlcore.run_folder.folder import RunFolder
 
 ELSEWHERE = "name a folder elsewhere"
@@ -43,10 +45,14 @@ class Exported:
     Attributes:
         path: the folder; `actor.model.model_path` reads it.
         base: the folder of the model that adapters alone adapt; None for a whole policy.
+        acted_with: the algorithm whose networks act with the policy; None: it acts alone.
+        acts_with: likewise in what was written.
     """
 
     path: Path
     base: str | None = None
+    acted_with: str | None = None
+    acts_with: str | None = None
 
 
 def export(
@@ -96,7 +102,8 @@ def export(
         if original is not None and write is None:
             load_target(original)(partial)
         _judge(config, partial, registry)
-    return Exported(target, base_of_adapters(target) if adapters_only else None)
+    base = base_of_adapters(target) if adapters_only else None
+    return Exported(target, base, saved_with(checkpoint.policy_path), saved_with(target))
 
 
 def _layout(model: str, name: str, registry: Registry) -> Callable[[Path, Path], None]:

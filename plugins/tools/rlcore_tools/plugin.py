@@ -16,7 +16,9 @@ COMMANDS = {
     "replay": "play one episode of a run again: video, and all that env and policy exchanged",
     "export": "write a checkpoint's policy in the original layout of its model",
     "report": "write a run's report again, or compare several runs",
+    "runs": "list the runs of a folder; show one, compare two, find the best setting",
     "cluster": "show a run's nodes and the resources it needs",
+    "protocol": "evaluate under all settings of a protocol: eval RUN protocol=NAME",
     "plan": "suggest a placement for common machines; name the limiting resource",
     "config": "config import FILE: translate a YAML file of RLinf into a recipe",
 }
@@ -58,6 +60,14 @@ def rlcore_doctor(config: Any | None) -> list[dict[str, str]]:
     from rlcore_tools.moved import rows  # reads the files of plugins
 
     return rows()
+
+
+@hookimpl
+def rlcore_machines(text: str) -> list[Any]:
+    """`8x80GB`, `64cpu`, a file of nodes."""
+    from rlcore_tools.described_nodes import pretended
+
+    return [pretended(text)]
 
 
 @hookimpl

@@ -23,7 +23,7 @@ from rlcore_tools.report.chart import Point, Series, chart, number, ticks
 from rlcore_tools.report.clips import Shelf
 from rlcore_tools.report.figures import gain, gains_by_task
 from rlcore_tools.report.record import read_run
-from rlcore_tools.report.text import duration
+from rlcore_tools.text import duration
 from rlcore_tools.video import write_video
 
 from rlcore.config.compose import compose, recipe_of, to_yaml
@@ -35,7 +35,7 @@ from rlcore.results.tables import EpisodeResult, write_results
 from rlcore.run_folder.folder import RunFolder
 from rlcore.run_folder.manifest import build_manifest, code, write_manifest
 from rlcore.run_folder.protocol_record import EvaluationProtocol
-from rlcore.run_folder.trackers import MetricsLog
+from rlcore.run_folder.trackers import MetricsLog, read_metrics
 
 TOY = ["env=toy", "model=toy", "algorithm=ppo"]
 NAN = float("nan")
@@ -101,6 +101,7 @@ def make_run(
             seconds={"rollout": 180.0, "eval_after": 9.0},
             totals=Totals(env_steps=1, episodes=32),
             versions=manifest["versions"],
+            metrics=read_metrics(folder.metrics),
         )
         write_summary(folder.summary, summary)
     return folder
@@ -150,6 +151,7 @@ def test_figures_of_a_run(log_path):
     assert "evaluation at 0: 0.25 [0.046, 0.699]" in page.text
     assert "evaluation at 2: 0.75 [0.301, 0.954]" in page.text
     assert "3 min 9 s in all" in page.text
+    assert "0.5 not reached 0.8 not reached" in page.text  # by evaluations it logged none of
     assert "trials of a task 0 to 1 episodes 4 time limit 20 env steps" in page.text
     assert "frames image_size 64, render_detail pixel, shadows false" in page.text
     assert "seeds root 5" in page.text

@@ -85,6 +85,12 @@ class RunConfig(Settings):
         return 1 if divides_nothing else self.actor.fsdp_config.divides
 
     @property
+    def chooses_on_validation(self) -> bool:
+        """Whether the best checkpoint is the best on validation starts."""
+        evaluates = self.runner.keep_best and self.runner.val_check_interval > 0
+        return evaluates and self.env.eval.split == "validation"
+
+    @property
     def played(self) -> dict[str, EnvConfig]:
         """Settings of the envs that the run plays, by side: who only evaluates needs nothing of
         what training does."""

@@ -169,7 +169,11 @@ def key(
 
 class Settings:
     """Base of all sections. `compose` hands them out frozen; `dataclasses.replace` makes a
-    changed copy, which is not."""
+    changed copy, which is not.
+
+    Where components of one kind share a dataclass whose keys mean the same to all of them, it says
+    `family: ClassVar[bool] = True`: a recipe's values of these stay when one takes the place of
+    another."""
 
     def __setattr__(self, name: str, value: Any) -> None:
         if "_frozen" in self.__dict__:

@@ -43,8 +43,9 @@ class RunnerConfig(Settings):
         when=When("save_interval", unless=(-1,)),
     )
     keep_best: bool = key(
-        "also keep the checkpoint with the best success on training starts (mean over the "
-        "updates since the previous one), as checkpoints/best",
+        "also keep the checkpoint with the best success, as checkpoints/best: on validation starts "
+        "where env.eval visits these and val_check_interval is set, else on training starts (mean "
+        "over the updates since the previous one)",
         False,
         when=When("save_interval", unless=(-1,)),
     )

@@ -62,7 +62,11 @@ class SFTConfig(Settings):
     )
     weight_decay: float = key("AdamW weight decay", 0.0, least=0, when=WITH_SFT)
     val_fraction: float = key(
-        "share of the demonstrations held out for validation", 0.2, least=0, below=1, when=WITH_SFT
+        "share of the demonstrations held out for validation, at least one; 0: none",
+        0.2,
+        least=0,
+        below=1,
+        when=WITH_SFT,
     )
     val_interval: int = key("optimizer steps between validation losses", 50, least=1, when=WITH_SFT)
     patience: int | None = key(

@@ -49,8 +49,8 @@ def test_a_task_that_is_not_there_gets_one_error(registry, wide):
     with pytest.raises(ConfigError) as raised:
         check(config, registry)
     assert raised.value.message == (
-        "env.eval.tasks: toy has no task 'reach-lefd': choose from reach-left, reach-right, "
-        "reach-up, reach-down. Did you mean 'reach-left'?"
+        "env.eval.tasks: toy has no task 'reach-lefd'. Did you mean 'reach-left'? Choose from: "
+        "reach-down, reach-left, reach-right, reach-up."
     )
 
 

@@ -42,7 +42,10 @@ def nested(depth: int) -> list:
 @pytest.mark.parametrize(
     ("wish", "said"),
     [
-        (lambda run: run.set_lr_factors({"polcy": 1}), "choose from: policy, value. Did you mean"),
+        (
+            lambda run: run.set_lr_factors({"polcy": 1}),
+            "'policy'? Choose from: policy, value.",
+        ),
         (lambda run: run.set_lr_factors({"value": -1.0}), "0 or more, got -1.0 for 'value'"),
         (lambda run: run.set_lr_factors({"value": float("nan")}), "got nan for 'value'"),
         (lambda run: run.set_task_weights({"left": "2"}), "0 or more, got '2' for 'left'"),

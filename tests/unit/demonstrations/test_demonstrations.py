@@ -342,7 +342,8 @@ def test_split_counts_by_hand(tmp_path, sizes, fraction, held):
 
 def test_split_refusals(tmp_path):
     read = write(tmp_path, [demonstration(0, 0), demonstration(1, 0)])
-    for fraction in (0.0, 1.0, -0.5):
+    assert [len(part) for part in read.split(0.0, seed=0)] == [2, 0]  # asked for none
+    for fraction in (1.0, -0.5):
         with pytest.raises(ConfigError, match="val_fraction"):
             read.split(fraction, seed=0)
     with pytest.raises(ConfigError, match="leave none to validate on") as caught:

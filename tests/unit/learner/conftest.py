@@ -8,13 +8,14 @@ from typing import Any
 
 import pytest
 import torch
+from rlcore_policy_gradient.advantage import gae
+from rlcore_policy_gradient.loss import value_loss
+from rlcore_policy_gradient.minibatch import Advantages
+from rlcore_policy_gradient.settings import PolicyGradientConfig
+from rlcore_policy_gradient.surrogate import ClippedSurrogate
 from torch import nn
 
-from rlcore.algo.advantage import gae
-from rlcore.algo.loss import value_loss
-from rlcore.algo.surrogate import ClippedSurrogate
-from rlcore.config.schema import ActorConfig, AlgorithmConfig, OptimConfig
-from rlcore.contracts.minibatch import Advantages
+from rlcore.config.schema import ActorConfig, OptimConfig
 from rlcore.contracts.protocols import Evaluation
 from rlcore.contracts.specs import AlgorithmNeeds, PolicySpec
 from rlcore.contracts.trajectory import Trajectory
@@ -60,7 +61,7 @@ class LinearPolicy(nn.Module):
 
 
 @dataclass
-class ToyConfig(AlgorithmConfig):
+class ToyConfig(PolicyGradientConfig):
     critic_warmup_updates: int = 0
     target_kl: float | None = None
     acted_logprobs: bool = False  # most tests train on log-probs that are a little off

@@ -106,6 +106,7 @@ def test_following_discounts_executed_steps_and_stops_at_the_end():
     # end; row 3: 0 + 1/2 and the time limit
     assert two.rewards.tolist() == [3.25, 6.25, 0.5]
     assert two.discounts.tolist() == [0.0625, 0.0, 0.0]
+    assert two.known.tolist() == [True, True, False]
     assert two.inputs["x"][0].tolist() == [2.0]
     one = made.following(torch.tensor([0, 1, 2, 3, 4]), chunks=1, gamma=0.5)
     assert one.rewards.tolist() == [2.0, 5.0, 5.0, 0.5, 0.0]

@@ -2,18 +2,22 @@
 
 import copy
 import itertools
+from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
+from rlcore_policy_gradient.reduce import at_level, batch_weights, valid_at_level
+from rlcore_policy_gradient.samples import make_samples, minibatches
 
-from rlcore.algo.reduce import at_level, batch_weights, valid_at_level
 from rlcore.contracts import metric
-from rlcore.contracts.errors import CheckpointError, ConfigError, TrainingError
+from rlcore.contracts.errors import AlgorithmError, CheckpointError, ConfigError, TrainingError
 from rlcore.contracts.rng import generator
+from rlcore.contracts.specs import AlgorithmNeeds
 from rlcore.learner.optim import PolicyOptimizer, StepReport
-from rlcore.learner.samples import make_samples, minibatches
 from rlcore.training.no_progress import nothing_learned
+from rlcore.validation.faults import require_made
 
 ONE_BATCH = {"global_batch_size": 10_000, "micro_batch_size": 10_000}
 LEVELS = ("token_level", "action_level", "chunk_level")
@@ -203,7 +207,8 @@ def test_critic_warmup_leaves_the_policy_alone(bench, acted):
 
 def test_critic_warmup_without_a_critic_is_refused(bench, acted):
     made = bench(critic_warmup_updates=1)
-    made.learner._groups["value"].clear()
+    groups = made.policy.parameter_groups()
+    made.policy.parameter_groups = lambda: {**groups, "value": []}
     with pytest.raises(ConfigError, match="critic_warmup_updates"):
         made.learner.update(acted(made.policy), 0)
 
@@ -249,7 +254,7 @@ def test_reference_kl_holds_to_the_first_weights(bench, acted):
     saved = made.learner.state_dict()
     other = bench(kl_beta=0.1)
     other.learner.load_state_dict(saved)
-    assert torch.equal(other.learner._rollouts.reference[0], start["mean.weight"])
+    assert torch.equal(other.learner._reference.tensors[0], start["mean.weight"])
     with pytest.raises(CheckpointError, match=r"reference\.0"):
         other.learner.load_state_dict(
             bench().learner.state_dict()
@@ -311,7 +316,7 @@ def test_a_batch_without_valid_samples_changes_nothing(bench, acted):
     trajectory.valid[:] = False
     metrics = made.learner.update(trajectory, 0)
     assert metrics["train/actor/optimizer_steps"] == metrics["train/actor/trained_samples"] == 0
-    assert np.isnan(metrics["train/actor/approx_kl"])
+    assert "train/actor/approx_kl" not in metrics
     assert all(torch.equal(before[n], x) for n, x in made.policy.state_dict().items())
 
 
@@ -401,3 +406,24 @@ def test_what_a_batch_shows_is_not_what_a_loss_says_of_it(bench, acted):
 
     made.algorithm.loss = loss
     assert made.learner.update(trajectory, 0)["rollout/rewards"] == plain != 99
+
+
+def test_what_a_factory_made_must_be_an_algorithm():
+    rest = ("algorithm odd", "m:f", "an algorithm", ("needs", AlgorithmNeeds), AlgorithmError)
+    require_made(SimpleNamespace(needs=AlgorithmNeeds()), *rest)
+    for made, found in ((SimpleNamespace, "the class SimpleNamespace"), (None, "a NoneType")):
+        with pytest.raises(AlgorithmError, match=f"algorithm odd: m:f gave {found}, expected an"):
+            require_made(made, *rest)
+
+
+def test_the_learner_holds_algorithms_to_it(bench, play):
+    """Not a traceback of ours, deep inside: one error that names the algorithm."""
+    made = bench()
+    advantages = made.algorithm.advantages
+    made.algorithm.advantages = lambda t: replace(advantages(t), returns=torch.zeros(3))
+    with pytest.raises(AlgorithmError, match=r"algorithm toy: .* gave as returns a tensor"):
+        made.learner.update(play(), 0)
+    made.algorithm.advantages = advantages
+    made.algorithm.loss = lambda now, batch: (batch.advantages, {})
+    with pytest.raises(AlgorithmError, match=r"algorithm toy: .* gave as loss a tensor"):
+        made.learner.update(play(), 0)

@@ -107,5 +107,5 @@ def test_a_process_takes_one_kind():
 
 def test_one_process_can_not_have_several_environments():
     groups = [{"label": "sim", "node_ranks": 0, "env_vars": {"A": "1"}}]
-    with pytest.raises(PlacementError, match=r"env_vars need cluster\.backend=ray"):
+    with pytest.raises(PlacementError, match=r"env_vars need a backend with processes"):
         plan_for({"env,rollout,actor": 0}, groups, (BIG,), backend="local")

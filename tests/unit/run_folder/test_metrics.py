@@ -4,14 +4,11 @@ import subprocess
 import sys
 
 import pytest
-import torch
 
 from rlcore.contracts.episodes import EpisodeOutcome
-from rlcore.contracts.minibatch import Advantages
 from rlcore.contracts.specs import Episode
 from rlcore.run_folder.metrics import (
     ALIASES,
-    advantage_metrics,
     env_metrics,
     rollout_metrics,
     with_aliases,
@@ -64,30 +61,6 @@ def test_rollout_metrics_against_a_loop(play):
         "rollout/returns_mean": pytest.approx(sum(returns.values()) / len(returns), rel=1e-5),
     }
     assert len(returns) > N  # some columns hold several
-
-
-@pytest.mark.parametrize("per_action", [False, True])
-def test_advantage_metrics_by_hand(per_action):
-    # two chunks of two actions; the second action of the second chunk was not executed
-    valid = torch.tensor([[[True, True]], [[True, False]], [[False, False]]])
-    advantages = torch.tensor([[[1.0, 2.0]], [[-6.0, 99.0]], [[99.0, 99.0]]])
-    returns = torch.tensor([[[1.0, 2.0]], [[3.0, 99.0]], [[99.0, 99.0]]])
-    if not per_action:
-        advantages, returns = advantages[..., :1], returns[..., :1]
-    metrics = advantage_metrics(Advantages(advantages, returns, valid))
-    assert metrics == {
-        "rollout/advantages_mean": -1.0 if per_action else -2.5,
-        "rollout/advantages_max": 2.0 if per_action else 1.0,
-        "rollout/advantages_min": -6.0,
-        "rollout/value_targets_mean": 2.0,
-    }
-
-
-def test_no_critic_no_returns_and_nothing_trained_nothing_said():
-    valid = torch.ones(1, 1, 2, dtype=torch.bool)
-    no_critic = Advantages(torch.ones(1, 1, 1), torch.zeros(1, 1, 0), valid)
-    assert "rollout/value_targets_mean" not in advantage_metrics(no_critic)
-    assert advantage_metrics(Advantages(torch.ones(1, 1, 1), torch.ones(1, 1, 1), ~valid)) == {}
 
 
 def test_aliases_copy_what_is_there():

@@ -14,6 +14,7 @@ import torch
 from rlcore.checks.facts import gather_facts
 from rlcore.config.compose import compose, load, to_yaml
 from rlcore.config.old_names import ConfigWarning
+from rlcore.config.recipes import read_mapping
 from rlcore.contracts.errors import CheckpointError, ConfigError
 from rlcore.plugins.registry import load_plugins
 from rlcore.run_folder.checkpoint import load_checkpoint, save_checkpoint
@@ -42,7 +43,9 @@ def settle(log_path: Path) -> Callable[..., None]:
             save_learner=lambda path: write_learner(path, tree),
         )
         now, facts = load(folder.config, changes), gather_facts(config, load_plugins())
-        check_fixed_keys(now, folder, load_checkpoint(path), replace(facts, **known))
+        so_far = read_mapping(folder.config)
+        facts = replace(facts, **known)
+        check_fixed_keys(now, so_far, folder.path, load_checkpoint(path), facts)
 
     return settled
 

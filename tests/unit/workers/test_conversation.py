@@ -27,7 +27,9 @@ from rlcore.workers.env_worker import EnvSide, EnvWorker, EnvWorkerSettings
 CHUNK = 2
 
 
-def play(*, stages=1, workers=1, parts=1, bootstrap=False, forward_batch=4, record=(), **env):
+def play(
+    *, stages=1, workers=1, parts=1, bootstrap=False, forward_batch=4, record=(), shift=(), **env
+):
     """One training rollout of the toy; returns (trajectory, outcomes, reports, columns)."""
     config = ToyEnvConfig(env_type="toy", total_num_envs=12, **env)
     spec = env_spec(config)
@@ -66,6 +68,7 @@ def play(*, stages=1, workers=1, parts=1, bootstrap=False, forward_batch=4, reco
         order=GatherOrder("train", (), "train", 0, deterministic=False, keep=True),
         forward_batch=forward_batch,
         env_timeout=5.0,
+        shift=shift,
     )
     *reports, result = interleave([*talks, converse(policy, rollout)])
     return result.trajectory, result.outcomes, reports, columns
@@ -89,6 +92,17 @@ def test_trajectory_is_bitwise_the_same_for_any_stages_workers_and_parts(stages,
     reference, *_ = play()
     other, *_ = play(stages=stages, workers=workers, parts=parts)
     same(reference, other)
+
+
+def test_an_episode_is_shifted_as_a_whole():
+    plain, *_ = play()
+    size = plain.actions.shape[-1]
+    shifted, *_ = play(shift=(0.5,) * size)
+    same(shifted, play(shift=(0.5,) * size, stages=3, parts=2)[0])
+    moved = shifted.actions[0] - plain.actions[0]  # the same inputs: it is the first decision
+    assert torch.allclose(moved, moved[:, :1].expand_as(moved), atol=1e-6), "alike over a chunk"
+    assert len(moved[:, 0].unique(dim=0)) == len(moved), "an episode has its own"
+    assert 0.2 < moved.std() < 0.8  # of 12 episodes: 0.5 but for chance
 
 
 def test_films_and_long_columns_do_not_depend_on_parts():

@@ -1,13 +1,13 @@
-"""GRPO: group-relative advantages and the clipped surrogate, out of rlcore's functions."""
+"""GRPO: group-relative advantages and the clipped surrogate."""
 
 from __future__ import annotations
 
+from rlcore_policy_gradient.group_relative import group_relative
+from rlcore_policy_gradient.minibatch import Advantages, Minibatch
+from rlcore_policy_gradient.surrogate import ClippedSurrogate
 from torch import Tensor
 
-from rlcore.algo.group import group_relative
-from rlcore.algo.surrogate import ClippedSurrogate
 from rlcore.contracts.metric import Metric
-from rlcore.contracts.minibatch import Advantages, Minibatch
 from rlcore.contracts.protocols import Evaluation
 from rlcore.contracts.trajectory import Trajectory
 from rlcore_algo_grpo.settings import GRPOConfig, check, needs

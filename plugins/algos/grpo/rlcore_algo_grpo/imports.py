@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rlcore.config.imports import ImportRule
+from rlcore_tools.import_rules import ImportRule
 
 NO_CRITIC = "there is no critic"
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rlcore.config.schema import AlgorithmConfig, When, key
+from rlcore_policy_gradient.settings import OnPolicyNeeds, PolicyGradientConfig
+
+from rlcore.config.schema import When, key
 from rlcore.contracts.errors import ConfigError
-from rlcore.contracts.specs import AlgorithmNeeds, GroupFilter
+from rlcore.contracts.specs import GroupFilter
 
 
 @dataclass
-class GRPOConfig(AlgorithmConfig):
+class GRPOConfig(PolicyGradientConfig):
     """Keys of `algorithm=grpo` besides the shared ones, and those that mean something else here."""
 
     name: str = key("registered name of the algorithm", "grpo")
@@ -49,7 +51,7 @@ class GRPOConfig(AlgorithmConfig):
     )
 
 
-def needs(config: GRPOConfig) -> AlgorithmNeeds:
+def needs(config: GRPOConfig) -> OnPolicyNeeds:
     """Groups; bounds if some of them are left out; the log-probs of the reference weights if
     there is a KL penalty.
 
@@ -57,10 +59,10 @@ def needs(config: GRPOConfig) -> AlgorithmNeeds:
         ConfigError: settings that have no meaning, before anything starts; see :func:`check`.
     """
     check(config)
-    return AlgorithmNeeds(
+    return OnPolicyNeeds.of(
+        config,
         groups=True,
         group_filter=group_filter(config),
-        reference_logprobs=config.kl_beta != 0,
     )
 
 

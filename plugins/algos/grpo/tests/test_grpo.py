@@ -9,14 +9,14 @@ import torch
 import yaml
 from rlcore_algo_grpo.grpo import GRPO
 from rlcore_algo_grpo.settings import GRPOConfig, needs
+from rlcore_policy_gradient.minibatch import Minibatch, Weights
+from rlcore_policy_gradient.reduce import at_level
 from rlcore_testing.conformance.trajectories import Bandit, bandit_rollout, random_trajectory
 from torch import Tensor, nn
 
-from rlcore.algo.reduce import at_level
 from rlcore.config.compose import compose
 from rlcore.config.schema import ActorConfig
 from rlcore.contracts.errors import ConfigError, WorkerError
-from rlcore.contracts.minibatch import Minibatch, Weights
 from rlcore.contracts.protocols import Evaluation
 from rlcore.contracts.rng import generator
 from rlcore.contracts.specs import GroupFilter, PolicySpec

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rlcore.config.imports import Foreign, ImportRule
+from rlcore_tools.import_rules import Foreign, ImportRule
 
 NO_GROUPS = "PPO has no groups"
 

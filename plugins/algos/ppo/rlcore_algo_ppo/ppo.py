@@ -1,14 +1,14 @@
-"""PPO: GAE, the clipped surrogate and a clipped critic, put together from rlcore's functions."""
+"""PPO: GAE, the clipped surrogate and a clipped critic."""
 
 from __future__ import annotations
 
+from rlcore_policy_gradient.advantage import gae
+from rlcore_policy_gradient.loss import value_loss
+from rlcore_policy_gradient.minibatch import Advantages, Minibatch
+from rlcore_policy_gradient.surrogate import ClippedSurrogate
 from torch import Tensor
 
-from rlcore.algo.advantage import gae
-from rlcore.algo.loss import value_loss
-from rlcore.algo.surrogate import ClippedSurrogate
 from rlcore.contracts.metric import Metric
-from rlcore.contracts.minibatch import Advantages, Minibatch
 from rlcore.contracts.protocols import Evaluation
 from rlcore.contracts.trajectory import Trajectory
 from rlcore_algo_ppo.settings import PPOConfig, needs

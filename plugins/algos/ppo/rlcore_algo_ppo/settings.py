@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rlcore.config.schema import AlgorithmConfig, key
-from rlcore.contracts.specs import AlgorithmNeeds
+from rlcore_policy_gradient.settings import OnPolicyNeeds, PolicyGradientConfig
+
+from rlcore.config.schema import key
 
 
 @dataclass
-class PPOConfig(AlgorithmConfig):
+class PPOConfig(PolicyGradientConfig):
     """Keys of `algorithm=ppo` besides the shared ones."""
 
     name: str = key("registered name of the algorithm", "ppo")
@@ -37,11 +38,11 @@ class PPOConfig(AlgorithmConfig):
     )
 
 
-def needs(config: PPOConfig) -> AlgorithmNeeds:
+def needs(config: PPOConfig) -> OnPolicyNeeds:
     """A critic; values of final observations if they are bootstrapped from; the log-probs of
     the reference weights if there is a KL penalty."""
-    return AlgorithmNeeds(
+    return OnPolicyNeeds.of(
+        config,
         values=True,
         bootstrap_values=config.bootstrap_type != "none",
-        reference_logprobs=config.kl_beta != 0,
     )

@@ -7,6 +7,7 @@ import torch
 import yaml
 from rlcore_algo_ppo.ppo import PPO
 from rlcore_algo_ppo.settings import PPOConfig, needs
+from rlcore_policy_gradient.minibatch import Minibatch, Weights
 from rlcore_testing.conformance.trajectories import Bandit, bandit_rollout
 
 from rlcore.checks import check
@@ -14,7 +15,6 @@ from rlcore.config.compose import compose
 from rlcore.config.schema import ActorConfig
 from rlcore.contracts.episodes import EpisodeOutcome
 from rlcore.contracts.errors import ConfigError
-from rlcore.contracts.minibatch import Minibatch, Weights
 from rlcore.contracts.protocols import Evaluation
 from rlcore.contracts.specs import Episode
 from rlcore.learner.update import Learner

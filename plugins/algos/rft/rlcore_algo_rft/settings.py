@@ -10,8 +10,7 @@ from rlcore.contracts.specs import AlgorithmNeeds, ReplayNeeds
 
 @dataclass
 class RFTConfig(AlgorithmConfig):
-    """Keys of `algorithm=rft`. Those that policy gradients share, ratios and rewards, have no
-    effect; the learning rate is actor.optim.lr."""
+    """Keys of `algorithm=rft`; the learning rate is actor.optim.lr."""
 
     name: str = key("registered name of the algorithm", "rft")
     steps: int = key("gradient steps of an update", 100, least=1)
@@ -22,6 +21,12 @@ class RFTConfig(AlgorithmConfig):
         0.5,
         least=0,
         most=1,
+    )
+    episode_shift: float = key(
+        "exploration: std of a shift of all actions of a training episode, drawn once an episode, "
+        "in units of half of each entry's range",
+        0.0,
+        least=0,
     )
     replay_mib: int = key(
         "MiB of own successes that are kept, of all actor processes; the oldest go first",
@@ -37,4 +42,5 @@ def needs(config: RFTConfig) -> AlgorithmNeeds:
         replay=ReplayNeeds(config.replay_mib * 2**20, failures=False),
         demonstrations=config.demonstrations > 0,
         imitation=True,
+        episode_shift=config.episode_shift,
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rlcore.contracts.errors import ConfigError, did_you_mean
+from rlcore.contracts.errors import ConfigError, choosing
 from rlcore.contracts.specs import ActionChannel, CameraSpec, EnvSpec, StateChannel
 from rlcore_env_libero.cameras import CAMERAS, view_of
 from rlcore_env_libero.settings import LiberoConfig
@@ -89,7 +89,7 @@ def _tasks(config: LiberoConfig) -> tuple[str, ...]:
             its = FOLDERS.get(task)
             raise ConfigError(
                 f"task {task!r} is not in suite {config.suite!r} ({len(offered)} tasks)"
-                + (f", but in {its!r}" if its else f".{did_you_mean(task, offered)}"),
+                + (f", but in {its!r}" if its else choosing(task, offered)),
                 hint=f"env={its}" if its else f"tasks are named as in LIBERO, e.g. {offered[0]}",
             )
     if not config.tasks or len(set(config.tasks)) != len(config.tasks):
@@ -100,10 +100,7 @@ def _tasks(config: LiberoConfig) -> tuple[str, ...]:
 def _cameras(config: LiberoConfig) -> list[str]:
     for camera in config.cameras:
         if camera not in CAMERAS:
-            raise ConfigError(
-                f"cameras must be among {', '.join(CAMERAS)}, got {camera!r}."
-                f"{did_you_mean(camera, tuple(CAMERAS))}"
-            )
+            raise ConfigError(f"cameras has no {camera!r}{choosing(camera, CAMERAS)}")
     if len(set(config.cameras)) != len(config.cameras):
         raise ConfigError(f"cameras must name each camera once, got {config.cameras}")
     return config.cameras

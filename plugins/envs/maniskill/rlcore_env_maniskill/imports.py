@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rlcore.config.imports import UNSAID, Foreign, ImportRule
+from rlcore_tools.import_rules import UNSAID, Foreign, ImportRule
 
 BRIDGE = "widowx_bridge"
 POLICY_SETUP = "actor.model.policy_setup"

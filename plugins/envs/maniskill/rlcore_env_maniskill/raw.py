@@ -20,7 +20,7 @@ from mani_skill.envs.sapien_env import BaseEnv
 from mani_skill.utils.registration import REGISTERED_ENVS
 from mani_skill.utils.structs import Articulation
 
-from rlcore.contracts.errors import ConfigError, did_you_mean
+from rlcore.contracts.errors import ConfigError, choosing
 from rlcore_env_maniskill.assets import require_assets, require_robot
 from rlcore_env_maniskill.backend import rendering_device
 from rlcore_env_maniskill.fast_render import draw_contact_shapes
@@ -59,8 +59,8 @@ def make_raw(config: ManiSkillConfig, task: str, *, num_envs: int = 1) -> BaseEn
     _spare_the_collector()
     if task not in REGISTERED_ENVS:
         raise ConfigError(
-            f"no task {task!r} in ManiSkill or in the modules of env.*.register."
-            f"{did_you_mean(task, REGISTERED_ENVS)}"
+            "no task in ManiSkill or in the modules of env.*.register is called "
+            f"{task!r}{choosing(task, REGISTERED_ENVS)}"
         )
     if config.sim_backend == "gpu":
         enable_gpu()
@@ -166,10 +166,7 @@ def _sensor(env: BaseEnv, name: str) -> str:
     if name == THIRD_PERSON and standing:
         return standing[0]
     if name not in sensors:
-        raise ConfigError(
-            f"this task has no camera {name!r}, it has {', '.join(sensors) or 'none'}."
-            f"{did_you_mean(name, sensors)}"
-        )
+        raise ConfigError(f"this task has no camera {name!r}{choosing(name, sensors)}")
     return name
 
 

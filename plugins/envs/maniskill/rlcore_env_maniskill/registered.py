@@ -17,7 +17,7 @@ from typing import Any
 
 from rlcore_simulation import interpreters
 
-from rlcore.contracts.errors import AssetError, ConfigError, UserError, did_you_mean
+from rlcore.contracts.errors import AssetError, ConfigError, UserError, choosing
 from rlcore_env_maniskill.robots import ROBOTS
 from rlcore_env_maniskill.tasks import ASSETS_ROBOT, REWARDS, Task, task_of
 
@@ -122,8 +122,8 @@ def read_facts(name: str, modules: tuple[str, ...], robot: str | None) -> Facts:
             ) from error
     if name not in REGISTERED_ENVS:
         raise ConfigError(
-            f"no task {name!r} in ManiSkill or in the modules of env.*.register."
-            f"{did_you_mean(name, REGISTERED_ENVS)}"
+            "no task in ManiSkill or in the modules of env.*.register is called "
+            f"{name!r}{choosing(name, REGISTERED_ENVS)}"
         )
     require_assets(name)
     made = REGISTERED_ENVS[name].cls

@@ -7,7 +7,7 @@ from importlib.metadata import version
 
 from rlcore_simulation.detail import EXACT, SETTING
 
-from rlcore.contracts.errors import ConfigError, did_you_mean
+from rlcore.contracts.errors import ConfigError, choosing
 from rlcore.contracts.specs import ActionChannel, CameraSpec, EnvSpec, StateChannel
 from rlcore_env_maniskill.experts import CONTROL_MODES, EXPERT_TASKS, planned
 from rlcore_env_maniskill.hub_files import DATA_SET, assets_folder
@@ -110,10 +110,7 @@ def robot_name(config: ManiSkillConfig, task: str) -> str:
         ConfigError: an unknown robot, or not one for this task.
     """
     if config.robot is not None and config.robot not in ROBOTS:
-        raise ConfigError(
-            f"robot must be one of {', '.join(ROBOTS)}, got {config.robot!r}."
-            f"{did_you_mean(config.robot, ROBOTS)}"
-        )
+        raise ConfigError(f"there is no robot {config.robot!r}{choosing(config.robot, ROBOTS)}")
     if task_of(task) is PUT_ON_PLATE:
         fitting = list(STAND_IN_ROBOTS) if config.stand_ins else [ASSETS_ROBOT]
         own = fitting[0]
@@ -277,10 +274,7 @@ def _cameras(config: ManiSkillConfig, robots: Mapping[str, str]) -> tuple[Camera
         known = (THIRD_PERSON, *its, *ROBOTS[robot].cameras)
         for name in names:
             if name not in known:
-                raise ConfigError(
-                    f"task {task!r} has no camera {name!r}, it has {', '.join(known)}."
-                    f"{did_you_mean(name, known)}"
-                )
+                raise ConfigError(f"task {task!r} has no camera {name!r}{choosing(name, known)}")
     return tuple(CameraSpec(name, config.image_size, config.frame_width) for name in names)
 
 
@@ -302,9 +296,7 @@ def _check_held(config: ManiSkillConfig, tasks: tuple[str, ...]) -> None:
     """Names only; the range of each is checked by the task's episodes."""
     for name in config.hold:
         if name not in FACTORS:
-            raise ConfigError(
-                f"hold takes {', '.join(FACTORS)}, got {name!r}.{did_you_mean(name, FACTORS)}"
-            )
+            raise ConfigError(f"hold has no {name!r}{choosing(name, FACTORS)}")
     others = [task for task in tasks if task_of(task) is not PUT_ON_PLATE]
     if config.hold and others:
         raise ConfigError(

@@ -146,7 +146,7 @@ def test_actions_of_another_controller_are_other_actions() -> None:
         ({"tasks": [MAIN], "hold": {"objekt": 1}}, "Did you mean 'object'"),
         ({"tasks": [PUSH], "hold": {"object": 1}}, "hold is for put-on-plate tasks"),
         ({"robot": "pandas"}, "Did you mean 'panda'"),
-        ({"robot": "xarm7"}, "must be one of panda, panda_wristcam, panda_stick"),
+        ({"robot": "xarm7"}, "no robot 'xarm7'; choose from: panda, panda_stick, panda_wristcam"),
         ({"robot": "widowx250s"}, "must be panda or panda_wristcam or panda_stick"),
         ({"tasks": [MAIN], "robot": "panda_stick"}, "must be panda or panda_wristcam, got"),
         (
@@ -165,8 +165,14 @@ def test_actions_of_another_controller_are_other_actions() -> None:
             "robot 'panda' of task 'PushCube-v1' has no hand_camera",
         ),
         ({"cameras": []}, "at least one camera"),
-        ({"cameras": ["bas_camera"]}, "it has third_person, base_camera. Did you mean 'base_"),
-        ({"tasks": [MAIN], "cameras": ["base_camera"]}, "it has third_person, 3rd_view_camera"),
+        (
+            {"cameras": ["bas_camera"]},
+            "Did you mean 'base_camera'? Choose from: base_",
+        ),
+        (
+            {"tasks": [MAIN], "cameras": ["base_camera"]},
+            "Choose from: 3rd_view_camera, third",
+        ),
         ({"cameras": ["hand_camera"]}, "set robot=panda_wristcam"),
         ({"tasks": [PICK, PUSH], "obs_mode": "state"}, "PickCube-v1: 42, PushCube-v1: 35"),
         ({"tasks": [MAIN], "obs_mode": "state", "stand_ins": False}, "set state_size"),

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from rlcore.config.imports import UNSAID, Foreign, ImportRule
+from rlcore_tools.import_rules import UNSAID, Foreign, ImportRule
+
 from rlcore.config.schema import CHECKPOINT
 from rlcore_env_metaworld.tasks import BENCHMARKS
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rlcore.contracts.errors import ConfigError, did_you_mean
+from rlcore.contracts.errors import ConfigError, choosing
 from rlcore.contracts.specs import ActionChannel, CameraSpec, EnvSpec, StateChannel
 from rlcore_env_metaworld.cameras import view_of
 from rlcore_env_metaworld.settings import MetaWorldConfig
@@ -60,8 +60,7 @@ def _tasks(config: MetaWorldConfig) -> tuple[str, ...]:
     for task in config.tasks:
         if task not in offered:
             raise ConfigError(
-                f"task {task!r} is not in benchmark {config.benchmark!r} "
-                f"({len(offered)} tasks).{did_you_mean(task, offered)}",
+                f"task {task!r} is not in benchmark {config.benchmark!r}{choosing(task, offered)}",
                 hint="tasks are named as in MetaWorld, e.g. " + ", ".join(offered[:3]),
             )
     if not config.tasks or len(set(config.tasks)) != len(config.tasks):

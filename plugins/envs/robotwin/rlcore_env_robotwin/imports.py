@@ -5,7 +5,8 @@ from __future__ import annotations
 from itertools import product
 from typing import Any
 
-from rlcore.config.imports import UNSAID, Foreign, ImportRule
+from rlcore_tools.import_rules import UNSAID, Foreign, ImportRule
+
 from rlcore.config.old_names import take, warn
 from rlcore.contracts.errors import ConfigError
 from rlcore.terminal.text import some, written

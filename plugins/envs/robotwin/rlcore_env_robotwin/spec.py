@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 
-from rlcore.contracts.errors import ConfigError, did_you_mean
+from rlcore.contracts.errors import ConfigError, choosing
 from rlcore.contracts.specs import ActionChannel, CameraSpec, EnvSpec, StateChannel
 from rlcore_env_robotwin.arguments import preset, randomization
 from rlcore_env_robotwin.checkout import code_versions
@@ -113,9 +113,10 @@ def _tasks(config: RoboTwinConfig) -> tuple[str, ...]:
         if task not in offered:
             which = "the stand-in scene has" if config.stand_ins else "RoboTwin has"
             raise ConfigError(
-                f"{where}: {which} no task {task!r}; choose from: {', '.join(offered)}."
-                f"{did_you_mean(task, offered)}",
-                hint="stand_ins=false plays RoboTwin itself" if task in TASKS else None,
+                f"{where}: {which} no task {task!r}{choosing(task, offered)}",
+                hint="stand_ins=false plays RoboTwin itself"
+                if task in TASKS
+                else "rlcore train --help env.train.tasks",
             )
     return tuple(named)
 

@@ -23,6 +23,7 @@ from rlcore_env_robotwin.protocol import ALL, TABLE
 from rlcore_env_robotwin.settings import RobotCameraConfig, RoboTwinConfig
 from rlcore_env_robotwin.spec import env_spec
 from rlcore_env_robotwin.tasks import DENSE, FAMILIES, SENTENCES, TASKS, UNSUPPORTED
+from rlcore_tools.protocol.rows import rows_of
 from robotwin_cases import TASK, settings, write_repository
 
 from rlcore.checks import check, ready
@@ -32,7 +33,6 @@ from rlcore.config.instructions import told
 from rlcore.config.old_names import ConfigWarning
 from rlcore.config.schema import RunConfig
 from rlcore.contracts.errors import AssetError, ConfigError, UserError
-from rlcore.evaluation.protocol_rows import rows_of
 from rlcore.plugins.import_target import load_target
 from rlcore.plugins.registry import load_plugins
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rlcore.contracts.errors import ConfigError, did_you_mean
+from rlcore.contracts.errors import ConfigError, choosing
 from rlcore.contracts.specs import StateChannel
 
 Transform = Callable[[np.ndarray], np.ndarray]
@@ -196,8 +196,7 @@ def data_config(name: str) -> DataConfig:
     """The data config called `name`; ConfigError with the choices otherwise."""
     if name not in DATA_CONFIGS:
         raise ConfigError(
-            f"actor.model.openpi.config_name must be one of {', '.join(DATA_CONFIGS)}; "
-            f"got {name!r}.{did_you_mean(name, DATA_CONFIGS)}"
+            f"actor.model.openpi.config_name has no {name!r}{choosing(name, DATA_CONFIGS)}"
         )
     return DATA_CONFIGS[name]
 

@@ -14,9 +14,8 @@ import torch
 from torch import Tensor, nn
 
 VALUE_HIDDEN = (512, 256, 128)
-VALUE_HIDDEN_WIDE = (1024, 512, 256)
-"""Hidden widths of the published critics; the wide one is that of π0.5 for ManiSkill, LIBERO and
-DROID."""
+"""Hidden widths of the published critics; those of π0.5 for ManiSkill, LIBERO and DROID have
+(1024, 512, 256)."""
 NOISE_HIDDEN = (128, 64)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rlcore.config.imports import Foreign, ImportRule
+from rlcore_tools.import_rules import Foreign, ImportRule
 
 SAMPLING = "of token policies: a flow policy draws noise (openpi.noise_method)"
 NO_RTC = "there is no real-time chunking"

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from rlcore_weights.chunks import action_chunks
 from torch import Tensor, nn
 
 from rlcore.contracts.protocols import (
@@ -26,7 +27,6 @@ from rlcore.contracts.protocols import (
 )
 from rlcore.contracts.rng import RowKeys
 from rlcore.contracts.specs import EnvSpec, PolicySpec
-from rlcore.demonstrations.chunks import action_chunks
 from rlcore_model_openpi import pretrained
 from rlcore_model_openpi.flow import FlowConfig, annealed_level
 from rlcore_model_openpi.heads import CriticConfig
@@ -68,7 +68,7 @@ def make(config: OpenPIModelConfig, *, env_spec: EnvSpec) -> OpenPIPolicy:
 
 
 class OpenPIPolicy(nn.Module):
-    """See :class:`rlcore.contracts.protocols.Policy`.
+    """See :class:`rlcore.contracts.protocols.TakesNoise`.
 
     Args:
         config: settings, kept for :meth:`save_pretrained`.
@@ -102,8 +102,16 @@ class OpenPIPolicy(nn.Module):
         return self.processor.inputs(observation)
 
     @torch.no_grad()
-    def act(self, inputs: Inputs, keys: RowKeys, *, deterministic: bool = False) -> PolicyOutput:
-        """Decide. Deterministic decisions also start from keyed noise, but add no noise.
+    def act(
+        self,
+        inputs: Inputs,
+        keys: RowKeys,
+        *,
+        deterministic: bool = False,
+        noise: np.ndarray | None = None,
+    ) -> PolicyOutput:
+        """Decide. Deterministic decisions also start from keyed noise, but add no noise. `noise`
+        float32 `[B, H, D]`, padded entries included, is the one to start from instead.
 
         `replay`: chain float32 `[B, K+1, H, D]`, denoise_index int64 `[B]`.
         """
@@ -112,7 +120,7 @@ class OpenPIPolicy(nn.Module):
         sample = self.actor.rollout(
             prefix,
             state,
-            self._noise(keys, deterministic),
+            self._noise(keys, noise, deterministic),
             noise_level=self._noise_level,
             deterministic=deterministic,
             elapsed=elapsed,
@@ -255,11 +263,11 @@ class OpenPIPolicy(nn.Module):
         )
         return prefix, inputs["state"].to(device), inputs["elapsed"].to(device)
 
-    def _noise(self, keys: RowKeys, deterministic: bool) -> RolloutNoise:
+    def _noise(self, keys: RowKeys, given: np.ndarray | None, deterministic: bool) -> RolloutNoise:
         """All randomness of a decision, in fixed shapes, also for steps whose std is 0."""
         size, flow = self.processor.resolved.size, self.actor.flow
         chunk = (size.action_horizon, size.action_dim)
-        initial = self._tensor(keys.normal("initial", chunk))
+        initial = self._tensor(keys.normal("initial", chunk) if given is None else given)
         if deterministic:
             step = initial.new_zeros(len(keys), flow.num_steps, *chunk)
             index = torch.zeros(len(keys), dtype=torch.int64, device=self._device)

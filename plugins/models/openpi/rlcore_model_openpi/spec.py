@@ -87,6 +87,7 @@ def policy_spec(config: OpenPIModelConfig, env_spec: EnvSpec) -> PolicySpec:
         gradient_checkpointing=True,
         blocks=True,
         starts_from_noise=True,
+        noise=(resolved.size.action_horizon, resolved.size.action_dim),
         unread=_unread(config, resolved),
     )
 

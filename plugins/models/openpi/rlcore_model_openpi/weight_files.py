@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
+from rlcore_weights.adapter_folder import ADAPTERS_CONFIG
 from rlcore_weights.headers import TensorHeader, check_fit, read_headers
 from rlcore_weights.layouts import StoredWeights, has_weights, stored_weights, weights_file
 
 from rlcore.contracts.errors import CheckpointError
-from rlcore.run_folder.adapters import ADAPTERS_CONFIG
 from rlcore_model_openpi.layout import head_keys, network_keys, network_shapes
 from rlcore_model_openpi.resolved import KEY
 from rlcore_model_openpi.sizes import SIZES

@@ -17,7 +17,7 @@ from rlcore.contracts.errors import ConfigError
 
 
 def test_unknown_names_list_the_choices():
-    with pytest.raises(ConfigError, match=r"pi0_metaworld.*Did you mean 'pi05_libero'"):
+    with pytest.raises(ConfigError, match=r"Did you mean 'pi05_libero'.*pi0_metaworld"):
         data_config("pi05_libreo")
 
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from rlcore_prismatic.imports import RULES as TOKEN_POLICIES
-
-from rlcore.config.imports import ImportRule
+from rlcore_tools.import_rules import ImportRule
 
 RULES = (
     ImportRule("actor.model.use_proprio", None, "OpenVLA reads no state", only=(False,)),

@@ -9,8 +9,8 @@ import pytest
 import torch
 from rlcore_model_openvla_oft.policy import make
 from rlcore_model_openvla_oft.settings import OpenVLAOFTConfig
+from rlcore_policy_gradient.reduce import at_level
 
-from rlcore.algo.reduce import at_level
 from rlcore.contracts.rng import RowKeys
 
 KEYS = RowKeys(tuple((1, row) for row in range(3)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rlcore.config.imports import UNSAID, Foreign, ImportRule
+from rlcore_tools.import_rules import UNSAID, Foreign, ImportRule
 
 IN_THE_CHECKPOINT = "the checkpoint says it"
 IMAGE = [224, 224]

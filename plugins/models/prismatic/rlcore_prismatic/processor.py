@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import numpy as np
+from rlcore_weights.chunks import action_chunks
 
 from rlcore.contracts.protocols import Demonstration, Inputs, Observation
-from rlcore.demonstrations.chunks import action_chunks
 from rlcore_prismatic import statistics
 from rlcore_prismatic.actions import ActionTokenizer
 from rlcore_prismatic.images import center_crop, resize

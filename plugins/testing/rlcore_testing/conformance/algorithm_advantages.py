@@ -6,11 +6,11 @@ import copy
 from dataclasses import fields, replace
 
 import torch
+from rlcore_policy_gradient.minibatch import Advantages
+from rlcore_policy_gradient.validation import checked_advantages
 
 from rlcore.contracts.errors import UserError
-from rlcore.contracts.minibatch import Advantages
 from rlcore.contracts.trajectory import Trajectory
-from rlcore.validation.algorithm import checked_advantages
 from rlcore_testing.conformance.algorithm_subject import ACTIONS, AlgorithmSubject
 from rlcore_testing.conformance.base import Deviation, require, require_equal, skip_unless
 from rlcore_testing.conformance.trajectories import padded, reordered

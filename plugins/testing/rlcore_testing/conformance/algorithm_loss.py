@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 import torch
+from rlcore_policy_gradient.samples import Samples
+from rlcore_policy_gradient.validation import checked_loss
 from torch import Tensor
 
 from rlcore.contracts.metric import Metrics
-from rlcore.learner.samples import Samples
-from rlcore.validation.algorithm import checked_loss
 from rlcore_testing.conformance.algorithm_subject import AlgorithmSubject, Present
 from rlcore_testing.conformance.base import require, require_equal, skip_unless
 
@@ -51,7 +51,7 @@ class LossChecks(AlgorithmSubject):
         present = self.present(samples)
         per_chunk, _ = self.loss(samples, present, entropy=present.entropy[:, :1, :1])
         require(bool(per_chunk.isfinite()), "the loss of an entropy [B, 1, 1] is not finite",
-                hint="see rlcore.algo.reduce.entropy_at_level")  # fmt: skip
+                hint="see rlcore_policy_gradient.reduce.entropy_at_level")  # fmt: skip
 
     def test_the_loss_is_a_weighted_sum(self) -> None:
         samples = self.samples()

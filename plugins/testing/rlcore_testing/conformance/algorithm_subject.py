@@ -6,14 +6,15 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, cast
 
 import torch
+from rlcore_policy_gradient.minibatch import Weights
+from rlcore_policy_gradient.on_policy import OnPolicy
+from rlcore_policy_gradient.samples import Samples, make_samples
 from torch import Tensor
 
 from rlcore.contracts.metric import Metric
-from rlcore.contracts.minibatch import Weights
-from rlcore.contracts.protocols import Algorithm, Evaluation, OnPolicy
+from rlcore.contracts.protocols import Algorithm, Evaluation
 from rlcore.contracts.specs import AlgorithmNeeds
 from rlcore.contracts.trajectory import Trajectory
-from rlcore.learner.samples import Samples, make_samples
 from rlcore.plugins.import_target import load_target
 from rlcore_testing.conformance.base import require
 from rlcore_testing.conformance.threads import OneThread

@@ -152,6 +152,31 @@ class ActingChecks(PolicySubject):
                 "noise says so in its spec: starts_from_noise=True",
             )
 
+    def test_noise_that_is_given_decides(self) -> None:
+        skip_unless(bool(self.spec.noise), "it can't be given its noise")
+        one, other = (self._started(seed) for seed in (0, 1))
+        hint = "noise stands for what would be drawn from the keys; deterministic: all of it"
+        require_equal(
+            "actions from the same noise under other keys",
+            self._started(0, key=1).actions,
+            one.actions,
+            hint=hint,
+        )
+        require(
+            not np.array_equal(one.actions, other.actions),
+            "decisions from different noise are equal, expected other actions",
+            hint=hint,
+        )
+
+    def _started(self, seed: int, *, key: int = 0) -> PolicyOutput:
+        """Deterministic decisions from given noise."""
+        drawn = np.random.default_rng(seed).standard_normal((ROWS, *self.spec.noise))
+        noise = drawn.astype(np.float32)
+        output: PolicyOutput = self.policy.act(
+            self.inputs, keys(key=key), deterministic=True, noise=noise
+        )
+        return output
+
     def _require_equal(
         self, what: str, got: PolicyOutput, expected: PolicyOutput, *, atol: float = 0.0
     ) -> None:

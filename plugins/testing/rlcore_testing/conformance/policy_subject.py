@@ -93,11 +93,6 @@ class PolicySubject(OneThread):
         evaluation: Evaluation = policy.evaluate(as_tensors(self.inputs), output.replay)
         return evaluation
 
-    @property
-    def chunk_shape(self) -> tuple[int, int]:
-        """(C, A)."""
-        return self.spec.num_action_chunks, self.spec.action_dim
-
 
 def keys(rows: Sequence[int] = range(ROWS), *, key: int = 0) -> RowKeys:
     """Keys of the given rows' decisions."""

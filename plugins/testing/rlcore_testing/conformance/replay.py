@@ -13,18 +13,23 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 from rlcore.config.schema import ActorConfig
+from rlcore.contracts.rng import RowKeys
 from rlcore.contracts.specs import ActionChannel, EnvSpec, StateChannel
+from rlcore.learner.acting import alone, together
 from rlcore.learner.supervised import SupervisedSamples
 from rlcore.learner.update import Learner
+from rlcore.validation.policy import checked_output
 from rlcore_testing.conformance.algorithm_subject import AlgorithmSubject
-from rlcore_testing.conformance.base import Finding, check, require, require_equal
-from rlcore_testing.conformance.trajectories import Bandit, bandit_rollout
+from rlcore_testing.conformance.base import Finding, check, require, require_equal, skip_unless
+from rlcore_testing.conformance.trajectories import Bandit, bandit_inputs, bandit_rollout
 
 BEST = 1.0  # the action the bandit is rewarded for
 UPDATES, SHOWN = 20, 8
+ROWS, SEED = 6, 0
 LIMIT = 4.0
 ENV = EnvSpec(
     "bandit", ("pull",), ("pull",), range(1000), range(1000, 2000), (),
@@ -32,7 +37,99 @@ ENV = EnvSpec(
 )  # fmt: skip
 
 
-class ReplayConformance(AlgorithmSubject):
+class ReplaySubject(AlgorithmSubject):
+    """Trains a bandit with the algorithm, which acts with it where it has a part in acting."""
+
+    def learner(self) -> tuple[Learner, Any]:
+        """A learner, and what acts: the bandit, or it with networks of the algorithm."""
+        algorithm, config = self.algorithm, self.config()
+        bandit: Any = Bandit(values=int(algorithm.needs.values))
+        policy: Any = together(bandit, algorithm, ENV, named=self.name, seed=0, folder=None)
+        actor = ActorConfig(micro_batch_size=16, global_batch_size=32)
+        actor.optim.lr, actor.optim.value_lr = 0.05, 0.2
+        learner = Learner(policy, algorithm, actor, config, seed=0, env=ENV)
+        if algorithm.needs.demonstrations:
+            shown = torch.full((SHOWN, 1, 1), BEST)
+            mask = torch.ones(SHOWN, 1, dtype=torch.bool)
+            learner.teach(SupervisedSamples({"features": torch.ones(SHOWN, 1)}, shown, mask))
+        return learner, policy
+
+    def train(self, learner: Learner, policy: Any, updates: range) -> None:
+        """Let it play and learn."""
+        for update in updates:
+            bandit: Any = alone(policy)
+            learner.update(bandit_rollout(bandit, seed=update, actor=policy), update)
+
+    def decided(self, policy: Any, rows: np.ndarray, *, deterministic: bool = True) -> np.ndarray:
+        """Actions `[B]` of rows, whose numbers are their keys."""
+        keys = RowKeys(tuple((SEED, int(row)) for row in rows))
+        output = policy.act(bandit_inputs(len(rows)), keys, deterministic=deterministic)
+        return checked_output(policy.spec, len(rows), output).actions[:, 0, 0]
+
+
+class ActingChecks(ReplaySubject):
+    """Those of an algorithm with a part in acting."""
+
+    def test_untrained_it_leaves_the_policy_as_it_is(self) -> None:
+        policy = self._acting()
+        rows = np.arange(ROWS)
+        for deterministic in (True, False):
+            require_equal(
+                "actions with networks that have learned nothing",
+                self.decided(policy, rows, deterministic=deterministic),
+                self.decided(alone(policy), rows, deterministic=deterministic),
+                hint="a checkpoint of before the first update must be the policy: pass its keys "
+                "on as they are, and keep a buffer in a network that says when it has learned",
+            )
+
+    def test_what_it_decides_follows_from_row_and_key(self) -> None:
+        policy = self._trained()
+        first, second = np.array([0, 1, 2, 3]), np.array([5, 0, 4, 2])
+        state = torch.get_rng_state()
+        one, other = (self.decided(policy, rows) for rows in (first, second))
+        _, before, after = np.intersect1d(first, second, return_indices=True)
+        hint = "draw from the keys alone, and judge each row by itself"
+        require_equal("actions of rows beside others, elsewhere", other[after], one[before],
+                      hint=hint)  # fmt: skip
+        require(torch.equal(state, torch.get_rng_state()), "acting draws from torch's global "
+                "generator, expected all randomness from the keys", hint=hint)  # fmt: skip
+
+    def test_actions_stay_in_range(self) -> None:
+        policy = copy.deepcopy(self._trained())
+        with torch.no_grad():
+            for parameter in policy.networks.parameters():
+                parameter.mul_(30.0)
+        far = np.abs(self.decided(policy, np.arange(ROWS), deterministic=False)).max()
+        most = max(LIMIT, np.abs(self.decided(alone(policy), np.arange(ROWS))).max())
+        require(far <= most, f"with wild networks an action is {far:.3g}, the env's range ends at "
+                f"{LIMIT:g}", hint="clip what was changed to EnvSpec.actions")  # fmt: skip
+
+    def test_a_saved_policy_acts_alike(self) -> None:
+        policy, rows = self._trained(), np.arange(ROWS)
+        with tempfile.TemporaryDirectory() as folder:
+            policy.save_pretrained(Path(folder))
+            loaded: Any = together(
+                alone(policy), self.algorithm, ENV, named=self.name, seed=1, folder=folder
+            )
+        require_equal("actions of what was saved", self.decided(loaded, rows),
+                      self.decided(policy, rows),
+                      hint="who acts may depend on nothing but networks that act")  # fmt: skip
+
+    def _acting(self) -> Any:
+        skip_unless(bool(self.algorithm.needs.acting), "it has no part in acting")
+        return self.learner()[1]
+
+    def _trained(self) -> Any:
+        self._acting()
+        return self.shared("trained", self._make_trained)
+
+    def _make_trained(self) -> Any:
+        learner, policy = self.learner()
+        self.train(learner, policy, range(UPDATES))
+        return policy
+
+
+class ReplayConformance(ActingChecks):
     """Checks of an algorithm with a replay. Set `name` and, where defaults don't do, `settings`."""
 
     def test_it_keeps_a_replay(self) -> None:
@@ -43,9 +140,11 @@ class ReplayConformance(AlgorithmSubject):
         )
 
     def test_a_bandit_learns(self) -> None:
-        learner, policy = self._learner()
-        self._train(learner, policy, range(UPDATES))
-        mean = float(policy.mean.detach())
+        learner, policy = self.learner()
+        self.train(learner, policy, range(UPDATES))
+        mean = float(alone(policy).mean.detach())  # type: ignore[attr-defined]  # a bandit
+        if policy is not alone(policy):
+            mean = float(self.decided(policy, np.arange(64)).mean())
         require(
             abs(mean - BEST) < 0.7 * BEST,
             f"after {UPDATES} updates of a bandit its mean action went from 0 to {mean:.3f}, "
@@ -55,38 +154,22 @@ class ReplayConformance(AlgorithmSubject):
 
     def test_updates_repeat(self) -> None:
         """All randomness comes from keys."""
-        (one, first), (other, second) = self._learner(), self._learner()
+        (one, first), (other, second) = self.learner(), self.learner()
         for learner, policy in ((one, first), (other, second)):
-            self._train(learner, policy, range(3))
+            self.train(learner, policy, range(3))
             torch.manual_seed(5)
         self._require_same("made a second time", one, first, other, second)
 
     def test_a_resumed_run_goes_on_as_if_uninterrupted(self) -> None:
-        (one, first), (other, second) = self._learner(), self._learner()
-        self._train(one, first, range(2))
+        (one, first), (other, second) = self.learner(), self.learner()
+        self.train(one, first, range(2))
         second.load_state_dict(first.state_dict())
         other.load_state_dict(copy.deepcopy(one.state_dict()))
         with tempfile.TemporaryDirectory() as folder:
             other.load_replay(Path(folder), one.save_replay(Path(folder), known=()))
             for learner, policy in ((one, first), (other, second)):
-                self._train(learner, policy, range(2, 4))
+                self.train(learner, policy, range(2, 4))
         self._require_same("after a save and a load", one, first, other, second)
-
-    def _learner(self) -> tuple[Learner, Any]:
-        algorithm = self.algorithm
-        policy: Any = Bandit(values=int(algorithm.needs.values))
-        actor = ActorConfig(micro_batch_size=16, global_batch_size=32)
-        actor.optim.lr, actor.optim.value_lr = 0.05, 0.2
-        learner = Learner(policy, algorithm, actor, self.config(), seed=0, env=ENV)
-        if algorithm.needs.demonstrations:
-            shown = torch.full((SHOWN, 1, 1), BEST)
-            mask = torch.ones(SHOWN, 1, dtype=torch.bool)
-            learner.teach(SupervisedSamples({"features": torch.ones(SHOWN, 1)}, shown, mask))
-        return learner, policy
-
-    def _train(self, learner: Learner, policy: Any, updates: range) -> None:
-        for update in updates:
-            learner.update(bandit_rollout(policy, seed=update), update)
 
     def _require_same(
         self, how: str, one: Learner, first: Any, other: Learner, second: Any

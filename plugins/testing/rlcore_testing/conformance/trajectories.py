@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import fields, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from rlcore.contracts.protocols import Evaluation, Inputs, Observation
+from rlcore.contracts.protocols import Evaluation, Inputs, Observation, Policy, PolicyOutput
 from rlcore.contracts.rng import RowKeys
 from rlcore.contracts.specs import PolicySpec
 from rlcore.contracts.trajectory import Trajectory
@@ -128,7 +130,8 @@ def reordered(trajectory: Trajectory, order: Tensor) -> Trajectory:
 
 
 class Bandit(nn.Module):
-    """One Gaussian action per decision, the same for every input, and a constant value.
+    """One Gaussian action per decision, the same for every input, and a constant value. As a flow's
+    its noise can be given, and does not go away without exploration.
 
     Args:
         values: V, 0 or 1.
@@ -136,7 +139,8 @@ class Bandit(nn.Module):
 
     def __init__(self, values: int = 1) -> None:
         super().__init__()
-        self.spec = PolicySpec("bandit", 0, 1, 1, 1, 1, value_dim=values, sft="squares")
+        noise: dict[str, Any] = {"starts_from_noise": True, "noise": (1, 1)}
+        self.spec = PolicySpec("bandit", 0, 1, 1, 1, 1, value_dim=values, sft="squares", **noise)
         self.mean, self.value = nn.Parameter(torch.zeros(1)), nn.Parameter(torch.zeros(values))
 
     def evaluate(self, inputs: dict[str, Tensor], replay: dict[str, Tensor]) -> Evaluation:
@@ -147,6 +151,25 @@ class Bandit(nn.Module):
     def prepare(self, observation: Observation) -> Inputs:
         return {"features": observation["states"]}
 
+    @torch.no_grad()
+    def act(
+        self,
+        inputs: Inputs,
+        keys: RowKeys,
+        *,
+        deterministic: bool = False,
+        noise: np.ndarray | None = None,
+    ) -> PolicyOutput:
+        drawn = torch.from_numpy(keys.normal("initial", (1, 1)) if noise is None else noise)
+        action = self.mean + drawn
+        replay = {"action": action}
+        now = self.evaluate({}, replay)
+        logprobs = now.logprobs * (not deterministic)
+        return PolicyOutput(action.numpy(), logprobs, now.values, replay)
+
+    def save_pretrained(self, path: Path) -> None:
+        save_file(dict(self.state_dict()), path / "bandit.safetensors")
+
     def sft_loss(
         self, inputs: dict[str, Tensor], actions: Tensor, mask: Tensor, keys: RowKeys
     ) -> Tensor:
@@ -156,13 +179,24 @@ class Bandit(nn.Module):
         return {"policy": [self.mean], "value": [self.value] if len(self.value) else []}
 
 
-def bandit_rollout(policy: Bandit, seed: int, columns: int = 64, group_size: int = 0) -> Trajectory:
+def bandit_rollout(
+    policy: Bandit,
+    seed: int,
+    columns: int = 64,
+    group_size: int = 0,
+    actor: Policy | None = None,
+) -> Trajectory:
     """One decision per column, rewarded by how near 1 its action was: exp(-(a - 1)^2 / 2), between
     0 and 1, so that the usual bounds of filters hold for it. Within 1 of it is a success: about
-    half of the first actions, 0.68 of those around 1."""
+    half of the first actions, 0.68 of those around 1. `actor` decides in the policy's place."""
     noise = torch.randn(columns, 1, 1, generator=torch.Generator().manual_seed(seed))
     with torch.no_grad():
         action = policy.mean + noise
+        replay = {"action": action}
+        if actor is not None:
+            keys = RowKeys(tuple((seed, column) for column in range(columns)))
+            output = actor.act(bandit_inputs(columns), keys)
+            action, replay = torch.from_numpy(output.actions), output.replay
         logprobs = policy.evaluate({}, {"action": action}).logprobs
     flags = torch.zeros(1, columns, 1, dtype=torch.bool)
     zero = torch.zeros(1, columns, dtype=torch.int64)
@@ -186,5 +220,10 @@ def bandit_rollout(policy: Bandit, seed: int, columns: int = 64, group_size: int
         success=((action - 1).abs() < 1).view(1, columns),
         sample_index=number,
         inputs={"features": torch.ones(columns, 1)},
-        replay={"action": action},
+        replay=replay,
     )
+
+
+def bandit_inputs(rows: int) -> Inputs:
+    """What it sees, every time."""
+    return {"features": np.ones((rows, 1), np.float32)}

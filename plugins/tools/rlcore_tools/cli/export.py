@@ -41,6 +41,16 @@ def main(arguments: Sequence[str]) -> int:
     print(f"{config.actor.model.model_type} after {checkpoint.step} updates: {written.path}")
     if written.base is not None:
         print(f"adapters alone; the model they adapt: {written.base}")
+    if written.acts_with is not None:
+        print(
+            f"with the networks of algorithm={written.acts_with}, which rlcore lets act with it; "
+            "in other systems it acts without them, and otherwise than it was evaluated"
+        )
+    elif written.acted_with is not None:
+        print(
+            f"left out: the networks of algorithm {written.acted_with} that acted with it; alone "
+            "it acts otherwise than it was evaluated"
+        )
     print(f"load it with actor.model.model_path={written.path}")
     return 0
 

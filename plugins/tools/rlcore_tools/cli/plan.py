@@ -16,16 +16,16 @@ from typing import Any
 from rlcore.checks import check
 from rlcore.checks.facts import Facts, planned
 from rlcore.cli.request import parse_request, print_help
-from rlcore.cli.verbs import Verb, composed
+from rlcore.cli.verbs import Verb, composed_as_far
 from rlcore.config.schema import RunConfig
 from rlcore.config.schema.actor import WHOLE
 from rlcore.contracts.errors import UserError
 from rlcore.placement import Inventory, Plan, find_inventory
-from rlcore.placement.described_nodes import KEY, pretended
 from rlcore.placement.memory import fillable, with_samples, worth_leaving
 from rlcore.placement.show import assumed, size
 from rlcore.plugins.registry import Registry, load_plugins
 from rlcore.terminal.text import written
+from rlcore_tools.described_nodes import KEY, pretended
 from rlcore_tools.propose import PRESETS, Fill, fill, layouts
 
 VERB = Verb("plan", "")
@@ -64,7 +64,7 @@ def main(arguments: Sequence[str]) -> int:
     if request.help:
         print_help("plan", request)
         return 0
-    config, _ = composed(VERB.compose, request, request.overrides)
+    config, _ = composed_as_far(VERB.compose, request)
     registry = load_plugins()
     found, granted = False, dict[str, None]()
     for name, inventory, words in _machines(config):

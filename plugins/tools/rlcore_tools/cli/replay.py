@@ -56,13 +56,13 @@ FORM = Form(
             "help": "folder for the files, replacing those in it; default: RUN/replay/TASK_TRIAL",
         },
     },
+    sweeps=False,
 )
 REPLAY = Verb(
     "replay",
     "rlcore_tools.replay:run",
     require=NEEDED_TO_ACT,
     form=FORM,
-    sweeps=False,
     passed=("task", "trial", "replica", "phase", "out"),
     trains=lambda request: request.options["phase"] == "train",
 )

@@ -1,6 +1,6 @@
 """`rlcore report RUN [RUN ...]`: write a run's report again, or compare several runs.
 
-The folder of a sweep stands for the runs in it.
+The page of a sweep, or of several seeds of one recipe, compares settings over their seeds.
 """
 
 from __future__ import annotations
@@ -16,16 +16,24 @@ COMPARISON = Path("report.html")
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Write the report and print where it is; of several runs, also whether their metrics are the
-    same.
+    """Write the report and print where it is; of several runs that are no seeds of one setting,
+    also whether their metrics are the same.
 
     Raises:
         UserError: a folder holds no run or a damaged one, or the file can't be written.
     """
     options = _parser().parse_args(arguments)
     from rlcore.run_folder.folder import RunFolder, runs_in
-    from rlcore_tools.report import compare_metrics, write_comparison, write_report
+    from rlcore_tools.report import compare_metrics, write_comparison, write_report, write_sweep
+    from rlcore_tools.runs.folders import row_of, runs_below
+    from rlcore_tools.runs.settings import over_seeds
 
+    if len(options.runs) == 1 and runs_in(options.runs[0]):
+        sweep = Path(options.runs[0]).expanduser().absolute()
+        print(
+            write_sweep(runs_below(sweep), sweep.name, options.output or sweep / COMPARISON, sweep)
+        )
+        return 0
     named = [path for run in options.runs for path in runs_in(run) or [run]]
     folders = [RunFolder.open(run) for run in named]
     twice = {folder.path for folder in folders if folders.count(folder) > 1}
@@ -33,6 +41,10 @@ def main(arguments: Sequence[str]) -> int:
         raise ConfigError(f"{min(twice)} is named more than once", hint="rlcore report RUN RUN ...")
     if len(folders) == 1:
         print(write_report(folders[0], options.output))
+        return 0
+    rows = [row_of(folder.path) for folder in folders]
+    if over_seeds(rows):
+        print(write_sweep(rows, f"{len(rows)} runs", options.output or COMPARISON))
     else:
         print(write_comparison(folders, options.output or COMPARISON))
         for folder in folders[1:]:
@@ -48,7 +60,7 @@ def _parser() -> argparse.ArgumentParser:
         "--output",
         type=Path,
         metavar="FILE",
-        help="the file; without it report.html, in the folder of the run where there is one, in "
-        "the current folder where several are compared",
+        help="the file; without it report.html, in the folder of the run or sweep where there is "
+        "one, in the current folder where several are compared",
     )
     return parser

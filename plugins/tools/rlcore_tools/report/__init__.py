@@ -18,8 +18,10 @@ from rlcore.run_folder.folder import RunFolder
 from rlcore_tools.report.page import comparison_page, run_page
 from rlcore_tools.report.record import RunRecord, read_run
 from rlcore_tools.report.sameness import first_difference
+from rlcore_tools.report.sweep import sweep_page
+from rlcore_tools.runs.row import Row
 
-__all__ = ["compare_metrics", "write_comparison", "write_report"]
+__all__ = ["compare_metrics", "write_comparison", "write_report", "write_sweep"]
 
 
 class DoubtWarning(RunWarning):
@@ -48,6 +50,22 @@ def write_comparison(folders: Sequence[RunFolder], output: Path) -> Path:
     target = output.absolute()
     records = [_read(folder) for folder in folders]
     return _write(target, comparison_page(records, target.parent))
+
+
+def write_sweep(rows: Sequence[Row], title: str, output: Path, sweep: Path | None = None) -> Path:
+    """Runs compared by their settings, over seeds; returns the file.
+
+    Args:
+        rows: the runs.
+        title: of the page.
+        output: the file.
+        sweep: the folder of the sweep that they are of; None: of none.
+
+    Raises:
+        ConfigError: `output` can't be written.
+    """
+    target = output.absolute()
+    return _write(target, sweep_page(title, rows, target.parent, sweep))
 
 
 def compare_metrics(first: RunFolder, other: RunFolder) -> str:

@@ -78,14 +78,14 @@ def chart(
     y = _scale(y_lo, y_hi, height - BOTTOM, TOP)
     svg = Element("svg", {"viewBox": f"0 0 {width} {height}", "role": "img", "aria-label": label})
     for tick in ticks(y_lo, y_hi, height // 40):
-        _line(svg, LEFT, y(tick), width - RIGHT, y(tick), "rule")
-        _text(svg, LEFT - 6, y(tick) + 4, number(tick), "end")
+        put_line(svg, LEFT, y(tick), width - RIGHT, y(tick), "rule")
+        put_text(svg, LEFT - 6, y(tick) + 4, number(tick), "end")
     for tick in ticks(x_lo, x_hi, width // 80, whole=True):
-        _text(svg, x(tick), height - BOTTOM + 18, number(tick), "middle")
-    _text(svg, (LEFT + width - RIGHT) / 2, height - 4, x_label, "middle")
+        put_text(svg, x(tick), height - BOTTOM + 18, number(tick), "middle")
+    put_text(svg, (LEFT + width - RIGHT) / 2, height - 4, x_label, "middle")
     for one in sorted(series, key=lambda one: not one.joined):  # markers lie on top
         (_draw_line if one.joined else _draw_markers)(svg, one, x, y)
-    return _markup(svg)
+    return drawn(svg)
 
 
 def interval_bars(
@@ -98,14 +98,14 @@ def interval_bars(
     """
     scale = _scale(0.0, 1.0, 6, width - 6)
     svg = Element("svg", {"viewBox": f"0 0 {width} {height}", "class": "bars", "role": "img"})
-    _line(svg, scale(0), height / 2, scale(1), height / 2, "rule")
+    put_line(svg, scale(0), height / 2, scale(1), height / 2, "rule")
     for i, (kind, point) in enumerate(rows):
         level = height * (i + 1) / (len(rows) + 1)
         group = SubElement(svg, "g", {"class": kind})
         if point.lo is not None and point.hi is not None:
-            _line(group, scale(point.lo), level, scale(point.hi), level, "error")
+            put_line(group, scale(point.lo), level, scale(point.hi), level, "error")
         _circle(group, scale(point.y), level, 3.5, "dot", _told(kind, point, None))
-    return _markup(svg)
+    return drawn(svg)
 
 
 def ticks(lo: float, hi: float, most: int, *, whole: bool = False) -> list[float]:
@@ -150,7 +150,7 @@ def _draw_markers(svg: Element, series: Series, x: Scale, y: Scale) -> None:
         if not isfinite(p.y):
             continue
         if p.lo is not None and p.hi is not None:
-            _line(group, x(p.x), y(p.lo), x(p.x), y(p.hi), "error")
+            put_line(group, x(p.x), y(p.lo), x(p.x), y(p.hi), "error")
         _circle(group, x(p.x), y(p.y), 4.5, "dot", _told(series.name, p))
 
 
@@ -189,7 +189,8 @@ def _path(points: Sequence[tuple[float, float]], x: Scale, y: Scale) -> str:
     return " ".join(f"{x(a):.1f},{y(b):.1f}" for a, b in points)
 
 
-def _line(parent: Element, x1: float, y1: float, x2: float, y2: float, kind: str) -> None:
+def put_line(parent: Element, x1: float, y1: float, x2: float, y2: float, kind: str) -> None:
+    """Add a line of a class."""
     ends = {"x1": x1, "y1": y1, "x2": x2, "y2": y2}
     SubElement(parent, "line", {"class": kind, **{k: f"{v:.1f}" for k, v in ends.items()}})
 
@@ -199,10 +200,12 @@ def _circle(parent: Element, x: float, y: float, r: float, kind: str, title: str
     SubElement(SubElement(parent, "circle", place), "title").text = title
 
 
-def _text(parent: Element, x: float, y: float, text: str, anchor: str) -> None:
+def put_text(parent: Element, x: float, y: float, text: str, anchor: str) -> None:
+    """Add a text; `anchor` says which part of it stands there: "start", "middle" or "end"."""
     place = {"x": f"{x:.1f}", "y": f"{y:.1f}", "text-anchor": anchor}
     SubElement(parent, "text", place).text = text
 
 
-def _markup(svg: Element) -> Markup:
+def drawn(svg: Element) -> Markup:
+    """The finished picture."""
     return Markup(tostring(svg, encoding="unicode"))  # ElementTree has escaped all text

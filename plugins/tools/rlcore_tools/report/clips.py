@@ -88,7 +88,7 @@ class Shelf:
 
 def link(path: Path, base: Path) -> str:
     """The address of a file for a page in the folder `base`."""
-    return quote(os.path.relpath(path, base))
+    return quote(os.path.relpath(path, base), errors="surrogateescape")
 
 
 def _spread(results: Iterable[EpisodeResult]) -> list[EpisodeResult]:

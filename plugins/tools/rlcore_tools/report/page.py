@@ -27,7 +27,7 @@ from rlcore_tools.report.pictures import (
     success_charts,
 )
 from rlcore_tools.report.record import RunRecord, Values
-from rlcore_tools.report.text import duration
+from rlcore_tools.text import duration, one_line, rounded
 
 NOT_OF_THE_RECIPE = ("recipe",)
 NOT_OF_A_COMPARISON = ("recipe", "runner.logger")
@@ -50,7 +50,7 @@ def run_page(record: RunRecord, base: Path) -> str:
     total = gain(record.before, record.after)
     tasks = gains_by_task(record.before, record.after)
     groups = gains_by_group(record.before, record.after, record.task_groups)
-    return _render(
+    return render(
         "run.html",
         title=record.folder.name,
         record=record,
@@ -62,6 +62,7 @@ def run_page(record: RunRecord, base: Path) -> str:
         means=means(record.before, record.after, record.task_groups) if len(tasks) > 1 else [],
         control=gain(record.before, record.evaluations.get("control")),
         success=success_charts([record], ["training"]),
+        reached=list(((record.summary or {}).get("reached") or {}).items()),
         curves=metric_charts([record], ["this run"]),
         imitation=imitation_chart(record),
         examples=shelf.examples(),
@@ -100,7 +101,7 @@ def comparison_page(records: Sequence[RunRecord], base: Path) -> str:
                 "against": _against(records[0], record) if i else None,
             }
         )
-    return _render(
+    return render(
         "compare.html",
         title=f"{len(records)} runs compared",
         rows=rows,
@@ -120,8 +121,10 @@ def comparison_page(records: Sequence[RunRecord], base: Path) -> str:
 # -- rendering ----------------------------------------------------------------------------------
 
 
-def _render(template: str, **context: Any) -> str:
-    return _templates().get_template(template).render(**context)
+def render(template: str, **context: Any) -> str:
+    """A page; what no text can hold, as in the name of a folder, is spelled out."""
+    page = _templates().get_template(template).render(**context)
+    return page.encode(errors="backslashreplace").decode()
 
 
 @cache
@@ -139,6 +142,8 @@ def _templates() -> Environment:
         "signed": lambda value: f"{value:+.3f}".replace("-", "\N{MINUS SIGN}"),
         "duration": duration,
         "value": written,
+        "line": one_line,
+        "setting": rounded,
     }
     return environment
 

@@ -59,7 +59,7 @@ def metric_charts(
         series = [
             Series(name, points, colour=i)
             for i, (record, name) in enumerate(zip(records, names, strict=True))
-            if (points := _with_gaps([Point(*pair) for pair in record.series(metric)]))
+            if (points := with_gaps([Point(*pair) for pair in record.series(metric)]))
         ]
         if series:
             width, height = SMALL
@@ -94,10 +94,10 @@ def _training(record: RunRecord) -> list[Point]:
     for step, rate in record.series(SUCCESS):
         around = training_interval(rate, episodes[step]) if step in episodes else None
         points.append(Point(step, rate, *(around[1:] if around else ())))
-    return _with_gaps(points)
+    return with_gaps(points)
 
 
-def _with_gaps(points: list[Point]) -> list[Point]:
+def with_gaps(points: list[Point]) -> list[Point]:
     """A NaN point where steps are missing, so that no line is drawn across. The
     usual distance of steps is the smallest one: metrics may be logged every n-th step."""
     usual = min((b.x - a.x for a, b in pairwise(points)), default=0)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rlcore.config.imports import UNSAID, Foreign, ImportRule
+from rlcore_tools.import_rules import UNSAID, Foreign, ImportRule
 
 NAMES_OF_RAY = "a name inside Ray, which nobody needs"
 NOT_READ = "embodied training does not read it there"

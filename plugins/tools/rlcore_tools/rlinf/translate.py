@@ -18,11 +18,11 @@ from omegaconf import DictConfig
 
 from rlcore.config import schema_tree
 from rlcore.config.bind import SLOTS, bind, merge, schema_for
-from rlcore.config.imports import Foreign, ImportRule
 from rlcore.config.schema import RunConfig
 from rlcore.contracts.errors import ConfigError
 from rlcore.plugins.import_target import load_target
 from rlcore.plugins.registry import Registry
+from rlcore_tools.import_rules import Foreign, ImportRule
 from rlcore_tools.rlinf import shared
 from rlcore_tools.rlinf.components import ACTING, MODEL, choose, type_keys
 from rlcore_tools.rlinf.reading import MISSING, Leaf, leaves

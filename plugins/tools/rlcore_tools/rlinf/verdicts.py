@@ -10,10 +10,10 @@ from difflib import get_close_matches
 from typing import Any, Literal
 
 from rlcore.config import schema_tree
-from rlcore.config.imports import UNSAID, Foreign, ImportRule
 from rlcore.config.old_names import ConfigWarning
 from rlcore.config.schema import RunConfig
 from rlcore.contracts.errors import ConfigError
+from rlcore_tools.import_rules import UNSAID, Foreign, ImportRule
 from rlcore_tools.rlinf.components import ACTING, MODEL
 from rlcore_tools.rlinf.old_names import CHUNK_STEPS, modernise, move
 from rlcore_tools.rlinf.reading import MISSING, Leaf

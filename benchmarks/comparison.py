@@ -1,0 +1,298 @@
+"""Algorithms against imitation, from one start each seed: plays what is missing, writes it up.
+
+    python benchmarks/comparison.py [--seeds 0 1 2] [--arms rft ppo ...] [--runs FOLDER] [--table]
+
+A start is supervised training on the recipe's demonstrations. From it each arm trains, and the
+control goes on with supervised training for as many seconds as the slowest arm took. All of them
+play the same held-out starts, several times each with other noise. Runs that are finished are read
+back; --table plays nothing. Writes docs/results/comparison.md and its picture.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from rlcore_tools.report.chart import Point, Series, chart
+
+from rlcore.api import SavedRun, open_run
+from rlcore.plugins.registry import load_plugins
+from rlcore.results.levels import EPISODES
+from rlcore.results.statistics import (
+    Difference,
+    Passes,
+    SuccessRate,
+    paired_difference,
+    success_rate,
+)
+from rlcore.results.tables import success_by_start
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGE = ROOT / "docs/results/comparison.md"
+RECIPE = "quickstart_full_speed"
+NOTES = ROOT / "docs/results/comparison/notes.md"
+"""What was measured besides, written by hand; stands at the end of the page."""
+CONTROL = "control"
+PASSES = 2
+ARMS: dict[str, Sequence[str]] = {
+    "rft": (),  # as the recipe has it
+    "ppo": (
+        "algorithm=ppo",
+        "runner.max_epochs=24",
+        "env.train.rollout_epoch=3",
+        "algorithm.gamma=0.97",
+        "algorithm.update_epoch=4",
+        "algorithm.critic_warmup_updates=1",
+        "actor.optim.lr=1e-4",
+        "actor.optim.value_lr=5e-4",
+        "actor.optim.lr_scheduler=constant",
+        "actor.optim.lr_warmup_steps=20",
+        "actor.model.openpi.noise_level=1.0",
+    ),
+    "expo": ("algorithm=expo",),
+    "dsrl": ("algorithm=dsrl",),
+}
+"""Words of each algorithm besides the recipe's; those that are not installed are left out."""
+COMMON = (
+    f"env.eval.rollout_epoch={PASSES}",
+    "env.eval.video_cfg.save_video=false",
+    "runner.logger.logger_backends=[]",
+    "runner.val_before_train=false",
+)
+
+Outcomes = Mapping[tuple[str, int], Passes]
+
+
+class Seed:
+    """The runs of one seed, by name: `start`, the arms, the control."""
+
+    def __init__(self, runs: Path, seed: int, extra: Sequence[str]) -> None:
+        self.runs, self.number, self._extra = runs, seed, extra
+
+    def path(self, name: str) -> Path:
+        return self.runs / f"{name}-{self.number}"
+
+    def done(self, name: str) -> bool:
+        return (self.path(name) / "summary.json").is_file()
+
+    def play(self, arms: Sequence[str]) -> None:
+        """All that is not there yet."""
+        self._run("start", "sft", ())
+        start = self.path("start")
+        begun = (
+            f"actor.model.model_path={start / 'sft'}",
+            f"collect.path={start / 'demonstrations'}",
+        )
+        for arm in arms:
+            self._run(arm, "train", ("sft.enabled=false", *begun, *ARMS[arm]))
+        spent = max((training_seconds(self, arm) for arm in arms if self.done(arm)), default=0)
+        sft = open_run(start).folder.path / "sft.json"
+        if spent and not self.done(CONTROL):
+            history = json.loads(sft.read_text())
+            steps = round(spent * history["steps"] / history["seconds"])
+            self._run(CONTROL, "sft", (*begun, f"sft.max_steps={steps}"))
+
+    def _run(self, name: str, verb: str, words: Sequence[str]) -> None:
+        if self.done(name):
+            return
+        where = (
+            f"runner.logger.log_path={self.runs}",
+            f"runner.logger.experiment_name={self.path(name).name}",
+            f"runner.seed={self.number}",
+        )
+        command = [verb, RECIPE, *COMMON, *words, *where, *self._extra]
+        print("rlcore", *command, flush=True)
+        subprocess.run([sys.executable, "-m", "rlcore.cli.main", *command], check=True)
+
+    def outcomes(self, name: str) -> Outcomes:
+        """The held-out starts of a run at its end."""
+        kept = open_run(self.path(name)).evaluations()
+        return success_by_start(kept["after" if "after" in kept else "sft"].episodes)
+
+
+def summary_of(seed: Seed, name: str) -> dict[str, Any]:
+    """What a finished run says of itself."""
+    summary: dict[str, Any] = json.loads((seed.path(name) / "summary.json").read_text())
+    return summary
+
+
+def training_seconds(seed: Seed, name: str) -> float:
+    """Wall seconds of a run's training."""
+    seconds = summary_of(seed, name)["seconds"]
+    return sum(seconds.get(part, 0.0) for part in ("rollout", "update", "sync", "sft"))
+
+
+def kinds(outcomes: Outcomes) -> str:
+    """How many starts never, sometimes and always succeed."""
+    found = Counter(
+        "never" if not any(each) else "always" if all(each) else "sometimes"
+        for each in outcomes.values()
+    )
+    return " / ".join(str(found[kind]) for kind in ("never", "sometimes", "always"))
+
+
+def curve(run: SavedRun) -> Iterator[tuple[float, float, float]]:
+    """(episodes, seconds, success): of training, over the last updates with enough episodes."""
+    episodes = seconds = 0.0
+    late: list[tuple[float, float]] = []
+    for line in run.metrics():
+        seconds += sum(line.get(f"time/{part}") or 0.0 for part in ("rollout", "update", "sync"))
+        played, rate = line.get("env/episodes"), line.get("env/success_once")
+        if not played or rate is None:
+            continue
+        episodes += played
+        late.append((played, rate))
+        while sum(n for n, _ in late) - late[0][0] >= EPISODES:
+            late.pop(0)
+        total = sum(n for n, _ in late)
+        yield episodes, seconds, sum(n * rate for n, rate in late) / total
+
+
+def page(seeds: Sequence[Seed], arms: Sequence[str]) -> str:
+    """The page, of what has been played."""
+    rows, wins = [], Counter[str]()
+    for seed in seeds:
+        if not seed.done("start"):
+            continue
+        before = seed.outcomes("start")
+        control = seed.outcomes(CONTROL) if seed.done(CONTROL) else None
+        rate = success_rate([*before.values()])
+        rows.append(f"| {seed.number} | start | {shown(rate)} | | | | | {kinds(before)} |")
+        for name in (CONTROL, *arms):
+            if not seed.done(name):
+                continue
+            after = seed.outcomes(name)
+            summary = summary_of(seed, name)
+            against = ""
+            if control is not None and name != CONTROL:
+                gain = paired_difference(control, after)
+                against = shown_gain(gain)
+                wins["above" if gain.lo > 0 else "below" if gain.hi < 0 else "even"] += 1
+            at = summary.get("reached", {}).get("0.8")
+            rows.append(
+                f"| {seed.number} | {name} | {shown(success_rate([*after.values()]))} "
+                f"| {shown_gain(paired_difference(before, after))} | {against} "
+                f"| {summary['episodes']} | {training_seconds(seed, name):.0f}"
+                + (f" (0.8 in training after {at['episodes']} episodes)" if at else "")
+                + f" | {kinds(after)} |"
+            )
+    said = (
+        f"Against the imitation control, with the interval off zero: {wins['above']} of "
+        f"{sum(wins.values())} runs above it, {wins['below']} below."
+    )
+    notes = NOTES.read_text() if NOTES.is_file() else ""
+    return TEXT.format(
+        said=said,
+        rows="\n".join(rows),
+        passes=PASSES,
+        recipe=RECIPE,
+        columns=" | ".join(COLUMNS),
+        notes=f"\n{notes}" if notes else "",
+    )
+
+
+def shown(rate: SuccessRate) -> str:
+    return f"{rate.rate:.3f} [{rate.lo:.3f}, {rate.hi:.3f}]"
+
+
+def shown_gain(gain: Difference) -> str:
+    return f"{gain.mean:+.3f} [{gain.lo:+.3f}, {gain.hi:+.3f}]"
+
+
+TEXT = """# Algorithms against imitation, from the same starts
+
+{said}
+
+```
+python benchmarks/comparison.py
+```
+
+`rlcore train {recipe}`: each seed has one start, supervised training on its demonstrations; from it
+each arm trains. The control goes on with supervised training on the same demonstrations, for as
+many seconds as the slowest arm took (in steps, at the pace of the start), its rate falling to 0.
+All play the same held-out starts, {passes} times each with other noise; 95% intervals: Wilson for
+rates, Newcombe's method 10 for paired differences. The last column counts the starts that never,
+sometimes and always succeed.
+
+| {columns} |
+|---|---|---|---|---|---|---|---|
+{rows}
+
+Success in training, over at least 96 episodes of the last updates, against episodes and against
+seconds. Training explores, and RFT's shifted episodes succeed less often than its policy does:
+
+![success against episodes](comparison/episodes.svg)
+
+![success against seconds](comparison/seconds.svg)
+{notes}"""
+COLUMNS = (
+    "seed", "arm", "success", "to its start, paired", "to the control, paired",
+    "episodes", "seconds", "never / sometimes / always",
+)  # fmt: skip
+
+
+def pictures(seeds: Sequence[Seed], arms: Sequence[str]) -> None:
+    """Success against episodes and against seconds, a colour an arm, a line a seed."""
+    folder = PAGE.with_suffix("")
+    folder.mkdir(exist_ok=True)
+    for index, what in enumerate(("episodes", "seconds")):
+        series = [
+            Series(
+                f"{arm}, seed {seed.number}",
+                [Point(each[index], each[2]) for each in curve(open_run(seed.path(arm)))],
+                colour=number,
+            )
+            for number, arm in enumerate(arms)
+            for seed in seeds
+            if seed.done(arm)
+        ]
+        label = f"success in training against {what}"
+        drawn = chart(series, width=640, height=320, label=label, x_label=what, y_range=(0.0, 1.0))
+        (folder / f"{what}.svg").write_text(styled(str(drawn), arms))
+
+
+def styled(svg: str, arms: Sequence[str]) -> str:
+    """A picture that stands alone: its colours, and whose they are."""
+    colours = ("#0072b2", "#d55e00", "#009e73", "#cc79a7")
+    style = ".rule{stroke:#ddd}.curve{fill:none;stroke-width:2}.hover{opacity:0}" + "".join(
+        f".c{number} .curve{{stroke:{colour}}}" for number, colour in enumerate(colours)
+    )
+    names = "".join(
+        f'<text x="60" y="{26 + 16 * number}" fill="{colours[number]}">{arm}</text>'
+        for number, arm in enumerate(arms)
+    )
+    head = svg.index(">") + 1
+    opening = svg[: head - 1].replace(
+        "<svg ", '<svg xmlns="http://www.w3.org/2000/svg" font-family="sans-serif" font-size="12" '
+    )
+    ground = '<rect width="640" height="320" fill="#fff"/>'
+    drawn = svg[head:].removesuffix("</svg>")
+    return f"{opening}><style>{style}</style>{ground}{drawn}{names}</svg>"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
+    parser.add_argument("--arms", nargs="+", default=list(ARMS), choices=list(ARMS))
+    parser.add_argument("--runs", type=Path, default=ROOT / "logs/comparison")
+    parser.add_argument("--table", action="store_true", help="play nothing")
+    parser.add_argument("overrides", nargs="*", help="further changes of all runs, after --")
+    options = parser.parse_args()
+    known = load_plugins().names("algorithm")
+    arms = [arm for arm in options.arms if arm in known]
+    seeds = [Seed(options.runs.absolute(), seed, options.overrides) for seed in options.seeds]
+    for seed in () if options.table else seeds:
+        seed.play(arms)
+    PAGE.write_text(page(seeds, arms))
+    pictures(seeds, arms)
+    print(PAGE)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,29 @@
+"""What this distribution adds to rlcore. Strings only: importing it loads no tensor library."""
+
+from __future__ import annotations
+
+from rlcore.contracts.hookspecs import hookimpl
+from rlcore.contracts.specs import ComponentSpec
+
+RLCORE_API = (0, 4)
+
+
+@hookimpl
+def rlcore_components() -> list[ComponentSpec]:
+    """Steering by the initial noise."""
+    return [
+        ComponentSpec(
+            kind="algorithm",
+            name="dsrl",
+            target="rlcore_algo_dsrl.dsrl:DSRL",
+            summary="experimental: steers a frozen flow policy by its initial noise",
+            config="rlcore_algo_dsrl.settings:DSRLConfig",
+            spec="rlcore_algo_dsrl.settings:needs",
+        )
+    ]
+
+
+@hookimpl
+def rlcore_config_paths() -> list[str]:
+    """`algorithm=dsrl`, and the settings of others."""
+    return ["pkg://rlcore_algo_dsrl.conf"]

@@ -1,0 +1,86 @@
+"""Settings of DSRL and what they ask of the rest. Light: no tensor library."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rlcore.config.schema import AlgorithmConfig, key
+from rlcore.contracts.errors import ConfigError
+from rlcore.contracts.specs import AlgorithmNeeds, NetworkNeeds, ReplayNeeds
+
+NOISE = "initial_noise"
+"""What a decision started from, among what the replay keeps of it."""
+MOST = 20_000_000
+"""Parameters of a network at most, for the memory estimate: a layer over 1,600 entries of noise and
+128 numbers wide has 205,000, a critic ten of them."""
+
+
+@dataclass
+class DSRLConfig(AlgorithmConfig):
+    """Keys of `algorithm=dsrl`."""
+
+    name: str = key("registered name of the algorithm", "dsrl")
+    bound: float = key("the actor's noise is within +- this", 1.0, above=0)
+    noise_rows: int = key(
+        "rows of the noise that the actor decides; the last one is repeated up to the policy's "
+        "horizon; 0: all rows are decided",
+        0,
+        least=0,
+    )
+    start: int = key("decisions in the replay before the first step", 500, least=1)
+    steps: int = key("gradient steps of the critic in an update", 200, least=1)
+    actor_every: int = key("steps of the critic to one of the actor", 1, least=1)
+    batch_size: int = key("decisions of a step", 256, least=1)
+    gamma: float = key(
+        "discount of a decision, whatever number of env steps it makes", 0.99, above=0, most=1
+    )
+    step_penalty: float = key(
+        "taken from the reward of every decision: 1 makes rewards of 0 and 1 at success -1 and 0",
+        1.0,
+    )
+    heads: int = key("networks of the critic", 10, least=1)
+    target: str = key("what a target makes of the heads", "mean", choices=("mean", "min"))
+    backup_entropy: bool = key(
+        "add the actor's entropy to targets, where it may outweigh rewards", False
+    )
+    alpha: float = key(
+        "weight of the actor's entropy; in the beginning, where alpha_lr is not 0", 1.0, least=0
+    )
+    target_entropy: float | None = key("of the actor, in nats; null: -entries / 2")
+    tau: float = key("how far the lagged critic goes in a step", 0.005, above=0, most=1)
+    actor_lr: float = key("learning rate of the actor", 1e-4, least=0)
+    critic_lr: float = key("learning rate of the critic", 3e-4, least=0)
+    alpha_lr: float = key("learning rate of alpha; 0: it stays", 3e-4, least=0)
+    hidden: list[int] = key("widths of the layers of actor and critic", [128, 128, 128], least=1)
+    augment: bool = key("move images of a batch by up to 4 pixels", True)
+    replay_mib: int = key(
+        "MiB of decisions that are kept, of all actor processes; the oldest rollouts go first",
+        1024,
+        least=1,
+    )
+
+
+def needs(config: DSRLConfig) -> AlgorithmNeeds:
+    """A policy that stays as it is and takes its noise, and networks that learn in its place. The
+    critic acts in so far as its features are those that the actor sees.
+
+    Raises:
+        ConfigError: alpha is 0 and is to be learned.
+    """
+    if config.alpha == 0 and config.alpha_lr > 0:
+        raise ConfigError(
+            "algorithm.alpha must be more than 0 to be learned, or algorithm.alpha_lr 0, got 0 "
+            f"and {config.alpha_lr}"
+        )
+    learned = (NetworkNeeds("temperature", config.alpha_lr, 1),) if config.alpha_lr else ()
+    return AlgorithmNeeds(
+        acted_logprobs=False,
+        networks=(
+            NetworkNeeds("actor", config.actor_lr, MOST, acts="live"),
+            NetworkNeeds("critic", config.critic_lr, MOST, lag=config.tau, acts="live"),
+            *learned,
+        ),
+        replay=ReplayNeeds(config.replay_mib * 2**20, decided=(NOISE,)),
+        noise=True,
+        frozen=True,
+    )

@@ -1,0 +1,24 @@
+"""The checks that rlcore has for every algorithm with a replay."""
+
+from rlcore_testing import ReplayConformance
+
+SETTINGS = {"start": 1, "steps": 6, "batch_size": 64, "heads": 2, "hidden": [16], "actor_lr": 0.05,
+            "critic_lr": 0.05, "tau": 0.1, "alpha": 0.1}  # fmt: skip
+
+
+class TestDSRL(ReplayConformance):
+    name = "dsrl"
+    settings = SETTINGS
+
+
+class TestDSRLWithFixedEntropyAndOneRow(ReplayConformance):
+    name = "dsrl"
+    settings = {
+        **SETTINGS,
+        "noise_rows": 1,
+        "alpha": 0.0,
+        "alpha_lr": 0.0,
+        "target": "min",
+        "actor_every": 2,
+        "step_penalty": 0.0,
+    }

@@ -1,0 +1,160 @@
+"""DSRL's numbers by hand, and what it makes a policy do."""
+
+from __future__ import annotations
+
+import math
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from rlcore_algo_dsrl.dsrl import DSRL, SoftActorCritic
+from rlcore_algo_dsrl.networks import LEARNED, SEEN, NoiseActor
+from rlcore_algo_dsrl.settings import NOISE, DSRLConfig, needs
+from rlcore_testing.conformance.trajectories import Bandit, bandit_inputs
+
+from rlcore.contracts.errors import ConfigError
+from rlcore.contracts.learning import Following
+from rlcore.contracts.rng import RowKeys
+from rlcore.contracts.specs import PolicySpec
+
+ROWS = 3
+KEYS = RowKeys(tuple((0, row) for row in range(ROWS)))
+HALF = math.log(3.0) / 2  # tanh of it is 0.5
+SMALL = {"alpha": 0.25, "alpha_lr": 0.0, "hidden": [4], "heads": 2, "gamma": 0.9}
+
+
+def made(**settings):
+    """An algorithm with its networks for the bandit, whose actor decides 0.5 b on average."""
+    algorithm = DSRL(DSRLConfig(**{**SMALL, **settings}))
+    networks = algorithm.networks(Bandit(values=0).spec, bandit_inputs(1))
+    actor, critic = networks["actor"], networks["critic"]
+    with torch.no_grad():
+        last = actor.layers[-1]
+        last.weight.zero_()
+        last.bias.copy_(torch.tensor([HALF, -30.0]))  # the std is clamped at exp(-5)
+        for head, value in zip(critic.heads, (1.0, 3.0), strict=True):
+            head[-1].weight.zero_()
+            head[-1].bias.fill_(value)
+    return algorithm, networks
+
+
+def acting(networks, stage):
+    networks["actor"].stage.fill_(stage)
+    env = None
+    return DSRL(DSRLConfig(**SMALL)).acting(Bandit(values=0).spec, env, networks)
+
+
+class Rows:
+    """Rows of a replay: one that goes on, one that ended in success, one that was cut."""
+
+    def inputs(self, rows):
+        noise = torch.tensor([0.1, 0.2, 0.3])[:, None, None]
+        return {"features": torch.ones(ROWS, 1), NOISE: noise}
+
+    def following(self, rows, *, chunks, gamma):
+        assert (chunks, gamma) == (1, 1.0)  # a chunk's reward is not discounted within it
+        return Following(
+            torch.tensor([0.0, 1.0, 0.0]),
+            torch.tensor([1.0, 0.0, 0.0]),
+            torch.tensor([True, True, False]),
+            {"features": torch.ones(ROWS, 1)},
+        )
+
+
+def losses_of(**settings):
+    algorithm, networks = made(**settings)
+    learning = SimpleNamespace(
+        networks=networks, lagged={"critic": networks["critic"]}, replay=Rows()
+    )
+    return SoftActorCritic(algorithm._config, learning), networks
+
+
+@pytest.mark.parametrize(("target", "ahead"), [("mean", 2.0), ("min", 1.0)])
+def test_targets_by_hand(target, ahead):
+    sac, _ = losses_of(target=target)
+    targets, known = sac.targets(torch.arange(ROWS), KEYS)
+    # -1 + 0.9 Q' where the episode goes on, 1 - 1 where it succeeded
+    torch.testing.assert_close(targets, torch.tensor([-1 + 0.9 * ahead, 0.0, -1.0]))
+    assert known.tolist() == [True, True, False]
+
+
+def test_rewards_without_a_penalty_and_with_entropy():
+    sac, networks = losses_of(step_penalty=0.0, backup_entropy=True)
+    targets, _ = sac.targets(torch.arange(ROWS), KEYS)
+    normal = torch.from_numpy(KEYS.normal("noise_then", (1,)))
+    _, density = networks["actor"].sample(torch.ones(ROWS, 64), normal)
+    expected = 0.9 * (2.0 - 0.25 * density[0].item())
+    torch.testing.assert_close(targets, torch.tensor([expected, 1.0, 0.0]))
+
+
+def test_the_critic_learns_from_what_was_seen():
+    sac, _ = losses_of()
+    losses, _ = sac.critic_loss(torch.arange(ROWS), KEYS)
+    # heads 1 and 3 against targets 0.8 and 0; the row that was cut counts nothing
+    first, second = (0.2**2 + 2.2**2) / 2, (1.0 + 9.0) / 2
+    torch.testing.assert_close(losses, torch.tensor([first, second, 0.0]))
+
+
+def test_the_actor_weighs_density_against_value():
+    sac, networks = losses_of()
+    losses, _ = sac.actor_loss(torch.arange(ROWS), KEYS)
+    normal = torch.from_numpy(KEYS.normal("noise", (1,)))
+    _, density = networks["actor"].sample(torch.ones(ROWS, 64), normal)
+    torch.testing.assert_close(losses, 0.25 * density - 2.0)
+    assert sac.trained_with_actor == ["actor"]
+
+
+def test_the_density_of_noise_by_hand():
+    actor = NoiseActor(1, 1, (1, 1), bound=2.0, hidden=())
+    with torch.no_grad():
+        actor.layers[-1].weight.zero_()
+        actor.layers[-1].bias.copy_(torch.tensor([HALF, 0.0]))
+    noise, density = actor.sample(torch.ones(1, 1), torch.zeros(1, 1))
+    # N(0; 0, 1) / (b (1 - 0.5^2)) at 2 * 0.5
+    assert noise.item() == pytest.approx(1.0)
+    assert density.item() == pytest.approx(-0.5 * math.log(2 * math.pi) - math.log(2 * 0.75))
+
+
+def test_the_last_decided_row_is_repeated():
+    actor = NoiseActor(1, 2, (4, 3), bound=1.0, hidden=())
+    own = torch.arange(12.0).reshape(2, 6)
+    noise = actor.unrolled(own)
+    assert noise[0].tolist() == [[0, 1, 2], [3, 4, 5], [3, 4, 5], [3, 4, 5]]
+    again, steered = actor.decided(noise)
+    assert torch.equal(again, own) and steered.tolist() == [True, True]
+    noise[1, 3, 0] += 1
+    assert actor.decided(noise)[1].tolist() == [True, False]
+
+
+def test_without_exploration_the_policy_starts_from_the_actors_mean():
+    _, networks = made(bound=1.5)
+    bandit, inputs = Bandit(values=0), bandit_inputs(ROWS)
+    output = acting(networks, LEARNED).act(bandit, inputs, KEYS, deterministic=True)
+    with torch.no_grad():
+        mean = networks["actor"].mean(
+            networks["critic"].features({"features": torch.ones(ROWS, 1)})
+        )
+    alone = bandit.act(inputs, KEYS, deterministic=True, noise=mean.reshape(ROWS, 1, 1).numpy())
+    assert np.array_equal(output.actions, alone.actions)
+    assert np.array_equal(output.replay[NOISE].numpy(), alone.actions)  # the bandit's mean is 0
+    assert output.actions[0, 0, 0] == pytest.approx(0.75)
+
+
+@pytest.mark.parametrize("stage", [SEEN, LEARNED])
+def test_exploring_is_by_the_noise_alone(stage):
+    _, networks = made()
+    bandit, inputs = Bandit(values=0), bandit_inputs(ROWS)
+    output = acting(networks, stage).act(bandit, inputs, KEYS, deterministic=False)
+    assert not output.logprobs.any()
+    assert len(set(output.actions.flatten().tolist())) == ROWS
+    if stage == SEEN:
+        assert np.array_equal(output.actions, KEYS.normal("initial", (1, 1)))
+
+
+def test_settings_that_contradict_each_other():
+    with pytest.raises(ConfigError, match="alpha must be more than 0 to be learned"):
+        needs(DSRLConfig(alpha=0.0))
+    spec = PolicySpec("flow", 0, 1, 1, 1, 1, noise=(4, 2))
+    with pytest.raises(ConfigError, match="noise_rows must be at most 4"):
+        DSRL(DSRLConfig(noise_rows=5)).networks(spec, bandit_inputs(1))

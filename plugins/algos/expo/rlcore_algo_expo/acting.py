@@ -1,0 +1,122 @@
+"""Decide by EXPO: samples of the policy and edits of them, the best under the lagged critics.
+
+Legend: B rows, C actions of a chunk, A entries, S samples, M candidates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from rlcore_off_policy.critic import ActionRange, Critic
+from torch import Tensor
+
+from rlcore.contracts.protocols import Inputs, Policy, PolicyOutput
+from rlcore.contracts.rng import RowKeys
+from rlcore.contracts.specs import EnvSpec
+from rlcore_algo_expo.edit import EditActor
+from rlcore_algo_expo.settings import ExpoConfig
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """The best candidates.
+
+    Attributes:
+        chunks: `[B, C, A]` in units of the range.
+        index: int64 `[B]` in [0, M): candidate j is sample j mod S, an edit of it from S on.
+        values: `[E, B]`, of all critics.
+        edits: mean size of the edits `[B]` that were there to choose, in units of the range.
+    """
+
+    chunks: Tensor
+    index: Tensor
+    values: Tensor
+    edits: Tensor
+
+
+class Choice:
+    """Chooses among samples and edits.
+
+    Args:
+        env: for the range of actions.
+        critic: judges.
+        edit: makes edits.
+        config: how many.
+    """
+
+    def __init__(self, env: EnvSpec, critic: Critic, edit: EditActor, config: ExpoConfig) -> None:
+        self.range, self._critic, self._edit, self._config = ActionRange(env), critic, edit, config
+
+    def act(
+        self, policy: Policy, inputs: Inputs, keys: RowKeys, *, deterministic: bool
+    ) -> PolicyOutput:
+        """See :class:`rlcore.contracts.protocols.Acting`. Until edits are ready, the policy."""
+        if not self._edit.ready:
+            return policy.act(inputs, keys, deterministic=deterministic)
+        outputs = samples(policy, inputs, keys, self._config.samples, deterministic=deterministic)
+        device = self._edit.ready.device
+        self.range.to(device)
+        actions = torch.stack([torch.from_numpy(one.actions) for one in outputs]).to(device)
+        seen = {name: torch.from_numpy(array) for name, array in inputs.items()}
+        best = self.best(self._critic.features(seen), self.range.units(actions), keys)
+        drawn, row = best.index % len(outputs), torch.arange(len(keys), device=device)
+        edited = (best.index >= len(outputs))[:, None, None]
+        # a sample goes to the env as it was drawn
+        chunk = torch.where(edited, self.range.of_env(best.chunks), actions[drawn, row])
+        return replace(_of_rows(outputs, drawn.cpu()), actions=chunk.cpu().numpy())
+
+    def best(self, features: Tensor, drawn: Tensor, keys: RowKeys) -> Chosen:
+        """The candidate with the highest mean over the critics, less their standard deviation times
+        `caution`; of equal ones the first.
+
+        Args:
+            features: of the critic, `[B, F]`.
+            drawn: samples `[S, B, C, A]` in units of the range.
+            keys: of the edits' noise.
+        """
+        candidates, sizes = [*drawn], []
+        for number in range(self._config.edits):
+            for place, chunk in enumerate(drawn):
+                noise = torch.from_numpy(keys.normal(f"edit/{number}/{place}", self._edit.shape))
+                edits, _ = self._edit(features, chunk, noise.to(chunk.device))
+                candidates.append((chunk + edits).clamp(-1.0, 1.0))
+                sizes.append(edits.abs().mean((1, 2)))
+        values = torch.stack([self._critic.values(features, one.flatten(1)) for one in candidates])
+        worth = values.mean(1) - self._config.caution * values.std(1, unbiased=False)
+        index = worth.argmax(0)
+        row = torch.arange(len(index), device=index.device)
+        mean = torch.stack(sizes).mean(0) if sizes else torch.zeros_like(features[:, 0])
+        return Chosen(torch.stack(candidates)[index, row], index, values[index, :, row].T, mean)
+
+
+def samples(
+    policy: Policy, inputs: Inputs, keys: RowKeys, count: int, *, deterministic: bool
+) -> list[PolicyOutput]:
+    """Decisions under keys of their own, the first under those given. A policy that without
+    exploration decides alike every time explores in the others."""
+    plain = deterministic and policy.spec.starts_from_noise
+    outputs = [policy.act(inputs, keys, deterministic=deterministic)]
+    for number in range(1, count):
+        others = RowKeys(tuple((*key, "sample", number) for key in keys.keys))
+        outputs.append(policy.act(inputs, others, deterministic=plain))
+    return outputs
+
+
+def _of_rows(outputs: Sequence[PolicyOutput], drawn: Tensor) -> PolicyOutput:
+    """Row by row one of several outputs."""
+    row = torch.arange(len(drawn))
+
+    def pick(tensors: Sequence[Tensor]) -> Tensor:
+        at = tensors[0].device
+        return torch.stack(list(tensors))[drawn.to(at), row.to(at)]
+
+    replay: Mapping[str, Tensor] = outputs[0].replay
+    return PolicyOutput(
+        np.stack([one.actions for one in outputs])[drawn.numpy(), row.numpy()],
+        pick([one.logprobs for one in outputs]),
+        pick([one.values for one in outputs]),
+        {name: pick([one.replay[name] for one in outputs]) for name in replay},
+    )

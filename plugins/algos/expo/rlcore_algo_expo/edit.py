@@ -1,0 +1,72 @@
+"""Change a chunk a little: a tanh-Gaussian over bounded edits.
+
+Legend: B rows, F features, C actions of a chunk, A entries, K points of an edit.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from rlcore_off_policy.critic import layers
+from torch import Tensor, nn
+from torch.nn import functional
+
+HIDDEN = (256, 256, 256)
+_FIRST_STD, _STDS = 0.5, (-5.0, 1.0)  # the latter of log std
+
+
+class EditActor(nn.Module):
+    """Draws edits of a chunk, given features of what was seen and the chunk itself.
+
+    Args:
+        features: F.
+        chunk: (C, A).
+        points: K.
+        scale: largest edit, in units of the range.
+
+    Attributes:
+        ready: 1 once the critic has learned enough for edits to be tried; travels with the weights.
+    """
+
+    ready: Tensor
+    lines: Tensor
+
+    def __init__(self, features: int, chunk: tuple[int, int], *, points: int, scale: float) -> None:
+        super().__init__()
+        actions, entries = chunk
+        self._scale, self.shape = scale, (points, entries)
+        self.layers = layers(features + actions * entries, HIDDEN, 2 * points * entries)
+        last = self.layers[-1]
+        nn.init.zeros_(last.weight)
+        nn.init.zeros_(last.bias)
+        self.register_buffer("ready", torch.zeros(1))
+        self.register_buffer("lines", _lines(actions, points), persistent=False)
+
+    def forward(self, features: Tensor, chunk: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
+        """Edits `[B, C, A]` in units of the range, and their log-densities `[B]` before scaling.
+
+        Args:
+            features: `[B, F]`.
+            chunk: `[B, C, A]` in units of the range.
+            noise: standard normal `[B, K, A]`.
+        """
+        mean, spread = self.layers(torch.cat([features, chunk.flatten(1)], dim=1)).chunk(2, dim=1)
+        log_std = (spread + math.log(_FIRST_STD)).clamp(*_STDS)
+        drawn = noise.flatten(1)
+        before = mean + log_std.exp() * drawn
+        # t = tanh(u): log pi(t) = log N(u) - log(1 - t^2)
+        # log(1 - t^2) = 2 (log 2 - u - softplus(-2 u))
+        normal = -0.5 * drawn.square() - log_std - 0.5 * math.log(2 * math.pi)
+        slope = 2.0 * (math.log(2.0) - before - functional.softplus(-2.0 * before))
+        points = before.tanh().unflatten(1, self.shape)
+        edits = self._scale * torch.einsum("ck,bka->bca", self.lines, points)
+        return edits, (normal - slope).sum(1)
+
+
+def _lines(actions: int, points: int) -> Tensor:
+    """Weights `[C, K]` of straight lines through K points that are spread over C actions."""
+    if points == 1:
+        return torch.ones(actions, 1)
+    place = torch.linspace(0.0, points - 1.0, actions)[:, None]
+    return (1.0 - (place - torch.arange(points)).abs()).clamp(min=0.0)

@@ -1,0 +1,165 @@
+"""EXPO: a policy whose chunks are edited, the best candidate chosen by critics.
+
+    decision   S samples of the policy, an edit of each; the best under the lagged critics
+    critics    y = R + gamma^k Q'(s', a'), a' chosen in the same way
+    edits      maximise Q(s, a + edit) and their entropy
+    policy     imitates its own successes and the demonstrations
+
+Legend: B rows, C actions of a chunk, A entries, E critics.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import partial
+from typing import cast
+
+import torch
+from rlcore_off_policy.critic import Critic, least_of_two
+from rlcore_off_policy.encoder import draw_shift
+from rlcore_off_policy.imitation import draw, imitation_steps, mixture
+from torch import Tensor, nn
+
+from rlcore.contracts import metric
+from rlcore.contracts.learning import Step, Terms
+from rlcore.contracts.metric import Metric
+from rlcore.contracts.protocols import Inputs, Learning
+from rlcore.contracts.rng import RowKeys
+from rlcore.contracts.specs import EnvSpec, PolicySpec
+from rlcore_algo_expo.acting import Choice, samples
+from rlcore_algo_expo.edit import EditActor
+from rlcore_algo_expo.settings import ExpoConfig, needs
+
+
+class EXPO:
+    """Expressive policy optimization (Dong et al. 2025, arXiv 2507.07986; for vision-language-
+    action models EXPO-FT, arXiv 2605.25477). Departures, each for few CPU cores: a target's chunk
+    may be the one played there (`target_samples`), edits go in straight lines over a chunk
+    (`edit_points`), the coefficient of the entropy is fixed, edits learn on played chunks, and a
+    chunk is chosen by mean and spread of the critics, whereas targets take the smaller of two."""
+
+    def __init__(self, config: ExpoConfig) -> None:
+        self._config = config
+        self.needs = needs(config)
+
+    def networks(self, policy: PolicySpec, inputs: Inputs) -> dict[str, nn.Module]:
+        config, chunk = self._config, (policy.num_action_chunks, policy.action_dim)
+        critic = Critic(
+            inputs, chunk[0] * chunk[1], heads=config.critics, initial=config.initial_value
+        )
+        points = min(config.edit_points or chunk[0], chunk[0])
+        size, scale = critic.encoder.size, config.edit_scale
+        return {"critic": critic, "edit": EditActor(size, chunk, points=points, scale=scale)}
+
+    def acting(self, policy: PolicySpec, env: EnvSpec, networks: Mapping[str, nn.Module]) -> Choice:
+        critic, edit = cast(Critic, networks["critic"]), cast(EditActor, networks["edit"])
+        return Choice(env, critic, edit, self._config)
+
+    def updates(self, learning: Learning) -> Iterator[Step]:
+        """Critics and edits in turn, then the policy."""
+        config, replay = self._config, learning.replay
+        yield from self._judgement(learning)
+        edit = cast(EditActor, learning.networks["edit"])
+        if learning.update + 1 >= config.warmup and replay.count("successes"):
+            edit.ready.fill_(1.0)
+        learning.numbers["train/edit/ready"] = float(edit.ready)
+        yield from imitation_steps(
+            learning,
+            steps=config.imitation_steps,
+            batch_size=config.imitation_batch_size,
+            demonstrations=config.demonstrations,
+        )
+
+    def _judgement(self, learning: Learning) -> Iterator[Step]:
+        config = self._config
+        shares = {"successes": config.successes, "failures": 1.0 - config.successes}
+        parts = mixture(learning.replay, config.batch_size, shares)  # type: ignore[arg-type]
+        for number in range(config.critic_steps if parts else 0):
+            won = {kind: learning.draw(count, kind) for kind, count in parts.items()}
+            of_successes = won.get("successes", torch.zeros(0, dtype=torch.int64))
+            critics = partial(self._critic_loss, learning, of_successes)
+            yield learning.step(torch.cat([*won.values()]), critics, trains=["critic"])
+            if config.edits and number % config.edit_every == 0:
+                edits = partial(self._edit_loss, learning)
+                yield learning.step(draw(learning, parts), edits, trains=["edit"])
+
+    def _critic_loss(self, learning: Learning, won: Tensor, rows: Tensor, keys: RowKeys) -> Terms:
+        """Squared error of each critic, summed over them; 0 where a time limit hides what came.
+
+        Args:
+            won: rows of successful episodes.
+        """
+        config, replay = self._config, learning.replay
+        live = cast(Critic, learning.networks["critic"])
+        target, known, metrics = self._target(learning, rows, keys)
+        range_ = self._choice(learning).range.to(target.device)
+        played = range_.units(replay.actions(rows)).flatten(1)
+        values = live.values(live.features(replay.inputs(rows), draw_shift(keys, "shift")), played)
+        error = torch.where(known, (values - target).square().sum(0), 0.0)
+        of_success = torch.isin(rows, won).to(target.device)
+        mean = values.mean(0)
+        metrics |= {
+            "train/critic/q_successes": metric.mean(mean, of_success),
+            "train/critic/q_failures": metric.mean(mean, ~of_success),
+            "train/critic/td_error": metric.mean(error / config.critics, known),
+        }
+        return error, metrics
+
+    @torch.no_grad()
+    def _target(
+        self, learning: Learning, rows: Tensor, keys: RowKeys
+    ) -> tuple[Tensor, Tensor, dict[str, Metric]]:
+        """y = R + gamma^k min(Q'_i, Q'_j)(s', a') `[B]`, whether it is known `[B]`, metrics.
+
+        R adds up discounted rewards of k steps, two critics i and j are drawn for each row, and a'
+        is the best candidate at s' under all of them.
+        """
+        config, replay = self._config, learning.replay
+        spec = learning.policy.spec
+        gamma = config.gamma ** (1.0 / spec.num_action_chunks)  # of a step
+        then = replay.following(rows, chunks=config.chunks, gamma=gamma)
+        goes_on = then.discounts > 0
+        choice = self._choice(learning)
+        range_ = choice.range.to(then.discounts.device)
+        if config.target_samples:
+            seen = {name: array.cpu().numpy() for name, array in then.inputs.items()}
+            outputs = samples(
+                learning.policy, seen, keys, config.target_samples, deterministic=False
+            )
+            chunks = torch.stack([torch.from_numpy(one.actions) for one in outputs])
+        else:
+            chunks = replay.actions(torch.where(goes_on.cpu(), rows + config.chunks, rows))[None]
+        lagged = cast(Critic, learning.lagged["critic"])
+        features = lagged.features(then.inputs, draw_shift(keys, "next_shift"))
+        best = choice.best(features, range_.units(chunks.to(features.device)), keys)
+        target = then.rewards + then.discounts * least_of_two(best.values, keys)
+        return (
+            target,
+            then.known,
+            {
+                "train/edit/chosen": metric.mean((best.index >= len(chunks)).float(), goes_on),
+                "train/edit/size": metric.mean(best.edits, goes_on),
+            },
+        )
+
+    def _edit_loss(self, learning: Learning, rows: Tensor, keys: RowKeys) -> Terms:
+        """alpha log pi(e | s, a) - mean_i Q'_i(s, a + e), of chunks a that were played."""
+        replay, edit = learning.replay, cast(EditActor, learning.networks["edit"])
+        judge = cast(Critic, learning.lagged["critic"])
+        with torch.no_grad():
+            features = judge.features(replay.inputs(rows), draw_shift(keys, "shift"))
+        range_ = self._choice(learning).range.to(features.device)
+        played = range_.units(replay.actions(rows))
+        noise = torch.from_numpy(keys.normal("edit", edit.shape)).to(features.device)
+        edits, density = edit(features, played, noise)
+        value = judge.values(features, (played + edits).clamp(-1.0, 1.0).flatten(1)).mean(0)
+        every = torch.ones_like(value, dtype=torch.bool)
+        return self._config.alpha * density - value, {
+            "train/edit/entropy": metric.mean(-density, every)
+        }
+
+    def _choice(self, learning: Learning) -> Choice:
+        """As who acts has it."""
+        edit = learning.networks["edit"]
+        networks = {"critic": learning.lagged["critic"], "edit": edit}
+        return self.acting(learning.policy.spec, learning.env, networks)

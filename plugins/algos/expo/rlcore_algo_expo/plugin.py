@@ -1,0 +1,29 @@
+"""What this distribution adds to rlcore. Strings only: importing it loads no tensor library."""
+
+from __future__ import annotations
+
+from rlcore.contracts.hookspecs import hookimpl
+from rlcore.contracts.specs import ComponentSpec
+
+RLCORE_API = (0, 4)
+
+
+@hookimpl
+def rlcore_components() -> list[ComponentSpec]:
+    """Edits of action chunks, chosen by a critic."""
+    return [
+        ComponentSpec(
+            kind="algorithm",
+            name="expo",
+            target="rlcore_algo_expo.expo:EXPO",
+            summary="edits of action chunks, the best by a critic, imitation of what succeeded",
+            config="rlcore_algo_expo.settings:ExpoConfig",
+            spec="rlcore_algo_expo.settings:needs",
+        )
+    ]
+
+
+@hookimpl
+def rlcore_config_paths() -> list[str]:
+    """`algorithm=expo`."""
+    return ["pkg://rlcore_algo_expo.conf"]

@@ -1,0 +1,85 @@
+"""Settings of EXPO and what they ask of the rest. Light: no tensor library."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rlcore.config.schema import AlgorithmConfig, key
+from rlcore.contracts.specs import AlgorithmNeeds, NetworkNeeds, ReplayNeeds
+
+MOST_PARAMETERS = 8_000_000
+"""Of the critics, and of the edits; chunks of hundreds of numbers included."""
+
+
+@dataclass
+class ExpoConfig(AlgorithmConfig):
+    """Keys of `algorithm=expo`; the policy's learning rate is actor.optim.lr."""
+
+    name: str = key("registered name of the algorithm", "expo")
+    gamma: float = key("discount per chunk", 0.97, above=0, most=1)
+    samples: int = key("chunks that the policy draws for a decision", 4, least=1)
+    edits: int = key("edits of each of them; 0: the critic chooses among them alone", 1, least=0)
+    edit_scale: float = key(
+        "largest edit, in units of half an action's range", 0.2, above=0, most=2
+    )
+    edit_points: int | None = key(
+        "numbers that an edit has for each entry over a chunk, with straight lines between them: "
+        "noise that lasts explores further; null: one for each action",
+        2,
+        least=1,
+    )
+    alpha: float = key("coefficient of the entropy of edits", 0.005, least=0)
+    warmup: int = key("updates in which the critic learns and the policy acts alone", 2, least=0)
+    critics: int = key("networks that judge chunks", 5, least=1)
+    caution: float = key(
+        "standard deviations of the critics that are taken from their mean to choose a chunk: "
+        "they differ where they have seen little",
+        1.0,
+    )
+    initial_value: float = key(
+        "what a critic expects before it has learned: 0 as for rewards of 0 and 1; 1 is the same "
+        "as rewards of -1 until success, which tries what is unknown",
+        0.0,
+    )
+    lag: float = key(
+        "share by which the critics that act follow those that learn", 0.02, above=0, most=1
+    )
+    critic_lr: float = key("learning rate of the critics", 3e-4, above=0)
+    edit_lr: float = key("learning rate of the edits", 3e-4, above=0)
+    critic_steps: int = key("gradient steps of the critics in an update", 200, least=0)
+    edit_every: int = key("steps of the critics for one of the edits", 2, least=1)
+    batch_size: int = key("decisions of a step of critics and edits", 128, least=1)
+    successes: float = key(
+        "share of such a batch from episodes that succeeded", 0.5, least=0, most=1
+    )
+    chunks: int = key("chunks whose rewards a target adds up", 1, least=1)
+    target_samples: int = key(
+        "chunks that the policy draws for a target, each a forward; 0: the chunk that was played "
+        "there, and edits of it",
+        0,
+        least=0,
+    )
+    imitation_steps: int = key("supervised steps of the policy in an update", 50, least=0)
+    imitation_batch_size: int = key("decisions and frames of such a step", 64, least=1)
+    demonstrations: float = key(
+        "share of such a batch from the demonstrations of sft or collect.path; 0: none are read",
+        0.5,
+        least=0,
+        most=1,
+    )
+    replay_mib: int = key(
+        "MiB of decisions that are kept, of all actor processes; the oldest go first", 1024, least=1
+    )
+
+
+def needs(config: ExpoConfig) -> AlgorithmNeeds:
+    """A replay, lagged critics and edits that act, and a policy that can imitate."""
+    imitates = config.imitation_steps > 0
+    critic = NetworkNeeds("critic", config.critic_lr, MOST_PARAMETERS, config.lag, "lagged")
+    return AlgorithmNeeds(
+        acted_logprobs=False,
+        networks=(critic, NetworkNeeds("edit", config.edit_lr, MOST_PARAMETERS, acts="live")),
+        replay=ReplayNeeds(config.replay_mib * 2**20),
+        demonstrations=imitates and config.demonstrations > 0,
+        imitation=imitates,
+    )

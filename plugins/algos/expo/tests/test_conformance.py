@@ -1,0 +1,20 @@
+"""The checks that rlcore has for every algorithm with a replay and a part in acting."""
+
+from typing import Any, ClassVar
+
+from rlcore_testing import ReplayConformance
+
+SMALL: dict[str, Any] = {"critic_steps": 8, "critics": 2, "batch_size": 16, "warmup": 1}
+
+
+class TestExpo(ReplayConformance):
+    name = "expo"
+    settings: ClassVar[dict[str, Any]] = {**SMALL, "imitation_steps": 8}
+
+
+class TestExpoThatDrawsItsTargets(ReplayConformance):
+    name = "expo"
+    settings: ClassVar[dict[str, Any]] = {
+        **SMALL, "target_samples": 2, "samples": 2, "edits": 2, "imitation_steps": 5,
+        "demonstrations": 0.0, "edit_points": None, "edit_lr": 1e-3, "edit_scale": 0.4,
+    }  # fmt: skip

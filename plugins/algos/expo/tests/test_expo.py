@@ -1,0 +1,175 @@
+"""EXPO's parts against numbers worked out by hand."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from rlcore_algo_expo.acting import Choice
+from rlcore_algo_expo.edit import EditActor
+from rlcore_algo_expo.expo import EXPO
+from rlcore_algo_expo.settings import ExpoConfig
+from torch import nn
+from torch.distributions import Independent, Normal, TransformedDistribution
+from torch.distributions.transforms import TanhTransform
+
+from rlcore.contracts.protocols import PolicyOutput
+from rlcore.contracts.rng import RowKeys
+from rlcore.contracts.specs import ActionChannel, EnvSpec, PolicySpec, ReplayNeeds, StateChannel
+from rlcore.contracts.trajectory import Trajectory
+from rlcore.learner.replay import ReplayStore
+
+ENV = EnvSpec(
+    "line", ("go",), ("go",), range(9), range(9, 18), (), (StateChannel("place", 1),),
+    (ActionChannel("ee_delta_position", 1, -2.0, 2.0),), 9,
+)  # fmt: skip
+SPEC = PolicySpec("line", 0, 1, 1, 1, 1, starts_from_noise=True)
+KEYS = RowKeys((("a",), ("b",)))
+
+
+def keys(rows):
+    return RowKeys(tuple(("row", int(row)) for row in rows))
+
+
+class Higher:
+    """A critic that likes high first actions, twice over."""
+
+    def features(self, seen, shift=None):
+        return torch.zeros(2, 1)
+
+    def values(self, features, actions):
+        return torch.stack([actions[:, 0], 3 * actions[:, 0]])
+
+
+class Counting:
+    """Its n-th decision is 0.2 n and 1.9 in env units."""
+
+    spec = SPEC
+
+    def __init__(self):
+        self.asked = []
+
+    def act(self, inputs, keys, *, deterministic=False):
+        n = len(self.asked)
+        self.asked.append(keys.keys[0])
+        actions = np.array([[[0.2 * n]], [[1.9]]], np.float32)
+        zeros = torch.zeros(2, 1, 1)
+        return PolicyOutput(actions, zeros, torch.zeros(2, 0), {"n": torch.full((2,), n)})
+
+
+def choice(shift: float, **settings):
+    """One whose edits are all `shift` times the largest, 0.2."""
+    edit = EditActor(1, (1, 1), points=1, scale=0.2)
+    # tanh(u): atanh(shift) and a spread of e^-5; the log std begins at log 0.5
+    nn.init.constant_(edit.layers[-1].bias, -9.0)
+    edit.layers[-1].bias.data[0] = np.arctanh(shift)
+    edit.ready.fill_(1.0)
+    return Choice(ENV, Higher(), edit, ExpoConfig(**settings)), edit
+
+
+@torch.no_grad()
+def test_the_best_of_samples_and_edits_acts():
+    made, _ = choice(0.5, samples=3)
+    policy = Counting()
+    output = made.act(policy, {"x": np.zeros((2, 1))}, KEYS, deterministic=False)
+    # row 0: 0.4 is the best sample; in units of the range 0.2, edited by 0.5 x 0.2: 0.3, and 0.6
+    # again in the env's. Row 1: 0.95 and 0.1 end at the range
+    assert output.actions[:, 0, 0].tolist() == pytest.approx([0.6, 2.0], abs=0.01)
+    assert output.replay["n"].tolist() == [2, 0]
+    assert policy.asked == [("a",), ("a", "sample", 1), ("a", "sample", 2)]
+
+
+@torch.no_grad()
+def test_an_edit_that_is_worse_is_left_out():
+    made, _ = choice(-0.5, samples=2)
+    output = made.act(Counting(), {"x": np.zeros((2, 1))}, KEYS, deterministic=False)
+    assert output.actions[:, 0, 0].tolist() == [np.float32(0.2), np.float32(1.9)]
+
+
+def test_until_it_is_ready_the_policy_acts():
+    made, edit = choice(0.5)
+    edit.ready.fill_(0.0)
+    policy = Counting()
+    output = made.act(policy, {}, KEYS, deterministic=True)
+    assert policy.asked == [("a",)] and output.actions[0, 0, 0] == 0.0
+
+
+def test_edits_go_in_straight_lines():
+    edit = EditActor(1, (5, 1), points=2, scale=0.2)
+    assert edit.lines.tolist() == [[1, 0], [0.75, 0.25], [0.5, 0.5], [0.25, 0.75], [0, 1]]
+    assert EditActor(1, (3, 1), points=3, scale=1.0).lines.tolist() == torch.eye(3).tolist()
+    assert EditActor(1, (2, 1), points=1, scale=1.0).lines.tolist() == [[1], [1]]
+
+
+def test_the_density_is_that_of_a_tanh_gaussian():
+    torch.manual_seed(0)
+    edit = EditActor(3, (2, 2), points=2, scale=0.5)
+    nn.init.normal_(edit.layers[-1].weight, std=0.1)
+    features, chunk, noise = torch.randn(4, 3), torch.randn(4, 2, 2), torch.randn(4, 2, 2)
+    edits, density = edit(features, chunk, noise)
+    mean, spread = edit.layers(torch.cat([features, chunk.flatten(1)], 1)).chunk(2, dim=1)
+    gaussian = Independent(Normal(mean, (spread + np.log(0.5)).exp()), 1)
+    expected = TransformedDistribution(gaussian, [TanhTransform()])
+    torch.testing.assert_close(
+        density, expected.log_prob(edits.flatten(1) / 0.5), atol=1e-4, rtol=0
+    )
+
+
+def played() -> ReplayStore:
+    """Three decisions of an episode that succeeds with the third, reward 1; two of one that the
+    time limit ends."""
+    flags = torch.zeros(3, 2, 1, dtype=torch.bool)
+    valid, terminated, truncated = flags | True, flags.clone(), flags.clone()
+    valid[2, 1] = False
+    terminated[2, 0] = truncated[1, 1] = True
+    number = torch.arange(2).expand(3, 2).clone()
+    index = torch.tensor([[0, 3], [1, 4], [2, -1]])
+    zero = torch.zeros(3, 2, dtype=torch.int64)
+    floats = torch.zeros(3, 2, 1, 1)
+    store = ReplayStore(ReplayNeeds(10**6), SPEC, ENV, torch.device("cpu"))
+    store.add(0, Trajectory(
+        rewards=terminated.float(), valid=valid, terminated=terminated, truncated=truncated,
+        actions=floats, logprobs=floats, values=torch.zeros(3, 2, 0),
+        bootstrap_values=torch.zeros(3, 2, 0), task=zero, trial=number, replica=zero,
+        group=zero - 1, episode=zero, policy_version=zero, success=terminated[..., 0],
+        sample_index=index, inputs={"x": torch.arange(5.0)[:, None]}, replay={},
+    ))  # fmt: skip
+    return store
+
+
+def test_critics_learn_hand_worked_targets():
+    algorithm = EXPO(ExpoConfig(gamma=0.5, critics=2))
+    made = algorithm.networks(SPEC, {"x": np.zeros((1, 1), np.float32)})
+    critic = made["critic"]
+    for head, value in zip(critic.heads, (2.0, 1.0), strict=True):  # whatever they see
+        nn.init.zeros_(head[-1].weight)
+        nn.init.constant_(head[-1].bias, value)
+    policy = SimpleNamespace(spec=SPEC)
+    learning = SimpleNamespace(
+        replay=played(), networks=made, lagged={"critic": critic}, policy=policy, env=ENV
+    )
+    rows = torch.arange(5)
+    losses, metrics = algorithm._critic_loss(learning, torch.tensor([0, 1, 2]), rows, keys(rows))
+    # y = r + 0.5 min(2, 1): 0.5, 0.5, and 1 at the end. (2 - y)^2 + (1 - y)^2: 2.5, 2.5, 1; the
+    # last decision before the time limit: nobody knows what came then
+    assert losses.tolist() == [2.5, 2.5, 1.0, 2.5, 0.0]
+    assert metrics["train/critic/td_error"].number(1) == pytest.approx((2.5 * 3 + 1) / 2 / 4)
+    assert metrics["train/critic/q_successes"].number(1) == 1.5
+
+
+def test_edits_climb_the_critic():
+    algorithm = EXPO(ExpoConfig(alpha=0.0))
+    made = algorithm.networks(SPEC, {"x": np.zeros((1, 1), np.float32)})
+    learning = SimpleNamespace(
+        replay=played(), networks=made, lagged={"critic": made["critic"]},
+        policy=SimpleNamespace(spec=SPEC), env=ENV,
+    )  # fmt: skip
+    judge = made["critic"]
+    judge.values = lambda features, actions: 2 * actions[:, 0].expand(3, -1)
+    rows = torch.arange(5)
+    loss, _ = algorithm._edit_loss(learning, rows, keys(rows))
+    loss.sum().backward()
+    # Q = 2 a: a larger mean of the edit is better everywhere
+    assert made["edit"].layers[-1].bias.grad[0] < 0

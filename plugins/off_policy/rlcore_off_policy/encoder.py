@@ -1,0 +1,130 @@
+"""Turn what a policy saw into features for critics and small actors, on few CPU cores.
+
+    uint8 images [.., h, w, 3]   -> shrunk to 64 px, strided convolutions -> numbers
+    floats [n]                   -> layer
+    integers (words of a task)   -> mean of learned vectors
+
+Other arrays, as masks and the elapsed share of the time limit, are not read. Knows no policy: it
+goes by dtypes and shapes. Legend: B rows, F features.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from rlcore.contracts.protocols import Inputs
+from rlcore.contracts.rng import RowKeys
+
+PIXELS = 64
+"""Longest side of an image that is looked at."""
+SHIFT = 4
+"""Most pixels that an image is moved by, either way, to augment it (DrQ, arXiv 2004.13649)."""
+_CHANNELS = (16, 32, 32, 32)
+_SMALLEST = 4  # side at which convolutions end
+_WORDS, _WORD_WIDTH = 1024, 16
+
+
+class Encoder(nn.Module):
+    """Features of inputs.
+
+    Args:
+        inputs: of one row: names, shapes, dtypes.
+        width: features of each kind of input.
+
+    Attributes:
+        size: F.
+    """
+
+    def __init__(self, inputs: Inputs, *, width: int = 64) -> None:
+        super().__init__()
+        rows = {name: array[0] for name, array in inputs.items() if array[0].size}
+        self._images = [n for n, a in rows.items() if a.dtype == np.uint8 and a.ndim >= 3]
+        self._states = [n for n, a in rows.items() if a.dtype.kind == "f" and a.ndim == 1]
+        self._words = [n for n, a in rows.items() if a.dtype.kind == "i" and a.ndim <= 1]
+        self.looks = nn.ModuleDict(
+            {name: _convolutions(rows[name], width) for name in self._images}
+        )
+        states = sum(rows[name].size for name in self._states)
+        self.state = _bounded(states, width) if states else None
+        self.words = nn.Embedding(_WORDS, _WORD_WIDTH) if self._words else None
+        kinds = len(self._images) + bool(states)
+        self.size = kinds * width + len(self._words) * _WORD_WIDTH
+
+    def forward(self, inputs: Mapping[str, Tensor], shift: Tensor | None = None) -> Tensor:
+        """Features float32 `[B, F]`.
+
+        Args:
+            shift: of images, int64 `[B, 2]`, see :func:`draw_shift`; None: none.
+        """
+        device = next(self.parameters()).device
+        found = []
+        for name in self._images:
+            found.append(self.looks[name](_pixels(inputs[name].to(device), shift)))
+        if self.state is not None:
+            numbers = torch.cat([inputs[name] for name in self._states], dim=1)
+            found.append(self.state(numbers.to(device, torch.float32)))
+        if self.words is not None:
+            for name in self._words:
+                ids = inputs[name].to(device, torch.int64).reshape(len(inputs[name]), -1)
+                found.append(self.words(ids.remainder(_WORDS)).mean(1))
+        return torch.cat(found, dim=1)
+
+
+def draw_shift(keys: RowKeys, stream: str) -> Tensor:
+    """Places that images are moved to, int64 `[B, 2]`, in [0, 2 SHIFT]."""
+    side = 2 * SHIFT + 1
+    drawn = torch.from_numpy(keys.integers(stream, side * side))
+    return torch.stack([drawn // side, drawn % side], dim=1)
+
+
+def _pixels(images: Tensor, shift: Tensor | None) -> Tensor:
+    """uint8 `[B, ..., h, w, 3]` -> float32 `[B, 3 n, h', w']` in [-0.5, 0.5]. What a shift brings
+    in from outside is what is at the edge."""
+    rows, height, width = len(images), *images.shape[-3:-1]
+    images = images.reshape(rows, -1, height, width, 3).permute(0, 2, 3, 1, 4).flatten(3)
+    large = max(height, width) > PIXELS
+    if shift is not None and not large:
+        images = _shifted(images, shift)
+    pixels = images.permute(0, 3, 1, 2).float().div_(255.0).sub_(0.5)
+    if large:
+        pixels = functional.adaptive_avg_pool2d(pixels, (min(height, PIXELS), min(width, PIXELS)))
+        if shift is not None:
+            pixels = _shifted(pixels.permute(0, 2, 3, 1), shift).permute(0, 3, 1, 2)
+    return pixels
+
+
+def _shifted(images: Tensor, shift: Tensor) -> Tensor:
+    """Images `[B, h, w, n]`, each moved by its own shift."""
+    moved, (rows, height, width) = shift.to(images.device) - SHIFT, images.shape[:3]
+    at = partial(torch.arange, device=images.device)
+    down = (moved[:, :1] + at(height)).clamp(0, height - 1)
+    right = (moved[:, 1:] + at(width)).clamp(0, width - 1)
+    return images[at(rows)[:, None, None], down[:, :, None], right[:, None, :]]
+
+
+def _convolutions(image: np.ndarray, width: int) -> nn.Sequential:
+    """Layers that shrink an image uint8 `[..., h, w, 3]`: a large one by 4, then by halves until it
+    is small; and one to features."""
+    height, across = (min(side, PIXELS) for side in image.shape[-3:-1])
+    channels, layers = image.size // (image.shape[-3] * image.shape[-2]), list[nn.Module]()
+    for wider in _CHANNELS:
+        if max(height, across) <= _SMALLEST:
+            break
+        large = max(height, across) > PIXELS // 2
+        shape = (8, 4, 2) if large else (3, 2, 1)  # kernel, stride, padding
+        layers += [nn.Conv2d(channels, wider, *shape), nn.ReLU()]
+        channels = wider
+        height, across = (
+            (side + 2 * shape[2] - shape[0]) // shape[1] + 1 for side in (height, across)
+        )
+    return nn.Sequential(*layers, nn.Flatten(), _bounded(channels * height * across, width))
+
+
+def _bounded(size: int, width: int) -> nn.Sequential:
+    return nn.Sequential(nn.Linear(size, width), nn.LayerNorm(width), nn.Tanh())

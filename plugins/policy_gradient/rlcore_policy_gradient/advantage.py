@@ -1,0 +1,191 @@
+"""Compute the advantages of a whole batch, before any sharding. Pure tensor functions.
+
+Legend: T chunks, N columns, C actions per chunk, V values per chunk, D = 1 (chunk_level) or C
+(action_level). A step is a chunk or an action, whichever carries the reward.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from rlcore.contracts.errors import ConfigError
+from rlcore.contracts.trajectory import Trajectory
+from rlcore_policy_gradient.minibatch import Advantages
+
+NORMALIZATION_EPS = 1e-5
+
+
+@dataclass(frozen=True)
+class Steps:
+    """A trajectory as one sequence of U steps per column, at the granularity of rewards.
+
+    Attributes:
+        rewards, values, bootstrap: float32 `[U, N]`; bootstrap is the value after a step that
+            ended its episode or its column.
+        valid, terminated, truncated: bool `[U, N]`.
+    """
+
+    rewards: Tensor
+    values: Tensor
+    bootstrap: Tensor
+    valid: Tensor
+    terminated: Tensor
+    truncated: Tensor
+
+
+def steps(trajectory: Trajectory, reward_type: str) -> Steps:
+    """The trajectory at chunk_level (U = T, rewards summed over a chunk's valid actions) or at
+    action_level (U = T C; needs V = C).
+
+    An action_level policy predicts C values per observation; of those of an observation after an
+    end the first is meant, as the next action would have been the first of its chunk.
+
+    Raises:
+        ConfigError: an unknown reward type, or a value head of another width.
+    """
+    valid = trajectory.valid
+    rewards = torch.where(valid, trajectory.rewards, 0.0)
+    terminated, truncated = trajectory.terminated & valid, trajectory.truncated & valid
+    actions, width = valid.shape[-1], trajectory.values.shape[-1]
+    wanted = {"chunk_level": 1, "action_level": actions}
+    if reward_type not in wanted:
+        raise ConfigError(f"reward_type must be chunk_level or action_level, got {reward_type!r}")
+    if width != wanted[reward_type]:
+        raise ConfigError(
+            f"reward_type {reward_type} needs {wanted[reward_type]} values per chunk, "
+            f"the value head gives {width}"
+        )
+    bootstrap = trajectory.bootstrap_values[..., :1]
+    if reward_type == "chunk_level":
+        return Steps(
+            rewards=rewards.sum(-1),
+            values=trajectory.values[..., 0],
+            bootstrap=bootstrap[..., 0],
+            valid=valid.any(-1),
+            terminated=terminated.any(-1),
+            truncated=truncated.any(-1),
+        )
+
+    def in_line(x: Tensor) -> Tensor:  # [T, N, C] -> [T C, N]
+        return x.transpose(1, 2).flatten(0, 1)
+
+    return Steps(
+        rewards=in_line(rewards),
+        values=in_line(trajectory.values),
+        bootstrap=in_line(bootstrap.expand_as(valid)),
+        valid=in_line(valid),
+        terminated=in_line(terminated),
+        truncated=in_line(truncated),
+    )
+
+
+def generalized_advantages(
+    sequence: Steps, *, gamma: float, gae_lambda: float, bootstrap_type: str
+) -> Tensor:
+    """GAE (Schulman et al. 2016, arXiv 1506.02438, eq. 16) over the valid steps of each column.
+
+        delta_t = r_t + gamma W_t - V_t
+        A_t     = delta_t + gamma lambda (1 - ended_t) A_{t+1}
+
+    t+1 is the next valid step of the column. W_t is V_{t+1} inside an episode; at the last step
+    of a column that did not end, the bootstrap value; where an episode ended, by bootstrap_type:
+
+        none        0: a time limit ends like a termination
+        standard    the bootstrap value at a truncation, 0 at a termination
+        always      the bootstrap value at any end (0 where the rollout recorded none)
+
+    Returns:
+        float32 `[U, N]`, 0 at invalid steps.
+    """
+    bootstrapped = {
+        "none": torch.zeros_like(sequence.truncated),
+        # a step that both terminates and times out is terminal
+        "standard": sequence.truncated & ~sequence.terminated,
+        "always": sequence.truncated | sequence.terminated,
+    }
+    if bootstrap_type not in bootstrapped:
+        raise ConfigError(
+            f"algorithm.bootstrap_type must be none, standard or always, got {bootstrap_type!r}"
+        )
+    ended = sequence.terminated | sequence.truncated
+    after_end = torch.where(bootstrapped[bootstrap_type], sequence.bootstrap, 0.0)
+    advantages = torch.zeros_like(sequence.rewards)
+    advantage = torch.zeros_like(sequence.rewards[0])
+    next_value = torch.zeros_like(advantage)
+    is_last = torch.ones_like(advantage, dtype=torch.bool)  # no valid step seen after this one
+    for t in reversed(range(len(sequence.rewards))):
+        following = torch.where(is_last, sequence.bootstrap[t], next_value)
+        w = torch.where(ended[t], after_end[t], following)
+        delta = sequence.rewards[t] + gamma * w - sequence.values[t]
+        carried = torch.where(ended[t], 0.0, advantage)
+        valid = sequence.valid[t]
+        # invalid steps are passed over: what comes after them counts as what comes next
+        advantage = torch.where(valid, delta + gamma * gae_lambda * carried, advantage)
+        next_value = torch.where(valid, sequence.values[t], next_value)
+        is_last = is_last & ~valid
+        advantages[t] = torch.where(valid, advantage, 0.0)
+    return advantages
+
+
+def gae(
+    trajectory: Trajectory,
+    *,
+    reward_type: str,
+    gamma: float,
+    gae_lambda: float,
+    bootstrap_type: str,
+    normalize: bool,
+) -> Advantages:
+    """Advantages and value targets R = A + V of a trajectory; see the functions above.
+
+    Normalisation touches the advantages only, after the targets are made.
+    """
+    sequence = steps(trajectory, reward_type)
+    in_line = generalized_advantages(
+        sequence, gamma=gamma, gae_lambda=gae_lambda, bootstrap_type=bootstrap_type
+    )
+    chunks, columns, _, _ = trajectory.shape
+    # [T C, N] -> [T, N, C]; at chunk_level [T, N] -> [T, N, 1]
+    advantages = in_line.reshape(chunks, -1, columns).transpose(1, 2)
+    step_valid = sequence.valid.reshape(chunks, -1, columns).transpose(1, 2)
+    returns = torch.where(step_valid, advantages + trajectory.values, 0.0)
+    if normalize:
+        advantages = normalized(advantages, step_valid)
+    return Advantages(advantages, returns, trajectory.valid)
+
+
+def normalized(advantages: Tensor, valid: Tensor) -> Tensor:
+    """`(A - mean) / (std + 1e-5)` over all valid entries (std with n - 1), 0 elsewhere. A single
+    entry is its own mean, so it is 0 too."""
+    chosen = advantages[valid].double()
+    if len(chosen) < 2:
+        return torch.zeros_like(advantages)
+    scaled = (advantages - chosen.mean()) / (chosen.std(correction=1) + NORMALIZATION_EPS)
+    return torch.where(valid, scaled, 0.0).to(advantages.dtype)
+
+
+def advantage_metrics(advantages: Advantages) -> dict[str, float]:
+    """Of the advantages as trained on (normalised where the algorithm does so), and of the
+    targets of the values (`rollout/value_targets_mean`), over samples that are trained on;
+    nothing if there are none."""
+    chosen = _trained(advantages.advantages, advantages)
+    if not len(chosen):
+        return {}
+    metrics = {
+        "rollout/advantages_mean": float(chosen.mean()),
+        "rollout/advantages_max": float(chosen.max()),
+        "rollout/advantages_min": float(chosen.min()),
+    }
+    if advantages.returns.shape[-1]:
+        returns = _trained(advantages.returns, advantages)
+        metrics["rollout/value_targets_mean"] = float(returns.mean())
+    return metrics
+
+
+def _trained(x: Tensor, advantages: Advantages) -> Tensor:
+    """Entries of `x` `[T, N, 1 or C]` that are trained on, in one line."""
+    valid = advantages.valid
+    return x[valid if x.shape[-1] == valid.shape[-1] else valid.any(-1, keepdim=True)]

@@ -1,0 +1,91 @@
+"""Declare settings that on-policy algorithms share, and their needs. Light: no tensor library."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from rlcore.config.schema import AlgorithmConfig, key
+from rlcore.contracts.specs import AlgorithmNeeds, PolicySpec
+from rlcore_policy_gradient.levels import refusal
+
+
+@dataclass
+class PolicyGradientConfig(AlgorithmConfig):
+    """Keys that on-policy algorithms share; an algorithm's dataclass adds its own."""
+
+    family: ClassVar[bool] = True
+
+    reward_type: str = key(
+        "one reward per chunk or per action", "chunk_level", choices=("chunk_level", "action_level")
+    )
+    logprob_type: str = key(
+        "granularity of the ratio",
+        "chunk_level",
+        choices=("token_level", "action_level", "chunk_level"),
+    )
+    gamma: float = key(
+        "discount per chunk (chunk_level) or per env step (action_level)", 0.99, above=0, most=1
+    )
+    update_epoch: int = key("passes over a rollout", 1, least=1)
+    clip_ratio_low: float = key("ratio clipped below at 1 - this", 0.2, above=0, most=1)
+    clip_ratio_high: float = key("ratio clipped above at 1 + this", 0.2, above=0)
+    clip_ratio_c: float | None = key("dual clip for negative advantages; null: off", above=1)
+    clip_log_ratio: float | None = key(
+        "log ratio clamped to +- this, also against overflow (counted: "
+        "train/actor/clamped_log_ratios); null: 20",
+        above=0,
+        most=20,
+    )
+    entropy_bonus: float = key("coefficient of the entropy", 0.0)
+    entropy_type: str = key(
+        "granularity of the entropy",
+        "chunk_level",
+        choices=("token_level", "action_level", "chunk_level"),
+    )
+    kl_beta: float = key("coefficient of the k3 KL to the reference weights", 0.0, least=0)
+    loss_agg_func: str = key(
+        "weights of the samples",
+        "token-mean",
+        choices=("token-mean", "seq-mean-token-sum", "seq-mean-token-mean"),
+    )
+    normalize_advantages: bool = key(
+        "(A - mean) / (std + 1e-5) over all valid samples, std with n - 1; one sample gives 0", True
+    )
+    recompute_logprobs: bool = key("recompute old log-probs before the first epoch", False)
+
+
+@dataclass(frozen=True)
+class OnPolicyNeeds(AlgorithmNeeds):
+    """What an on-policy algorithm asks of the rest.
+
+    Attributes:
+        reward_type, logprob_type: settings, which the policy's value head must fit.
+    """
+
+    reward_type: str = "chunk_level"
+    logprob_type: str = "chunk_level"
+
+    @classmethod
+    def of(cls, config: PolicyGradientConfig, **needs: Any) -> OnPolicyNeeds:
+        """These, and what follows from the shared settings: the log-probs of the reference weights
+        if there is a KL penalty."""
+        return cls(
+            reference_logprobs=config.kl_beta != 0,
+            reward_type=config.reward_type,
+            logprob_type=config.logprob_type,
+            **needs,
+        )
+
+    def refusal(self, policy: PolicySpec) -> str | None:
+        values = policy.value_dim if self.values else 0  # else nobody looks at them
+        reason = refusal(
+            reward_type=self.reward_type,
+            logprob_type=self.logprob_type,
+            value_dim=values,
+            num_action_chunks=policy.num_action_chunks,
+        )
+        return reason and (
+            f"algorithm.reward_type={self.reward_type} and logprob_type={self.logprob_type} must "
+            f"go together with a value head of width {values}: {reason}"
+        )

@@ -1,0 +1,56 @@
+"""Compute what policy-gradient algorithms share: surrogate, entropy and KL of one micro-batch.
+
+An algorithm of a plugin adds how advantages are computed and, if it has a critic, its loss.
+"""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from rlcore.contracts.metric import Metric
+from rlcore.contracts.protocols import Evaluation
+from rlcore_policy_gradient.loss import entropy_mean, kl_to_reference, policy_loss
+from rlcore_policy_gradient.minibatch import Minibatch
+from rlcore_policy_gradient.on_policy import OnPolicy
+from rlcore_policy_gradient.reduce import at_level, entropy_at_level
+
+
+class ClippedSurrogate(OnPolicy):
+    """`policy - entropy_bonus * H + kl_beta * KL(reference)`, from the shared settings."""
+
+    def surrogate(self, now: Evaluation, batch: Minibatch) -> tuple[Tensor, dict[str, Metric]]:
+        """Loss of the policy without a critic; values play no part.
+
+        Args:
+            now: what the policy says of B samples now. An entropy `[B, C, 1]` or `[B, 1, A]` is
+                spread over `[B, C, A]`; of one entry per chunk see :func:`entropy_at_level`.
+            batch: the B samples; with reference log-probs, the KL to them costs `kl_beta`.
+        """
+        shared = self._shared
+        level = shared.logprob_type
+        valid, weights = batch.valid, batch.weights
+        new = at_level(now.logprobs, valid, level)
+        loss, metrics = policy_loss(
+            logprobs=new,
+            old_logprobs=at_level(batch.old_logprobs, valid, level),
+            advantages=batch.advantages.unsqueeze(-1),
+            weights=weights.policy,
+            clip_ratio_low=shared.clip_ratio_low,
+            clip_ratio_high=shared.clip_ratio_high,
+            clip_ratio_c=shared.clip_ratio_c,
+            clip_log_ratio=shared.clip_log_ratio,
+        )
+        entropy = now.entropy
+        if entropy.shape[1:] != (1, 1):
+            entropy = entropy.expand_as(now.logprobs)
+        entropies = entropy_at_level(entropy, valid, shared.entropy_type)
+        bonus, more = entropy_mean(entropy=entropies, weights=weights.entropy)
+        loss, metrics = loss - shared.entropy_bonus * bonus, {**metrics, **more}
+        if batch.reference_logprobs is not None:
+            kl, more = kl_to_reference(
+                logprobs=new,
+                reference_logprobs=at_level(batch.reference_logprobs, valid, level),
+                weights=weights.policy,
+            )
+            loss, metrics = loss + shared.kl_beta * kl, {**metrics, **more}
+        return loss, metrics

@@ -1,0 +1,67 @@
+"""Check what an on-policy algorithm returns: types, shapes and finite advantages.
+
+[N] where [T, N, 1] is expected would broadcast silently. Knows no model and no env.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from rlcore.contracts.learning import Terms
+from rlcore.contracts.trajectory import Trajectory
+from rlcore.validation.algorithm import checked_terms, fault
+from rlcore.validation.policy import described_answer
+from rlcore_policy_gradient.minibatch import Advantages
+
+
+def checked_advantages(name: str, trajectory: Trajectory, made: Any) -> Advantages:
+    """What `advantages` gave for a trajectory.
+
+    Raises:
+        AlgorithmError: it is not as :class:`Advantages` says, is not finite, or trains on
+            actions that were never executed.
+    """
+    if not isinstance(made, Advantages):
+        raise fault(name, "advantages", "", described_answer(made), "Advantages")
+    chunks, columns, actions, _ = trajectory.shape
+    places = [chunks, columns]
+    values = trajectory.values.shape[-1]
+    for what, tensor, kind, widths in (
+        ("advantages", made.advantages, torch.float32, (1, actions)),
+        ("returns", made.returns, torch.float32, (values, 0)),
+        ("valid", made.valid, torch.bool, (actions,)),
+    ):
+        shapes = [[*places, width] for width in dict.fromkeys(widths)]
+        right = isinstance(tensor, Tensor) and tensor.dtype == kind
+        if not right or [*tensor.shape] not in shapes:
+            dtype = str(kind).removeprefix("torch.")
+            expected = f"a tensor {dtype} {' or '.join(map(str, shapes))}"
+            raise fault(name, "advantages", what, described_answer(tensor), expected)
+        if not tensor.isfinite().all():
+            chunk, column, entry = (~tensor.isfinite()).nonzero()[0].tolist()
+            found = f"{float(tensor[chunk, column, entry])} in chunk {chunk} of column {column}"
+            raise fault(name, "advantages", what, found, "finite numbers")
+    idle = int((made.valid & ~trajectory.valid).sum())
+    if idle:
+        found = f"true for {idle} actions that were never executed"
+        raise fault(name, "advantages", "valid", found, "false there")
+    return made
+
+
+def checked_loss(name: str, answer: Any, *, required: str | None = None) -> Terms:
+    """What `loss` gave.
+
+    Args:
+        required: name of a metric that the update can't do without.
+
+    Raises:
+        AlgorithmError: it is not one number and metrics by name, or the required one is missing.
+    """
+    loss, metrics = checked_terms(name, answer)
+    if required is not None and required not in metrics:
+        expected = f"{required} among them: target_kl is set"
+        raise fault(name, "loss", "metrics", f"{sorted(metrics)}", expected)
+    return loss, metrics

@@ -1,0 +1,1 @@
+"""A sweeper of Hydra: a search with Optuna over runs of rlcore."""

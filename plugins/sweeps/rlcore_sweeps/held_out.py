@@ -1,0 +1,111 @@
+"""Play what a study has chosen on held-out starts, by which nothing was chosen.
+
+The best setting looks better than it is on the starts that it was chosen by, and the more so the
+more trials there were. Its runs, and those of the recipe's own setting, are evaluated again:
+
+    SWEEP/heldout-7/    a sweep of its own: an evaluation of each run of trial 7
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from hydra.core.plugins import Plugins
+from hydra.core.utils import JobStatus
+from hydra.types import HydraContext, RunMode
+from omegaconf import DictConfig
+
+from rlcore.config.overrides import quote
+from rlcore.results.statistics import paired_difference, success_rate
+from rlcore.results.tables import EpisodeResult, comparable, read_results, success_by_start
+from rlcore_sweeps.job import JobFailed, Note
+from rlcore_sweeps.player import Player
+from rlcore_sweeps.request import DIR, SPLIT, SUBDIR, key_of, listed
+from rlcore_sweeps.study import Study
+from rlcore_sweeps.trials import Trial, Trials
+
+EPISODES = "eval/eval.parquet"
+PLACE = "heldout-{}"
+REPLICAS = 10**6  # more than passes of one run
+
+
+def measure(
+    trials: Trials, study: Study, config: DictConfig, context: HydraContext, player: Player
+) -> None:
+    """Evaluate the best trial and the recipe's own, and write the rates to `trials.json`:
+
+        {"best": RATE, "default": RATE, "difference": {"mean", "lo", "hi"}}
+        RATE: {"trial", "rate", "n", "lo", "hi", "seeds": rate of each run}
+
+    `default` and `difference` are there where the recipe's own setting was tried, and where it is
+    not the best. Episodes of several runs from one start count as passes of one evaluation.
+
+    Raises:
+        JobFailed: an evaluation failed.
+    """
+    assert trials.best is not None
+    best = trials.trials[trials.best]
+    sides = {"best": best}
+    if study.default is not None and trials.best != 0 and trials.trials[0].state == "complete":
+        sides["default"] = trials.trials[0]
+    rows = {name: _played(one, study, config, context, player) for name, one in sides.items()}
+    found: dict[str, Any] = {
+        name: {"trial": sides[name].number, **_rate(each)} for name, each in rows.items()
+    }
+    if "default" in rows and comparable(*rows["best"], *rows["default"]):
+        before, after = (success_by_start(_passes(rows[name])) for name in ("default", "best"))
+        found["difference"] = paired_difference(before, after)._asdict()
+    replace(trials, heldout=found).write(study.sweep)
+
+
+def _played(
+    trial: Trial, study: Study, config: DictConfig, context: HydraContext, player: Player
+) -> list[list[EpisodeResult]]:
+    """The episodes of each run of a trial."""
+    place = study.sweep / PLACE.format(trial.number)
+    (place / ".jobs").mkdir(parents=True, exist_ok=True)
+    hydra = listed(config.hydra.overrides.hydra)
+    own = [word for word in hydra if key_of(word) not in (DIR, SUBDIR)]
+    own += [f"{DIR}={quote(place)}", f"{SUBDIR}='run-${{hydra.job.num}}'"]
+    runs = tuple(str(study.sweep / run.folder) for run in trial.runs)
+    words = ["env.eval.split=heldout"]
+    if player.verb != "train":  # such a job is an evaluation itself
+        others = [word for word in study.space.fixed if key_of(word) not in SPLIT]
+        words = [*others, *study.space.words(trial.setting), *words]
+    evaluator = replace(
+        player,
+        verb="eval",
+        flags=player.flags if player.verb != "train" else () if player.wary else ("--trust",),
+        objective=(),
+        runs=runs if player.verb == "train" else (),
+        label=f"trial {trial.number} on held-out starts",
+    )
+    launcher = Plugins.instance().instantiate_launcher(
+        hydra_context=context,
+        task_function=evaluator,
+        config=context.config_loader.load_configuration(None, own, RunMode.MULTIRUN),
+    )
+    seeds = [[] if run.seed is None else [f"runner.seed={run.seed}"] for run in trial.runs]
+    returned = launcher.launch([[*words, *seed] for seed in seeds], 0)
+    notes = Note.all(place)
+    for note, one in zip(notes, returned, strict=True):
+        if one.status != JobStatus.COMPLETED:
+            raise JobFailed(f"{note.label}: {note.error or note.state}")
+    return [read_results(Path(note.folder) / EPISODES) for note in notes]
+
+
+def _passes(runs: Sequence[Sequence[EpisodeResult]]) -> list[EpisodeResult]:
+    return [
+        replace(row, replica=row.replica + number * REPLICAS)
+        for number, rows in enumerate(runs)
+        for row in rows
+    ]
+
+
+def _rate(runs: Sequence[Sequence[EpisodeResult]]) -> dict[str, Any]:
+    pooled = success_rate([*success_by_start(_passes(runs)).values()])
+    each = [success_rate([*success_by_start(rows).values()]).rate for rows in runs]
+    return {**pooled._asdict(), "seeds": each}

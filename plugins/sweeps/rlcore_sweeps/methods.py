@@ -1,0 +1,84 @@
+"""Find samplers and pruners of Optuna by name, with settings that are plain values."""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+import optuna
+from optuna.pruners import BasePruner
+from optuna.samplers import BaseSampler
+
+from rlcore.contracts.errors import ConfigError, choosing, did_you_mean
+from rlcore.contracts.rng import generator
+
+# without CmaEsSampler: its storage holds a pickle, and a sweep's folder may come from elsewhere
+SAMPLERS = {
+    "tpe": "TPESampler",
+    "gp": "GPSampler",
+    "nsgaii": "NSGAIISampler",
+    "random": "RandomSampler",
+}
+PRUNERS = {
+    "median": "MedianPruner",
+    "percentile": "PercentilePruner",
+    "hyperband": "HyperbandPruner",
+    "successive_halving": "SuccessiveHalvingPruner",
+    "threshold": "ThresholdPruner",
+    "none": "NopPruner",
+}
+NO_PRUNER = "none"
+Method = TypeVar("Method", BaseSampler, BasePruner)
+
+
+def sampler_of(
+    name: str, options: Mapping[str, Any], seed: int = 0, number: int = 0
+) -> BaseSampler:
+    """The sampler that proposes one trial. What it draws depends on the seed of the study, the
+    trial's number and the trials it knows, never on when it was made.
+
+    Raises:
+        ConfigError: an unknown name or setting, or one that lacks a library.
+    """
+    drawn = int(generator("study", seed, number).integers(2**31))
+    kind = _find("sampler", name, SAMPLERS, optuna.samplers)
+    return _made("sampler", kind, options, {"seed": drawn})
+
+
+def pruner_of(name: str, options: Mapping[str, Any]) -> BasePruner:
+    """The pruner.
+
+    Raises:
+        ConfigError: an unknown name or setting.
+    """
+    kind = _find("pruner", name, PRUNERS, optuna.pruners)
+    return _made("pruner", kind, {} if name == NO_PRUNER else options, {})
+
+
+def _find(what: str, name: str, known: Mapping[str, str], module: Any) -> Any:
+    if name not in known:
+        raise ConfigError(f"there is no {what} {name!r}{choosing(name, known)}")
+    return getattr(module, known[name])
+
+
+def _made(
+    what: str, kind: type[Method], options: Mapping[str, Any], own: Mapping[str, Any]
+) -> Method:
+    key = f"hydra.sweeper.{what}_options"
+    known = [name for name in inspect.signature(kind).parameters if name not in own]
+    for name in options:
+        if name not in known:
+            raise ConfigError(
+                f"unknown key '{key}.{name}'.{did_you_mean(name, known)}",
+                hint=f"{kind.__name__} of Optuna has: {', '.join(known)}",
+            )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+        try:
+            return kind(**options, **own)
+        except ImportError as error:
+            raise ConfigError(f"hydra.sweeper.{what}: {error}".split("\n")[0]) from None
+        except (TypeError, ValueError) as error:
+            raise ConfigError(f"{key}: {error}") from None

@@ -1,0 +1,113 @@
+"""The inside of `hydra/sweeper=rlcore_optuna`: from Hydra's words to a study, and what is said of
+it in the end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import optuna
+from hydra.core.plugins import Plugins
+from hydra.types import HydraContext, TaskFunction
+from omegaconf import DictConfig, OmegaConf
+from optuna.trial import TrialState
+
+from rlcore.config import schema_tree
+from rlcore.contracts.errors import ConfigError
+from rlcore_sweeps.composing import composed
+from rlcore_sweeps.held_out import measure
+from rlcore_sweeps.job import SUCCESS
+from rlcore_sweeps.player import Player
+from rlcore_sweeps.request import BOTH, SPLIT, for_job, key_of
+from rlcore_sweeps.space import Space
+from rlcore_sweeps.study import Plan, Study, metric_of
+from rlcore_sweeps.trials import HELD_OUT
+
+VERBS = ("train", "eval")
+
+
+def sweep(
+    config: DictConfig,
+    context: HydraContext,
+    player: TaskFunction,
+    settings: Mapping[str, Any],
+    words: Sequence[str],
+) -> None:
+    """Play a study, then its best setting on held-out starts.
+
+    Args:
+        config, context, player: what Hydra sets a sweeper up with.
+        settings: of the sweeper, see `hydra_plugins.hydra_rlcore_sweeper`.
+        words: of the sweep, in Hydra's grammar.
+
+    Raises:
+        ConfigError: settings that make no study.
+    """
+    if not isinstance(player, Player) or player.verb not in VERBS:
+        raise ConfigError(
+            "hydra/sweeper=rlcore_optuna searches over runs that evaluate a policy",
+            hint="rlcore train EXPERIMENT -m hydra/sweeper=rlcore_optuna ..., or rlcore eval RUN",
+        )
+    if len(player.objective) > 1:
+        raise ConfigError(f"a study has one objective, got {', '.join(player.objective)}")
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    plain: Any = OmegaConf.to_container(OmegaConf.create(dict(settings)))
+    params, seeds = plain.pop("params"), tuple(plain.pop("seeds"))
+    space = Space.of(words, params, context.config_loader)
+    launcher = Plugins.instance().instantiate_launcher(
+        hydra_context=context, task_function=player, config=config
+    )
+    study = Study(
+        plan=Plan(seeds=seeds or (None,), **plain),
+        space=space,
+        objective=player.objective[0] if player.objective else SUCCESS,
+        split=_split(space.fixed),
+        sweep=Path(str(config.hydra.sweep.dir)).absolute(),
+        launch=launcher.launch,
+    )
+    study.default = _default(study, player)
+    if player.shown is not None:
+        study.show()
+        return
+    _say(study)
+    trials = study.run()
+    if trials.best is not None and trials.split != HELD_OUT:
+        measure(trials, study, config, context, player)
+
+
+def _split(words: Sequence[str]) -> str:
+    """The starts that runs are evaluated on, which the sweep has settled."""
+    (split,) = {word.partition("=")[2] for word in words if key_of(word) in SPLIT}
+    return split
+
+
+def _default(study: Study, player: Player) -> Mapping[str, Any] | None:
+    """The recipe's own setting, where it is one that may be proposed."""
+    words = for_job(study.space.fixed)
+    config = composed([player.verb, *player.flags, *words])
+    if config is None:
+        return None
+    try:
+        setting = {
+            key: schema_tree.value_of(config, key.replace(BOTH, "env.eval."))
+            for key in study.space.choices
+        }
+        study.trial(TrialState.RUNNING, setting)
+    except (AttributeError, ValueError):  # a group, or a value outside
+        return None
+    return setting
+
+
+def _say(study: Study) -> None:
+    """What a user should know of a study before it runs."""
+    plan = study.plan
+    print(
+        f"study: {plan.n_trials} trials of {len(plan.seeds)} runs, chosen by {study.objective} on "
+        f"{study.split} starts; proposed by {plan.sampler}, {plan.batch_size} at once",
+        flush=True,
+    )
+    if study.default is None:
+        print("the recipe's own setting is not in the space, so it is not tried", flush=True)
+    if plan.pruner != "none" and metric_of(study.objective) is None:
+        print(f"nothing is pruned: no evaluation tells of {study.objective}", flush=True)

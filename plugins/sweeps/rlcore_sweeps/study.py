@@ -1,0 +1,341 @@
+"""Search with Optuna: propose a batch of trials, play their runs, tell what they came to.
+
+    finished trials --sampler--> a batch of settings --launcher--> first seeds, pruned or not
+             ^                                                       |
+             '---- told in the order of their numbers <---- further seeds of those that went on
+
+`SWEEP/study.log` holds finished trials only, each written at once. What is proposed follows from
+them, the seed of the study and the trial's number, so a study that was killed proposes its last
+batch again, and jobs of it that are done are not played a second time.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import optuna
+from hydra.core.utils import JobReturn, JobStatus
+from optuna.storages import JournalStorage
+from optuna.storages.journal import JournalFileBackend
+from optuna.trial import FrozenTrial, TrialState, create_trial
+
+from rlcore.contracts.errors import ConfigError
+from rlcore_sweeps.job import METRIC, SUCCESS, JobFailed, Note
+from rlcore_sweeps.methods import NO_PRUNER, pruner_of, sampler_of
+from rlcore_sweeps.pruning import METRIC as SUCCESS_METRIC
+from rlcore_sweeps.pruning import Known, Rule, Steps
+from rlcore_sweeps.space import SEED, Space
+from rlcore_sweeps.trials import Played, Trial, Trials
+
+LOG, NAME = "study.log", "rlcore"
+DIRECTIONS = ("maximize", "minimize")
+STATES: dict[Any, TrialState] = {
+    "complete": TrialState.COMPLETE,
+    "pruned": TrialState.PRUNED,
+    "failed": TrialState.FAIL,
+}
+Launch = Callable[[Sequence[Sequence[str]], int], Sequence[JobReturn]]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How a study searches; see `hydra_plugins.hydra_rlcore_sweeper`."""
+
+    n_trials: int
+    batch_size: int
+    seeds: tuple[int | None, ...]
+    direction: str
+    sampler: str
+    sampler_options: Mapping[str, Any]
+    pruner: str
+    pruner_options: Mapping[str, Any]
+    seed: int
+
+    def __post_init__(self) -> None:
+        for name in ("n_trials", "batch_size"):
+            if (value := vars(self)[name]) < 1:
+                raise ConfigError(f"hydra.sweeper.{name} must be 1 or more, got {value}")
+        if self.direction not in DIRECTIONS:
+            raise ConfigError(
+                f"hydra.sweeper.direction must be {' or '.join(DIRECTIONS)}, got {self.direction!r}"
+            )
+        if len({*self.seeds}) < len(self.seeds):
+            raise ConfigError(f"sweep.seeds has a seed twice: {[*self.seeds]}")
+        sampler_of(self.sampler, self.sampler_options)
+        pruner_of(self.pruner, self.pruner_options)
+
+
+@dataclass(frozen=True)
+class Proposed:
+    """A setting, and what the sampler noted of it."""
+
+    setting: dict[str, Any]
+    attributes: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass
+class Study:
+    """A study in its sweep's folder.
+
+    Attributes:
+        plan, space: what is searched, and how.
+        objective: the one entry or metric that a job returns.
+        split: the starts that it is measured on, for the record.
+        sweep: the folder.
+        launch: plays jobs, given their words and the first one's number.
+        default: the recipe's own setting, which is tried first and never pruned; None where it is
+            not one that may be proposed.
+    """
+
+    plan: Plan
+    space: Space
+    objective: str
+    split: str
+    sweep: Path
+    launch: Launch
+    default: Mapping[str, Any] | None = None
+    trials: list[Trial] = field(default_factory=list)
+
+    def run(self) -> Trials:
+        """Play what is missing; returns all trials.
+
+        Raises:
+            ConfigError: it began otherwise, or its runs don't measure the objective.
+            JobFailed: all trials of the first batch failed.
+        """
+        self._require_same()
+        stored = self._open()
+        while len(done := stored.get_trials(deepcopy=False)) < self.plan.n_trials:
+            start, end, batch = self._next_batch(done)
+            known = done[:start]
+            proposed = self.propose(known, range(start, end))
+            self.trials = [_recorded(trial) for trial in known]
+            played = self._play(known, proposed, batch)
+            if not known and all(trial.state == "failed" for trial in played):
+                raise JobFailed(f"all {len(played)} trials of the first batch failed")
+            for trial, one in list(zip(played, proposed, strict=True))[len(done) - start :]:
+                stored.add_trial(self._finished(trial, one, end))
+        self.trials = [_recorded(trial) for trial in done]
+        return self.record()
+
+    def show(self) -> None:
+        """Show the jobs of the first batch; nothing is kept."""
+        first = self.propose([], range(min(self.plan.batch_size, self.plan.n_trials)))
+        self.launch([self._words(one.setting, self.plan.seeds[0]) for one in first], 0)
+
+    def propose(self, known: Sequence[FrozenTrial], numbers: range) -> list[Proposed]:
+        """The settings of a batch.
+
+        Args:
+            known: the trials of earlier batches.
+            numbers: of the batch.
+        """
+        study = optuna.create_study(study_name=NAME, direction=self.plan.direction)
+        study.add_trials(known)
+        found: list[Proposed] = []
+        for number in numbers:
+            if number == 0 and self.default is not None:
+                study.add_trial(self.trial(TrialState.RUNNING, self.default))
+                found.append(Proposed(dict(self.default)))
+                continue
+            study.sampler = sampler_of(
+                self.plan.sampler, self.plan.sampler_options, self.plan.seed, number
+            )
+            asked = study.ask(fixed_distributions=self.space.distributions).params
+            attributes = dict(study.get_trials(deepcopy=False)[-1].system_attrs)
+            setting = {key: self.space.choices[key].short(value) for key, value in asked.items()}
+            found.append(Proposed(setting, attributes))
+        return found
+
+    def record(self) -> Trials:
+        """Write what is known to `trials.json`; returns it."""
+        values = {one.number: one.value for one in self.trials if one.value is not None}
+        choose = max if self.plan.direction == "maximize" else min
+        best = choose(values, key=values.__getitem__) if values else None
+        before = Trials.of(self.sweep)
+        measured = {} if before is None or before.best != best else before.heldout
+        record = replace(self._header, trials=tuple(self.trials), best=best, heldout=measured)
+        record.write(self.sweep)
+        return record
+
+    def trial(self, state: TrialState, setting: Mapping[str, Any], **others: Any) -> FrozenTrial:
+        """As Optuna has it.
+
+        Raises:
+            ValueError: a value that may not be proposed.
+        """
+        distributions = self.space.distributions
+        return create_trial(
+            state=state, params=dict(setting), distributions=distributions, **others
+        )
+
+    @property
+    def _header(self) -> Trials:
+        plan = self.plan
+        return Trials(
+            self.objective, self.split, plan.direction, plan.sampler, plan.pruner, plan.seed,
+            plan.n_trials, plan.seeds,
+        )  # fmt: skip
+
+    def _require_same(self) -> None:
+        before = Trials.of(self.sweep)
+        if before is None:
+            return
+        fresh = {"planned": self.plan.n_trials, "trials": (), "best": None, "heldout": {}}
+        for name, value in vars(replace(before, **fresh)).items():
+            if (now := vars(self._header)[name]) != value:
+                raise ConfigError(
+                    f"this study began with {name}={value}, and would go on with {now}",
+                    hint="only hydra.sweeper.n_trials can change; a new study is a new sweep",
+                )
+
+    def _open(self) -> optuna.Study:
+        """Its storage, without a line that was being written when its process was killed."""
+        file = self.sweep / LOG
+        if file.is_file() and (text := file.read_bytes()) and not text.endswith(b"\n"):
+            os.truncate(file, text.rfind(b"\n") + 1)
+        storage = JournalStorage(JournalFileBackend(str(file)))
+        return optuna.create_study(
+            storage=storage, study_name=NAME, direction=self.plan.direction, load_if_exists=True
+        )
+
+    def _next_batch(self, done: Sequence[FrozenTrial]) -> tuple[int, int, int]:
+        """(first trial, the one behind the last, number) of the batch to play: one of which not all
+        were told before the study was killed, or a new one."""
+        last = done[-1].user_attrs if done else {"end": 0, "batch": -1}
+        if len(done) < last["end"]:
+            start = sum(trial.user_attrs["batch"] < last["batch"] for trial in done)
+            return start, last["end"], last["batch"]
+        end = min(len(done) + self.plan.batch_size, self.plan.n_trials)
+        return len(done), end, last["batch"] + 1
+
+    def _play(
+        self, known: Sequence[FrozenTrial], proposed: Sequence[Proposed], batch: int
+    ) -> list[Trial]:
+        """Play a batch: the first seed of each trial, then the others of those that went on."""
+        start = len(self.trials)
+        self.trials += [
+            Trial(start + place, batch, one.setting) for place, one in enumerate(proposed)
+        ]
+        first, *others = self.plan.seeds
+        self._play_runs([(n, first) for n in range(start, len(self.trials))], known)
+        for number, trial in enumerate(self.trials[start:], start):
+            if trial.state == "running" and trial.runs[0].pruned is not None:
+                self.trials[number] = replace(trial, state="pruned")
+        going = [trial.number for trial in self.trials[start:] if trial.state == "running"]
+        self._play_runs([(number, seed) for number in going for seed in others], None)
+        for number in going:
+            trial = self.trials[number]
+            values = [run.value for run in trial.runs if run.value is not None]
+            if trial.state == "running":
+                self.trials[number] = replace(trial, state="complete", value=fmean(values))
+        self.record()
+        return self.trials[start:]
+
+    def _play_runs(
+        self, runs: Sequence[tuple[int, int | None]], known: Sequence[FrozenTrial] | None
+    ) -> None:
+        """Play runs, each of a trial and a seed.
+
+        Args:
+            known: what they are compared with to be pruned; None: they are not pruned.
+        """
+        if not runs:
+            return
+        first = sum(len(trial.runs) for trial in self.trials)
+        for job, (number, seed) in enumerate(runs, first):
+            self._put(number, Played(job, seed))
+            reference = known is None or (number == 0 and self.default is not None)
+            self._rule(number, () if reference else known, prunes=not reference).write(
+                self.sweep, job
+            )
+        self.record()
+        words = [self._words(self.trials[number].setting, seed) for number, seed in runs]
+        for place, one in enumerate(self.launch(words, first)):
+            number, seed = runs[place]
+            run = self._played(first + place, seed, one)
+            self._put(number, run)
+            if run.value is None:
+                self.trials[number] = replace(self.trials[number], state="failed")
+        self.record()
+
+    def _put(self, number: int, run: Played) -> None:
+        """Note a run of a trial, in place of what was noted of it before."""
+        others = tuple(one for one in self.trials[number].runs if one.job != run.job)
+        self.trials[number] = replace(self.trials[number], runs=(*others, run))
+
+    def _words(self, setting: Mapping[str, Any], seed: int | None) -> list[str]:
+        own = [] if seed is None else [f"{SEED}={seed}"]
+        return [*self.space.fixed, *self.space.words(setting), *own]
+
+    def _rule(self, number: int, known: Sequence[FrozenTrial], *, prunes: bool) -> Rule:
+        metric = metric_of(self.objective)
+        return Rule(
+            metric or SUCCESS_METRIC,
+            self.plan.pruner if prunes and metric else NO_PRUNER,
+            dict(self.plan.pruner_options),
+            self.plan.direction,
+            NAME,
+            number,
+            tuple(
+                Known(
+                    trial.state.name,
+                    trial.value if trial.state == TrialState.COMPLETE else None,
+                    trial.user_attrs["runs"][0]["steps"],
+                    trial.user_attrs["attributes"],
+                )
+                for trial in known
+            ),
+        )
+
+    def _played(self, job: int, seed: int | None, returned: JobReturn) -> Played:
+        """What a run came to; without a value where it failed."""
+        note, steps = Note.of(self.sweep, job), Steps.of(self.sweep, job)
+        folder = os.path.relpath(note.folder, self.sweep) if note and note.folder else ""
+        value = None
+        if returned.status == JobStatus.COMPLETED:
+            value = returned.return_value
+            if not isinstance(value, (int, float)):
+                raise ConfigError(
+                    f"a study chooses by one number, and job {job} gives {value!r}",
+                    hint="sweep.objective=success_after.rate, and runs that evaluate",
+                )
+            value = float(value) if math.isfinite(value) else None
+        return Played(job, seed, folder, value, steps.values, steps.pruned, steps.updates)
+
+    def _finished(self, trial: Trial, proposed: Proposed, end: int) -> FrozenTrial:
+        first = trial.runs[0]
+        steps = {int(step): value for step, value in first.steps.items()}
+        return self.trial(
+            STATES[trial.state],
+            trial.setting,
+            value=trial.value,
+            intermediate_values=steps,
+            user_attrs={
+                "batch": trial.batch,
+                "end": end,  # of its batch
+                "runs": [asdict(run) for run in trial.runs],
+                "attributes": Steps.of(self.sweep, first.job).attributes,
+            },
+            system_attrs=proposed.attributes,
+        )
+
+
+def metric_of(objective: str) -> str | None:
+    """The metric of an evaluation during training that tells of an objective; None: there is
+    none."""
+    return SUCCESS_METRIC if objective == SUCCESS else objective if METRIC in objective else None
+
+
+def _recorded(trial: FrozenTrial) -> Trial:
+    """A finished trial as `trials.json` has it."""
+    (state,) = [name for name, its in STATES.items() if its == trial.state]
+    value = trial.value if trial.state == TrialState.COMPLETE else None
+    runs = tuple(Played(**run) for run in trial.user_attrs["runs"])
+    return Trial(trial.number, trial.user_attrs["batch"], dict(trial.params), state, value, runs)

@@ -1,0 +1,66 @@
+"""Say in a few lines what a study has tried, chosen and measured."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rlcore_sweeps.trials import HELD_OUT, Trials
+
+
+def told(study: Trials) -> list[str]:
+    """The lines of a study for `sweep.txt`."""
+    lines = [_counts(study), *_saved(study)]
+    if study.best is None:
+        return lines
+    best = study.trials[study.best]
+    setting = " ".join(f"{key}={value}" for key, value in best.setting.items())
+    lines.append(f"best: trial {best.number}: {setting}")
+    lines.append(
+        f"  {study.objective} {best.value:.3f} on {study.split} starts, which it was chosen by: "
+        "it looks better there than it is"
+    )
+    if not study.heldout:
+        if study.split != HELD_OUT:
+            lines.append("  on held-out starts: not measured yet")
+        return lines
+    chosen, default = study.heldout["best"], study.heldout.get("default")
+    lines.append(f"  success {_rate(chosen)} on held-out starts, by which nothing was chosen")
+    if default:
+        lines.append(f"  the recipe's own setting, trial 0: {_rate(default)} there")
+    if gain := study.heldout.get("difference"):
+        lines.append(
+            "  difference {mean:+.3f} [{lo:+.3f}, {hi:+.3f}], paired, 95%, over these seeds".format(
+                **gain
+            )
+        )
+    elif best.number == 0:
+        lines.append("  it is the recipe's own setting, if that was in the space")
+    return lines
+
+
+def _counts(study: Trials) -> str:
+    tried = len(study.trials) - study.count("running")
+    seeds = len(study.seeds)
+    return (
+        f"study: {tried} of {study.planned} trials of {seeds} run{'s' if seeds > 1 else ''}: "
+        f"{study.count('complete')} complete, {study.count('pruned')} pruned, "
+        f"{study.count('failed')} failed"
+    )
+
+
+def _saved(study: Trials) -> list[str]:
+    """What pruning has saved, in updates."""
+    made = planned = 0
+    for trial in study.trials:
+        for run in trial.runs:
+            if run.updates is None or trial.state not in ("complete", "pruned"):
+                continue
+            made += run.updates if run.pruned is None else run.pruned
+            planned += run.updates * (len(study.seeds) if trial.state == "pruned" else 1)
+    return [f"pruning saved {planned - made} of {planned} updates"] if made < planned else []
+
+
+def _rate(side: dict[str, Any]) -> str:
+    text = "{rate:.3f} [{lo:.3f}, {hi:.3f}] n={n}".format(**side)
+    each = side["seeds"]
+    return text if len(each) == 1 else f"{text} ({', '.join(f'{one:.3f}' for one in each)} by run)"

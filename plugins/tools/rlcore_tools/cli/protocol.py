@@ -1,0 +1,71 @@
+"""Run `rlcore eval [RUN | EXPERIMENT] protocol=NAME [overrides]`, which `rlcore eval` hands on:
+evaluate a policy under all settings of a plugin's protocol.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from rlcore.cli.eval import EVAL, PROTOCOL, check_untrained_there, configure
+from rlcore.cli.request import TRUST, Request, is_folder
+from rlcore.cli.verbs import run_verb
+from rlcore.config.catalog import BY_RECIPE
+from rlcore.config.overrides import keys_given, quote
+from rlcore.config.schema import RunConfig
+from rlcore.contracts.errors import ConfigError
+from rlcore.plugins.registry import load_plugins
+from rlcore.run_folder.folder import RunFolder
+
+FLAG = "--protocol"
+UNDER = replace(
+    EVAL,
+    loop="rlcore_tools.protocol.play:run",
+    form=replace(
+        EVAL.form,
+        flags={**TRUST, FLAG: {"metavar": "NAME", "help": "settings to evaluate with"}},
+    ),
+    passed=("protocol",),
+    further="rlcore_tools.protocol.rows:rows_of",
+)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Evaluate; see :func:`rlcore.cli.verbs.run_verb`."""
+    named = [word for word in arguments if word.startswith(PROTOCOL)]
+    rest = [word for word in arguments if word not in named]
+    name = _known([word.partition("=")[2] for word in named])
+    return run_verb(UNDER, [*rest, f"{FLAG}={name}"], under_protocol)
+
+
+def under_protocol(request: Request, overrides: Sequence[str]) -> RunConfig:
+    """As that of `rlcore eval`; the evaluation of a run has the protocol in its name.
+
+    Raises:
+        UserError: as there, or a row of the protocol is on starts that the run trained on.
+    """
+    from rlcore_tools.protocol.rows import rows_of
+
+    name = request.options["protocol"]
+    first = overrides[0].removeprefix(BY_RECIPE) if overrides else ""
+    of_a_run = bool(overrides) and overrides[0].startswith(BY_RECIPE) and is_folder(first)
+    if of_a_run:
+        run = RunFolder.containing(Path(first).resolve()).name
+        called = f"runner.logger.experiment_name={quote(f'{run}-{name}')}"
+        overrides = [overrides[0], called, *overrides[1:]]
+    config = configure(request, overrides)
+    if of_a_run:
+        for row in rows_of(config, protocol=name, given=keys_given(overrides)).values():
+            check_untrained_there(row, Path(first))
+    return config
+
+
+def _known(names: Sequence[str]) -> str:
+    """The one protocol asked for, after checking that it exists."""
+    if len(names) != 1:
+        raise ConfigError(
+            f"one protocol at a time, got {', '.join(names) or 'none'}",
+            hint="rlcore eval RUN protocol=NAME",
+        )
+    return load_plugins().get("protocol", names[0]).spec.name

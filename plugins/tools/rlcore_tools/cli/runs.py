@@ -1,0 +1,142 @@
+"""`rlcore runs ls | show | diff | best`: look over the runs of a folder, of a sweep or of many.
+
+rlcore runs ls [FOLDER] [--where 'algorithm.gamma>0.95'] [--sort after]    a line a run
+rlcore runs show RUN                what became of it, and what comes next
+rlcore runs diff RUN RUN            configuration, versions, results
+rlcore runs best [FOLDER]           the best setting over its seeds, and those as good
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from rlcore.cli.parser import Parser
+from rlcore.contracts.errors import ConfigError, choosing
+
+FOLDER = "logs"  # where runs are by default
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Do what the first word says; returns the exit code.
+
+    Raises:
+        UserError: a folder, run, key or condition that there is not.
+    """
+    actions = {"ls": _ls, "show": _show, "diff": _diff, "best": _best}
+    word = arguments[0] if arguments else "--help"
+    if word in ("-h", "--help"):
+        print(f"{__doc__}\nrlcore runs ls --help: its options")
+        return 0
+    if word not in actions:
+        raise ConfigError(
+            f"rlcore runs can't {word!r}{choosing(word, actions)}", hint="rlcore runs --help"
+        )
+    return actions[word](arguments[1:])
+
+
+def _ls(arguments: Sequence[str]) -> int:
+    """A line a run."""
+    options = _parsed(_many("ls", "list the runs of a folder, and of the folders in it"), arguments)
+    from rlcore_tools.runs.conditions import Condition, chosen, ordered
+    from rlcore_tools.runs.folders import runs_below
+    from rlcore_tools.runs.row import COLUMNS
+    from rlcore_tools.runs.table import table_of
+
+    conditions = [Condition.read(text) for text in options.where]
+    rows = chosen(runs_below(options.folder), conditions)
+    if options.sort is not None:
+        rows = ordered(rows, options.sort)
+    keys = [condition.key for condition in conditions]
+    keys += [] if options.sort is None else [options.sort.removeprefix("-")]
+    shown = [key for key in dict.fromkeys(keys) if key not in COLUMNS]
+    if options.json:
+        _print_json([{**row.as_values(), **{k: row.value(k) for k in shown}} for row in rows])
+    else:
+        print(table_of(rows, shown), end="")
+    return 0
+
+
+def _show(arguments: Sequence[str]) -> int:
+    """One run."""
+    options = _parsed(_few("show", "RUN", 1), arguments)
+    from rlcore.run_folder.folder import RunFolder
+    from rlcore_tools.runs import one
+
+    folder = RunFolder.open(options.runs[0]).path
+    if options.json:
+        _print_json(one.values_of(folder))
+    else:
+        print("\n".join(one.lines_of(folder)))
+    return 0
+
+
+def _diff(arguments: Sequence[str]) -> int:
+    """Two runs."""
+    options = _parsed(_few("diff", "RUN", 2), arguments)
+    from rlcore.run_folder.folder import RunFolder
+    from rlcore_tools.runs.differing import Differing
+
+    first, other = (RunFolder.open(run).path for run in options.runs)
+    found = Differing.between(first, other)
+    if options.json:
+        _print_json(found.as_values())
+    else:
+        print("\n".join(found.lines()))
+    return 0
+
+
+def _best(arguments: Sequence[str]) -> int:
+    """The best setting."""
+    options = _parsed(
+        _many("best", "the best setting over its seeds, and those as good"), arguments
+    )
+    from rlcore_tools.runs.conditions import Condition, chosen
+    from rlcore_tools.runs.folders import runs_below
+    from rlcore_tools.runs.settings import ranked
+    from rlcore_tools.runs.standing import lines_of, values_of
+
+    rows = chosen(runs_below(options.folder), [Condition.read(text) for text in options.where])
+    ranking = ranked(rows)
+    if options.json:
+        _print_json(values_of(ranking))
+    else:
+        print("\n".join(lines_of(ranking, options.folder)))
+    return 0
+
+
+def _many(action: str, about: str) -> argparse.ArgumentParser:
+    parser = Parser(prog=f"rlcore runs {action}", description=about)
+    parser.add_argument(
+        "folder", nargs="?", type=Path, default=Path(FOLDER), metavar="FOLDER",
+        help="of runs, of a sweep, or of both; default: logs",
+    )  # fmt: skip
+    parser.add_argument(
+        "--where", action="append", default=[], metavar="'KEY>VALUE'",
+        help="only runs that are so; = != > >= < <=, KEY is a column or a key of the "
+        "configuration; may be repeated",
+    )  # fmt: skip
+    if action == "ls":
+        parser.add_argument(
+            "--sort", metavar="KEY", help="by a column or key; from high to low: --sort=-KEY"
+        )
+    return parser
+
+
+def _few(action: str, name: str, count: int) -> argparse.ArgumentParser:
+    about = "what became of a run" if count == 1 else "what differs between two runs"
+    parser = Parser(prog=f"rlcore runs {action}", description=about)
+    parser.add_argument("runs", nargs=count, metavar=name, help="folder of a run")
+    return parser
+
+
+def _parsed(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> argparse.Namespace:
+    parser.add_argument("--json", action="store_true", help="the same for programs")
+    return parser.parse_args(arguments)
+
+
+def _print_json(values: Any) -> None:
+    print(json.dumps(values, indent=1, default=str))

@@ -1,0 +1,195 @@
+"""Run `rlcore eval RUN protocol=NAME`: evaluate one policy under all settings of a protocol.
+
+eval/NAME.plan.json    what is evaluated, and by which code: policy, seed, starts and settings of
+                       each row
+eval/NAME/ROW.parquet  episodes of a row, once it is done
+eval/NAME.json         the table
+
+Rows are played one after another by the same workers, so the policy is loaded once. A repeated
+command with an equal plan continues in the same folder: finished rows are read back.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from rlcore_weights.adapter_folder import base_of_adapters
+
+from rlcore.config.schema import RunConfig
+from rlcore.contracts.specs import ProtocolSpec
+from rlcore.evaluation.evaluate import evaluate
+from rlcore.files.atomic import write_text
+from rlcore.files.reading import read_json
+from rlcore.plugins.registry import load_plugins
+from rlcore.results.tables import (
+    EpisodeResult,
+    SuccessRow,
+    headline,
+    plain_table,
+    protocol_rows,
+    read_results,
+    success_by_start,
+)
+from rlcore.run_folder.folder import RunFolder
+from rlcore.run_folder.manifest import code
+from rlcore.session.assembly import Assembly
+from rlcore.session.session import Session, caveat, open_session, protocol, sampling
+from rlcore.session.trained_on import learned_before
+from rlcore_tools.protocol.rows import other_than, protocol_spec
+
+
+def run(assembly: Assembly, *, protocol: str) -> list[SuccessRow]:
+    """Evaluate `actor.model.model_path` under all settings of a protocol, and print the table.
+
+    Args:
+        assembly: of a run that evaluates only, with the :func:`rows_of` the protocol as its
+            further sides.
+        protocol: a registered name.
+    """
+    spec = protocol_spec(load_plugins(), protocol)
+    assembly = replace(assembly, learned=learned_before(assembly.config, None))
+    assembly = _marked(assembly, other_than(spec, protocol, assembly.further))
+    plan = json.loads(json.dumps(_plan(assembly)))
+    with contextlib.ExitStack() as holds:
+        folder = _begun(assembly.config, protocol, plan)
+        if folder is not None:
+            holds.enter_context(folder.held(assembly.config.runner.logger.require_lock))
+        s = holds.enter_context(open_session(assembly, folder=folder))
+        write_text(_plan_file(s.folder, protocol), json.dumps(plan, indent=1) + "\n")
+        results = {row: _play(s, protocol, row) for row in assembly.further}
+        rows = _rows(spec, results)
+        table = {
+            "protocol": protocol,
+            "rows": [asdict(row) for row in rows],
+            "published": [asdict(row) for row in spec.published],
+            "differs": spec.differs,
+        }
+        path = s.folder.evaluations / f"{protocol}.json"
+        write_text(path, json.dumps({**table, **plan}, indent=1) + "\n")
+        said = {row: caveat(_assembly_of(assembly, row)) for row in assembly.further}
+        title = _title(protocol, said)
+        s.progress.line(plain_table(rows, f"success, {title}"))
+        s.progress.line(headline(rows, title, spec))
+        s.progress.line(f"table: {path}")
+    return rows
+
+
+def _marked(assembly: Assembly, said: Mapping[str, str]) -> Assembly:
+    """Mark the specs of the rows with what their figures must not be taken for."""
+    specs = dict(assembly.env_specs)
+    for row, more in said.items():
+        specs[row] = replace(specs[row], caveat="; ".join(filter(None, [specs[row].caveat, more])))
+    return replace(assembly, env_specs=specs)
+
+
+def _play(session: Session, name: str, row: str) -> list[EpisodeResult]:
+    """A row's episodes, played now or read back; its simulators are closed again."""
+    label = f"{name}/{quote(row, safe=' ')}"
+    done = session.folder.evaluations / f"{label}.parquet"
+    wanted = replace(session, assembly=_assembly_of(session.assembly, row))
+    if done.is_file():
+        kept = read_results(done)
+        if {result.protocol for result in kept} == {protocol(wanted.assembly).digest}:
+            session.progress.line(f"{label}: done before")
+            return kept
+    found = evaluate(wanted, label, side=row)
+    session.group.release(row)
+    return found
+
+
+def _assembly_of(assembly: Assembly, row: str) -> Assembly:
+    """The assembly as an evaluation of one row sees it."""
+    return replace(
+        assembly,
+        config=assembly.further[row],
+        sides={**assembly.sides, "eval": assembly.sides[row]},
+        env_specs={**assembly.env_specs, "eval": assembly.env_specs[row]},
+    )
+
+
+def _rows(spec: ProtocolSpec, results: Mapping[str, list[EpisodeResult]]) -> list[SuccessRow]:
+    groups = {
+        group: {row: [*success_by_start(results[row]).values()] for row in rows}
+        for group, rows in spec.groups.items()
+    }
+    return protocol_rows(groups, spec.averages, spec.totals)
+
+
+def _title(name: str, caveats: Mapping[str, str]) -> str:
+    """The protocol's name, with what its figures must not be taken for.
+
+    Args:
+        caveats: of each row, "" if it has none.
+    """
+    clauses: dict[str, list[str]] = {}
+    for row, its in caveats.items():
+        for clause in filter(None, its.split("; ")):
+            clauses.setdefault(clause, []).append(row)
+    said = name
+    for clause, rows in clauses.items():
+        said += f"; {clause}" + ("" if len(rows) == len(caveats) else f" ({', '.join(rows)})")
+    return said
+
+
+def _plan(assembly: Assembly) -> dict[str, Any]:
+    """Describe everything that decides the results, as far as rlcore controls it."""
+    config = assembly.config
+    rows = {
+        row: {
+            "starts": asdict(protocol(_assembly_of(assembly, row))),
+            "render_settings": dict(assembly.env_specs[row].render_settings),
+            "caveat": caveat(_assembly_of(assembly, row)),
+            "env": asdict(changed.env.eval),
+        }
+        for row, changed in assembly.further.items()
+    }
+    return {
+        "model": asdict(config.actor.model),
+        "checkpoint": _written(config),
+        **code(assembly.interpreters(), assembly.played_specs),
+        "seed": config.runner.seed,
+        "sampling": sampling(config),
+        "evaluated": rows,
+    }
+
+
+def _written(config: RunConfig) -> dict[str, dict[str, int]]:
+    """By folder, when the policy's files were written, so that another policy at the same place is
+    another; those of the model that it adapts too."""
+    model = config.actor.model
+    if model.model_path is None:
+        return {}
+    paths = (model.model_path, model.lora_path, base_of_adapters(Path(model.model_path)))
+    folders = [Path(path) for path in paths if path is not None]
+    return {str(folder): _times(folder) for folder in folders}
+
+
+def _times(folder: Path) -> dict[str, int]:
+    """In nanoseconds, by path within the folder."""
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    return {str(path.relative_to(folder)): path.stat().st_mtime_ns for path in files}
+
+
+def _begun(config: RunConfig, name: str, plan: dict[str, Any]) -> RunFolder | None:
+    """The folder of an earlier evaluation with the same plan; None without one."""
+    logger = config.runner.logger
+    wanted = Path(logger.log_path) / logger.experiment_name
+    places = wanted.parent.iterdir() if wanted.parent.is_dir() else ()
+    for path in sorted(path for path in places if path.name.startswith(wanted.name)):
+        file = _plan_file(RunFolder(path), name)
+        try:
+            if read_json(file) == plan:
+                return RunFolder(path)
+        except (OSError, ValueError):
+            continue
+    return None
+
+
+def _plan_file(folder: RunFolder, name: str) -> Path:
+    return folder.evaluations / f"{name}.plan.json"

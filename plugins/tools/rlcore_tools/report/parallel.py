@@ -1,0 +1,98 @@
+"""Draw parallel coordinates as inline SVG: a line a setting, an axis a key, success the last."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import log10
+from typing import Any, NamedTuple
+from xml.etree.ElementTree import Element, SubElement
+
+from markupsafe import Markup
+
+from rlcore.terminal.text import written
+from rlcore_tools.report.chart import drawn, number, put_line, put_text, ticks
+
+TOP, BOTTOM, SIDE = 34, 14, 56
+MOST_LETTERS = 16
+WIDE_RANGE = 30  # a range of numbers that is drawn in powers: the largest over the smallest
+
+
+class Line(NamedTuple):
+    """A setting: a value for each axis, its class, and what its tooltip says."""
+
+    values: Sequence[Any]
+    kind: str
+    title: str
+
+
+class _Axis(NamedTuple):
+    place: Callable[[Any], float]  # 0 at the bottom, 1 at the top
+    marks: list[tuple[float, str]]
+
+
+def parallel(lines: Sequence[Line], names: Sequence[str], *, width: int, height: int) -> Markup:
+    """An SVG element; lines of the first of `lines` lie on top.
+
+    Args:
+        lines: at least one, each with as many values as there are names; the last is a rate.
+        names: of the axes.
+        width, height: of its view box; text is 12 units high.
+    """
+    label = f"{', '.join(names)} of {len(lines)} settings"
+    svg = Element("svg", {"viewBox": f"0 0 {width} {height}", "role": "img", "aria-label": label})
+    axes = [_axis([line.values[i] for line in lines]) for i in range(len(names) - 1)]
+    axes.append(_Axis(float, [(tick, number(tick)) for tick in ticks(0.0, 1.0, 5)]))
+    gap = (width - 2 * SIDE) / max(1, len(names) - 1)
+
+    def y(part: float) -> float:
+        return TOP + (1 - part) * (height - TOP - BOTTOM)
+
+    for line in reversed(lines):
+        group = SubElement(svg, "g", {"class": line.kind})
+        points = [
+            (SIDE + i * gap, y(axis.place(value)))
+            for i, (axis, value) in enumerate(zip(axes, line.values, strict=True))
+        ]
+        path = " ".join(f"{a:.1f},{b:.1f}" for a, b in points)
+        curve = SubElement(group, "polyline", {"class": "curve", "points": path})
+        SubElement(curve, "title").text = line.title
+    for i, (name, axis) in enumerate(zip(names, axes, strict=True)):
+        at = SIDE + i * gap
+        put_line(svg, at, y(0), at, y(1), "axis")
+        put_text(svg, at, 16, _short(name), "middle")
+        for part, mark in axis.marks:
+            put_text(svg, at - 5, y(part) + 4, _short(mark), "end")
+    return drawn(svg)
+
+
+def _axis(values: Sequence[Any]) -> _Axis:
+    numbers = [v for v in values if isinstance(v, (int, float)) and not isinstance(v, bool)]
+    if len(numbers) < len(values) or len(set(numbers)) == 1:
+        return _named([written(value) for value in values])
+    lo, hi = min(numbers), max(numbers)
+    powers = lo > 0 and hi / lo >= WIDE_RANGE
+    scale: Callable[[float], float] = log10 if powers else float
+    ends = scale(lo), scale(hi)
+    if len(set(numbers)) <= 6:
+        shown = sorted(set(numbers))
+    elif powers:
+        shown = [10.0**k for k in range(-30, 31) if lo <= 10.0**k <= hi] or [lo, hi]
+    else:
+        shown = ticks(lo, hi, 5)
+
+    def place(value: Any) -> float:
+        return (scale(value) - ends[0]) / (ends[1] - ends[0])
+
+    return _Axis(place, [(place(value), number(value)) for value in shown])
+
+
+def _named(names: Sequence[str]) -> _Axis:
+    """Names from top to bottom, in their order."""
+    distinct = sorted(set(names))
+    room = max(1, len(distinct) - 1)
+    at = {name: 1 - i / room if len(distinct) > 1 else 0.5 for i, name in enumerate(distinct)}
+    return _Axis(lambda value: at[written(value)], [(part, name) for name, part in at.items()])
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= MOST_LETTERS else f"{text[: MOST_LETTERS - 1]}…"

@@ -1,0 +1,229 @@
+"""The page of a sweep, or of several seeds of one recipe: which setting, how sure, what next.
+
+rows --ranked--> settings --> table, bands over seeds, parallel coordinates, what the keys decided
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from itertools import islice
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from markupsafe import Markup
+
+from rlcore.api import open_run
+from rlcore.contracts.errors import UserError
+from rlcore.run_folder.folder import RunFolder
+from rlcore_tools.report.chart import Point, Series, chart, interval_bars
+from rlcore_tools.report.clips import link
+from rlcore_tools.report.figures import training_interval
+from rlcore_tools.report.page import render
+from rlcore_tools.report.parallel import Line, parallel
+from rlcore_tools.report.pictures import EPISODES, NARROW, SUCCESS, WIDE, with_gaps
+from rlcore_tools.runs.importance import Part, parts
+from rlcore_tools.runs.row import Row
+from rlcore_tools.runs.settings import Ranking, Setting, ranked
+from rlcore_tools.runs.standing import place, sentences, starts_of
+from rlcore_tools.runs.study import Study
+from rlcore_tools.runs.table import note
+
+MOST_CURVES = 5  # settings that are drawn, the best ones: more bands hide each other
+MOST_POINTS = 200  # of a curve; of more, neighbours are averaged
+MOST_AXES = 8
+EVALUATED = "eval/success_once"
+
+
+def sweep_page(title: str, rows: Sequence[Row], base: Path, sweep: Path | None = None) -> str:
+    """The page of runs that are compared by their settings.
+
+    Args:
+        title: the sweep's name.
+        rows: its runs.
+        base: folder of the page, for links.
+        sweep: its folder; None where the runs are of none.
+    """
+    ranking = ranked(rows)
+    study = None if sweep is None else Study.of(sweep)
+    measured = ranking.measured
+    shown = [one for one in measured if one.seeds][:MOST_CURVES]
+    keys = parts(ranking.settings, ranking.keys)
+    return render(
+        "sweep.html",
+        title=title,
+        counts=_counts(rows, ranking),
+        best=measured[0] if measured else None,
+        tied=ranking.tied,
+        said=sentences(ranking) if measured else [],
+        starts=starts_of(ranking),
+        study=study,
+        ranking=ranking,
+        short=_short(ranking.keys),
+        settings=[_setting_row(one, ranking, i, study) for i, one in enumerate(ranking.settings)],
+        curves=_curves(shown),
+        drawn=[(one.label or "all runs", i) for i, one in enumerate(shown)],
+        coordinates=_coordinates(ranking, [part.key for part in keys]),
+        parts=keys,
+        importance=_importance(study, keys),
+        runs=[_run_row(row, ranking, base) for row in rows],
+        left_out=ranking.left_out,
+    )
+
+
+def _counts(rows: Sequence[Row], ranking: Ranking) -> str:
+    states = ", ".join(
+        f"{count} {state}" for state, count in Counter(r.state for r in rows).items()
+    )
+    seeds = sorted({len(one.seeds) for one in ranking.measured}) or [0]
+    of = f"{seeds[0]} to {seeds[-1]}" if len(seeds) > 1 else str(seeds[0])
+    settings = f"{len(ranking.settings)} setting{'s' if len(ranking.settings) > 1 else ''}"
+    return f"{settings}, {of} seed{'' if of == '1' else 's'} each; {len(rows)} runs: {states}"
+
+
+def _setting_row(
+    one: Setting, ranking: Ranking, number: int, study: Study | None
+) -> dict[str, Any]:
+    rate = one.rate
+    return {
+        "setting": one,
+        "number": number + 1,
+        "place": place(ranking, one),
+        "bars": None if rate is None else interval_bars([("after", Point(0, *_of(rate)))]),
+        "chosen_by": study.value_of(one.rows[0].folder) if study else None,
+        "seconds": sum(row.seconds or 0.0 for row in one.rows),
+    }
+
+
+def _of(rate: Any) -> tuple[float, float, float]:
+    return rate.rate, rate.lo, rate.hi
+
+
+def _run_row(row: Row, ranking: Ranking, base: Path) -> dict[str, Any]:
+    report = RunFolder(row.folder).report
+    owner = next((one for one in ranking.settings if row in one.rows), None)
+    return {
+        "row": row,
+        "report": link(report, base) if report.is_file() else None,
+        "setting": owner.label if owner else "",
+        "note": ranking.left_out.get(row.name) or note(row),
+    }
+
+
+# -- curves -------------------------------------------------------------------------------------
+
+
+def _curves(settings: Sequence[Setting]) -> dict[str, Markup] | None:
+    """Success by update, of each setting the mean over its seeds and a band from the lowest to the
+    highest; with one seed the interval of the update's episodes. Markers: evaluations."""
+    series = []
+    for colour, one in enumerate(settings):
+        logs = [_metrics(seed.row.folder) for seed in one.seeds]
+        name = one.label or "all runs"
+        trained = _means([_by_step(log, SUCCESS) for log in logs])
+        if len(logs) == 1:
+            counts = _by_step(logs[0], EPISODES)
+            trained = [_alone(point, counts) for point in trained]
+        if trained:
+            series.append(Series(name, with_gaps(_thinned(trained)), colour=colour))
+        evaluated = _means([_by_step(log, EVALUATED) for log in logs])
+        if evaluated:
+            series.append(Series(f"{name}, evaluation", evaluated, colour, joined=False))
+    if not any(one.joined for one in series):
+        return None
+    label = "success rate by update"
+    return {
+        kind: chart(series, width=width, height=height, label=label, y_range=(0.0, 1.0))
+        for kind, (width, height) in (("wide", WIDE), ("narrow", NARROW))
+    }
+
+
+def _metrics(folder: Path) -> list[dict[str, float | None]]:
+    try:
+        return open_run(folder).metrics()
+    except UserError:  # a damaged log: the run has no curve
+        return []
+
+
+def _by_step(log: Sequence[dict[str, float | None]], metric: str) -> dict[int, float]:
+    return {
+        int(line["step"] or 0): value for line in log if (value := line.get(metric)) is not None
+    }
+
+
+def _means(seeds: Sequence[dict[int, float]]) -> list[Point]:
+    """At the steps that all seeds have: the mean, and with several seeds their range."""
+    common = set.intersection(*map(set, seeds)) if seeds else set()
+    points = []
+    for step in sorted(common):
+        values = [seed[step] for seed in seeds]
+        ends = (min(values), max(values)) if len(values) > 1 else (None, None)
+        points.append(Point(step, fmean(values), *ends))
+    return points
+
+
+def _alone(point: Point, counts: dict[int, float]) -> Point:
+    episodes = counts.get(int(point.x))
+    if not episodes:
+        return point
+    _, lo, hi = training_interval(point.y, episodes)
+    return Point(point.x, point.y, lo, hi)
+
+
+def _thinned(points: Sequence[Point]) -> list[Point]:
+    """At most so many points; of neighbours the mean, and the widest ends."""
+    each, rest = -(-len(points) // MOST_POINTS), iter(points)
+    found = []
+    while group := list(islice(rest, each)):
+        ends = [
+            None if any(v is None for v in side) else pick(v for v in side if v is not None)
+            for pick, side in ((min, [p.lo for p in group]), (max, [p.hi for p in group]))
+        ]
+        found.append(Point(fmean(p.x for p in group), fmean(p.y for p in group), *ends))
+    return found
+
+
+# -- keys ---------------------------------------------------------------------------------------
+
+
+def _coordinates(ranking: Ranking, keys: Sequence[str]) -> dict[str, Markup] | None:
+    """An axis a key, those that decided most beside success."""
+    measured = ranking.measured
+    if len(measured) < 2 or not keys:
+        return None
+    axes = [*reversed(keys[:MOST_AXES])]
+    lines = []
+    for one in measured:
+        rate = one.rate.rate if one.rate else 0.0
+        kind = {"best": "best", "as good": "tied"}.get(place(ranking, one), "beaten")
+        title = f"{one.label}: {rate:.3f}"
+        lines.append(Line([*(one.values[key] for key in axes), rate], kind, title))
+    told = _short(ranking.keys)
+    names = [*(told[key] for key in axes), "success"]
+    narrow = min(len(axes), 3)  # what decided most
+    few = [line._replace(values=line.values[-narrow - 1 :]) for line in lines]
+    return {
+        "wide": parallel(lines, names, width=960, height=340),
+        "narrow": parallel(few, names[-narrow - 1 :], width=400, height=300),
+    }
+
+
+def _short(keys: Sequence[str]) -> dict[str, str]:
+    """The shortest ends of keys that tell them apart."""
+    found = {}
+    for key in keys:
+        parts_of = key.split(".")
+        ends = [".".join(parts_of[-n:]) for n in range(1, len(parts_of) + 1)]
+        found[key] = next(
+            end for end in ends if sum(f".{other}".endswith(f".{end}") for other in keys) == 1
+        )
+    return found
+
+
+def _importance(study: Study | None, keys: Sequence[Part]) -> dict[str, Any]:
+    """`{"by": who judged, "shares": share of each key}`."""
+    judged = study.importance() if study else None
+    if judged:
+        return {"by": "optuna", "shares": judged}
+    return {"by": "", "shares": {part.key: part.share for part in keys}}

@@ -1,0 +1,112 @@
+"""Read the small files of many runs fast. Knows their formats, nothing of what they mean.
+
+The configurations of a folder are nearly the same text, and a YAML parser is slow: a configuration
+is cut into its keys by their indentation, and a text that was parsed before is not parsed again.
+What is not written as a run writes it is parsed as a whole.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from functools import lru_cache
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import yaml  # type: ignore[import-untyped]
+
+from rlcore.files.reading import Unreadable, read_json, read_text, read_yaml
+
+Values = Mapping[str, Any]
+PART = 20_000  # bytes at either end of a log
+_SECTION = re.compile(r" *([A-Za-z_]\w*):")
+
+
+def read_config(path: Path) -> Values:
+    """A configuration as nested mappings, to be looked at only: parts are shared with others.
+
+    Raises:
+        OSError, Unreadable: as :func:`rlcore.files.reading.read_yaml`; or it holds no mapping.
+    """
+    text = read_text(path)
+    try:
+        if "&" in text or "*" in text or not text:  # maybe an alias: its parts belong together
+            raise Unreadable("it may have aliases")
+        return _mapping(text)
+    except (Unreadable, ValueError, RecursionError, yaml.YAMLError):
+        values = read_yaml(path)
+    if not isinstance(values, dict):
+        raise Unreadable("it holds no mapping of names to values")
+    return values
+
+
+def _mapping(text: str) -> dict[str, Any]:
+    """The mapping of a text whose keys stand one below the other."""
+    indent = len(text) - len(text.lstrip(" "))
+    keys = re.finditer(rf"^ {{{indent}}}(?=[^ \n-])", text, re.MULTILINE)
+    cuts = [*(key.start() for key in keys), len(text)]
+    if cuts[0] != 0:
+        raise Unreadable("it does not begin with a key")
+    values: dict[str, Any] = {}
+    for start, end in pairwise(cuts):
+        values |= _entry(text[start:end])
+    return values
+
+
+@lru_cache(maxsize=1 << 14)
+def _entry(text: str) -> dict[str, Any]:
+    """One key with all that is below it."""
+    head, _, below = text.partition("\n")
+    indent = len(text) - len(text.lstrip(" "))
+    section = _SECTION.fullmatch(head)
+    if section and below.startswith(" " * (indent + 1)) and not below.lstrip(" ").startswith("-"):
+        return {section[1]: _mapping(below)}
+    values = yaml.safe_load(text)
+    if not isinstance(values, dict):
+        raise Unreadable("it is no mapping")
+    return values
+
+
+def read_mapping(path: str | Path) -> dict[str, Any] | None:
+    """The mapping of a JSON file; None where it is not there.
+
+    Raises:
+        OSError, Unreadable: it can't be read; the message names it.
+    """
+    try:
+        values = read_json(path)
+    except FileNotFoundError:
+        return None
+    except Unreadable as error:
+        raise Unreadable(f"{Path(path).name}: {error}") from None
+    if not isinstance(values, dict):
+        raise Unreadable(f"{Path(path).name} holds no mapping of names to values")
+    return values
+
+
+def read_ends(metrics: Path) -> tuple[list[Values], list[Values]]:
+    """The first and the last lines of a log of metrics, those that are whole; of a short one the
+    same. None where it is not there."""
+    try:
+        with metrics.open("rb") as file:
+            first = file.read(PART)
+            size = file.seek(0, 2)
+            file.seek(max(0, size - PART))
+            last = file.read(PART)
+    except OSError:
+        return [], []
+    return _lines(first), _lines(last)
+
+
+def _lines(part: bytes) -> list[Values]:
+    found = []
+    for line in part.split(b"\n"):
+        try:
+            values = json.loads(line)
+        except (ValueError, RecursionError):  # cut off
+            continue
+        if isinstance(values, dict) and isinstance(values.get("step"), int):
+            found.append(values)
+    return found

@@ -1,0 +1,178 @@
+"""Compare settings that were each trained with several seeds and evaluated on the same starts.
+
+Success Y[seed, start] varies with both: another seed trains another policy, and other starts are
+easier or harder. The mean over all has (C. Cameron, J. Gelbach, D. Miller, Robust inference with
+multiway clustering, JBES 29, 238-249, 2011; for seeds x starts)
+
+    Var = Var_starts + Var_seeds - Var_rest
+
+    Var_starts = s^2(means of starts) / n        n starts
+    Var_seeds  = s^2(means of seeds) / k         k seeds
+    Var_rest   = s^2(what neither explains) / (n k)
+
+and Satterthwaite's degrees of freedom, Var^2 / (Var_starts^2 / (n - 1) + Var_seeds^2 / (k - 1)), so
+that two seeds tell as little as they do. A rate has the Wilson interval of the effective number of
+episodes p (1 - p) / Var, with the quantile of Student's t. A difference joins two of them by
+Newcombe's method 10, with the correlation that the means over the same starts have. With one seed
+these are the intervals of a run (:mod:`rlcore.results.statistics`), which say nothing about others.
+
+Standard library only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from math import cos, expm1, pi, sin, sqrt
+from statistics import NormalDist, fmean, variance
+
+from rlcore.results.statistics import (
+    Difference,
+    Passes,
+    SuccessRate,
+    paired_difference,
+    success_rate,
+    wilson,
+)
+
+Outcomes = Mapping[Hashable, Passes]
+"""Of one seed: `{start: success of each pass}`."""
+_NORMAL = NormalDist()
+WIDEST = 8.0  # standard deviations: beyond, an interval has all there is
+
+
+@dataclass(frozen=True)
+class Spread:
+    """What is known of the mean success of a setting.
+
+    Attributes:
+        mean: over seeds and starts.
+        variance: of that mean; 0 where all came out alike.
+        freedom: degrees of freedom of the variance.
+        episodes: that were played.
+        by_start: mean over the seeds, of each start.
+        by_seed: mean over the starts, of each seed.
+    """
+
+    mean: float
+    variance: float
+    freedom: float
+    episodes: int
+    by_start: Mapping[Hashable, float]
+    by_seed: Sequence[float]
+
+
+def spread(seeds: Sequence[Outcomes]) -> Spread:
+    """Of a setting's seeds, which all have the same starts.
+
+    Raises:
+        ValueError: there are none, or not the same starts.
+    """
+    if not seeds or not seeds[0] or any(one.keys() != seeds[0].keys() for one in seeds):
+        raise ValueError("seeds must have the same starts, at least one")
+    shares = [{start: fmean(passes) for start, passes in one.items()} for one in seeds]
+    by_start = {start: fmean(one[start] for one in shares) for start in seeds[0]}
+    by_seed = [fmean(one.values()) for one in shares]
+    mean, k, n = fmean(by_seed), len(seeds), len(by_start)
+    of_seeds = variance(by_seed) / k if k > 1 else 0.0
+    of_starts = variance(by_start.values()) / n if n > 1 else 0.0
+    rest = 0.0
+    if k > 1 and n > 1:
+        squares = (
+            (one[start] - by_start[start] - by_seed[i] + mean) ** 2
+            for i, one in enumerate(shares)
+            for start in by_start
+        )
+        rest = sum(squares) / ((k - 1) * (n - 1)) / (k * n)
+    total = max(of_starts, of_seeds, of_starts + of_seeds - rest)
+    parts = (of_starts**2 / (n - 1) if n > 1 else 0.0) + (of_seeds**2 / (k - 1) if k > 1 else 0.0)
+    freedom = max(1.0, total**2 / parts) if parts else float(max(1, k * n - 1))
+    episodes = sum(len(passes) for one in seeds for passes in one.values())
+    return Spread(mean, total, freedom, episodes, by_start, by_seed)
+
+
+def rate_over_seeds(seeds: Sequence[Outcomes], confidence: float = 0.95) -> SuccessRate:
+    """Mean success of a setting, with its interval. Raises ValueError as :func:`spread`."""
+    if len(seeds) == 1:
+        return success_rate([*seeds[0].values()], confidence)
+    return _rate(spread(seeds), confidence)
+
+
+def difference_over_seeds(
+    first: Sequence[Outcomes], other: Sequence[Outcomes], confidence: float = 0.95
+) -> Difference:
+    """Mean success of `other` minus that of `first`, from the same starts.
+
+    Raises:
+        ValueError: not the same starts, or none.
+    """
+    if len(first) == len(other) == 1:
+        return paired_difference(first[0], other[0], confidence)
+    a, b = spread(first), spread(other)
+    if a.by_start.keys() != b.by_start.keys():
+        raise ValueError("settings must have the same starts")
+    _, _, a_lo, a_hi = _rate(a, confidence)
+    _, _, b_lo, b_hi = _rate(b, confidence)
+    phi, mean = _correlation(a, b), b.mean - a.mean
+    down = _joined(b.mean - b_lo, a_hi - a.mean, phi)
+    up = _joined(b_hi - b.mean, a.mean - a_lo, phi)
+    return Difference(mean, max(-1.0, mean - down), min(1.0, mean + up))
+
+
+def student(confidence: float, freedom: float) -> float:
+    """The two-sided quantile of Student's t (G. W. Hill, Algorithm 396, CACM 13, 619-620, 1970);
+    about six digits from 3 degrees of freedom on, exact with 1 and 2.
+
+    Args:
+        freedom: degrees of freedom, at least 1.
+    """
+    p, n = 1 - confidence, freedom
+    if n == 1:
+        return cos(p * pi / 2) / sin(p * pi / 2)
+    if n == 2:
+        return sqrt(2 / (p * (2 - p)) - 2)
+    a = 1 / (n - 0.5)
+    b = 48 / (a * a)
+    c = ((20700 * a / b - 98) * a - 16) * a + 96.36
+    d = ((94.5 / (b + c) - 3) / b + 1) * sqrt(a * pi / 2) * n
+    y = (d * p) ** (2 / n)
+    if y > 0.05 + a:
+        x = _NORMAL.inv_cdf(p / 2)
+        y = x * x
+        if n < 5:
+            c += 0.3 * (n - 4.5) * (x + 0.6)
+        c = (((0.05 * d * x - 5) * x - 7) * x - 2) * x + b + c
+        y = (((((0.4 * y + 6.3) * y + 36) * y + 94.5) / c - y - 3) / b + 1) * x
+        y = expm1(a * y * y)
+    else:
+        y = (
+            (1 / (((n + 6) / (n * y) - 0.089 * d - 0.822) * (n + 2) * 3) + 0.5 / (n + 4)) * y - 1
+        ) * (n + 1) / (n + 2) + 1 / y
+    return sqrt(n * y)
+
+
+def _rate(of: Spread, confidence: float) -> SuccessRate:
+    p = of.mean
+    if not 0 < p < 1 or not of.variance:  # all came out alike: nothing tells seeds apart
+        count = float(len(of.by_start))
+    else:
+        count = min(p * (1 - p) / of.variance, of.episodes)
+        t = min(student(confidence, of.freedom), WIDEST)
+        confidence = 2 * _NORMAL.cdf(t) - 1
+    _, lo, hi = wilson(min(p * count, count), count, confidence)
+    return SuccessRate(p, of.episodes, lo, hi)
+
+
+def _correlation(a: Spread, b: Spread) -> float:
+    """Of the two means, by the starts that they have in common."""
+    n = len(a.by_start)
+    if n < 2 or not a.variance or not b.variance:
+        return 0.0
+    both = sum((a.by_start[s] - a.mean) * (b.by_start[s] - b.mean) for s in a.by_start)
+    phi = both / (n - 1) / n / sqrt(a.variance * b.variance)
+    return max(-1.0, min(1.0, phi))
+
+
+def _joined(a: float, b: float, phi: float) -> float:
+    """sqrt(a^2 - 2 phi a b + b^2): half-widths of two correlated estimates as one."""
+    return sqrt(max(a * a - 2 * phi * a * b + b * b, 0.0))

@@ -1,0 +1,233 @@
+"""Group runs into settings: what is alike in all but the seed. The best of them, and those that
+can't be told apart from it."""
+
+from __future__ import annotations
+
+import contextlib
+from collections import Counter
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rlcore.config.differences import differences
+from rlcore.config.schema_tree import leaves
+from rlcore.contracts.errors import UserError
+from rlcore.files.symlinks import require_inside
+from rlcore.results.statistics import Difference, Passes, SuccessRate
+from rlcore.results.tables import read_results, success_by_start
+from rlcore_tools.runs.reading import Values
+from rlcore_tools.runs.row import Row
+from rlcore_tools.runs.seeds import difference_over_seeds, rate_over_seeds
+from rlcore_tools.runs.study import beside
+from rlcore_tools.text import rounded
+
+APART = (
+    "recipe", "runner.seed", "runner.logger", "runner.resume_dir", "runner.auto_resume", "cluster",
+)  # fmt: skip
+"""Keys in which the runs of a setting may differ."""
+COMPONENTS = {"env": "env_type", "actor.model": "model_type", "algorithm": "name"}
+"""Where a component is chosen: with another one, other keys below are its own."""
+ENDED = ("after", "eval", "sft")
+"""Labels of the evaluation that a run ends with."""
+CONFIDENCE = 0.95
+
+
+@dataclass(frozen=True)
+class Seed:
+    """A run of a setting: its row, and `{start: success of each pass}` of its last evaluation."""
+
+    row: Row
+    outcomes: Mapping[Hashable, Passes]
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Runs that differ in their seed.
+
+    Attributes:
+        values: of the keys in which settings differ.
+        rows: all its runs.
+        seeds: those that count: finished, evaluated as the others are, each seed once.
+        rate: mean success over them; None where there are none.
+        behind: the best setting's success minus this one's, on the same starts, at a confidence of
+            95% for all comparisons together (Bonferroni); None for the best.
+    """
+
+    values: Values
+    rows: tuple[Row, ...]
+    seeds: tuple[Seed, ...] = ()
+    rate: SuccessRate | None = None
+    behind: Difference | None = None
+
+    @property
+    def label(self) -> str:
+        """What tells it from the others."""
+        return ", ".join(f"{key}={rounded(value)}" for key, value in self.values.items())
+
+    @property
+    def beaten(self) -> bool:
+        """Whether the best is better for sure."""
+        return self.behind is not None and self.behind.lo > 0
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """Settings, the best first; those without a rate are the last.
+
+    Attributes:
+        settings: of all runs.
+        keys: in which they differ.
+        left_out: `{run: why}` of finished runs that don't count.
+    """
+
+    settings: tuple[Setting, ...]
+    keys: tuple[str, ...]
+    left_out: Mapping[str, str]
+
+    @property
+    def measured(self) -> list[Setting]:
+        """Those with a rate."""
+        return [one for one in self.settings if one.rate is not None]
+
+    @property
+    def tied(self) -> list[Setting]:
+        """Those that can't be told apart from the best."""
+        return [one for one in self.measured[1:] if not one.beaten]
+
+
+def grouped(rows: Sequence[Row]) -> list[Setting]:
+    """The settings of runs, in the order of their first run."""
+    found: dict[str, list[Row]] = {}
+    for row in rows:
+        if row.config:
+            found.setdefault(repr(_own(row.config)), []).append(row)
+    first = [own[0] for own in found.values()]
+    told = _ordered(first) or _differing([row.config for row in first])
+    return [Setting(values, tuple(own)) for values, own in zip(told, found.values(), strict=True)]
+
+
+def over_seeds(rows: Sequence[Row]) -> bool:
+    """Whether runs are several seeds of a setting, and none is another's repetition."""
+    settings = [[row.seed for row in one.rows] for one in grouped(rows)]
+    return all(len(set(seeds)) == len(seeds) for seeds in settings) and any(
+        len(seeds) > 1 for seeds in settings
+    )
+
+
+def ranked(rows: Sequence[Row]) -> Ranking:
+    """The settings of runs, compared on the starts that most runs were evaluated on. Runs that a
+    study ended early, and its evaluations of others, are left out."""
+    left_out = {row.name: why for row in rows if (why := beside(row.folder))}
+    settings = grouped([row for row in rows if row.name not in left_out])
+    seeds = {id(one): _evaluated(one.rows, left_out) for one in settings}
+    kinds = Counter(kind for each in seeds.values() for kind, _ in each)
+    common = kinds.most_common(1)[0][0] if kinds else None
+    measured, others = [], []
+    for one in settings:
+        counted: dict[Any, Seed] = {}
+        for kind, seed in sorted(seeds[id(one)], key=lambda pair: pair[1].row.started):
+            if kind != common:
+                left_out[seed.row.name] = "it was evaluated on other starts, or by other rules"
+                continue
+            before = counted.get(seed.row.seed)
+            if before is not None:
+                left_out[before.row.name] = f"{seed.row.name} has the same seed, and is later"
+            counted[seed.row.seed] = seed
+        own = tuple(counted.values())
+        rate = rate_over_seeds([seed.outcomes for seed in own]) if own else None
+        made = Setting(one.values, one.rows, own, rate)
+        (others if rate is None else measured).append(made)
+    measured.sort(key=lambda one: -one.rate.rate if one.rate else 0.0)
+    keys = tuple(settings[0].values) if settings else ()
+    return Ranking((*_against_best(measured), *others), keys, left_out)
+
+
+def _against_best(measured: Sequence[Setting]) -> list[Setting]:
+    if not measured:
+        return []
+    best, *others = measured
+    confidence = 1 - (1 - CONFIDENCE) / max(1, len(others))
+    outcomes = [seed.outcomes for seed in best.seeds]
+    compared = [best]
+    for one in others:
+        behind = difference_over_seeds([seed.outcomes for seed in one.seeds], outcomes, confidence)
+        compared.append(Setting(one.values, one.rows, one.seeds, one.rate, behind))
+    return compared
+
+
+def _evaluated(rows: Sequence[Row], left_out: dict[str, str]) -> list[tuple[Hashable, Seed]]:
+    """Finished runs, each with what its evaluation was: starts and rules."""
+    found = []
+    for row in rows:
+        if row.state != "finished":
+            continue
+        file = last_evaluation(row.folder)
+        if file is None:
+            left_out[row.name] = "it was not evaluated at its end"
+            continue
+        try:
+            require_inside(row.folder, (file.parent, file))
+            results = read_results(file)
+            outcomes = success_by_start(results)
+        except (UserError, ValueError) as error:
+            left_out[row.name] = str(error).partition("\n")[0]
+            continue
+        kind = (frozenset(outcomes), frozenset(result.protocol for result in results))
+        found.append((kind, Seed(row, outcomes)))
+    return found
+
+
+def last_evaluation(folder: Path) -> Path | None:
+    """The table of the evaluation that a run ended with."""
+    files = (folder / "eval" / f"{label}.parquet" for label in ENDED)
+    return next((file for file in files if file.is_file()), None)
+
+
+def _own(config: Values) -> list[tuple[str, Any]]:
+    """What makes a setting."""
+    flat = leaves(config)
+    return [(key, value) for key, value in flat if not _below(key, APART)]
+
+
+def _below(key: str, sections: Sequence[str]) -> bool:
+    return any(key == one or key.startswith(f"{one}.") for one in sections)
+
+
+def _ordered(rows: Sequence[Row]) -> list[dict[str, Any]]:
+    """What a sweep ordered other than for the others, of each; none where they are not of one."""
+    given = [dict(word.lstrip("+~").partition("=")[::2] for word in row.words) for row in rows]
+    keys = dict.fromkeys(key for each in given for key in each if not _below(key, APART))
+    varied = [key for key in keys if len({each.get(key) for each in given}) > 1]
+    if not all(given) or len({tuple(map(each.get, varied)) for each in given}) < len(rows):
+        return []
+    return [{key: _typed(each.get(key)) for key in varied} for each in given]
+
+
+def _typed(text: str | None) -> Any:
+    for kind in (int, float):
+        with contextlib.suppress(TypeError, ValueError):
+            return kind(text)  # type: ignore[call-overload]
+    return text
+
+
+def _differing(configs: Sequence[Values]) -> list[dict[str, Any]]:
+    """What each has other than the others: a component's choice in place of its own keys,
+    `env.*.KEY` for a key of both sides."""
+    differing = {each.path: each.values for each in differences(*configs, ignore=APART)}
+    for section, choice in COMPONENTS.items():
+        chosen = [key for key in differing if _below(key, [section]) and key.endswith(choice)]
+        if chosen:
+            differing = {
+                key: values
+                for key, values in differing.items()
+                if key in chosen or not _below(key, [section])
+            }
+    told: dict[str, Sequence[Any]] = {}
+    for key, values in differing.items():
+        side, _, rest = key.partition("env.train.")
+        if not side and rest and differing.get(f"env.eval.{rest}") == values:
+            told[f"env.*.{rest}"] = values
+        elif told.get(f"env.*.{key.removeprefix('env.eval.')}") != values:
+            told[key] = values
+    return [{key: values[i] for key, values in told.items()} for i in range(len(configs))]

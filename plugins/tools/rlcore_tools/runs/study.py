@@ -1,0 +1,129 @@
+"""Read what a search has tried, as `hydra/sweeper=rlcore_optuna` writes it to `trials.json` in the
+folder of a sweep, and which keys mattered, as Optuna judges it."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from rlcore.files.reading import Unreadable
+from rlcore_tools.runs.reading import Values, read_mapping
+
+TRIALS, STORAGE, NAME = "trials.json", "study.log", "rlcore"
+HELD_OUT = "heldout-"
+"""How the folder begins in which a study evaluates what it has chosen."""
+
+
+@dataclass(frozen=True)
+class Study:
+    """A search, as its files have it.
+
+    Attributes:
+        sweep: its folder.
+        values: what `trials.json` holds.
+    """
+
+    sweep: Path
+    values: Values
+
+    @classmethod
+    def of(cls, sweep: Path) -> Study | None:
+        """That of a sweep; None where it is none, or can't be read."""
+        with contextlib.suppress(OSError, Unreadable):
+            values = read_mapping(sweep / TRIALS)
+            return None if values is None else cls(sweep, values)
+        return None
+
+    @property
+    def trials(self) -> list[Values]:
+        """Its trials, in order."""
+        return [one for one in _list(self.values.get("trials")) if isinstance(one, Mapping)]
+
+    @property
+    def counts(self) -> str:
+        """How many trials there are, by state."""
+        states = [str(one.get("state")) for one in self.trials]
+        said = ", ".join(f"{states.count(state)} {state}" for state in dict.fromkeys(states))
+        return f"{len(states)} of {self.values.get('planned')} trials: {said}"
+
+    @property
+    def objective(self) -> str:
+        """What it chose by."""
+        return str(self.values.get("objective", "success"))
+
+    @property
+    def split(self) -> str:
+        """The starts that it chose by."""
+        return str(self.values.get("split", "held-out"))
+
+    @property
+    def held_out(self) -> dict[str, Values]:
+        """What it came to on held-out starts: `best` and `default`, `{rate, lo, hi, n}`, and the
+        `difference` of both; empty before that was measured."""
+        found = self.values.get("heldout")
+        known = found if isinstance(found, Mapping) else {}
+        wanted = {"best": "rate", "default": "rate", "difference": "mean"}
+        return {
+            name: known[name]
+            for name, middle in wanted.items()
+            if isinstance(known.get(name), Mapping)
+            and all(isinstance(known[name].get(n), (int, float)) for n in (middle, "lo", "hi"))
+        }
+
+    def value_of(self, folder: Path) -> float | None:
+        """What it was told of the trial that a run belongs to."""
+        for trial in self.trials:
+            if folder.name in [run.get("folder") for run in _runs(trial)]:
+                value = trial.get("value")
+                return float(value) if isinstance(value, (int, float)) else None
+        return None
+
+    def importance(self) -> dict[str, float] | None:
+        """How much each key decided, from 0 to 1, by Optuna's PED-ANOVA; None where Optuna is not
+        installed (`rlcore-tools[optuna]`), or the trials are too few."""
+        storage = self.sweep / STORAGE
+        try:
+            import optuna
+            from optuna.importance import PedAnovaImportanceEvaluator, get_param_importances
+            from optuna.storages import JournalStorage
+            from optuna.storages.journal import JournalFileBackend
+        except ImportError:
+            return None
+        if not storage.is_file():
+            return None
+        optuna.logging.set_verbosity(optuna.logging.ERROR)
+        try:
+            backend = JournalStorage(JournalFileBackend(str(storage)))
+            study = optuna.load_study(study_name=NAME, storage=backend)
+            return dict(get_param_importances(study, evaluator=PedAnovaImportanceEvaluator()))
+        except Exception:  # too few trials, one key only, a file of another version
+            return None
+
+
+def beside(folder: Path) -> str:
+    """Why a run does not stand for its setting in a study; empty where it does."""
+    if folder.parent.name.startswith(HELD_OUT) and _study(folder.parent.parent):
+        return "an evaluation of what the study has chosen"
+    study = _study(folder.parent)
+    for trial in study.trials if study else ():
+        for run in _runs(trial):
+            if run.get("folder") == folder.name and run.get("pruned") is not None:
+                return f"pruned after update {run['pruned']}"
+    return ""
+
+
+@lru_cache(maxsize=1)
+def _study(sweep: Path) -> Study | None:
+    return Study.of(sweep)
+
+
+def _runs(trial: Values) -> list[Values]:
+    return [run for run in _list(trial.get("runs")) if isinstance(run, Mapping)]
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []

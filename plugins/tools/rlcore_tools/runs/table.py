@@ -1,0 +1,91 @@
+"""Show rows as columns of text, one line a run, however odd its name is."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from rich.cells import cell_len
+
+from rlcore.terminal.text import written
+from rlcore_tools.runs.reading import Values
+from rlcore_tools.runs.row import Row
+from rlcore_tools.text import duration, one_line
+
+LONGEST = 100  # characters of a reason
+GAP = "  "
+
+
+def table_of(rows: Sequence[Row], keys: Sequence[str] = ()) -> str:
+    """Rows below each other, and what there are of them. Columns that nothing is in are left out.
+
+    Args:
+        keys: of the configuration, shown too.
+    """
+    columns: dict[str, Callable[[Row], str]] = {
+        "run": lambda row: row.name,
+        "state": lambda row: row.state,
+        **{key: lambda row, key=key: _value(row.value(key)) for key in keys},  # type: ignore[misc]
+        "update": _update,
+        "before": lambda row: rate(row.before),
+        "after": lambda row: rate(row.after),
+        "difference": lambda row: difference(row.difference),
+        "time": lambda row: "" if row.seconds is None else duration(row.seconds),
+        "commit": lambda row: row.commit,
+        "": note,
+    }
+    cells = {name: [one_line(of(row)) for row in rows] for name, of in columns.items()}
+    shown = {name: texts for name, texts in cells.items() if any(texts)}
+    counts = Counter(row.state for row in rows)
+    counted = ", ".join(f"{count} {state}" for state, count in counts.items())
+    return f"{aligned(shown)}{len(rows)} runs: {counted or 'none'}\n"
+
+
+def aligned(columns: dict[str, list[str]]) -> str:
+    """Columns of text under their names, each as wide as its widest cell."""
+    padded = []
+    for name, texts in columns.items():
+        widths = [cell_len(text) for text in (name, *texts)]
+        most = max(widths)
+        padded.append(
+            [text + " " * (most - w) for text, w in zip((name, *texts), widths, strict=True)]
+        )
+    return "".join(f"{GAP.join(line).rstrip()}\n" for line in zip(*padded, strict=True))
+
+
+def rate(figures: Values | None) -> str:
+    """`0.750 [0.301, 0.954]`."""
+    if figures is None:
+        return ""
+    interval = " [{lo:.3f}, {hi:.3f}]".format(**figures) if "lo" in figures else ""
+    return f"{figures['rate']:.3f}{interval}"
+
+
+def difference(figures: Values | None) -> str:
+    """`+0.500 [-0.100, +1.000]`."""
+    return "" if figures is None else "{mean:+.3f} [{lo:+.3f}, {hi:+.3f}]".format(**figures)
+
+
+def note(row: Row) -> str:
+    """What else there is to say of a run, in a few words."""
+    parts = []
+    if row.state != "finished" and row.success is not None:
+        parts.append(f"success {row.success:.2f}")
+    if row.left is not None:
+        parts.append(f"{duration(row.left)} left")
+    if row.reason:
+        first = row.reason.strip().partition("\n")[0]
+        parts.append(first if len(first) <= LONGEST else f"{first[: LONGEST - 3]}...")
+    return ", ".join(parts)
+
+
+def _update(row: Row) -> str:
+    if row.update is None:
+        return ""
+    return str(row.update) if row.updates is None else f"{row.update}/{row.updates}"
+
+
+def _value(value: Any) -> str:
+    text = "" if value is None else written(value)
+    return text if len(text) <= LONGEST else f"{text[: LONGEST - 3]}..."

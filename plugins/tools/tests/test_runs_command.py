@@ -1,0 +1,363 @@
+"""`rlcore runs`: real runs of the toy, folders made by the writers of runs, and broken ones."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+from rlcore_tools.runs.conditions import Condition
+from rlcore_tools.runs.folders import in_order, runs_below
+from rlcore_tools.runs.reading import read_config
+from rlcore_tools.runs.row import look
+from rlcore_tools.runs.settings import grouped, ranked
+from test_report import AFTER, BEFORE, make_run
+
+from rlcore.cli.main import main
+from rlcore.config.compose import compose, recipe_of, to_yaml
+from rlcore.contracts.errors import ConfigError, WorkerError
+from rlcore.files.reading import read_yaml
+from rlcore.run_folder.folder import RunFolder
+from rlcore.training import train
+
+TOY = (
+    "env=toy", "model=toy", "algorithm=ppo", "runner.max_epochs=1", "cluster.backend=local",
+    "cluster.component_placement={env: 0, rollout: 0, actor: 0}", "env.train.total_num_envs=4",
+    "env.*.tasks=[reach-left]",
+)  # fmt: skip
+ALL_LOST = dict.fromkeys(AFTER, False)
+ALL_WON = dict.fromkeys(AFTER, True)
+
+
+def shown(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    assert main(["runs", *words]) == 0
+    return capsys.readouterr().out
+
+
+def states(folder: Path) -> dict[str, tuple[str, str]]:
+    return {row.name: (row.state, row.reason) for row in runs_below(folder)}
+
+
+@pytest.fixture(scope="module")
+def played(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of two runs that were really trained."""
+    logs = tmp_path_factory.mktemp("played")
+    for seed in (0, 1):
+        words = (f"runner.seed={seed}", f"runner.logger.log_path={logs}")
+        assert main(["train", *TOY, *words]) == 0
+    return logs
+
+
+def test_real_runs_are_listed_shown_and_compared(played, capsys):
+    first, second = runs_below(played)
+    assert (first.name, first.state, first.seed, second.seed) == ("run", "finished", 0, 1)
+    assert first.before and first.before["n"] > 0 and first.seconds and first.started
+    (found,) = json.loads(shown(capsys, "ls", str(played), "--where", "seed=1", "--json"))
+    assert found["folder"] == str(second.folder) and found["after"] == second.after
+    text = shown(capsys, "show", str(first.folder))
+    assert "toy on toy, ppo" in text and "runner.max_epochs: 10 -> 1" in text
+    assert "step_000001" in text
+    text = shown(capsys, "diff", str(first.folder), str(second.folder))
+    assert "runner.seed    0  1\n" in text and "versions: equal" in text
+    assert "on the same starts" in text.splitlines()[-1]
+    assert "(all alike)  2" in shown(capsys, "best", str(played))
+
+
+def test_a_run_that_failed_says_why(log_path, monkeypatch, capsys):
+    def breaks(session, update):
+        raise WorkerError("env worker 0 died")
+
+    monkeypatch.setattr(train, "improve", breaks)
+    assert main(["train", *TOY, f"runner.logger.log_path={log_path}"]) == 1
+    assert states(log_path) == {"run": ("failed", "env worker 0 died")}
+    assert "rlcore resume" in shown(capsys, "show", str(log_path / "run"))
+
+
+# -- states -------------------------------------------------------------------------------------
+
+
+def holder(process: int, host: str = "") -> str:
+    since = datetime.now().isoformat(" ", timespec="seconds")
+    return f"process {process} on {host or socket.gethostname()} since {since}"
+
+
+def test_a_run_under_way_shows_its_update_and_the_time_left(log_path, capsys):
+    folder = make_run(log_path, "runner.max_epochs=8", finished=False, updates=())
+    lines = [{"step": step, "time": 100.0 + 60 * step, "env/success_once": 0.5} for step in (1, 2)]
+    folder.metrics.write_text("".join(f"{json.dumps(line)}\n" for line in lines) + '{"step": 3, "t')
+    (folder.path / ".lock").write_text(holder(os.getpid()))
+    row = look(folder.path, "run")
+    assert (row.state, row.update, row.updates, row.success) == ("running", 2, 8, 0.5)
+    assert row.left == 360.0  # 60 s an update, 6 to go
+    text = shown(capsys, "ls", str(log_path))
+    assert "2/8" in text and "success 0.50, 6 min 0 s left" in text
+
+
+def test_what_became_of_runs_that_did_not_finish(log_path):
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    cases = {
+        "killed": (".lock", holder(gone.pid)),
+        "elsewhere": (".lock", holder(1, "another-host")),
+        "stopped": ("attempts/0001/ended.json", '{"state": "interrupted", "reason": ""}'),
+        "failed": ("attempts/0002/ended.json", '{"state": "failed", "reason": "NaN\\nat 3"}'),
+        "silent": ("left", ""),
+    }
+    for name, (file, text) in cases.items():
+        path = make_run(log_path, finished=False, name=name).path / file
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    found = states(log_path)
+    assert {name: state for name, (state, _) in found.items()} == {
+        "elsewhere": "running", "failed": "failed", "killed": "interrupted",
+        "silent": "interrupted", "stopped": "interrupted",
+    }  # fmt: skip
+    assert "was killed" in found["killed"][1] and "another-host" in found["elsewhere"][1]
+    assert found["failed"][1] == "NaN\nat 3"
+
+
+def test_a_process_that_came_later_with_the_same_number_is_another(log_path):
+    folder = make_run(log_path, finished=False)
+    (folder.path / ".lock").write_text(
+        f"process {os.getpid()} on {socket.gethostname()} since 2001-01-01 00:00:00"
+    )
+    assert look(folder.path, "run").state == "interrupted"
+
+
+def test_a_sweeps_jobs_that_failed_are_there_though_they_have_no_folder(log_path):
+    sweep = log_path / "sweep"
+    folder = make_run(sweep, finished=False, name="0-seed-0").path
+    notes = {
+        "0.json": {"folder": str(folder), "state": "failed", "error": "killed by SIGKILL"},
+        "1.json": {"folder": str(sweep / "1-seed-1"), "state": "failed", "error": "no such key"},
+        "2.json": {"folder": str(sweep / "2-seed-2"), "state": "not started", "error": ""},
+    }
+    (sweep / ".jobs").mkdir()
+    for name, note in notes.items():
+        (sweep / ".jobs" / name).write_text(json.dumps(note))
+    assert states(log_path) == {
+        "sweep/0-seed-0": ("failed", "killed by SIGKILL"),
+        "sweep/1-seed-1": ("failed", "no such key"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "said"),
+    [
+        ("summary.json", "{]", "summary.json: "),
+        ("summary.json", "[]", "summary.json holds no mapping"),
+        ("summary.json", '{"success_after": {"rate": "x"}}', "success_after can't be"),
+        ("summary.json", "[" * 10_000, "summary.json: "),
+        ("manifest.json", "\xff", "manifest.json: "),
+        ("config.yaml", None, "it has no config.yaml"),
+    ],
+)
+def test_a_run_that_can_not_be_read_is_a_row_that_says_so(log_path, capsys, file, text, said):
+    make_run(log_path, name="whole")
+    broken = make_run(log_path, name="broken").path / file
+    broken.unlink() if text is None else broken.write_text(text, encoding="latin-1")
+    ((state, reason), whole) = states(log_path).values()
+    assert state == "unreadable" and said in reason and whole == ("finished", "")
+    assert "2 runs: 1 unreadable, 1 finished" in shown(capsys, "ls", str(log_path))
+
+
+def test_pipes_links_and_odd_names_hang_and_escape_nothing(log_path, tmp_path, capsys):
+    odd = "a\tb\n\x1b[31m\u202e ${x} 'q' 運転 -o"
+    make_run(log_path, name=odd)
+    pipe = make_run(log_path, name="pipe")
+    pipe.summary.unlink()
+    os.mkfifo(pipe.summary)
+    (log_path / "round").symlink_to(log_path)
+    secret = make_run(tmp_path / "other", name="secret").config
+    (log_path / "link").mkdir()
+    (log_path / "link" / "config.yaml").symlink_to(secret)
+    os.mkdir(os.fsencode(log_path) + b"/\xff")
+    os.link(pipe.config, os.fsencode(log_path) + b"/\xff/config.yaml")
+    text = shown(capsys, "ls", str(log_path))
+    assert len(text.splitlines()) == 6  # heading, four runs, the count
+    assert "outside of" in states(log_path)["link"][1]
+    assert "\\t" in text and "\\n\\x1b[31m\\u202e" in text and "\x1b" not in text
+    assert "\\udcff" in text and "a pipe or a device" in text
+    named = [row["name"] for row in json.loads(shown(capsys, "ls", str(log_path), "--json"))]
+    assert odd in named and len(named) == 4
+
+
+def test_names_are_in_order_of_their_numbers(log_path):
+    for number in (10, 2, 1):
+        make_run(log_path, name=f"run-{number}")
+    assert list(states(log_path)) == ["run-1", "run-2", "run-10"]
+    assert in_order("a2") < in_order("a10") < in_order("b")
+
+
+# -- conditions ---------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def three(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    log_path = tmp_path_factory.mktemp("three")
+    for name, gamma, after in (("low", 0.9, ALL_LOST), ("high", 0.99, AFTER), ("top", 1.0, None)):
+        folder = make_run(
+            log_path, f"algorithm.gamma={gamma}", after=after or AFTER, finished=bool(after),
+            name=name,
+        )  # fmt: skip
+        assert folder
+    return log_path
+
+
+@pytest.mark.parametrize(
+    ("where", "found"),
+    [
+        (["algorithm.gamma>0.95"], ["high", "top"]),
+        (["algorithm.gamma>=0.99", "state=finished"], ["high"]),
+        (["algorithm.gamma = 0.90"], ["low"]),
+        (["algorithm.gamma!=1"], ["high", "low"]),
+        (["after<0.5"], ["low"]),
+        (["after=null"], ["top"]),
+        (["algorithm.name=ppo"], ["high", "low", "top"]),
+        (["algorithm.name>a"], ["high", "low", "top"]),
+        (["algorithm.name>1"], ["high", "low", "top"]),  # texts: 'p' is behind '1'
+        (["runner.only_eval=false"], ["high", "low", "top"]),
+        (["runner.only_eval>0"], []),  # true and false have no order
+        (["name='low'"], ["low"]),
+        (["algorithm.gamma=__import__('os').abort()"], []),
+    ],
+)
+def test_conditions(three, capsys, where, found):
+    words = [word for text in where for word in ("--where", text)]
+    rows = json.loads(shown(capsys, "ls", str(three), "--json", *words))
+    assert [row["name"] for row in rows] == found
+
+
+def test_a_condition_shows_its_key_and_rows_can_be_sorted(three, capsys):
+    text = shown(capsys, "ls", str(three), "--where", "algorithm.gamma>0", "--sort=-after")
+    lines = [line.split() for line in text.splitlines()]
+    assert lines[0][:3] == ["run", "state", "algorithm.gamma"]
+    assert [line[0] for line in lines[1:4]] == ["high", "low", "top"]  # without a rate: the last
+    text = shown(capsys, "ls", str(three), "--sort", "algorithm.gamma")
+    assert [line.split()[0] for line in text.splitlines()[1:4]] == ["low", "high", "top"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["ls", "--where", "algorithm.gama>1"], "Did you mean 'algorithm.gamma'"),
+        (["ls", "--sort", "afte"], "Did you mean 'after'"),
+        (["ls", "--where", "gamma"], "is no condition: KEY SIGN VALUE"),
+        (["sl"], "rlcore runs can't 'sl'"),
+        (["ls", "nowhere"], "there is no folder nowhere"),
+        (["show", "nowhere"], "there is no run at"),
+        (["diff", "low"], "arguments are required: RUN"),
+    ],
+)
+def test_slips_are_one_sentence(three, monkeypatch, capsys, words, said):
+    monkeypatch.chdir(three)
+    words = [*words[:1], ".", *words[1:]] if words[1:2] and words[1][0] == "-" else words
+    assert main(["runs", *words]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_no_condition_is_evaluated():
+    with pytest.raises(ConfigError, match="is no condition"):
+        Condition.read("print(1)")
+    assert Condition.read("a.b>=1").value == "1"
+
+
+# -- reading ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("recipe", ["quickstart", "metaworld_grpo_openvlaoft_tiny"])
+def test_a_configuration_is_read_as_a_parser_of_yaml_reads_it(tmp_path, recipe):
+    file = tmp_path / "config.yaml"
+    config = compose([f"experiment={recipe}"])
+    for one in (config, recipe_of(config)):
+        file.write_text(to_yaml(one))
+        assert read_config(file) == read_yaml(file)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a: &x {b: 1}\nc: *x\n", "a:\n    b: 1\n    c: 2\nd: 3\n", "a:\n- b: 1\n  c: 2\nd: 3\n",
+        "a:\n  - 1\n  - 2\nb: 1\n", 'a: "x\n  y"\nb: 1\n', "a: |\n  b:\n    c: 1\nd: 2\n",
+        "# note\na: 1\n", "a:\n  # note\n  b: 1\n", "---\na: 1\n", "'a b':\n  c: 1\n1: 2\n",
+        "a:\n  plain\n  text\nb: 1\n", "a: 1\na: 2\n", "a:\n\n  b: 1\n", "{a: {b: 1}}\n", "a: 1",
+        "a:\n  b: 1\n  b:\n    c: 2\n", "a:\nb: 1\n",
+    ],
+)  # fmt: skip
+def test_other_texts_too(tmp_path, text):
+    file = tmp_path / "config.yaml"
+    file.write_text(text)
+    assert read_config(file) == read_yaml(file)
+
+
+@pytest.mark.parametrize("text", ["a:\n    b: 1\n  c: 2\n", "- 1\n", "", "a: [\n", "a\n" * 9])
+def test_what_is_no_configuration_is_refused(tmp_path, text):
+    file = tmp_path / "config.yaml"
+    file.write_text(text)
+    with pytest.raises(ValueError, match=r".+"):
+        read_config(file)
+
+
+# -- best ---------------------------------------------------------------------------------------
+
+
+def starts(won: int, of: int = 40) -> dict[tuple[str, int], bool]:
+    return {("pull", n): n < won for n in range(of)}
+
+
+def test_the_best_setting_over_its_seeds_and_those_as_good(log_path, capsys):
+    figures = {(0.9, 1): 36, (0.9, 2): 34, (0.95, 1): 35, (0.95, 2): 33, (0.5, 1): 3, (0.5, 2): 4}
+    for (gamma, seed), won in figures.items():
+        words = (f"algorithm.gamma={gamma}", f"runner.seed={seed}")
+        make_run(log_path, *words, before=None, after=starts(won), name=f"{gamma}-{seed}")
+    make_run(log_path, "algorithm.gamma=0.7", before=None, after=starts(9, 9), name="other starts")
+    text = shown(capsys, "best", str(log_path))
+    assert "Best: algorithm.gamma=0.9. It can't be told apart from algorithm.gamma=0.95." in text
+    assert "left out: other starts: it was evaluated on other starts" in text
+    assert "too high by chance" in text
+    found = json.loads(shown(capsys, "best", str(log_path), "--json"))
+    assert [(one["values"]["algorithm.gamma"], one["as_good"]) for one in found["settings"]] == [
+        (0.9, True), (0.95, True), (0.5, False), (0.7, False),
+    ]  # fmt: skip
+    assert found["settings"][0]["rate"]["rate"] == 0.875  # (36 + 34) / 80
+    assert found["settings"][0]["seeds"] == [1, 2]
+
+
+def test_a_component_stands_for_the_keys_that_come_with_it(log_path):
+    runs = {"0-a": ["algorithm=ppo"], "1-b": ["algorithm=grpo", "algorithm.group_size=4"],
+            "2-c": ["algorithm=ppo", "env.*.max_episode_steps=8"]}  # fmt: skip
+    for name, words in runs.items():
+        make_run(log_path, *words, name=name)
+    value_head = "actor.model.add_value_head"  # of the recipe of an algorithm
+    assert [one.label for one in grouped(runs_below(log_path))] == [
+        f"env.*.max_episode_steps={steps}, {value_head}={head}, algorithm.name={name}"
+        for steps, head, name in ((20, "true", "ppo"), (20, "false", "grpo"), (8, "true", "ppo"))
+    ]
+    (log_path / ".jobs").mkdir()
+    for number, (name, words) in enumerate(runs.items()):
+        note = {"folder": str(log_path / name), "words": words[:1], "state": "done"}
+        (log_path / ".jobs" / f"{number}.json").write_text(json.dumps(note))
+    rows = [row for row in runs_below(log_path) if row.name != "2-c"]
+    assert [one.label for one in grouped(rows)] == ["algorithm=ppo", "algorithm=grpo"]
+
+
+def test_a_seed_counts_once_and_nothing_finished_is_said(log_path, capsys):
+    make_run(log_path, after=ALL_LOST, name="first")
+    make_run(log_path, after=ALL_WON, name="again")
+    (setting,) = ranked(runs_below(log_path)).settings
+    assert len(setting.seeds) == 1
+    make_run(log_path / "none", finished=False, after=None)
+    assert "is finished and evaluated" in shown(capsys, "best", str(log_path / "none"))
+
+
+def test_runs_without_a_folder_are_listed_by_default_from_logs(elsewhere, capsys):
+    assert main(["runs", "ls"]) == 2
+    assert "there is no folder logs" in capsys.readouterr().err
+    make_run(elsewhere / "logs", before=BEFORE)
+    assert "1 runs: 1 finished" in shown(capsys, "ls")
+    assert RunFolder(elsewhere / "logs" / "run").config.is_file()

@@ -1,0 +1,68 @@
+"""Keep the weights that training began with. Knows no algorithm."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor, nn
+
+from rlcore.contracts.errors import CheckpointError
+from rlcore.learner import dtensor
+from rlcore.run_folder.learner_state import REFERENCE, Rows
+
+
+class ReferenceWeights:
+    """Those of some parameters as they are now; of sharded ones the rows that are held here.
+
+    Args:
+        parameters: none where nobody needs them.
+    """
+
+    def __init__(self, parameters: Sequence[nn.Parameter]) -> None:
+        self._parameters = parameters
+        self.tensors = [dtensor.part(one.detach()).clone() for one in parameters]
+
+    @contextmanager
+    def in_place(self) -> Iterator[None]:
+        """The parameters have these weights meanwhile."""
+        try:
+            self._exchange()
+            yield
+        finally:
+            self._exchange()
+
+    @torch.no_grad()
+    def _exchange(self) -> None:
+        """Let present and reference weights change places, in place and one by one: what gathers
+        sharded parameters looks at their memory."""
+        for parameter, reference in zip(self._parameters, self.tensors, strict=True):
+            held = dtensor.part(parameter)
+            present = held.clone()
+            held.copy_(reference)
+            reference.copy_(present)
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """Weights by name; of sharded parameters the rows that are held here."""
+        pairs = zip(self._parameters, self.tensors, strict=True)
+        return {
+            f"{REFERENCE}{index}": tensor.cpu().clone()
+            for index, (parameter, tensor) in enumerate(pairs)
+            if dtensor.written(parameter, tensor)
+        }
+
+    def load_state_dict(self, tensors: Mapping[str, Tensor | Rows]) -> None:
+        """Take up the state that :meth:`state_dict` gave.
+
+        Raises:
+            CheckpointError: it has no reference weights.
+        """
+        for index, reference in enumerate(self.tensors):
+            name = f"{REFERENCE}{index}"
+            if name not in tensors:
+                raise CheckpointError(
+                    f"the checkpoint lacks {name}: it was written without reference weights",
+                    hint="set algorithm.kl_beta as it was, or start a new run from its weights",
+                )
+            reference.copy_(dtensor.rows_for(tensors[name], self._parameters[index]))

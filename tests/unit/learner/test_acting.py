@@ -1,0 +1,206 @@
+"""Networks of an algorithm that act with the policy: what they change, and where they go."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from rlcore_testing.toy_policy import ToyPolicy
+from rlcore_testing.toy_settings import ToyEnvConfig, ToyModelConfig, env_spec
+from torch import nn
+
+from rlcore.config.schema import ActorConfig, AlgorithmConfig
+from rlcore.contracts.errors import AlgorithmError, CheckpointError
+from rlcore.contracts.rng import RowKeys
+from rlcore.contracts.specs import AlgorithmNeeds, NetworkNeeds, ReplayNeeds
+from rlcore.learner.acting import ActingPolicy, alone, together
+from rlcore.learner.update import Learner
+from rlcore.numerics.batch_invariance import random_observation
+from rlcore.rollout.decide import decide
+from rlcore.run_folder.acting import NETWORKS, saved_with
+from rlcore.transport.layout import weights
+
+ENV = env_spec(ToyEnvConfig(env_type="toy"))
+MODEL = ToyModelConfig(model_type="toy", num_action_chunks=2)
+
+
+class Shift(nn.Module):
+    """Adds a number to all actions; judges two chunks by another number."""
+
+    def __init__(self):
+        super().__init__()
+        self.by = nn.Parameter(torch.zeros(1))
+        self.register_buffer("learned", torch.zeros(1))
+
+
+class Shifting:
+    """Draws two chunks, takes the one that a lagged network likes better, and shifts it."""
+
+    needs = AlgorithmNeeds(
+        acted_logprobs=False,
+        networks=(
+            NetworkNeeds("shift", lr=0.1, acts="live"),
+            NetworkNeeds("taste", lr=0.1, lag=0.5, acts="lagged"),
+            NetworkNeeds("more", lr=0.1),
+        ),
+        replay=ReplayNeeds(10**6),
+    )
+
+    def networks(self, policy, inputs):
+        return {"shift": Shift(), "taste": Shift(), "more": nn.Linear(1, 1)}
+
+    def acting(self, policy, env, networks):
+        assert sorted(networks) == ["shift", "taste"]
+        return ShiftingActs(networks)
+
+    def updates(self, learning):
+        shift, taste = learning.networks["shift"], learning.networks["taste"]
+
+        def loss(rows, keys):
+            return (shift.by - 1).square() + (taste.by - 1).square().expand(len(rows)), {}
+
+        yield learning.step(learning.draw(4), loss, trains=["shift", "taste"])
+        shift.learned.fill_(1)
+
+
+class ShiftingActs:
+    def __init__(self, networks):
+        self.networks = networks
+
+    def act(self, policy, inputs, keys, *, deterministic):
+        first = policy.act(inputs, keys, deterministic=deterministic)
+        if not self.networks["shift"].learned:
+            return first
+        again = RowKeys(tuple((*key, "again") for key in keys.keys))
+        second = policy.act(inputs, again, deterministic=deterministic)
+        likes = self.networks["taste"].by.item()
+        better = (likes * (second.actions - first.actions)).sum((1, 2)) > 0
+        chosen = np.where(better[:, None, None], second.actions, first.actions)
+        return replace(first, actions=np.clip(chosen + self.networks["shift"].by.item(), -1, 1))
+
+
+def made(folder=None, *, seed=0):
+    torch.manual_seed(0)
+    config = MODEL if folder is None else replace(MODEL, model_path=str(folder))
+    from rlcore_testing.toy_policy import make
+
+    policy = make(config, env_spec=ENV)
+    return together(policy, Shifting(), ENV, named="shifting", seed=seed, folder=folder)
+
+
+def learner_of(policy):
+    actor = ActorConfig(global_batch_size=4, micro_batch_size=4)
+    return Learner(policy, Shifting(), actor, AlgorithmConfig(name="shifting"), seed=0, env=ENV)
+
+
+@pytest.fixture
+def trained(play):
+    policy = made()
+    learner = learner_of(policy)
+    learner.update(play(value_width=0), 0)
+    return policy, learner
+
+
+def act(policy, rows=range(6), forward_batch=4):
+    inputs = policy.prepare(random_observation(ENV, 6))
+    index = np.array(list(rows))
+    keys = RowKeys(tuple(("row", int(row)) for row in index))
+    chosen = {name: array[index] for name, array in inputs.items()}
+    return decide(policy, chosen, keys, deterministic=False, forward_batch=forward_batch).actions
+
+
+def test_before_it_learns_the_policy_is_itself():
+    policy = made()
+    assert np.array_equal(act(policy), act(alone(policy)))
+
+
+def test_a_policy_without_acting_networks_stays_as_it_is():
+    class Silent(Shifting):
+        needs = replace(Shifting.needs, networks=())
+
+    policy = ToyPolicy(MODEL, ENV)
+    assert together(policy, Silent(), ENV, named="silent", seed=0, folder=None) is policy
+
+
+def test_what_acts_is_what_learns(trained):
+    policy, learner = trained
+    live, lagged = learner._networks.live, learner._networks.lagged
+    # AdamW's first step is its rate: 0 -> 0.1; the lagged copy goes half of the way
+    assert policy.networks["shift"].by.item() == pytest.approx(0.1)
+    assert live["taste"].by.item() == pytest.approx(0.1)
+    assert float(policy.networks["taste"].by) == pytest.approx(0.05)
+    assert policy.networks["shift"] is live["shift"] and policy.networks["taste"] is lagged["taste"]
+    assert not np.array_equal(act(policy), act(alone(policy)))
+    # who acts keeps them while the learner's memory is lent to others
+    lent = {id(one) for one in learner.tensors()}
+    assert lent.isdisjoint(id(one) for one in policy.parameters())
+    assert id(live["taste"].by) in lent
+
+
+def test_a_row_decides_alike_beside_any_others(trained):
+    policy, _ = trained
+    whole = act(policy)
+    assert np.array_equal(act(policy, [5, 0, 3]), whole[[5, 0, 3]])
+    assert np.array_equal(act(policy, [1]), whole[[1]])
+
+
+def test_what_an_update_may_change_is_sent(trained):
+    policy, _ = trained
+    sent, other = weights(policy, "trained"), made()
+    assert {"networks.shift.by", "networks.shift.learned", "networks.taste.by"} <= sent.keys()
+    there = weights(other, "trained")
+    with torch.no_grad():
+        for name, tensor in sent.items():
+            there[name].copy_(tensor)
+    assert np.array_equal(act(other), act(policy))
+
+
+def test_it_is_saved_and_loaded_with_the_policy(trained, tmp_path, play):
+    policy, learner = trained
+    policy.save_pretrained(tmp_path)
+    assert saved_with(tmp_path) == "shifting"
+    loaded = made(tmp_path, seed=7)
+    assert np.array_equal(act(loaded), act(policy))
+    # a new run begins with what is there, its lagged copy and what is behind it alike
+    again = learner_of(loaded)
+    assert again._networks.live["taste"].by.item() == pytest.approx(0.05)
+    # a resumed one goes on
+    again.load_state_dict(learner.state_dict())
+    assert again._networks.live["taste"].by.item() == pytest.approx(0.1)
+    assert float(loaded.networks["taste"].by) == pytest.approx(0.05)
+
+
+def test_before_it_learns_a_policy_is_saved_alone(tmp_path):
+    policy = made()
+    policy.save_pretrained(tmp_path)
+    assert saved_with(tmp_path) is None
+    assert isinstance(made(tmp_path), ActingPolicy)
+
+
+def test_other_networks_are_refused(trained, tmp_path):
+    policy, _ = trained
+    policy.networks["shift"].by = nn.Parameter(torch.zeros(2))
+    policy.save_pretrained(tmp_path)
+    with pytest.raises(CheckpointError, match="holds other networks than algorithm shifting"):
+        made(tmp_path)
+    (tmp_path / NETWORKS).write_bytes(b"no")
+    with pytest.raises(CheckpointError, match="damaged"):
+        made(tmp_path)
+
+
+def test_a_lagged_copy_that_acts_needs_a_lag():
+    class Hasty(Shifting):
+        needs = replace(
+            Shifting.needs,
+            networks=(
+                *Shifting.needs.networks[:1],
+                NetworkNeeds("taste", lr=0.1, acts="lagged"),
+                *Shifting.needs.networks[2:],
+            ),
+        )
+
+    policy = ToyPolicy(MODEL, ENV)
+    with pytest.raises(AlgorithmError, match="a lag where the copy acts"):
+        together(policy, Hasty(), ENV, named="hasty", seed=0, folder=None)
