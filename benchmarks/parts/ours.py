@@ -77,7 +77,7 @@ def measure_rollouts(assembly: Assembly, repeats: int) -> list[Rollout]:
     """One rollout to warm up, then `repeats` measured ones, on workers of their own."""
     with make_group(assembly.worker_specs) as group:
         group.start()
-        return [_rollout(group, assembly, update) for update in range(repeats + 1)][1:]
+        return [rollout_of(group, assembly, update) for update in range(repeats + 1)][1:]
 
 
 def median(rollouts: list[Rollout]) -> Rollout:
@@ -102,7 +102,8 @@ def training_order(assembly: Assembly, update: int) -> GatherOrder:
     )
 
 
-def _rollout(group: WorkerGroup, assembly: Assembly, update: int) -> Rollout:
+def rollout_of(group: WorkerGroup, assembly: Assembly, update: int) -> Rollout:
+    """The rollout of an update, on workers that have started."""
     order = training_order(assembly, update)
     before = _processes()
     begin = time.perf_counter()
