@@ -202,8 +202,9 @@ def with_policy(facts: Facts, model: ModelConfig, registry: Registry) -> Facts:
     """The same run with another policy, which is checked by its files."""
     model, policy = places.found(model), None
     if model.model_type:
-        args = ("model", "actor.model", model.model_type, model, facts.policy_env)
-        policy = ask_spec(registry, *args)
+        policy = ask_spec(
+            registry, "model", "actor.model", model.model_type, model, facts.policy_env
+        )
     return replace(facts, policy=policy, trained_in=_trained_in(model))
 
 

@@ -34,10 +34,10 @@ class Networks:
         }
         self._needs, self.acting = needs, dict[str, nn.Module]()
 
-    def share(self, acting: Mapping[str, nn.Module]) -> None:
+    def share(self, acting: Mapping[str, nn.Module] | nn.ModuleDict) -> None:
         """Have those that act in common with who acts; what they have learned, the network or the
         lagged copy beside them gets too."""
-        self.acting = dict(acting)
+        self.acting = dict(acting.items())
         for one in self._needs:
             if one.acts:
                 for kind in (self.live, self.lagged):

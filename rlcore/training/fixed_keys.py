@@ -96,8 +96,8 @@ def _check_reference(at: Checkpoint, facts: Facts, tensors: Iterable[str]) -> No
     wanted = facts.needs is not None and facts.needs.reference_logprobs
     if wanted and not any(name.startswith(REFERENCE) for name in tensors):
         raise CheckpointError(
-            f"{at.path} was written without reference weights, which algorithm.kl_beta="
-            f"{facts.config.algorithm.kl_beta} needs",
-            hint="set algorithm.kl_beta as it was, or start a new run from its weights: "
+            f"{at.path} was written without reference weights, which algorithm="
+            f"{facts.config.algorithm.name} needs, set as it is",
+            hint="set the keys of algorithm as they were, or start a new run from its weights: "
             f"actor.model.model_path={at.policy_path}",
         )

@@ -293,5 +293,11 @@ class PolicyWorker:
         from rlcore.learner.acting import together
 
         algorithm, config = self._algorithm(), settings.algorithm
-        whole = {"named": config.name, "seed": settings.seed, "folder": model.model_path}
-        return together(policy, algorithm, settings.env_spec, **whole)
+        return together(
+            policy,
+            algorithm,
+            settings.env_spec,
+            named=config.name,
+            seed=settings.seed,
+            folder=model.model_path,
+        )

@@ -42,7 +42,9 @@ class Critic(nn.Module):
         size = self.encoder.size + entries
         self.heads = nn.ModuleList(layers(size, hidden, 1) for _ in range(heads))
         for head in self.heads:
+            assert isinstance(head, nn.Sequential)
             last = head[-1]
+            assert isinstance(last, nn.Linear)
             nn.init.constant_(last.bias, initial)
 
     def features(self, inputs: Mapping[str, Tensor], shift: Tensor | None = None) -> Tensor:

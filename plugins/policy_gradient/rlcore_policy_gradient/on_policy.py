@@ -110,7 +110,7 @@ class OnPolicy(ABC):
                 whole = samples[places]
                 whole.weights = whole.weights.as_whole_batch(totals)
                 mine = samples.row[places] >= 0
-                asked = {"trains_policy": trains_policy, "compared": compared}
+                asked: Any = {"trains_policy": trains_policy, "compared": compared}
                 yield Step(
                     trains=("policy", "value") if trains_policy else ("value",),
                     samples=int(mine.sum()),

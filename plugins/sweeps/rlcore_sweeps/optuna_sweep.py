@@ -14,12 +14,13 @@ from omegaconf import DictConfig, OmegaConf
 from optuna.trial import TrialState
 
 from rlcore.config import schema_tree
+from rlcore.config.overrides import BOTH
 from rlcore.contracts.errors import ConfigError
 from rlcore_sweeps.composing import composed
 from rlcore_sweeps.held_out import measure
 from rlcore_sweeps.job import SUCCESS
 from rlcore_sweeps.player import Player
-from rlcore_sweeps.request import BOTH, SPLIT, for_job, key_of
+from rlcore_sweeps.request import SPLIT, for_job, key_of
 from rlcore_sweeps.space import Space
 from rlcore_sweeps.study import Plan, Study, metric_of
 from rlcore_sweeps.trials import HELD_OUT

@@ -13,7 +13,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from rlcore.files.atomic import write_text
 from rlcore.files.damaged_files import read_mapping
@@ -61,7 +61,7 @@ class Rule:
     metric: str
     pruner: str
     options: dict[str, Any]
-    direction: str
+    direction: Literal["maximize", "minimize"]
     study: str
     number: int
     known: tuple[Known, ...]

@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from statistics import fmean
-from typing import Any
+from typing import Any, Literal
 
 import optuna
 from hydra.core.utils import JobReturn, JobStatus
@@ -50,7 +50,7 @@ class Plan:
     n_trials: int
     batch_size: int
     seeds: tuple[int | None, ...]
-    direction: str
+    direction: Literal["maximize", "minimize"]
     sampler: str
     sampler_options: Mapping[str, Any]
     pruner: str
@@ -187,7 +187,12 @@ class Study:
         before = Trials.of(self.sweep)
         if before is None:
             return
-        fresh = {"planned": self.plan.n_trials, "trials": (), "best": None, "heldout": {}}
+        fresh: dict[str, Any] = {
+            "planned": self.plan.n_trials,
+            "trials": (),
+            "best": None,
+            "heldout": {},
+        }
         for name, value in vars(replace(before, **fresh)).items():
             if (now := vars(self._header)[name]) != value:
                 raise ConfigError(
@@ -274,7 +279,7 @@ class Study:
         own = [] if seed is None else [f"{SEED}={seed}"]
         return [*self.space.fixed, *self.space.words(setting), *own]
 
-    def _rule(self, number: int, known: Sequence[FrozenTrial], *, prunes: bool) -> Rule:
+    def _rule(self, number: int, known: Sequence[FrozenTrial] | None, *, prunes: bool) -> Rule:
         metric = metric_of(self.objective)
         return Rule(
             metric or SUCCESS_METRIC,

@@ -38,6 +38,7 @@ class EditActor(nn.Module):
         self._scale, self.shape = scale, (points, entries)
         self.layers = layers(features + actions * entries, HIDDEN, 2 * points * entries)
         last = self.layers[-1]
+        assert isinstance(last, nn.Linear)
         nn.init.zeros_(last.weight)
         nn.init.zeros_(last.bias)
         self.register_buffer("ready", torch.zeros(1))

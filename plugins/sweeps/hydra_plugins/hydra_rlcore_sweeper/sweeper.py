@@ -69,4 +69,5 @@ class RlcoreOptunaSweeper(Sweeper):
             raise ConfigError("there is no Optuna here", hint='pip install "rlcore[optuna]"')
         from rlcore_sweeps.optuna_sweep import sweep
 
+        assert self.config is not None and self.hydra_context is not None  # after setup
         sweep(self.config, self.hydra_context, self.task_function, self.settings, arguments)

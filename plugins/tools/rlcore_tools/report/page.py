@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -136,7 +136,7 @@ def _templates() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {
+    filters: dict[str, Callable[..., str]] = {
         "rate": lambda value: f"{value:.3f}",
         "percent": lambda value: f"{value:.2f}",
         "signed": lambda value: f"{value:+.3f}".replace("-", "\N{MINUS SIGN}"),
@@ -145,6 +145,7 @@ def _templates() -> Environment:
         "line": one_line,
         "setting": rounded,
     }
+    environment.filters |= filters
     return environment
 
 

@@ -101,7 +101,7 @@ def read_ends(metrics: Path) -> tuple[list[Values], list[Values]]:
 
 
 def _lines(part: bytes) -> list[Values]:
-    found = []
+    found: list[Values] = []
     for line in part.split(b"\n"):
         try:
             values = json.loads(line)

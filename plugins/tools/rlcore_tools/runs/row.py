@@ -132,8 +132,8 @@ def _look(folder: Path, name: str, job: Values | None, files: Collection[str]) -
     holder = _holder(folder / LOCK) if LOCK in files else None
     if summary is not None and (holder is None or not _lives(holder)):
         spent = summary.get("seconds")
-        seconds = sum(spent.values()) if _are_numbers(spent) else None
-        figures = {side: _figures(summary, key) for side, key in SIDES.items()}
+        seconds = sum(spent.values()) if spent is not None and _are_numbers(spent) else None
+        figures: dict[str, Any] = {side: _figures(summary, key) for side, key in SIDES.items()}
         reason = str(summary.get("stopped") or "")
         return Row(folder, name, "finished", reason, **figures, seconds=seconds, **facts)
     return _unfinished(folder, name, holder, job, facts)

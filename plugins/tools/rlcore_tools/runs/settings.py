@@ -123,7 +123,8 @@ def ranked(rows: Sequence[Row]) -> Ranking:
     seeds = {id(one): _evaluated(one.rows, left_out) for one in settings}
     kinds = Counter(kind for each in seeds.values() for kind, _ in each)
     common = kinds.most_common(1)[0][0] if kinds else None
-    measured, others = [], []
+    measured: list[Any] = []
+    others: list[Any] = []
     for one in settings:
         counted: dict[Any, Seed] = {}
         for kind, seed in sorted(seeds[id(one)], key=lambda pair: pair[1].row.started):
@@ -158,7 +159,7 @@ def _against_best(measured: Sequence[Setting]) -> list[Setting]:
 
 def _evaluated(rows: Sequence[Row], left_out: dict[str, str]) -> list[tuple[Hashable, Seed]]:
     """Finished runs, each with what its evaluation was: starts and rules."""
-    found = []
+    found: list[tuple[Hashable, Seed]] = []
     for row in rows:
         if row.state != "finished":
             continue
@@ -169,7 +170,7 @@ def _evaluated(rows: Sequence[Row], left_out: dict[str, str]) -> list[tuple[Hash
         try:
             require_inside(row.folder, (file.parent, file))
             results = read_results(file)
-            outcomes = success_by_start(results)
+            outcomes: dict[Hashable, Sequence[bool]] = {**success_by_start(results)}
         except (UserError, ValueError) as error:
             left_out[row.name] = str(error).partition("\n")[0]
             continue
@@ -205,9 +206,10 @@ def _ordered(rows: Sequence[Row]) -> list[dict[str, Any]]:
 
 
 def _typed(text: str | None) -> Any:
-    for kind in (int, float):
-        with contextlib.suppress(TypeError, ValueError):
-            return kind(text)  # type: ignore[call-overload]
+    if text is not None:
+        for kind in (int, float):
+            with contextlib.suppress(ValueError):
+                return kind(text)
     return text
 
 
