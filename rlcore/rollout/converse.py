@@ -117,9 +117,8 @@ def _decided(
     output = checked_output(policy.spec, rows, output)
     if job.shift:
         episodes = RowKeys(tuple(key[:-1] for key in keys.keys))  # whatever the decision
-        shift = episodes.normal("episode_shift", (1, len(job.shift))) * np.asarray(
-            job.shift, np.float32
-        )
+        scale = np.asarray(job.shift, np.float32)
+        shift = scale * episodes.normal("episode_shift", (1, len(scale)))
         output = replace(output, actions=output.actions + shift)
     return inputs, output
 

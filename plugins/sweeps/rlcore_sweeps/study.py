@@ -295,7 +295,7 @@ class Study:
                     trial.user_attrs["runs"][0]["steps"],
                     trial.user_attrs["attributes"],
                 )
-                for trial in known
+                for trial in known or ()
             ),
         )
 

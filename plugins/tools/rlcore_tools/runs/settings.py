@@ -170,7 +170,7 @@ def _evaluated(rows: Sequence[Row], left_out: dict[str, str]) -> list[tuple[Hash
         try:
             require_inside(row.folder, (file.parent, file))
             results = read_results(file)
-            outcomes: dict[Hashable, Sequence[bool]] = {**success_by_start(results)}
+            outcomes: dict[Hashable, Sequence[bool]] = dict(success_by_start(results).items())
         except (UserError, ValueError) as error:
             left_out[row.name] = str(error).partition("\n")[0]
             continue
