@@ -67,6 +67,7 @@ def test_a_run_leaves_what_it_promises(log_path: Path):
         "versions",
         "groups",
         "averages",
+        "reached",
     }
     assert summary["success_after"]["n"] == 20  # 4 tasks, 5 trials
     assert summary["episodes"] == 36  # 3 updates of 12 columns

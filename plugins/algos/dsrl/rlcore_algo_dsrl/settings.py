@@ -37,6 +37,7 @@ class DSRLConfig(AlgorithmConfig):
     step_penalty: float = key(
         "taken from the reward of every decision: 1 makes rewards of 0 and 1 at success -1 and 0",
         1.0,
+        least=0,
     )
     heads: int = key("networks of the critic", 10, least=1)
     target: str = key("what a target makes of the heads", "mean", choices=("mean", "min"))
