@@ -16,7 +16,10 @@ CORE = Path(rlcore.__file__).parent
 PLUGINS = CORE.parent / "plugins"
 EXTREME = (1e308, -1e308, 10**400, -(10**400), inf, -inf)
 # either sign has a meaning
-ANY_NUMBER = {"reward_coef", "entropy_bonus", "rewards_lower_bound", "rewards_upper_bound"}
+ANY_NUMBER = {
+    "reward_coef", "entropy_bonus", "rewards_lower_bound", "rewards_upper_bound", "initial_value",
+    "target_entropy",
+}  # fmt: skip
 
 
 def names_read() -> set[str]:
