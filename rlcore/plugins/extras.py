@@ -30,11 +30,13 @@ def extra_that_ships(kind: str, name: str, loaded: Collection[str]) -> str | Non
     beginning (`NAME_50` belongs to `NAME`). An extra whose distribution is among `loaded` (names
     of those already loaded) is not the answer.
     """
-    # the longest name that fits; then the extra of that name, or that brings the least
+    # the longest name that fits; then the extra of that name, or that brings the least, or whose
+    # distribution is called like it
     ranked = [
-        (-len(short), _normal(name) != extra, len(extras()[extra]), extra)
+        (-len(short), _normal(name) != extra, len(brought), own not in brought, extra)
         for short, extra in _absent(kind, loaded)
         if belongs(name, short)
+        for brought, own in [(extras()[extra], f"{DISTRIBUTION}-{extra}")]
     ]
     return min(ranked)[-1] if ranked else None
 

@@ -35,6 +35,7 @@ class ExpoConfig(AlgorithmConfig):
         "standard deviations of the critics that are taken from their mean to choose a chunk: "
         "they differ where they have seen little",
         1.0,
+        least=0,
     )
     initial_value: float = key(
         "what a critic expects before it has learned: 0 as for rewards of 0 and 1; 1 is the same "
