@@ -221,7 +221,7 @@ def test_a_camera_in_the_hand_sees_past_its_box() -> None:
 def test_an_unknown_camera_is_named_with_those_there_are() -> None:
     """By a simulator, of a task whose cameras our table does not know."""
     simulator = Simulator(small_config(), PUSH)
-    with pytest.raises(ConfigError, match="it has base_camera") as caught:
+    with pytest.raises(ConfigError, match="Choose from: base_camera") as caught:
         raw.prepare_frames(simulator.env, small_config(cameras=["bas_camera"]))
     assert "Did you mean 'base_camera'" in str(caught.value)
     simulator.close()
