@@ -1,0 +1,320 @@
+"""Read a LeRobot data set as demonstrations, an episode when it is asked for.
+
+Memory holds the numbers of one data file and the frames of one camera in one episode: a policy that
+looks at no frame, as it fits its normaliser, decodes none. Where rows of an episode
+have different sentences, each run of equal ones is a demonstration of its own: the actions of one
+sentence are not those of the next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from itertools import pairwise
+from pathlib import Path
+
+import av
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from rlcore_demonstrations.dataset import split_rows
+from rlcore_demonstrations.layout import EpisodeRow
+
+from rlcore.contracts.errors import CheckpointError, ConfigError
+from rlcore.contracts.protocols import Demonstration
+from rlcore.contracts.specs import EnvSpec
+from rlcore.files.damaged_files import blaming, damaged
+from rlcore.run_folder.env_facts import EnvFacts
+from rlcore_data_lerobot.index import V3, Entry, Index, opened, read_columns
+from rlcore_data_lerobot.mapping import Camera
+from rlcore_data_lerobot.mapping import Mapping as Meaning
+from rlcore_data_lerobot.video import decoded, image
+
+SUCCESS = "next.success"
+IMAGE_ROWS = 64  # frames in parquet that are read together
+
+
+@dataclass(frozen=True)
+class Part:
+    """Rows `start` to `stop` of an episode, which have one sentence."""
+
+    row: EpisodeRow
+    entry: Entry
+    start: int
+    stop: int
+    sentence: str
+
+
+class LeRobotSet:
+    """See :class:`rlcore.demonstrations.datasets.Dataset`.
+
+    Args:
+        index: of the data set.
+        mapping: what its numbers are.
+        rows: of its episodes, where rlcore wrote it; None: made from the data.
+        described: where the user said what the numbers are; None: the data set itself does.
+        complete: whether its collection came to its end.
+    """
+
+    def __init__(
+        self,
+        index: Index,
+        mapping: Meaning,
+        *,
+        rows: Sequence[EpisodeRow] | None = None,
+        described: Path | None = None,
+        complete: bool = True,
+    ) -> None:
+        self.index, self.mapping = index, mapping
+        self.facts: EnvFacts = mapping.facts
+        self.complete = complete
+        self._rows, self._described = rows, described
+        self._numbers = lru_cache(maxsize=1)(self._read_numbers)
+
+    def __len__(self) -> int:
+        return len(self.index.entries)
+
+    def starts(self) -> set[tuple[str, int]]:
+        """(task by name, trial) of the episodes, where rlcore wrote them; others have none."""
+        return {(row.task, row.trial) for row in self._rows or ()}
+
+    def check(self, spec: EnvSpec) -> None:
+        """Raise ConfigError unless a policy for `spec` can learn from these episodes."""
+        if not len(self):
+            raise ConfigError(
+                f"no demonstrations are left to learn from in {self.index.path}",
+                hint="collect more: rlcore collect",
+            )
+        says = self._described or self.index.path
+        for what, mine, wanted in self.facts.unlike(EnvFacts.of(spec), pixels=True):
+            raise ConfigError(
+                f"the demonstrations in {says} have {what} {mine}, env {spec.name!r} has {wanted}",
+                hint=f"change what {says} says, or the settings of the env"
+                if self._described
+                else "collect demonstrations with the settings of this env: rlcore collect",
+            )
+
+    def check_files(self) -> None:
+        """Raise CheckpointError unless all files are there and begin as they should."""
+        seen = set[Path]()
+        for entry in self.index.entries:
+            videos = {
+                clip.file
+                for key, clip in entry.clips.items()
+                if key in {camera.feature for camera in self.mapping.cameras.values()}
+            }
+            for file in sorted({entry.data, *videos} - seen):
+                seen.add(file)
+                if file in videos:
+                    next(decoded(file, (), self.index.fps), None)
+                    continue
+                with opened(file) as table:
+                    absent = set(self.mapping.columns) - set(table.schema_arrow.names)
+                if absent:
+                    raise damaged(file, f"it has no column {min(absent)!r}")
+
+    def split(
+        self, val_fraction: float, seed: int
+    ) -> tuple[Sequence[Demonstration], Sequence[Demonstration]]:
+        """See :func:`rlcore_demonstrations.dataset.split_rows`. Where nothing says which episodes
+        succeeded, all are learned from."""
+        parts = list(self._parts())
+        rows = sorted({part.row for part in parts}, key=lambda row: row.episode)
+        train, val = split_rows(rows, val_fraction, seed, self.index.path)
+        return self._of(parts, train), self._of(parts, val)
+
+    def _of(self, parts: Sequence[Part], rows: Sequence[EpisodeRow]) -> Demonstrations:
+        order = {row: number for number, row in enumerate(rows)}
+        mine = [part for part in parts if part.row in order]
+        mine.sort(key=lambda part: (order[part.row], part.start))
+        return Demonstrations(self, mine)
+
+    def _parts(self) -> Iterator[Part]:
+        """All parts of all episodes, in the order of the files."""
+        if self._rows is not None:
+            for row, entry in zip(self._rows, self.index.entries, strict=True):
+                yield Part(row, entry, 0, entry.length, row.task_description)
+            return
+        judged = SUCCESS in self.index.features
+        sentences = [*self.index.sentences.values()]
+        for entry in self.index.entries:
+            runs = [(0, entry.length, entry.sentences[0] if entry.sentences else "")]
+            success = True
+            if judged or len(entry.sentences) != 1:
+                table = self._rows_of(entry)
+                runs = list(self._runs(entry, table["task_index"].to_numpy()))
+                success = not judged or bool(np.any(_matrix(table[SUCCESS].combine_chunks())))
+            first = runs[0][2]
+            row = EpisodeRow(
+                task_index=sentences.index(first) if first in sentences else 0,
+                trial=entry.number,
+                replica=0,
+                task=first,
+                task_description=first,
+                success=success,
+                length=entry.length,
+                file=str(entry.data.relative_to(self.index.path)),
+            )
+            for start, stop, sentence in runs:
+                yield Part(row, entry, start, stop, sentence)
+
+    def _runs(self, entry: Entry, numbers: np.ndarray) -> Iterator[tuple[int, int, str]]:
+        """(start, stop, sentence) of rows that follow each other with one sentence."""
+        bounds = [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist(), len(numbers)]
+        for start, stop in pairwise(bounds):
+            number = int(numbers[start])
+            if number not in self.index.sentences:
+                listed = "tasks.parquet" if self.index.version in V3 else "tasks.jsonl"
+                raise damaged(
+                    self.index.path / "meta" / listed,
+                    f"it has no sentence of number {number}, which episode {entry.number} has",
+                )
+            yield start, stop, self.index.sentences[number]
+
+    # -- one episode --------------------------------------------------------------------------
+
+    def read(self, part: Part) -> Demonstration:
+        """Raises CheckpointError where a file is missing or damaged."""
+        entry, mapping = part.entry, self.mapping
+        table = self._rows_of(entry).slice(part.start, part.stop - part.start)
+        columns = {name: _matrix(table[name].combine_chunks()) for name in mapping.columns}
+        for name, column in columns.items():
+            bad = np.argwhere(~np.isfinite(column))
+            if len(bad):
+                row, place = bad[0].tolist()
+                raise damaged(
+                    entry.data,
+                    f"{name} of episode {entry.number} at row {part.start + row}, entry {place} "
+                    f"is {column[row, place]}",
+                )
+        length = part.stop - part.start
+        empty = [np.zeros((length, 0), np.float32)]
+        steps = np.arange(0, length, mapping.stride)
+        times = table["timestamp"].to_numpy()[steps].astype(float)
+        return Demonstration(
+            episode=part.row.episode,
+            task_description=part.sentence,
+            frames=Frames(
+                {
+                    name: partial(self._frames, camera, entry, part.start + steps, times, name)
+                    for name, camera in mapping.cameras.items()
+                }
+            ),
+            frame_steps=steps.astype(np.int64),
+            states=np.concatenate(
+                empty + [one.take(columns[one.feature]) for one in mapping.states], axis=1
+            ),
+            actions=np.concatenate(
+                empty + [one.take(columns[one.feature]) for one in mapping.actions], axis=1
+            ),
+            success=part.row.success,
+        )
+
+    def _frames(
+        self, camera: Camera, entry: Entry, rows: np.ndarray, times: np.ndarray, name: str
+    ) -> np.ndarray:
+        """uint8 `[F, H, W, 3]`, filled as they are decoded."""
+        height, width = self.facts.cameras[name]
+        frames = np.empty((len(rows), height, width, 3), np.uint8)
+        clip = entry.clips.get(camera.feature)
+        if clip is None:
+            file, found = entry.data, self._images(camera, entry, rows)
+        else:
+            file = clip.file
+            found = decoded(file, (clip.start + times).tolist(), self.index.fps, camera.size)
+        for number, pixels in enumerate(found):
+            if pixels.shape != frames.shape[1:]:
+                raise damaged(file, f"a frame is {pixels.shape}, expected {frames.shape[1:]}")
+            frames[number] = pixels[::-1, ::-1] if camera.upside_down else pixels
+        return frames
+
+    def _images(self, camera: Camera, entry: Entry, rows: np.ndarray) -> Iterator[np.ndarray]:
+        """Frames that are kept as PNG or JPEG among the data, a few rows at a time."""
+        wanted, first = set(rows.tolist()), self._span(entry)[0]
+        with opened(entry.data) as file:
+            meta, at, groups = file.metadata, 0, []
+            begins = None
+            for group in range(meta.num_row_groups):
+                size = meta.row_group(group).num_rows
+                if at < first + entry.length and at + size > first:
+                    begins = at if begins is None else begins
+                    groups.append(group)
+                at += size
+            row = (begins or 0) - first
+            for batch in file.iter_batches(IMAGE_ROWS, groups, [camera.feature]):
+                for one in batch.column(0):
+                    if row in wanted:
+                        with blaming(entry.data, av.FFmpegError):
+                            yield image(one["bytes"].as_py(), camera.size)
+                    row += 1
+
+    def _rows_of(self, entry: Entry) -> pa.Table:
+        start, stop = self._span(entry)
+        return self._numbers(entry.data).slice(start, stop - start)
+
+    def _span(self, entry: Entry) -> tuple[int, int]:
+        """First row of an episode in its file, and the one behind its last."""
+        episodes = self._numbers(entry.data)["episode_index"]
+        start = pc.index(episodes, entry.number).as_py()
+        stop = start + entry.length
+        mine = start >= 0 and pc.all(pc.equal(episodes.slice(start, entry.length), entry.number))
+        if not mine or len(episodes) < stop or not mine.as_py():
+            raise damaged(
+                entry.data,
+                f"episode {entry.number} has not the {entry.length} rows that meta says",
+            )
+        return start, stop
+
+    def _read_numbers(self, file: Path) -> pa.Table:
+        """All of a file but frames."""
+        judged = [SUCCESS] if SUCCESS in self.index.features else []
+        own = ["episode_index", "task_index", "timestamp"]
+        return read_columns(file, list(dict.fromkeys([*own, *judged, *self.mapping.columns])))
+
+
+class Frames(Mapping[str, np.ndarray]):
+    """Frames of an episode by camera, decoded each time they are asked for, and not kept."""
+
+    def __init__(self, decoders: Mapping[str, Callable[[], np.ndarray]]) -> None:
+        self._decoders = decoders
+
+    def __getitem__(self, camera: str) -> np.ndarray:
+        return self._decoders[camera]()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._decoders)
+
+    def __len__(self) -> int:
+        return len(self._decoders)
+
+
+class Demonstrations(Sequence[Demonstration]):
+    """Parts of a data set, read when asked for."""
+
+    def __init__(self, of: LeRobotSet, parts: Sequence[Part]) -> None:
+        self._of, self.parts = of, tuple(parts)
+
+    def __len__(self) -> int:
+        return len(self.parts)
+
+    def __getitem__(self, index):  # type: ignore[no-untyped-def]
+        """An int gives a :class:`Demonstration`, a slice a smaller sequence."""
+        if isinstance(index, slice):
+            return Demonstrations(self._of, self.parts[index])
+        return self._of.read(self.parts[index])
+
+
+def _matrix(column: pa.Array) -> np.ndarray:
+    """`[L, n]` of a column of numbers, or of lists of equally many.
+
+    Raises:
+        CheckpointError: it holds something else.
+    """
+    rows = len(column)
+    while pa.types.is_list(column.type) or pa.types.is_fixed_size_list(column.type) \
+            or pa.types.is_large_list(column.type):  # fmt: skip
+        column = column.flatten()
+    if column.null_count or not rows or len(column) % rows:
+        raise CheckpointError("a column of numbers has empty or unequal rows")
+    return column.to_numpy(zero_copy_only=False).reshape(rows, -1)

@@ -1,0 +1,103 @@
+"""The formats that are registered: two versions of LeRobot, with videos or with single frames."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from rlcore_demonstrations.dataset import check_empty
+from rlcore_demonstrations.mixture import MixtureFormat
+
+from rlcore.config.schema import CollectConfig
+from rlcore.contracts.errors import ConfigError
+from rlcore.contracts.specs import EnvSpec, OtherInterpreter
+from rlcore_data_lerobot.dataset import LeRobotSet
+from rlcore_data_lerobot.index import V2, V3, read_index, version_of
+from rlcore_data_lerobot.mapping import mapping_of, read_description, unknown
+from rlcore_data_lerobot.own import own_of
+from rlcore_data_lerobot.writer import LeRobotWriter
+
+DESCRIBES = (".yaml", ".yml")
+
+
+class LeRobotV3:
+    """See :class:`rlcore.demonstrations.datasets.DatasetFormat`. Reads files that describe a data
+    set of any version too."""
+
+    writes, images = "v3.0", False
+
+    def holds(self, path: Path) -> bool:
+        return _describes(path) or version_of(path) in V3
+
+    def read(self, path: Path) -> LeRobotSet:
+        if _describes(path):
+            description = read_description(path)
+            index = read_index(description.data)
+            return LeRobotSet(index, mapping_of(description, index), described=path)
+        index = read_index(path)
+        own = own_of(path, index)
+        if own is None:
+            raise unknown(index)
+        return LeRobotSet(index, own.mapping(), rows=own.rows, complete=own.complete)
+
+    def write(
+        self,
+        path: Path,
+        spec: EnvSpec,
+        collect: CollectConfig,
+        *,
+        seed: int,
+        interpreters: Iterable[OtherInterpreter],
+    ) -> LeRobotWriter:
+        return LeRobotWriter(
+            path,
+            spec,
+            collect,
+            seed=seed,
+            interpreters=interpreters,
+            version=self.writes,
+            images=self.images,
+        )
+
+    def check_folder(self, path: Path, spec: EnvSpec, collect: CollectConfig, *, seed: int) -> None:
+        """See :meth:`rlcore.demonstrations.datasets.DatasetFormat.check_folder`."""
+        if not self.holds(path):
+            if collect.stride != 1:
+                raise ConfigError(
+                    f"collect.format={collect.format} needs collect.stride=1, got {collect.stride}:"
+                    " a LeRobot data set has a frame for each row",
+                    hint="set collect.stride=1, or collect.format=safetensors",
+                )
+            return check_empty(path)
+        data = self.read(path)
+        if data.complete:
+            data.check(spec)
+        else:
+            LeRobotWriter.check_same(path, spec, collect, seed=seed)
+        data.check_files()
+
+
+class LeRobotV3Images(LeRobotV3):
+    """Frames as PNG in the tables."""
+
+    images = True
+
+
+class LeRobotV21(LeRobotV3):
+    """Version 2.1, and 2.0 where it is read."""
+
+    writes = "v2.1"
+
+    def holds(self, path: Path) -> bool:
+        return version_of(path) in V2
+
+
+class LeRobotV21Images(LeRobotV21):
+    """Frames as PNG in the tables."""
+
+    images = True
+
+
+def _describes(path: Path) -> bool:
+    """Whether it is a file that describes a data set, also one that can't be read."""
+    return path.suffix in DESCRIBES and path.is_file() and not MixtureFormat().holds(path)

@@ -1,0 +1,279 @@
+"""What the numbers of a data set are in terms of an env: which feature is which camera or channel.
+
+LeRobot's features have names and shapes; whether an action is absolute, in which unit, and whether
++1 closes the gripper, no file says. A YAML file that a user writes does; nothing is guessed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping as Table
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any, cast, get_args
+
+import numpy as np
+
+from rlcore.contracts.errors import ConfigError, choosing
+from rlcore.contracts.specs import ActionChannel, ActionMeaning, StateChannel
+from rlcore.files.reading import Unreadable, read_yaml, reason_of
+from rlcore.run_folder.env_facts import EnvFacts
+from rlcore_data_lerobot.index import IMAGES, Index
+
+PAGE = "docs/your-data.md"
+MEANINGS = get_args(ActionMeaning)
+_SOURCE = re.compile(r"([^\[\]]+?)(?:\[([^\[\]]+)\])?")
+
+
+@dataclass(frozen=True)
+class Camera:
+    """A camera of the env: the feature with its frames, what to scale them to (None: nothing), and
+    whether they are upside down."""
+
+    feature: str
+    size: tuple[int, int] | None = None
+    upside_down: bool = False
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a channel's numbers come from: entries of a feature (None: all), times `scale`, plus
+    `offset`, cut to `bounds`."""
+
+    feature: str
+    entries: tuple[int, ...] | None = None
+    scale: float = 1.0
+    offset: float = 0.0
+    bounds: tuple[float, float] | None = None
+
+    def take(self, column: np.ndarray) -> np.ndarray:
+        """float32 `[L, n]` from the feature's `[L, m]`."""
+        taken = column if self.entries is None else column[:, list(self.entries)]
+        if (self.scale, self.offset) != (1.0, 0.0):
+            taken = taken.astype(np.float64) * self.scale + self.offset
+        if self.bounds is not None:
+            taken = taken.clip(*self.bounds)
+        return taken.astype(np.float32)
+
+
+@dataclass(frozen=True)
+class Mapping:
+    """All of it.
+
+    Attributes:
+        facts: of the env that these are the numbers of, as far as is known.
+        stride: a frame is used before every so many rows.
+    """
+
+    cameras: Table[str, Camera]
+    states: tuple[Source, ...]
+    actions: tuple[Source, ...]
+    facts: EnvFacts
+    stride: int = 1
+
+    @property
+    def columns(self) -> list[str]:
+        """Features with numbers."""
+        return list(dict.fromkeys(one.feature for one in (*self.states, *self.actions)))
+
+
+@dataclass(frozen=True)
+class Description:
+    """A YAML file that names a data set and says what is in it."""
+
+    file: Path
+    data: Path
+    settings: Table[str, Any] = field(repr=False)
+
+
+def read_description(file: Path) -> Description:
+    """Raises ConfigError for a file that can't be read or does not name a data set."""
+    try:
+        settings = read_yaml(file, once=True)
+    except (OSError, Unreadable) as error:
+        raise ConfigError(f"can't read {file}: {reason_of(error)}", hint=f"see {PAGE}") from None
+    asked = _Asked(file, settings, "")
+    asked.only("data", "cameras", "states", "actions", "stride")
+    data = file.parent / asked.text("data", "the folder of the LeRobot data set")
+    return Description(file, data, settings)
+
+
+def mapping_of(description: Description, index: Index) -> Mapping:
+    """What a description says of the data set that it names.
+
+    Raises:
+        ConfigError: it lacks a key, or names what is not there; the error names the key.
+    """
+    top = _Asked(description.file, description.settings, "")
+    cameras, sizes = dict[str, Camera](), dict[str, list[int]]()
+    for name, asked in top.each("cameras", "the env's cameras, each with its feature"):
+        cameras[name] = camera = _camera(asked, index)
+        sizes[name] = list(camera.size or index.features[camera.feature]["shape"][:2])
+    states, state_channels = [], []
+    for meaning, asked in top.each("states", "the env's state by its channels, in their order"):
+        source, size = _source(asked, index, ())
+        states.append(source)
+        state_channels.append(asdict(StateChannel(meaning, size)))
+    actions, action_channels = [], []
+    for meaning, asked in top.each("actions", "the env's action by its channels, in their order"):
+        if meaning not in MEANINGS:
+            raise asked.wrong(f"is none of {', '.join(MEANINGS)}")
+        source, size = _source(asked, index, ("range", "frame", "convention"))
+        low, high = asked.pair("range", (-1.0, 1.0))
+        channel = ActionChannel(
+            cast(ActionMeaning, meaning),
+            size,
+            low,
+            high,
+            frame=asked.text("frame", "", "base"),
+            convention=asked.text("convention", "", ""),
+        )
+        actions.append(replace(source, bounds=(low, high)))
+        action_channels.append(asdict(channel))
+    facts = EnvFacts("", sizes, state_channels, action_channels, {})
+    stride = top.whole("stride", 1)
+    return Mapping(cameras, tuple(states), tuple(actions), facts, stride)
+
+
+def unknown(index: Index) -> ConfigError:
+    """The error for a data set of which nobody has said what its numbers are."""
+    found = ", ".join(
+        f"{name} {list(one['shape'])}"
+        for name, one in index.features.items()
+        if one["dtype"] in IMAGES or (len(one["shape"]) == 1 and one["shape"][0] > 1)
+    )
+    return ConfigError(
+        f"the LeRobot data set {index.path} does not say what its numbers mean in an env: units, "
+        f"absolute or delta, the gripper's sign ({found})",
+        hint="write a YAML file with the keys data, cameras, states and actions, and set "
+        f"collect.path to it: {PAGE}",
+    )
+
+
+def _camera(asked: _Asked, index: Index) -> Camera:
+    if isinstance(asked.value, str):
+        asked = _Asked(asked.file, {"from": asked.value}, asked.key)
+    asked.only("from", "size", "upside_down")
+    images = [name for name, one in index.features.items() if one["dtype"] in IMAGES]
+    feature = asked.choice("from", "the feature with its frames", images)
+    size = asked.pair("size", None)
+    return Camera(
+        feature,
+        size and (int(size[0]), int(size[1])),
+        asked.flag("upside_down"),
+    )
+
+
+def _source(asked: _Asked, index: Index, more: tuple[str, ...]) -> tuple[Source, int]:
+    """The source of a channel, and its number of entries."""
+    asked.only("from", "scale", "offset", *more)
+    text = asked.text("from", "the feature, as observation.state or action[0:3]")
+    found = _SOURCE.fullmatch(text)
+    numbers = [name for name, one in index.features.items() if one["dtype"] not in IMAGES]
+    if found is None or found[1] not in numbers:
+        raise asked.wrong(f"{text!r} is no feature with numbers; {choosing(text, numbers)}", "from")
+    shape = index.features[found[1]]["shape"]
+    width = int(np.prod(shape, dtype=int))
+    entries = None if found[2] is None else _entries(asked, found[2], index, found[1], width)
+    scale = asked.number("scale", f"by which {text} is to be multiplied to be the env's (1: equal)")
+    source = Source(found[1], entries, scale, asked.number("offset", "", 0.0))
+    return source, width if entries is None else len(entries)
+
+
+def _entries(asked: _Asked, text: str, index: Index, feature: str, width: int) -> tuple[int, ...]:
+    """Entries named by position (`3`, `0:3`) or by the feature's own names, separated by commas."""
+    names = _names(index.features[feature].get("names"))
+    entries: list[int] = []
+    for part in map(str.strip, text.split(",")):
+        numbers = re.fullmatch(r"(\d+)(?::(\d+))?", part)
+        if part in names:
+            entries.append(names.index(part))
+        elif numbers:
+            first = int(numbers[1])
+            entries += range(first, int(numbers[2] or first + 1))
+        else:
+            raise asked.wrong(f"{feature} has no entry {part!r}; {choosing(part, names)}", "from")
+    if not entries or max(entries) >= width:
+        raise asked.wrong(f"{feature} has {width} entries, {text!r} names others", "from")
+    return tuple(entries)
+
+
+def _names(names: Any) -> list[str]:
+    """Of entries; LeRobot has lists, and mappings of lists."""
+    if isinstance(names, dict):
+        return [name for part in names.values() for name in _names(part)]
+    return [str(name) for name in names] if isinstance(names, (list, tuple)) else []
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """A mapping of a description, its file and its key: errors name both."""
+
+    file: Path
+    value: Any
+    key: str
+
+    def wrong(self, says: str, name: str = "") -> ConfigError:
+        key = ".".join(filter(None, (self.key, name)))
+        return ConfigError(f"{self.file}: {key or 'the file'}: {says}", hint=f"see {PAGE}")
+
+    def only(self, *names: str) -> None:
+        if not isinstance(self.value, dict):
+            raise self.wrong(f"expected keys {', '.join(names)}, got {self.value!r}")
+        for name in self.value:
+            if name not in names:
+                raise self.wrong(f"there is no such key; {choosing(str(name), names)}", str(name))
+
+    def each(self, name: str, what: str) -> list[tuple[str, _Asked]]:
+        found = self._get(name, what, dict, ...)
+        key = ".".join(filter(None, (self.key, name)))
+        return [
+            (str(one), _Asked(self.file, value, f"{key}.{one}")) for one, value in found.items()
+        ]
+
+    def text(self, name: str, what: str, default: Any = ...) -> str:
+        return str(self._get(name, what, str, default))
+
+    def choice(self, name: str, what: str, choices: list[str]) -> str:
+        found = self.text(name, what)
+        if found not in choices:
+            raise self.wrong(f"{found!r} is no such feature; {choosing(found, choices)}", name)
+        return found
+
+    def number(self, name: str, what: str, default: Any = ...) -> float:
+        return float(self._get(name, what, (int, float), default))
+
+    def whole(self, name: str, default: int) -> int:
+        found = self._get(name, "", int, default)
+        if found < 1:
+            raise self.wrong(f"expected 1 or more, got {found}", name)
+        return int(found)
+
+    def flag(self, name: str) -> bool:
+        return bool(self._get(name, "", bool, False))
+
+    def pair(self, name: str, default: Any) -> Any:
+        found = self._get(name, "", (list, tuple), default) if name in self.value else default
+        if name in self.value and not (
+            len(found) == 2 and all(isinstance(one, (int, float)) for one in found)
+        ):
+            raise self.wrong(f"expected two numbers, got {found!r}", name)
+        return found and (found[0], found[1])
+
+    def _get(self, name: str, what: str, kind: Any, default: Any) -> Any:
+        found = self.value.get(name, default)
+        if found is ...:
+            raise self.wrong(f"is missing: {what}", name)
+        wrong_bool = isinstance(found, bool) and kind is not bool
+        if wrong_bool or not isinstance(found, kind):
+            names = kind if isinstance(kind, tuple) else (kind,)
+            words = {
+                dict: "a mapping",
+                str: "text",
+                list: "a list",
+                tuple: "",
+                bool: "true or false",
+            }
+            wanted = words.get(names[0], "a number")
+            raise self.wrong(f"expected {wanted}, got {found!r}", name)
+        return found

@@ -1,0 +1,85 @@
+"""What rlcore keeps beside the files of LeRobot, so that its own data sets need no description.
+
+meta/rlcore.json            what the numbers are, how collected, whether to the end
+meta/rlcore_episodes.jsonl  a line an episode: its address, task and success
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from rlcore_demonstrations.layout import DataInfo, EpisodeRow
+
+from rlcore.contracts.errors import CheckpointError
+from rlcore.files.atomic import write_text
+from rlcore.files.damaged_files import blaming, damaged, read_mapping
+from rlcore.files.reading import parse_json, read_lines
+from rlcore_data_lerobot.index import Index
+from rlcore_data_lerobot.mapping import Camera, Mapping, Source
+
+FACTS, ROWS = "meta/rlcore.json", "meta/rlcore_episodes.jsonl"
+STATE, ACTION, IMAGES = "observation.state", "action", "observation.images."
+
+
+@dataclass(frozen=True)
+class Own:
+    """What a data set says that rlcore wrote; rows in the order of LeRobot's numbers."""
+
+    info: DataInfo
+    rows: Sequence[EpisodeRow]
+    complete: bool
+
+    def mapping(self) -> Mapping:
+        """By LeRobot's names; numbers as they are."""
+        return Mapping(
+            cameras={name: Camera(IMAGES + name) for name in self.info.cameras},
+            states=(Source(STATE),) if self.info.states else (),
+            actions=(Source(ACTION),),
+            facts=self.info,
+        )
+
+
+def write_facts(path: Path, info: DataInfo, *, complete: bool) -> None:
+    """What the numbers are, and whether the collection came to its end; atomically."""
+    write_text(path / FACTS, json.dumps({"complete": complete, **asdict(info)}, indent=1) + "\n")
+
+
+def own_of(path: Path, index: Index | None = None) -> Own | None:
+    """What rlcore said of a data set; None: it did not write it.
+
+    Args:
+        index: of the data set; None: there is none yet, as it has no episode.
+
+    Raises:
+        CheckpointError: damaged.
+    """
+    if not (path / FACTS).is_file():
+        return None
+    facts = read_mapping(path / FACTS)
+    with blaming(path / FACTS):
+        complete = bool(facts.pop("complete"))
+        info = DataInfo(**facts)
+    count = 0 if index is None else len(index.entries)
+    if not count:
+        return Own(info, (), complete)
+    with blaming(path / ROWS):
+        # the last one may be of an episode that was never finished
+        rows = [EpisodeRow(**parse_json(line)) for line in read_lines(path / ROWS)][:count]
+    if len(rows) != count:
+        raise damaged(path / ROWS, f"it has {len(rows)} episodes, meta/info.json {count}")
+    return Own(info, rows, complete)
+
+
+def require_own(path: Path, index: Index | None) -> Own:
+    """As :func:`own_of`, of a data set that is to be continued. Raises CheckpointError for one that
+    rlcore did not write."""
+    own = own_of(path, index)
+    if own is None:
+        raise CheckpointError(
+            f"{path} is a LeRobot data set that rlcore did not write, so it does not add to it",
+            hint="set collect.path to a new folder",
+        )
+    return own

@@ -1,0 +1,28 @@
+"""Register this package with rlcore. Strings only."""
+
+from __future__ import annotations
+
+from rlcore import hookimpl
+from rlcore.contracts.specs import ComponentSpec
+
+RLCORE_API = (0, 4)
+SUMMARIES = {
+    "lerobot": ("LeRobotV3", "LeRobot v3.0, a video a camera (AV1)"),
+    "lerobot_images": ("LeRobotV3Images", "LeRobot v3.0, frames as PNG, without loss"),
+    "lerobot_v21": ("LeRobotV21", "LeRobot v2.1, a video a camera (AV1); reads v2.0 too"),
+    "lerobot_v21_images": ("LeRobotV21Images", "LeRobot v2.1, frames as PNG, without loss"),
+}
+
+
+@hookimpl
+def rlcore_components() -> list[ComponentSpec]:
+    """Formats of data sets: two versions, with videos or with single frames."""
+    return [
+        ComponentSpec(
+            kind="dataset",
+            name=name,
+            target=f"rlcore_data_lerobot.formats:{attribute}",
+            summary=summary,
+        )
+        for name, (attribute, summary) in SUMMARIES.items()
+    ]

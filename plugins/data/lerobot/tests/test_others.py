@@ -1,0 +1,328 @@
+"""Data sets that others wrote: their names, rates, codecs and sentences, by a description."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import av
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from rlcore_data_lerobot import dataset, formats
+
+from rlcore.config.schema import CollectConfig
+from rlcore.contracts.errors import CheckpointError, ConfigError
+from rlcore.contracts.specs import ActionChannel, CameraSpec, EnvSpec, StateChannel
+from rlcore.demonstrations.datasets import format_of
+
+LENGTHS = (5, 4, 3)
+SPEC = EnvSpec(
+    name="kitchen",
+    tasks=("lift",),
+    descriptions=("lift the pot",),
+    train_trials=range(0, 9),
+    heldout_trials=range(9, 20),
+    cameras=(CameraSpec("front", 64, 96),),
+    states=(StateChannel("joints", 2), StateChannel("gripper", 1)),
+    actions=(
+        ActionChannel("ee_delta_position", 2, convention="1 is 5 cm a step"),
+        ActionChannel("gripper", 1, convention="+1 closes"),
+    ),
+    max_episode_steps=50,
+)
+DESCRIPTION = """\
+data: pots
+cameras:
+  front: observation.images.top
+states:
+  joints: {from: "qpos[a, b]", scale: 1}
+  gripper: {from: "qpos[2]", scale: 1}
+actions:
+  ee_delta_position: {from: "action[0:2]", scale: 20, convention: 1 is 5 cm a step}
+  gripper: {from: "action[grip]", scale: -2, offset: 1, convention: +1 closes}
+"""
+
+
+def picture(number):
+    """A grey of its own for each row of the data set."""
+    return np.full((64, 96, 3), 40 + 15 * number, np.uint8)
+
+
+def encode(file, numbers, codec, fps):
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with av.open(str(file), "w") as out:
+        quiet = {"x265-params": "log-level=none"} if codec == "libx265" else {}
+        stream = out.add_stream(codec, rate=fps, options=quiet)
+        stream.width, stream.height, stream.pix_fmt = 96, 64, "yuv420p"
+        for number in numbers:
+            out.mux(stream.encode(av.VideoFrame.from_ndarray(picture(number), format="rgb24")))
+        out.mux(stream.encode(None))
+
+
+def rows(episodes, tasks, fps):
+    """Numbers of episodes as others have them: radians, metres, 1 for an open gripper."""
+    found = {name: [] for name in ("qpos", "action", "timestamp", "frame_index", "episode_index",
+                                   "index", "task_index")}  # fmt: skip
+    for episode in episodes:
+        first = sum(LENGTHS[:episode])
+        for i in range(LENGTHS[episode]):
+            found["qpos"].append([0.1 * i, 0.2 * i, float(episode)])
+            found["action"].append([0.01 * i, -0.02, float(i % 2)])
+            found["timestamp"].append(np.float32(i / fps))
+            found["frame_index"].append(i)
+            found["episode_index"].append(episode)
+            found["index"].append(first + i)
+            found["task_index"].append(tasks[episode][i])
+    kinds = {"qpos": pa.list_(pa.float64()), "action": pa.list_(pa.float32()),
+             "timestamp": pa.float32()}  # fmt: skip
+    return pa.table({name: pa.array(v, kinds.get(name, pa.int64())) for name, v in found.items()})
+
+
+def foreign(path, version, codec="libx264", fps=30):
+    """Three episodes; the second one changes its sentence after two rows."""
+    tasks = [[0] * 5, [0, 0, 1, 1], [1] * 3]
+    texts = ["lift the pot", "put it down"]
+    said = [["lift the pot"], texts, ["put it down"]]
+    key = "observation.images.top"
+    meta = path / "meta"
+    meta.mkdir(parents=True)
+    v3 = version == "v3.0"
+    info = {
+        "codebase_version": version, "robot_type": "arm", "fps": fps, "total_episodes": 3,
+        "total_frames": 12, "total_tasks": 2, "chunks_size": 1000, "splits": {"train": "0:3"},
+        "data_path": "data/chunk-{chunk_index:03d}/file-{file_index:03d}.parquet" if v3 else
+        "data/chunk-{episode_chunk:03d}/episode_{episode_index:06d}.parquet",
+        "video_path": "videos/{video_key}/chunk-{chunk_index:03d}/file-{file_index:03d}.mp4" if v3
+        else "videos/chunk-{episode_chunk:03d}/{video_key}/episode_{episode_index:06d}.mp4",
+        "features": {
+            key: {"dtype": "video", "shape": [64, 96, 3], "names": ["height", "width", "channel"]},
+            "qpos": {"dtype": "float64", "shape": [3], "names": {"motors": ["a", "b", "c"]}},
+            "action": {"dtype": "float32", "shape": [3], "names": ["x", "y", "grip"]},
+        },
+    }  # fmt: skip
+    (meta / "info.json").write_text(json.dumps(info))
+    (path / "data/chunk-000").mkdir(parents=True)
+    if not v3:
+        with (meta / "tasks.jsonl").open("w") as tasks_file:
+            for number, text in enumerate(texts):
+                print(json.dumps({"task_index": number, "task": text}), file=tasks_file)
+        with (meta / "episodes.jsonl").open("w") as episodes_file:
+            for number, length in enumerate(LENGTHS):
+                one = {"episode_index": number, "tasks": said[number], "length": length}
+                print(json.dumps(one), file=episodes_file)
+        for number, length in enumerate(LENGTHS):
+            first = sum(LENGTHS[:number])
+            encode(path / f"videos/chunk-000/{key}/episode_{number:06d}.mp4",
+                   range(first, first + length), codec, fps)  # fmt: skip
+            pq.write_table(
+                rows([number], tasks, fps), path / f"data/chunk-000/episode_{number:06d}.parquet"
+            )
+        return path
+    # v3: all in one file and one video; an unnamed index, as older files have it
+    pq.write_table(
+        pa.table({"task_index": [0, 1], "__index_level_0__": texts}), meta / "tasks.parquet"
+    )
+    encode(path / f"videos/{key}/chunk-000/file-000.mp4", range(12), codec, fps)
+    pq.write_table(rows(range(3), tasks, fps), path / "data/chunk-000/file-000.parquet")
+    (meta / "episodes/chunk-000").mkdir(parents=True)
+    listed = [
+        {
+            "episode_index": number, "tasks": said[number], "length": length,
+            "data/chunk_index": 0, "data/file_index": 0, f"videos/{key}/chunk_index": 0,
+            f"videos/{key}/file_index": 0,
+            f"videos/{key}/from_timestamp": sum(LENGTHS[:number]) / fps,
+        }
+        for number, length in enumerate(LENGTHS)
+    ]  # fmt: skip
+    pq.write_table(pa.Table.from_pylist(listed), meta / "episodes/chunk-000/file-000.parquet")
+    return path
+
+
+def described(tmp_path, text=DESCRIPTION):
+    file = tmp_path / "pots.yaml"
+    file.write_text(text)
+    return file
+
+
+@pytest.mark.parametrize(
+    ("version", "codec", "fps"),
+    [
+        ("v2.0", "libx264", 30),
+        ("v2.1", "libx265", 15),
+        ("v3.0", "libsvtav1", 30),
+        ("v3.0", "libx264", 29),
+    ],
+)
+def test_numbers_become_the_envs_and_frames_are_those_of_their_rows(tmp_path, version, codec, fps):
+    foreign(tmp_path / "pots", version, codec, fps)
+    file = described(tmp_path)
+    form = format_of(file)
+    form.check_folder(file, SPEC, CollectConfig(), seed=0)
+    data = form.read(file)
+    data.check(SPEC)
+    assert len(data) == 3 and data.starts() == set()
+    learned, held_back = data.split(0.0, seed=0)
+    assert not len(held_back)
+    # the second episode is two demonstrations, as it has two sentences
+    assert [(one.task_description, len(one.actions)) for one in learned] == [
+        ("lift the pot", 5),
+        ("lift the pot", 2),
+        ("put it down", 2),
+        ("put it down", 3),
+    ]
+    first, third = learned[0], learned[2]
+    np.testing.assert_allclose(first.states[2], [0.2, 0.4, 0.0], rtol=1e-6)
+    # 0.01 i m are 0.2 i of 5 cm; -0.02 m are -0.4; gripper 0 -> 1, 1 -> -1
+    np.testing.assert_allclose(
+        first.actions,
+        [[0, -0.4, 1], [0.2, -0.4, -1], [0.4, -0.4, 1], [0.6, -0.4, -1], [0.8, -0.4, 1]],
+        rtol=1e-6,
+        atol=1e-7,
+    )
+    assert (first.states.dtype, first.actions.dtype) == (np.float32, np.float32)
+    # rows 7 and 8 of all: the last two of the second episode
+    for number, frame in zip((7, 8), third.frames["front"], strict=True):
+        assert np.abs(frame.astype(int) - picture(number)).max() <= 4
+    np.testing.assert_allclose(third.states[:, 0], [0.2, 0.3], rtol=1e-6)
+
+
+def test_validation_holds_back_whole_episodes(tmp_path):
+    foreign(tmp_path / "pots", "v3.0")
+    learned, held_back = format_of(described(tmp_path)).read(described(tmp_path)).split(0.3, seed=1)
+    both = {one.episode.trial for one in learned}, {one.episode.trial for one in held_back}
+    assert not both[0] & both[1] and both[0] | both[1] == {0, 1, 2} and len(both[1]) == 1
+
+
+def test_frames_are_scaled_turned_and_left_out_on_request(tmp_path):
+    foreign(tmp_path / "pots", "v3.0")
+    camera = "{from: observation.images.top, size: [16, 24], upside_down: true}"
+    text = DESCRIPTION.replace("observation.images.top", camera) + "stride: 2\n"
+    data = format_of(described(tmp_path)).read(described(tmp_path, text))
+    one = data.split(0.0, seed=0)[0][0]
+    assert one.frames["front"].shape == (3, 16, 24, 3)
+    np.testing.assert_array_equal(one.frame_steps, [0, 2, 4])
+    data.check(replace(SPEC, cameras=(CameraSpec("front", 16, 24),)))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        ("scale: 20, ", "", r"ee_delta_position\.scale: is missing: by which action\[0:2\]"),
+        ("data: pots\n", "", r"data: is missing: the folder"),
+        ("cameras:\n  front: observation.images.top\n", "", "cameras: is missing"),
+        ("images.top", "images.side", r"cameras\.front\.from: 'observation\.images\.side' is no"),
+        ("[grip]", "[gripp]", r"actions\.gripper\.from: action has no entry 'gripp'; .*grip"),
+        ("qpos[2]", "qpos[3]", r"states\.gripper\.from: qpos has 3 entries"),
+        ('"qpos[2]"', "velocity", r"states\.gripper\.from: 'velocity' is no feature with numbers"),
+        ("  gripper: {from: \"act", "  claw: {from: \"act", r"actions\.claw: is none of"),
+        ("scale: -2", "scale: yes", r"actions\.gripper\.scale: expected a number, got True"),
+        ("scale: -2", "factor: 2", r"actions\.gripper\.factor: there is no such key"),
+        ("data: pots", "data: pots\nfps: 3", r"fps: there is no such key"),
+    ],
+)  # fmt: skip
+def test_what_is_not_known_is_asked_for_by_key(tmp_path, old, new, says):
+    foreign(tmp_path / "pots", "v2.1")
+    assert old in DESCRIPTION
+    file = described(tmp_path, DESCRIPTION.replace(old, new))
+    with pytest.raises(ConfigError, match=says) as caught:
+        format_of(file).check_folder(file, SPEC, CollectConfig(), seed=0)
+    assert "pots.yaml" in caught.value.message and "docs/your-data.md" in caught.value.hint
+
+
+def test_a_folder_alone_does_not_say_what_its_numbers_are(tmp_path):
+    path = foreign(tmp_path / "pots", "v3.0")
+    with pytest.raises(ConfigError, match=r"does not say .*observation\.images\.top \[64, 96, 3\]"):
+        format_of(path).check_folder(path, SPEC, CollectConfig(), seed=0)
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"cameras": (CameraSpec("wrist", 64, 96),)}, "cameras"),
+        ({"cameras": (CameraSpec("front", 32, 48),)}, "cameras"),
+        ({"actions": SPEC.actions[::-1]}, "actions"),
+        ({"actions": (SPEC.actions[0], ActionChannel("gripper", 1, convention="+1 opens"))},
+         r"\+1 closes.*\+1 opens"),
+        ({"states": SPEC.states[:1]}, "state entries 3"),
+    ],
+)  # fmt: skip
+def test_a_description_must_fit_the_env(tmp_path, change, says):
+    foreign(tmp_path / "pots", "v2.1")
+    file = described(tmp_path)
+    with pytest.raises(ConfigError, match=says) as caught:
+        format_of(file).check_folder(file, replace(SPEC, **change), CollectConfig(), seed=0)
+    assert "pots.yaml" in caught.value.message
+
+
+@pytest.mark.parametrize("version", ["v2.0", "v3.0"])
+def test_damage(tmp_path, version):
+    path, file = foreign(tmp_path / "pots", version), described(tmp_path)
+
+    def read():
+        format_of(file).check_folder(file, SPEC, CollectConfig(), seed=0)
+        return [dict(one.frames) for one in format_of(file).read(file).split(0.0, 0)[0]]
+
+    read()
+    for one in sorted(one for one in path.rglob("*") if one.is_file()):
+        whole = one.read_bytes()
+        for content in (whole[: len(whole) // 2], b"", b"\0" * len(whole)):
+            one.write_bytes(content)
+            with pytest.raises(CheckpointError, match=str(one.relative_to(path))):
+                read()
+        one.unlink()
+        with pytest.raises(CheckpointError):
+            read()
+        one.write_bytes(whole)
+    # a video that is too short for its rows, and rows that are too few
+    video = next(path.rglob("*.mp4"))
+    encode(video, range(2), "libx264", 30)
+    with pytest.raises(CheckpointError, match=r"mp4 is damaged .*it has no frame at"):
+        read()
+
+
+def test_versions_and_paths_that_are_not_taken(tmp_path):
+    path, file = foreign(tmp_path / "pots", "v2.1"), described(tmp_path)
+    info = json.loads((path / "meta/info.json").read_text())
+    (path / "meta/info.json").write_text(json.dumps({**info, "codebase_version": "v1.6"}))
+    with pytest.raises(CheckpointError, match=r"version v1\.6, read are v2\.0, v2\.1, v3\.0"):
+        format_of(file).read(file)
+    (path / "meta/info.json").write_text(json.dumps({**info, "data_path": "../{episode_index}"}))
+    with pytest.raises(CheckpointError, match="leads out of the folder"):
+        format_of(file).read(file)
+    with pytest.raises(ConfigError, match="can't read"):
+        file.write_text("data: [")
+        format_of(file).read(file)
+
+
+def test_frames_are_decoded_when_they_are_looked_at_and_not_kept(tmp_path, monkeypatch):
+    """Memory holds one camera of one episode, however many there are."""
+    foreign(tmp_path / "pots", "v3.0")
+    opened = []
+
+    def counted(file, *arguments):
+        opened.append(file)
+        return decoded(file, *arguments)
+
+    decoded = dataset.decoded
+    monkeypatch.setattr(dataset, "decoded", counted)
+    learned = list(format_of(described(tmp_path)).read(described(tmp_path)).split(0.0, 0)[0])
+    assert all(one.states.shape[1] == 3 for one in learned) and not opened
+    first, again = learned[0].frames["front"], learned[0].frames["front"]
+    assert first is not again and len(opened) == 2
+    np.testing.assert_array_equal(first, again)
+
+
+def test_rows_of_no_number_are_not_learned_from(tmp_path):
+    path, file = foreign(tmp_path / "pots", "v2.1"), described(tmp_path)
+    table = path / "data/chunk-000/episode_000001.parquet"
+    found = pq.read_table(table)
+    broken = found["action"].to_pylist()
+    broken[2][1] = float("nan")
+    column = pa.array(broken, pa.list_(pa.float32()))
+    pq.write_table(found.set_column(found.column_names.index("action"), "action", column), table)
+    learned = format_of(file).read(file).split(0.0, 0)[0]
+    with pytest.raises(CheckpointError, match="action of episode 1 at row 2, entry 1 is nan"):
+        list(learned)
+    assert isinstance(format_of(file), formats.LeRobotV3)

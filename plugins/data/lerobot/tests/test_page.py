@@ -1,0 +1,38 @@
+"""docs/your-data.md: what it tells to type works, with the file that it shows."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import shutil
+from pathlib import Path
+
+import pytest
+
+from rlcore.cli.main import main
+
+PAGE = Path(__file__).parents[4] / "docs/your-data.md"
+QUICK = ("cluster.backend=local", "env.train.total_num_envs=2", "runner.logger.logger_backends=[]")
+LEARN = ("sft.max_steps=2", "env.eval.total_num_envs=2", "env.eval.trials_per_task=1")
+
+
+def test_the_lines_of_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    text = PAGE.read_text()
+    lines = [shlex.split(line) for line in re.findall(r"^    rlcore (.+)$", text, re.MULTILINE)]
+    described, mixed, collect, own = lines
+    assert main([*collect, *QUICK]) == 0
+    # without what rlcore says of its own it is somebody's data set
+    shutil.copytree("reached", "pots")
+    for name in ("rlcore.json", "rlcore_episodes.jsonl"):
+        (tmp_path / "pots/meta" / name).unlink()
+    info = json.loads((tmp_path / "pots/meta/info.json").read_text())
+    info["features"]["action"]["names"] = ["x", "y"]
+    (tmp_path / "pots/meta/info.json").write_text(json.dumps(info))
+    shown = re.findall(r"```yaml\n(.+?)```", text, re.DOTALL)
+    for name, content in zip(("pots.yaml", "both.yaml"), shown, strict=True):
+        (tmp_path / name).write_text(content)
+    for number, line in enumerate((own, described, mixed)):
+        name = f"runner.logger.experiment_name=run{number}"
+        assert main([*line, *QUICK, *LEARN, name]) == 0

@@ -1,0 +1,253 @@
+"""What is written is read back: as LeRobot's files, and as demonstrations."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from rlcore_data_lerobot import formats
+from rlcore_data_lerobot.dataset import LeRobotSet
+
+from rlcore.config.schema import CollectConfig
+from rlcore.contracts.errors import CheckpointError, ConfigError
+from rlcore.contracts.protocols import Demonstration
+from rlcore.contracts.specs import ActionChannel, CameraSpec, EnvSpec, Episode, StateChannel
+from rlcore.demonstrations.datasets import format_of
+
+SPEC = EnvSpec(
+    name="desk",
+    tasks=("reach", "push"),
+    descriptions=("reach the cube", "push the cube"),
+    train_trials=range(0, 100),
+    heldout_trials=range(100, 200),
+    cameras=(CameraSpec("wrist", 16, 16), CameraSpec("front", 24, 32)),  # not as files sort them
+    states=(StateChannel("gripper position", 3),),
+    actions=(ActionChannel("ee_delta_position", 3), ActionChannel("gripper", 1)),
+    max_episode_steps=50,
+)
+COLLECT = CollectConfig(episodes_per_task=3)
+ALL = [formats.LeRobotV3, formats.LeRobotV3Images, formats.LeRobotV21, formats.LeRobotV21Images]
+ERROR = 12  # of 255: what AV1 at crf 30 changes an entry of these frames by, at most
+
+
+def demonstration(task=0, trial=0, success=True, length=7):
+    """Smooth pictures that move, and distinct numbers."""
+    random = np.random.default_rng([task, trial])
+
+    def frames(height, width):
+        y, x = np.mgrid[:height, :width]
+        moved = [np.stack([60 + 2 * x + 3 * i, 60 + 2 * y, 90 + x + y], -1) for i in range(length)]
+        return np.stack(moved).astype(np.uint8)
+
+    return Demonstration(
+        episode=Episode(task, trial, 0, group=4),
+        task_description=SPEC.descriptions[task] + " — now",
+        frames={"wrist": frames(16, 16), "front": frames(24, 32)},
+        frame_steps=np.arange(length),
+        states=random.normal(size=(length, 3)).astype(np.float32),
+        actions=random.uniform(-1, 1, size=(length, 4)).astype(np.float32),
+        success=success,
+    )
+
+
+def written(form, path, demonstrations):
+    with form.write(path, SPEC, COLLECT, seed=1, interpreters=()) as writer:
+        for one in demonstrations:
+            writer.add(one)
+
+
+def everything(data: LeRobotSet):
+    """Its successful episodes."""
+    return list(data.split(0.0, 0)[0])
+
+
+@pytest.mark.parametrize("form", ALL)
+def test_states_and_actions_are_equal_and_frames_nearly(form, tmp_path):
+    made = [demonstration(1, 5), demonstration(0, 7, length=4), demonstration(0, 2, False)]
+    written(form(), tmp_path / "d", made)
+    assert isinstance(format_of(tmp_path / "d"), formats.LeRobotV3)
+    form().check_folder(tmp_path / "d", SPEC, COLLECT, seed=1)
+    data = format_of(tmp_path / "d").read(tmp_path / "d")
+    assert (len(data), data.complete, data.facts.env) == (3, True, "desk")
+    assert data.starts() == {("push", 5), ("reach", 7), ("reach", 2)}
+    data.check(SPEC)
+    read = everything(data)  # without the one that failed
+    assert [one.episode for one in read] == [Episode(0, 7), Episode(1, 5)]
+    for one, other in zip(read, [made[1], made[0]], strict=True):
+        assert one.task_description == other.task_description and one.success
+        np.testing.assert_array_equal(one.states, other.states)
+        np.testing.assert_array_equal(one.actions, other.actions)
+        np.testing.assert_array_equal(one.frame_steps, other.frame_steps)
+        assert one.states.dtype == one.actions.dtype == np.float32
+        assert list(one.frames) == ["wrist", "front"]
+        for name, frames in one.frames.items():
+            off = np.abs(frames.astype(int) - other.frames[name]).max()
+            assert off == 0 if form.images else off <= ERROR
+
+
+def test_a_killed_collection_opens_and_goes_on(tmp_path):
+    for form in ALL:
+        path = tmp_path / form.__name__
+        with pytest.raises(KeyboardInterrupt), form().write(
+            path, SPEC, COLLECT, seed=1, interpreters=()
+        ) as writer:  # fmt: skip
+            writer.add(demonstration(0, 0))
+            writer.add(demonstration(1, 1))
+            raise KeyboardInterrupt
+        info = json.loads((path / "meta/info.json").read_text())
+        rows = (path / "meta/rlcore_episodes.jsonl").read_text()
+        data = format_of(path).read(path)
+        assert (len(data), data.complete, info["total_episodes"]) == (2, False, 2)
+        assert len(everything(data)) == 2
+        # killed between the last file of an episode and the description
+        info["total_episodes"] = 1
+        (path / "meta/info.json").write_text(json.dumps(info))
+        assert len(everything(format_of(path).read(path))) == 1
+        form().check_folder(path, SPEC, COLLECT, seed=1)
+        with pytest.raises(ConfigError, match="with seed 1, now asked for 2"):
+            form().check_folder(path, SPEC, COLLECT, seed=2)
+        # another form is asked for: it goes on with what is there
+        with format_of(path).write(path, SPEC, COLLECT, seed=1, interpreters=()) as writer:
+            assert writer.episodes() == {Episode(0, 0)}
+            writer.add(demonstration(1, 1))
+            writer.add(demonstration(1, 2))
+            with pytest.raises(ValueError, match="already"):
+                writer.add(demonstration(1, 2))
+        data = format_of(path).read(path)
+        assert data.complete and [one.episode.trial for one in everything(data)] == [0, 1, 2]
+        assert (path / "meta/rlcore_episodes.jsonl").read_text().startswith(rows)
+
+
+def test_killed_before_the_first_episode(tmp_path):
+    for form in ALL:
+        with form().write(tmp_path / form.__name__, SPEC, COLLECT, seed=1, interpreters=()):
+            pass
+        path = tmp_path / form.__name__
+        (path / "meta/info.json").unlink()
+        written(form(), path, [demonstration()])
+        assert len(format_of(path).read(path)) == 1
+
+
+@pytest.mark.parametrize("form", [formats.LeRobotV3, formats.LeRobotV3Images])
+def test_the_files_of_v3_by_lerobots_rules(form, tmp_path):
+    written(form(), tmp_path, [demonstration(1, 5), demonstration(0, 7, length=4)])
+    info = json.loads((tmp_path / "meta/info.json").read_text())
+    kept = ("codebase_version", "fps", "total_episodes", "total_frames", "total_tasks")
+    assert [info[name] for name in kept] == ["v3.0", 10, 2, 11, 2]
+    assert info["splits"] == {"train": "0:2"} and info["chunks_size"] == 1000
+    assert (info["data_files_size_in_mb"], info["video_files_size_in_mb"]) == (100, 200)
+    assert info["data_path"] == "data/chunk-{chunk_index:03d}/file-{file_index:03d}.parquet"
+    features = info["features"]
+    assert features["observation.state"] == {
+        "dtype": "float32",
+        "shape": [3],
+        "names": [f"gripper position.{entry}" for entry in range(3)],
+    }
+    assert features["action"]["names"][-1] == "gripper"
+    front = features["observation.images.front"]
+    assert front["shape"] == [24, 32, 3] and front["names"] == ["height", "width", "channels"]
+    assert features["next.success"]["dtype"] == "bool"
+
+    tasks = pq.read_table(tmp_path / "meta/tasks.parquet")
+    assert tasks["task"].to_pylist() == ["push the cube — now", "reach the cube — now"]
+    assert json.loads(tasks.schema.metadata[b"pandas"])["index_columns"] == ["task"]
+
+    row = pq.read_table(tmp_path / "meta/episodes/chunk-000/file-001.parquet").to_pylist()[0]
+    assert (row["episode_index"], row["tasks"], row["length"]) == (1, ["reach the cube — now"], 4)
+    assert (row["dataset_from_index"], row["dataset_to_index"]) == (7, 11)
+    assert row["stats/observation.images.front/count"] == [4]
+    assert np.shape(row["stats/observation.images.front/mean"]) == (3, 1, 1)
+    table = pq.read_table(tmp_path / "data/chunk-000/file-001.parquet")
+    assert table["index"].to_pylist() == [7, 8, 9, 10]
+    assert table["frame_index"].to_pylist() == [0, 1, 2, 3]
+    assert table["task_index"].to_pylist() == [1] * 4
+    assert table["timestamp"].to_pylist() == [np.float32(i / 10) for i in range(4)]
+    assert table["next.success"].to_pylist() == [False, False, False, True]
+    video = tmp_path / "videos/observation.images.front/chunk-000/file-001.mp4"
+    if form.images:
+        assert front["dtype"] == "image" and info["video_path"] is None
+        assert "observation.images.front" in table.column_names and not video.exists()
+    else:
+        key = "videos/observation.images.front/"
+        assert front["dtype"] == "video" and front["info"]["video.codec"] == "av1"
+        assert (row[key + "from_timestamp"], row[key + "to_timestamp"]) == (0.0, 0.4)
+        assert video.is_file() and "observation.images.front" not in table.column_names
+
+
+def test_the_files_of_v21_by_lerobots_rules(tmp_path):
+    written(formats.LeRobotV21(), tmp_path, [demonstration(1, 5), demonstration(0, 7, length=4)])
+
+    def lines(name):
+        return [json.loads(line) for line in (tmp_path / "meta" / name).read_text().splitlines()]
+
+    info = json.loads((tmp_path / "meta/info.json").read_text())
+    kept = ("codebase_version", "total_videos", "total_chunks", "chunks_size")
+    assert [info[name] for name in kept] == ["v2.1", 4, 1, 1000]
+    assert lines("episodes.jsonl")[1] == {
+        "episode_index": 1,
+        "tasks": ["reach the cube — now"],
+        "length": 4,
+    }
+    assert lines("tasks.jsonl")[0] == {"task_index": 0, "task": "push the cube — now"}
+    stats = lines("episodes_stats.jsonl")[0]["stats"]["observation.images.wrist"]
+    assert np.shape(stats["max"]) == (3, 1, 1) and stats["count"] == [7]
+    # the blue entry is 90 + x + y, at most 90 + 15 + 15, of the frames before they are encoded
+    assert stats["max"][2][0][0] == 120 / 255
+    assert (tmp_path / "data/chunk-000/episode_000001.parquet").is_file()
+    assert (tmp_path / "videos/chunk-000/observation.images.wrist/episode_000001.mp4").is_file()
+
+
+def test_statistics_of_all_are_those_of_all_numbers(tmp_path):
+    made = [demonstration(0, 0), demonstration(0, 1, length=3)]
+    written(formats.LeRobotV3(), tmp_path, made)
+    stats = json.loads((tmp_path / "meta/stats.json").read_text())
+    actions = np.concatenate([one.actions for one in made]).astype(float)
+    mine = stats["action"]
+    np.testing.assert_allclose(mine["mean"], actions.mean(0))
+    np.testing.assert_allclose(mine["std"], actions.std(0))
+    np.testing.assert_array_equal(mine["min"], actions.min(0))
+    assert mine["count"] == [10]
+    frames = np.concatenate([one.frames["front"] for one in made]) / 255
+    mine = stats["observation.images.front"]
+    np.testing.assert_allclose(np.ravel(mine["mean"]), frames.mean((0, 1, 2)))
+    np.testing.assert_allclose(np.ravel(mine["std"]), frames.std((0, 1, 2)))
+
+
+def test_it_is_written_where_it_may_be(tmp_path):
+    (tmp_path / "thesis.tex").write_text("precious")
+    with pytest.raises(ConfigError, match="files that are not demonstrations"):
+        formats.LeRobotV3().check_folder(tmp_path, SPEC, COLLECT, seed=1)
+    with pytest.raises(ConfigError, match="files that are not demonstrations"):
+        written(formats.LeRobotV3(), tmp_path, [])
+    with pytest.raises(ConfigError, match=r"needs collect\.stride=1, got 2"):
+        formats.LeRobotV3().check_folder(tmp_path / "new", SPEC, CollectConfig(stride=2), seed=1)
+
+
+@pytest.mark.parametrize("form", ALL)
+def test_missing_and_damaged_files_are_one_error(form, tmp_path):
+    written(form(), tmp_path, [demonstration(0, 0), demonstration(0, 1)])
+
+    def all_of_it():
+        form().check_folder(tmp_path, SPEC, COLLECT, seed=1)
+        for one in everything(format_of(tmp_path).read(tmp_path)):
+            dict(one.frames)
+
+    all_of_it()
+    for file in sorted(p for p in tmp_path.rglob("*") if p.is_file() and p.name != "stats.json"):
+        if file.name in ("episodes_stats.jsonl", "rlcore.json"):
+            continue  # only a collection that goes on reads the one, and the other is next
+        whole = file.read_bytes()
+        file.write_bytes(whole[: len(whole) // 2])
+        with pytest.raises(CheckpointError, match=file.name):
+            all_of_it()
+        file.unlink()
+        if file.name != "info.json" and "episodes/chunk" not in str(file):
+            with pytest.raises(CheckpointError, match=file.name):
+                all_of_it()
+        file.write_bytes(whole)
+    all_of_it()
+    (tmp_path / "meta/rlcore.json").unlink()
+    with pytest.raises(ConfigError, match="does not say what its numbers mean in an env"):
+        all_of_it()
