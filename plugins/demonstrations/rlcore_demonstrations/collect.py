@@ -1,0 +1,116 @@
+"""Collect expert demonstrations into a data set: a given number of successes for each task."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from rlcore.api import Assembly
+from rlcore.contracts.errors import ConfigError, WorkerError
+from rlcore.contracts.protocols import Demonstration
+from rlcore.contracts.rng import generator
+from rlcore.contracts.specs import EnvSpec, Episode
+from rlcore.demonstrations.datasets import format_of
+from rlcore.session.session import Session, open_session
+
+ATTEMPTS_PER_SUCCESS = 5  # a scripted expert that fails more often than this is broken
+# Episodes asked for together, of each sub-env: few, so that what is played shows, and is kept if
+# the run ends; enough, so that no simulator waits long for the last.
+AT_ONCE = 2
+
+
+def run(assembly: Assembly) -> Path:
+    """`rlcore collect`: make the data set; returns its folder."""
+    with open_session(assembly, with_policy=False) as session:
+        path = collect(session)
+        session.progress.line(f"demonstrations: {path}  (use them with collect.path={path})")
+    return path
+
+
+def collect(session: Session) -> Path:
+    """The folder of demonstrations to learn from: an existing one, or a new one. A collection
+    that was interrupted goes on where it stopped.
+
+    Which episodes are kept depends on the seed alone, not on the number of workers.
+
+    Raises:
+        WorkerError: the expert did not succeed often enough.
+        ConfigError: an existing data set is of another env.
+    """
+    config, spec = session.config, session.assembly.env_specs["train"]
+    path = Path(config.collect.path) if config.collect.path else session.folder.demonstrations
+    form = format_of(path, config.collect.format)
+    if config.collect.path is not None and form.holds(path):
+        existing = form.read(path)
+        if existing.complete:
+            existing.check(spec)
+            session.progress.line(f"{len(existing)} demonstrations from {path}")
+            return path
+    if not spec.has_expert:
+        raise ConfigError(
+            f"env {spec.name!r} has no scripted expert, so demonstrations can't be made",
+            hint="set collect.path to a data set, or actor.model.model_path to a checkpoint",
+        )
+    wanted = config.collect.episodes_per_task * len(spec.tasks)
+    with (
+        session.clock.measure("demonstrations"),
+        session.progress.phase("demonstrations", total=wanted) as phase,
+        form.write(
+            path,
+            spec,
+            config.collect,
+            seed=config.runner.seed,
+            interpreters=[one for one in session.interpreters if one.side == "train"],
+        ) as writer,
+    ):
+        candidates = {task: _candidates(session, spec, task) for task in range(len(spec.tasks))}
+        written = writer.episodes()
+        done = {task: sum(episode.task == task for episode in written) for task in candidates}
+        missing = {task: max(config.collect.episodes_per_task - n, 0) for task, n in done.items()}
+        candidates = {
+            task: [episode for episode in episodes if episode not in written]
+            for task, episodes in candidates.items()
+        }
+        phase.advance(wanted - sum(missing.values()))
+        while any(missing.values()):
+            batch = [
+                episode for task, count in missing.items() for episode in candidates[task][:count]
+            ][: AT_ONCE * config.env.train.total_num_envs]
+            if not batch:
+                _give_up(spec, missing)
+            for episode in batch:
+                candidates[episode.task].remove(episode)
+            for demonstration in _play(session, batch):
+                task = demonstration.episode.task
+                if demonstration.success and missing[task]:
+                    writer.add(demonstration)
+                    missing[task] -= 1
+                    phase.advance(1)
+    return path
+
+
+def _candidates(session: Session, spec: EnvSpec, task: int) -> list[Episode]:
+    """Training starts of a task in a keyed order, as many as the expert may try."""
+    config = session.config
+    trials = spec.trials(config.env.train.split)
+    attempts = min(len(trials), config.collect.episodes_per_task * ATTEMPTS_PER_SUCCESS)
+    draw = generator(config.runner.seed, "demonstrations", spec.tasks[task])
+    picks = draw.choice(len(trials), size=attempts, replace=False)
+    return [Episode(task, trials[int(pick)]) for pick in picks]
+
+
+def _play(session: Session, episodes: Sequence[Episode]) -> list[Demonstration]:
+    """The expert's episodes, in the order asked for."""
+    config = session.config
+    played = session.group.demonstrate(episodes, config.collect, config.runner.seed)
+    session.report_recovered(session.group.incidents())
+    return played
+
+
+def _give_up(spec: EnvSpec, missing: dict[int, int]) -> None:
+    short = {spec.tasks[task]: count for task, count in missing.items() if count}
+    raise WorkerError(
+        f"the expert did not succeed often enough: still missing {short} after "
+        f"{ATTEMPTS_PER_SUCCESS} attempts per wanted success",
+        hint="raise collect.max_episode_steps, lower collect.action_noise, or raise collect.speed",
+    )

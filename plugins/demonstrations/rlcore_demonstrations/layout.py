@@ -1,0 +1,227 @@
+"""Define the files of a demonstration data set. No pickle; read with any safetensors and parquet.
+
+    info.json                       what the frames, states and actions are, and how collected
+    episodes.parquet                one row an episode: address, task, sentence, success, length
+    data/episode_000000.safetensors frames/CAMERA uint8 [F, H, W, 3], frame_steps int64 [F],
+                                    states float32 [L, S], actions float32 [L, A]
+
+Each episode's file also holds its row as metadata, so that the table of an interrupted collection
+can be rebuilt from its files.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save_file
+
+from rlcore.config.schema import CollectConfig
+from rlcore.contracts.errors import CheckpointError, ConfigError
+from rlcore.contracts.protocols import Demonstration
+from rlcore.contracts.specs import EnvSpec, Episode, OtherInterpreter
+from rlcore.files.atomic import replacing, write_text
+from rlcore.files.damaged_files import blaming, damaged, of_another_version, read_mapping
+from rlcore.files.reading import parse_json
+from rlcore.files.safetensors_header import TensorHeader, read_headers
+from rlcore.results.parquet import read_rows, schema_of, write_rows
+from rlcore.run_folder.checkpoint import writing
+from rlcore.run_folder.env_facts import EnvFacts, width_of
+from rlcore.run_folder.manifest import versions
+
+FORMAT = "rlcore-demonstrations"
+FORMAT_VERSION = 2
+INFO, EPISODES, DATA = "info.json", "episodes.parquet", "data"
+EPISODE_FILE, EPISODE_FILES = "episode_{:06d}.safetensors", "episode_*.safetensors"
+GO_ON = "what was collected before is whole: the same command again, or rlcore resume RUN, goes on"
+FRAMES = "frames/"
+
+
+@dataclass(frozen=True)
+class EpisodeRow:
+    """What the table knows of an episode: its address, its task by name, and its file."""
+
+    task_index: int
+    trial: int
+    replica: int
+    task: str
+    task_description: str
+    success: bool
+    length: int
+    file: str
+
+    @property
+    def episode(self) -> Episode:
+        return Episode(self.task_index, self.trial, self.replica)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataInfo(EnvFacts):
+    """The meaning and origin of a data set's arrays.
+
+    Attributes:
+        tasks: task names by `task_index`.
+        collect: settings of the collection but its path.
+        seed: root seed of the collection.
+        versions: of the packages that made it.
+    """
+
+    tasks: list[str]
+    collect: dict[str, Any]
+    seed: int
+    versions: dict[str, str]
+
+    @classmethod
+    def of_collection(
+        cls,
+        spec: EnvSpec,
+        collect: CollectConfig,
+        seed: int,
+        interpreters: Iterable[OtherInterpreter] = (),
+    ) -> DataInfo:
+        """The facts of an env under its present settings, and of a collection in it, by simulators
+        in these interpreters (:func:`rlcore.run_folder.manifest.versions`)."""
+        settings = asdict(collect)
+        del settings["path"], settings["format"]  # a data set may be moved; its files say it
+        return cls(
+            **asdict(EnvFacts.of(spec)),
+            tasks=list(spec.tasks),
+            collect=settings,
+            seed=seed,
+            versions=versions(interpreters, {"train": spec}),
+        )
+
+    def check_fits(self, spec: EnvSpec, path: Path) -> None:
+        """Raise ConfigError unless a policy for `spec` can learn from this data."""
+        for what, mine, wanted in self.unlike(EnvFacts.of(spec), pixels=True):
+            raise ConfigError(
+                f"the demonstrations in {path} are of env {self.env!r} with {what} {mine}, "
+                f"env {spec.name!r} has {wanted}",
+                hint="collect demonstrations with the settings of this env: rlcore collect",
+            )
+
+
+def write_info(path: Path, info: DataInfo) -> None:
+    facts = {"format": FORMAT, "version": FORMAT_VERSION, **asdict(info)}
+    write_text(path / INFO, json.dumps(facts, indent=1) + "\n")
+
+
+def read_info(path: Path) -> DataInfo:
+    """Raises CheckpointError where `path` holds no data set, or one of another format."""
+    if not path.is_dir():
+        raise CheckpointError(
+            f"there are no demonstrations at {path}", hint="make them: rlcore collect"
+        )
+    if not (path / INFO).is_file():
+        raise CheckpointError(f"{path} is not a data set of demonstrations: it has no {INFO}")
+    facts = read_mapping(path / INFO)
+    with blaming(path / INFO):
+        kind, version = facts.pop("format"), facts.pop("version")
+        if kind != FORMAT or version != FORMAT_VERSION:
+            raise of_another_version(
+                path / INFO, f"is {kind} {version}, this version reads {FORMAT} {FORMAT_VERSION}"
+            )
+        return DataInfo(**facts)
+
+
+def write_episode(path: Path, row: EpisodeRow, demonstration: Demonstration) -> None:
+    """One episode into `path / row.file`; atomically.
+
+    Raises:
+        CheckpointError: it can't be written, as the disk is full.
+    """
+    arrays: dict[str, np.ndarray] = {
+        "frame_steps": demonstration.frame_steps.astype(np.int64),
+        "states": demonstration.states.astype(np.float32),
+        "actions": demonstration.actions.astype(np.float32),
+        **{FRAMES + name: frames for name, frames in demonstration.frames.items()},
+    }
+    arrays = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+    file = path / row.file
+    with writing(file, hint=GO_ON), replacing(file) as partial:
+        save_file(arrays, partial, metadata={"row": json.dumps(asdict(row))})
+
+
+def read_episode(path: Path, row: EpisodeRow, info: DataInfo) -> Demonstration:
+    """Raises CheckpointError where the file is missing or damaged."""
+    file = path / row.file
+    if not file.exists():
+        raise CheckpointError(f"{path} is incomplete: {row.file} is missing")
+    read_headers(file)  # it is a file, and no pipe that is waited for
+    with blaming(file, SafetensorError):
+        with safe_open(file, framework="numpy") as archive:
+            arrays = {name: archive.get_tensor(name) for name in archive.keys()}  # noqa: SIM118
+        steps, states, actions = (arrays.pop(k) for k in ("frame_steps", "states", "actions"))
+        # in the order of the env, by which policies know them; a file has the names sorted
+        frames = {name: arrays[FRAMES + name] for name in info.cameras}
+    for name, array in (("states", states), ("actions", actions)):
+        bad = np.argwhere(~np.isfinite(array))
+        if len(bad):
+            step, entry = bad[0].tolist()
+            raise damaged(file, f"{name} at step {step}, entry {entry} is {array[step, entry]}")
+    return Demonstration(
+        episode=row.episode,
+        task_description=row.task_description,
+        frames=frames,
+        frame_steps=steps,
+        states=states,
+        actions=actions,
+        success=row.success,
+    )
+
+
+def check_episode(path: Path, row: EpisodeRow, info: DataInfo) -> None:
+    """Judge an episode's file by its header. Raises CheckpointError where it is missing, damaged
+    or holds other arrays than the table and `info` say."""
+    stored = read_headers(path / row.file)
+    steps = stored.get("frame_steps")
+    frames = steps.shape if steps is not None else ()
+    wanted = {
+        "frame_steps": TensorHeader("I64", frames[:1]),
+        "states": TensorHeader("F32", (row.length, width_of(info.states))),
+        "actions": TensorHeader("F32", (row.length, width_of(info.actions))),
+        **{
+            FRAMES + name: TensorHeader("U8", (*frames[:1], *size, 3))
+            for name, size in info.cameras.items()
+        },
+    }
+    for name in sorted(stored.keys() | wanted.keys()):
+        if stored.get(name) != wanted.get(name):
+            raise damaged(
+                path / row.file, f"{name} is {stored.get(name)}, expected {wanted.get(name)}"
+            )
+
+
+def number_of(row: EpisodeRow) -> int:
+    """The number in the name of an episode's file."""
+    return int(Path(row.file).stem.rpartition("_")[2])
+
+
+def read_row(file: Path) -> EpisodeRow:
+    """The row kept inside an episode's file. Raises CheckpointError where it is damaged."""
+    read_headers(file)
+    with blaming(file, SafetensorError), safe_open(file, framework="numpy") as archive:
+        return EpisodeRow(**parse_json(archive.metadata()["row"]))
+
+
+def rows_of_files(path: Path) -> list[EpisodeRow]:
+    """Rows of all episodes on the disk, whatever the table says."""
+    return [read_row(file) for file in sorted((path / DATA).glob(EPISODE_FILES))]
+
+
+def write_table(path: Path, rows: Sequence[EpisodeRow]) -> None:
+    """Write `episodes.parquet`; atomically."""
+    write_rows(path / EPISODES, map(asdict, rows), schema_of(EpisodeRow))
+
+
+def read_table(path: Path) -> list[EpisodeRow]:
+    """From the table, or from the files where an interrupted collection left no table."""
+    table = path / EPISODES
+    if not table.exists():
+        return rows_of_files(path)
+    return [EpisodeRow(**row) for row in read_rows(table, schema_of(EpisodeRow))]

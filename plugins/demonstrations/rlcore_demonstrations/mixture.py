@@ -1,0 +1,134 @@
+"""Several data sets as one, of any formats, by a YAML file with the one key `mixture`.
+
+mixture:
+  reached: 1        # a data set, from this file on, and how often a frame of it is drawn,
+  pots.yaml: 0.5    # relative to a frame of the others
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from pathlib import Path
+
+from rlcore.config.schema import CollectConfig
+from rlcore.contracts.errors import ConfigError
+from rlcore.contracts.protocols import Demonstration
+from rlcore.contracts.specs import EnvSpec, OtherInterpreter
+from rlcore.demonstrations.datasets import Dataset, DatasetWriter, format_of
+from rlcore.files.reading import Unreadable, read_yaml
+from rlcore.run_folder.env_facts import EnvFacts
+
+KEY = "mixture"
+
+
+class Mixture:
+    """See :class:`rlcore.demonstrations.datasets.Dataset`; `parts` are data sets with weights."""
+
+    complete = True
+
+    def __init__(self, parts: Sequence[tuple[Dataset, float]]) -> None:
+        self.parts = parts
+        self.facts: EnvFacts = parts[0][0].facts
+
+    def __len__(self) -> int:
+        return sum(len(data) for data, _ in self.parts)
+
+    def starts(self) -> set[tuple[str, int]]:
+        """(task by name, trial) of the episodes of all."""
+        return {start for data, _ in self.parts for start in data.starts()}
+
+    def check(self, spec: EnvSpec) -> None:
+        """Raise ConfigError unless a policy for `spec` can learn from each of them."""
+        for data, _ in self.parts:
+            data.check(spec)
+
+    def split(
+        self, val_fraction: float, seed: int
+    ) -> tuple[Sequence[Demonstration], Sequence[Demonstration]]:
+        """Each split by itself, so that validation has its share of each."""
+        sides: tuple[list[tuple[Sequence[Demonstration], float]], ...] = ([], [])
+        for data, weight in self.parts:
+            for side, part in zip(sides, data.split(val_fraction, seed), strict=True):
+                side.append((part, weight))
+        train, val = map(Weighted, sides)
+        return train, val
+
+
+class Weighted(Sequence[Demonstration]):
+    """Demonstrations of several data sets behind each other, each with its data set's weight."""
+
+    def __init__(self, parts: Iterable[tuple[Sequence[Demonstration], float]]) -> None:
+        self._places = [
+            (part, number, weight) for part, weight in parts for number in range(len(part))
+        ]
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def __getitem__(self, index):  # type: ignore[no-untyped-def]
+        """An int gives a :class:`Demonstration`, a slice a list."""
+        if isinstance(index, slice):
+            return [self[number] for number in range(len(self))[index]]
+        part, number, weight = self._places[index]
+        return replace(part[number], weight=weight)
+
+
+class MixtureFormat:
+    """See :class:`rlcore.demonstrations.datasets.DatasetFormat`; a mixture is only read."""
+
+    def holds(self, path: Path) -> bool:
+        return _named(path) is not None
+
+    def read(self, path: Path) -> Mixture:
+        return Mixture([(format_of(one).read(one), weight) for one, weight in _members(path)])
+
+    def write(
+        self,
+        path: Path,
+        spec: EnvSpec,
+        collect: CollectConfig,
+        *,
+        seed: int,
+        interpreters: Iterable[OtherInterpreter],
+    ) -> AbstractContextManager[DatasetWriter]:
+        raise ConfigError(
+            f"collect.format={collect.format} is only read: {path} can't be written as one",
+            hint="collect data sets, and name them in a YAML file: docs/your-data.md",
+        )
+
+    def check_folder(self, path: Path, spec: EnvSpec, collect: CollectConfig, *, seed: int) -> None:
+        """Each by its own format; one that was never finished is read as far as it is."""
+        if not self.holds(path):
+            self.write(path, spec, collect, seed=seed, interpreters=())
+        for one, _ in _members(path):
+            format_of(one).read(one).check(spec)
+            format_of(one).check_folder(one, spec, collect, seed=seed)
+
+
+def _named(path: Path) -> object:
+    """What a file says under the key; None: it is none of ours."""
+    if path.suffix not in (".yaml", ".yml") or not path.is_file():
+        return None
+    try:
+        settings = read_yaml(path, once=True)
+    except (OSError, Unreadable):
+        return None  # whoever else reads such files says why
+    return settings.get(KEY) if isinstance(settings, dict) else None
+
+
+def _members(path: Path) -> list[tuple[Path, float]]:
+    named = _named(path)
+    if not isinstance(named, dict) or not named:
+        raise ConfigError(
+            f"{path}: {KEY}: expected data sets with weights, got {named!r}",
+            hint="see docs/your-data.md",
+        )
+    for name, weight in named.items():
+        if isinstance(weight, bool) or not isinstance(weight, (int, float)) or not weight > 0:
+            raise ConfigError(
+                f"{path}: {KEY}.{name}: expected a weight above 0, got {weight!r}",
+                hint="see docs/your-data.md",
+            )
+    return [(path.parent / str(name), float(weight)) for name, weight in named.items()]

@@ -1,0 +1,111 @@
+"""Train on demonstrations with supervision, to make the starting checkpoint."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from rlcore.api import Assembly
+from rlcore.evaluation.evaluate import conclude, evaluate
+from rlcore.files.atomic import new_folder, write_text
+from rlcore.files.damaged_files import read_json
+from rlcore.files.digests import seal
+from rlcore.session.session import Session, open_session
+from rlcore_demonstrations.collect import collect
+
+
+def run(assembly: Assembly) -> Path:
+    """`rlcore sft`: demonstrations, supervised training, evaluation; returns the checkpoint."""
+    with open_session(assembly) as session:
+        path = starting_policy(session)
+        conclude(session, after=evaluate(session, "sft"))
+        session.progress.line(f"checkpoint: {path}  (use it as actor.model.model_path)")
+    return path
+
+
+def starting_policy(session: Session) -> Path:
+    """Demonstrations, then supervised training from the present weights; saved and loaded on
+    every rank. Returns the folder of the checkpoint.
+
+    What an interrupted run has already made is taken up."""
+    path = session.folder.sft
+    if path.is_dir():  # written under another name and renamed, so it is whole
+        session.group.load(path)
+        session.group.sync()
+        if not session.folder.metrics.stat().st_size:  # taken back, for want of a checkpoint
+            _log(session, read_json(session.folder.path / "sft.json"), "sft")
+        return path
+    data = collect(session)
+    history = _learn(session, "sft", "supervised training", data, session.config.sft.max_steps)
+    _log(session, history, "sft")
+    return _share(session, path)
+
+
+def go_on(session: Session, start: Path, *, seconds: float) -> None:
+    """The control: from the same start, more supervised training for as long as RL took."""
+    data = session.config.collect.path or session.folder.demonstrations
+    session.group.load(start)
+    history = _learn(session, "control", "control: more SFT", data, continue_seconds=seconds)
+    _log(session, history, "control")
+    path = session.folder.path / "control"
+    shutil.rmtree(path, ignore_errors=True)  # of an earlier attempt, which got no further
+    _share(session, path)
+
+
+def _learn(
+    session: Session,
+    phase: str,
+    title: str,
+    data: str | Path,
+    total: int | None = None,
+    continue_seconds: float | None = None,
+) -> dict[str, Any]:
+    """Supervised training on all actor ranks, watched; returns its history."""
+    with session.clock.measure(phase), session.progress.phase(title, total) as shown:
+
+        def watch(state: Mapping[str, float]) -> None:
+            if "steps" in state:
+                words = {"train_loss": "loss", "val_loss": "validation"}
+                losses = [f"{words[key]} {state[key]:.4f}" for key in words if key in state]
+                rate = f"{state['steps'] / max(state['seconds'], 1e-9):.1f} steps/s"
+                shown.set(int(state["steps"]), note=", ".join([*losses, rate]))
+
+        history = session.group.supervised(
+            str(data), session.config.sft, watch, continue_seconds=continue_seconds
+        )
+        last = {name: history[name][-1][1] for name in ("train_loss", "val_loss") if history[name]}
+        watch({"steps": history["steps"], "seconds": history["seconds"], **last})
+    return history
+
+
+def _share(session: Session, path: Path) -> Path:
+    with new_folder(path) as partial:
+        session.group.save(partial)
+        seal(partial, session.config.runner.seed)
+    session.group.load(path)
+    session.group.sync()
+    return path
+
+
+def _log(session: Session, history: dict[str, Any], name: str) -> None:
+    """Keep the history as `NAME.json`, and say where validation stands."""
+    write_text(session.folder.path / f"{name}.json", json.dumps(history, indent=1) + "\n")
+    for kind in ("train_loss", "val_loss"):
+        for step, loss in history[kind]:
+            session.trackers.log({f"{name}/{kind}": loss}, step=step)
+    parts = [f"stopped after {history['steps']} steps: {history['stopped']}"]
+    if history["val_loss"]:
+        first, last = history["val_loss"][0][1], history["val_loss"][-1][1]
+        parts += [
+            f"validation loss {first:.4f} -> {last:.4f}, best at step {history['best_step']}",
+            "at its plateau" if history["plateaued"] else "still falling",
+        ]
+    session.progress.line(f"{name}: {', '.join(parts)}")
+    if history["steps"] and history["zero_gradient_steps"] == history["steps"]:
+        session.progress.line(
+            f"warning: {name} learned nothing: the gradients of all {history['steps']} steps are "
+            "zero"
+        )

@@ -1,0 +1,300 @@
+"""Train on demonstrations with supervision, and validate. Tensors in, history out; no files.
+
+Batches are keyed by the step and noise by (step, sample), so a run repeats bit for bit whatever
+ran before it. Validation draws the same noise each time: its losses differ by the weights alone.
+
+Several actor ranks split the samples of each batch and sum the results: these equal the results of
+one rank up to the order of sums.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from rlcore.config.schema import OptimConfig, SFTConfig
+from rlcore.contracts.errors import ConfigError, TrainingError
+from rlcore.contracts.protocols import Policy
+from rlcore.contracts.rng import RowKeys, generator
+from rlcore.demonstrations.datasets import OnProgress, SupervisedSamples
+from rlcore.learner import collectives, dtensor
+from rlcore.learner.optim import PolicyOptimizer, StepReport, cosine
+from rlcore.validation.policy import checked_groups
+
+GRAD_NORM = 1.0
+"""Norm to which supervised gradients are clipped."""
+
+PLATEAU = 0.05
+"""Validation has levelled off if its best of late is less than this share below its best before."""
+
+
+@dataclass
+class SupervisedHistory:
+    """Record of a supervised training.
+
+    Attributes:
+        train_loss: `(step, loss of its batch)`, every step.
+        val_loss: `(steps done, mean validation loss)`, ascending.
+        steps: optimizer steps done.
+        skipped_steps: left out, as their gradient was not finite.
+        zero_gradient_steps: those whose gradient was zero.
+        seconds: wall time.
+        stopped: why it ended, in words.
+        patience: validations that count as late; None: those of the last quarter of the steps.
+    """
+
+    train_loss: list[tuple[int, float]] = field(default_factory=list)
+    val_loss: list[tuple[int, float]] = field(default_factory=list)
+    steps: int = 0
+    skipped_steps: int = 0
+    zero_gradient_steps: int = 0
+    seconds: float = 0.0
+    stopped: str = ""
+    patience: int | None = None
+
+    @property
+    def best_step(self) -> int | None:
+        """Steps done at the lowest validation loss, the first if several."""
+        return min(self.val_loss, key=lambda point: point[1])[0] if self.val_loss else None
+
+    @property
+    def late_improvement(self) -> float | None:
+        """(best before - best of late) / best before; negative if it got worse. None if there
+        are no validations on one of the sides."""
+        steps = [step for step, _ in self.val_loss]
+        losses = [loss for _, loss in self.val_loss]
+        if self.patience is not None:
+            early = max(len(losses) - self.patience, 0)
+        else:
+            early = sum(step <= steps[0] + 0.75 * (steps[-1] - steps[0]) for step in steps)
+        before, late = losses[:early], losses[early:]
+        if not before or not late or min(before) <= 0:
+            return None
+        return (min(before) - min(late)) / min(before)
+
+    @property
+    def plateaued(self) -> bool:
+        """Whether validation has levelled off (see :data:`PLATEAU`)."""
+        improvement = self.late_improvement
+        return improvement is not None and improvement < PLATEAU
+
+    def summary(self) -> dict[str, Any]:
+        """All of it, json-able."""
+        return {
+            **asdict(self),
+            "best_step": self.best_step,
+            "late_improvement": self.late_improvement,
+            "plateaued": self.plateaued,
+        }
+
+
+class SupervisedTrainer:
+    """Trains the policy group of a policy's parameters on demonstrations.
+
+    Args:
+        policy: changed in place; a critic is left alone.
+        config: steps, batch size, rates.
+        seed: root of batches and noise.
+        device: where the policy computes; None: where its parameters are.
+
+    Raises:
+        ConfigError: the policy has no supervised loss.
+    """
+
+    def __init__(
+        self, policy: Policy, config: SFTConfig, *, seed: int, device: torch.device | None = None
+    ) -> None:
+        if policy.spec.sft is None:
+            raise ConfigError(
+                f"model {policy.spec.name!r} has no supervised loss",
+                hint="set sft.enabled=false and actor.model.model_path",
+            )
+        self._policy, self._config, self._seed = policy, config, seed
+        self._trained = parameters = checked_groups(policy)["policy"]
+        self._device = device or parameters[0].device
+        self._sharded = any(map(dtensor.is_sharded, parameters))
+        settings = OptimConfig(
+            lr=config.lr,
+            lr_warmup_steps=config.lr_warmup_steps,
+            weight_decay=config.weight_decay,
+            clip_grad=GRAD_NORM,
+        )
+        self._optimizer = PolicyOptimizer({"policy": parameters}, settings)
+
+    def fit(
+        self,
+        train: SupervisedSamples,
+        val: SupervisedSamples,
+        *,
+        on_progress: OnProgress | None = None,
+    ) -> SupervisedHistory:
+        """Train for `max_steps` steps, or until validation has levelled off over the last
+        `patience` validations."""
+        steps, patience = self._config.max_steps, self._config.patience
+
+        def stop(history: SupervisedHistory, _: float) -> str | None:
+            if patience is not None and history.plateaued:
+                return f"validation levelled off (sft.patience={patience})"
+            return f"sft.max_steps={steps}" if history.steps >= steps else None
+
+        return self._run(
+            train,
+            val,
+            first=0,
+            stop=stop,
+            share=lambda history, _: history.steps / steps if steps else 1.0,
+            on_progress=on_progress,
+        )
+
+    def go_on(
+        self,
+        train: SupervisedSamples,
+        val: SupervisedSamples,
+        *,
+        seconds: float,
+        on_progress: OnProgress | None = None,
+    ) -> SupervisedHistory:
+        """Continue training for `seconds` of wall time, validation included, with batches that
+        `fit` did not use: the control that shows what the same time of supervised training would
+        have brought."""
+        return self._run(
+            train,
+            val,
+            first=self._config.max_steps,
+            stop=lambda _, spent: f"its {seconds:.1f} s were up" if spent >= seconds else None,
+            share=lambda _, spent: spent / seconds if seconds else 1.0,
+            on_progress=on_progress,
+        )
+
+    def validate(self, samples: SupervisedSamples) -> float:
+        """Mean loss over all samples, under noise that is the same each time."""
+        total = 0.0
+        for rows in torch.arange(len(samples)).split(self._config.batch_size):
+            with torch.no_grad():
+                total += float(self._own_sum(samples, rows, "sft-validation", 0))
+        self._settle()
+        return collectives.total(total) / len(samples)
+
+    def _run(
+        self,
+        train: SupervisedSamples,
+        val: SupervisedSamples,
+        *,
+        first: int,
+        stop: Callable[[SupervisedHistory, float], str | None],
+        share: Callable[[SupervisedHistory, float], float],
+        on_progress: OnProgress | None,
+    ) -> SupervisedHistory:
+        """Steps `first`, `first + 1`, ... until `stop(history, seconds spent)` has a reason; a
+        cosine ends where `share(history, seconds spent)` is 1."""
+        if not len(train):
+            raise ConfigError(
+                "there are no demonstrations to train on",
+                hint="raise collect.episodes_per_task or lower sft.val_fraction",
+            )
+        history, started = SupervisedHistory(patience=self._config.patience), time.monotonic()
+        latest: dict[str, float] = {}
+        skipped_before = self._optimizer.skipped_steps
+        while True:
+            if len(val) and history.steps % self._config.val_interval == 0:
+                self._record_validation(history, val, first, latest)
+            spent = time.monotonic() - started
+            reason, over = collectives.of_first((stop(history, spent), share(history, spent)))
+            if reason is not None:
+                history.stopped = reason
+                break
+            if self._config.lr_scheduler == "cosine":
+                self._optimizer.lr_factors = {"policy": cosine(over)}
+            latest["train_loss"], done = self._step(train, first + history.steps)
+            history.zero_gradient_steps += done.grad_norm == 0
+            history.train_loss.append((first + history.steps, latest["train_loss"]))
+            history.steps += 1
+            if on_progress is not None:
+                spent = time.monotonic() - started
+                on_progress({"steps": history.steps, "seconds": spent, **latest})
+        if len(val) and history.steps % self._config.val_interval:
+            self._record_validation(history, val, first, latest)
+        history.skipped_steps = self._optimizer.skipped_steps - skipped_before
+        history.seconds = time.monotonic() - started
+        self._require_finite(history)
+        return history
+
+    def _require_finite(self, history: SupervisedHistory) -> None:
+        """Refuse losses that are not finite, also without validation data."""
+        if history.steps and history.skipped_steps == history.steps:
+            problem = f"the gradient of each of its {history.steps} steps"
+        elif collectives.most(
+            not all(bool(dtensor.part(one).isfinite().all()) for one in self._trained)
+        ):
+            problem = "a weight"
+        else:
+            return
+        raise TrainingError(
+            f"supervised training failed: {problem} holds NaN or infinity",
+            hint="lower sft.lr; or look at sft_batch and sft_loss of the model: "
+            "rlcore_testing.check_policy",
+        )
+
+    def _record_validation(
+        self,
+        history: SupervisedHistory,
+        val: SupervisedSamples,
+        first: int,
+        latest: dict[str, float],
+    ) -> None:
+        latest["val_loss"] = self.validate(val)
+        if not math.isfinite(latest["val_loss"]):
+            raise TrainingError(
+                f"the supervised validation loss after {history.steps} steps is "
+                f"{latest['val_loss']}, expected a finite number",
+                hint="lower sft.lr; after 0 steps look at sft_batch and sft_loss of the model: "
+                "rlcore_testing.check_policy",
+            )
+        history.val_loss.append((first + history.steps, latest["val_loss"]))
+
+    def _step(self, samples: SupervisedSamples, step: int) -> tuple[float, StepReport]:
+        """One optimizer step; the loss of its batch, and what was done."""
+        size, weights = min(self._config.batch_size, len(samples)), samples.weights
+        # None draws as ever
+        shares = None if weights is None or np.ptp(weights) == 0 else weights / weights.sum()
+        draw = generator(self._seed, "sft", step)
+        rows = draw.choice(len(samples), size=size, replace=False, p=shares)
+        self._optimizer.zero_grad()
+        loss = self._own_sum(samples, torch.from_numpy(rows), "sft", step) / size
+        loss.backward()
+        self._settle()
+        collectives.add_gradients(self._trained)
+        done = self._optimizer.step()
+        return collectives.total(float(loss.detach())), done
+
+    def _own_sum(self, samples: SupervisedSamples, rows: Tensor, phase: str, step: int) -> Tensor:
+        """Sum of the losses of this rank's share of a batch. A rank whose share is empty makes the
+        others' forward all the same, with a sample that does not count."""
+        own = rows[collectives.number() :: collectives.count()]
+        if not len(own):
+            return self._losses(samples, rows[:1], phase, step)[:0].sum()
+        return self._losses(samples, own, phase, step).sum()
+
+    def _settle(self) -> None:
+        """Free gathered blocks after forwards, before weights change."""
+        if self._sharded:
+            from rlcore.learner.shard import settle  # takes a second to import
+
+            settle(self._policy)
+
+    def _losses(self, samples: SupervisedSamples, rows: Tensor, phase: str, step: int) -> Tensor:
+        """Loss per sample `[B]`, with noise keyed by (phase, step, sample)."""
+        keys = RowKeys(tuple((self._seed, phase, step, row) for row in rows.tolist()))
+        return self._policy.sft_loss(
+            {name: array[rows].to(self._device) for name, array in samples.inputs.items()},
+            samples.actions[rows].to(self._device),
+            samples.mask[rows].to(self._device),
+            keys,
+        )

@@ -1,0 +1,49 @@
+"""A small data set: an env's facts, episodes of distinct numbers, and writing them."""
+
+from __future__ import annotations
+
+import numpy as np
+from rlcore_demonstrations.dataset import DemonstrationSet, DemonstrationWriter
+
+from rlcore.config.schema import CollectConfig
+from rlcore.contracts.protocols import Demonstration
+from rlcore.contracts.specs import ActionChannel, CameraSpec, EnvSpec, Episode, StateChannel
+
+SPEC = EnvSpec(
+    name="desk",
+    tasks=("reach", "push"),
+    descriptions=("reach the cube", "push the cube"),
+    train_trials=range(0, 100),
+    heldout_trials=range(100, 200),
+    cameras=(CameraSpec("wrist", 2, 2), CameraSpec("front", 4, 6)),  # not as files sort them
+    states=(StateChannel("gripper position", 3),),
+    actions=(ActionChannel("ee_delta_position", 3), ActionChannel("gripper", 1)),
+    max_episode_steps=50,
+    render_settings={"fast_render": True},
+)
+COLLECT = CollectConfig(episodes_per_task=3, stride=2)
+
+
+def demonstration(task=0, trial=0, success=True, length=5):
+    """Distinct numbers everywhere: a frame before every second step."""
+    random = np.random.default_rng([task, trial])
+    steps = np.arange(0, length, 2)
+    return Demonstration(
+        episode=Episode(task, trial, 0, group=4),
+        task_description=SPEC.descriptions[task] + " — now",
+        frames={
+            "front": random.integers(0, 255, (len(steps), 4, 6, 3), dtype=np.uint8),
+            "wrist": random.integers(0, 255, (len(steps), 2, 2, 3), dtype=np.uint8),
+        },
+        frame_steps=steps,
+        states=random.normal(size=(length, 3)).astype(np.float32),
+        actions=random.normal(size=(length, 4)).astype(np.float32),
+        success=success,
+    )
+
+
+def write(path, demonstrations):
+    with DemonstrationWriter(path, SPEC, COLLECT, seed=1) as writer:
+        for one in demonstrations:
+            writer.add(one)
+    return DemonstrationSet(path)

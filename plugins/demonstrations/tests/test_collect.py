@@ -1,0 +1,47 @@
+"""Collections: in portions, so that what was played shows and is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from rlcore_demonstrations import collect
+from rlcore_demonstrations.dataset import DemonstrationSet
+from rlcore_testing.toy_env import ToyEnv
+
+from rlcore.config.compose import compose
+from rlcore.session.assembly import assemble
+
+TOY = ["env=toy", "model=toy", "algorithm=ppo", "cluster.backend=local"]
+
+
+@pytest.fixture
+def collected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[int], tuple]:
+    """What is kept, and how many episodes were asked for together each time."""
+    asked: list[int] = []
+    demonstrate = ToyEnv.demonstrate
+
+    def counted(self, episodes, **settings):
+        asked.append(len(episodes))
+        return demonstrate(self, episodes, **settings)
+
+    monkeypatch.setattr(ToyEnv, "demonstrate", counted)
+
+    def run(envs: int) -> tuple[list, list[int]]:
+        asked.clear()
+        # noise lets attempts fail, so that later candidates are needed
+        words = ["collect.episodes_per_task=5", "collect.action_noise=1.5"]
+        words += [f"env.train.total_num_envs={envs}", f"env.eval.total_num_envs={envs}"]
+        words += [f"runner.logger.log_path={tmp_path / str(envs)}"]
+        made = DemonstrationSet(collect.run(assemble(compose([*TOY, *words]), collects=True)))
+        return [(each.episode.task, each.episode.trial) for each in made], list(asked)
+
+    return run
+
+
+def test_what_is_kept_does_not_depend_on_the_portions(collected) -> None:
+    (few, small), (many, large) = collected(2), collected(16)
+    assert sorted(few) == sorted(many)
+    assert max(small) == collect.AT_ONCE * 2 and sum(small) > len(few)  # some failed
+    assert len(large) < len(small)
