@@ -1,0 +1,1 @@
+"""Any env of gymnasium for rlcore, by its id."""

@@ -1,0 +1,28 @@
+"""An env of gymnasium as an rlcore Env. Importing it loads no gymnasium."""
+
+from __future__ import annotations
+
+from rlcore_simulation.env import SimulatedEnv
+from rlcore_simulation.simulator import SimulatorSource
+
+from rlcore.contracts.protocols import Env
+from rlcore_env_gymnasium.settings import PROCESSES, GymnasiumConfig
+from rlcore_env_gymnasium.spec import env_spec
+
+SOURCE = SimulatorSource(
+    "rlcore_env_gymnasium.simulator:make_pool",
+    name="gymnasium simulator",
+    environment={"SDL_VIDEODRIVER": "dummy", "PYGAME_HIDE_SUPPORT_PROMPT": "1"},
+)
+
+
+def make_env(
+    config: GymnasiumConfig, *, num_envs: int, rank: int, world_size: int, num_processes: int
+) -> Env:
+    """The env of worker `rank`."""
+    if config.vectorization != PROCESSES:
+        from rlcore_env_gymnasium.vector import VectorEnv
+
+        return VectorEnv(config, num_envs)
+    rows = {"num_envs": num_envs, "first_slot": rank * num_envs}
+    return SimulatedEnv(env_spec(config), SOURCE, config, **rows, num_processes=num_processes)

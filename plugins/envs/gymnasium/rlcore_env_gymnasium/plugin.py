@@ -1,0 +1,27 @@
+"""What this plugin offers rlcore. Strings only."""
+
+from __future__ import annotations
+
+from rlcore import hookimpl
+from rlcore.contracts.specs import ComponentSpec
+
+RLCORE_API = (0, 4)
+
+
+@hookimpl
+def rlcore_components() -> list[ComponentSpec]:
+    return [
+        ComponentSpec(
+            kind="env",
+            name="gymnasium",
+            target="rlcore_env_gymnasium.env:make_env",
+            summary="any env of gymnasium, by its id",
+            config="rlcore_env_gymnasium.settings:GymnasiumConfig",
+            spec="rlcore_env_gymnasium.spec:env_spec",
+        )
+    ]
+
+
+@hookimpl
+def rlcore_config_paths() -> list[str]:
+    return ["pkg://rlcore_env_gymnasium.conf"]

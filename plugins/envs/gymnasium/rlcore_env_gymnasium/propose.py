@@ -1,0 +1,28 @@
+"""Propose the mapping of an env of gymnasium, as lines of YAML for `rlcore new env --from`."""
+
+from __future__ import annotations
+
+import yaml  # type: ignore[import-untyped]
+
+from rlcore_env_gymnasium.settings import GymnasiumConfig
+from rlcore_env_gymnasium.spec import camera_sources, env_spec, facts_of, state_parts
+
+
+def mapping_of(ident: str) -> str:
+    """Every key of the mapping, with what holds if nothing is said.
+
+    Raises:
+        UserError: the env can't be made.
+    """
+    config = GymnasiumConfig(id=ident)
+    facts, spec = facts_of(config), env_spec(config)
+    usual = [f"info:{name}" for name in ("is_success", "success") if name in facts["infos"]]
+    rows = {
+        "instruction": spec.descriptions[0],
+        "cameras": camera_sources(config, facts),
+        "states": [each["place"] for each in state_parts(config, facts)],
+        "actions": {"joint_delta": spec.action_dim},
+        "success": usual[0] if usual else f"return:{facts['threshold'] or 1:g}",
+        "max_episode_steps": facts["limit"] or config.max_episode_steps,
+    }
+    return yaml.safe_dump(rows, sort_keys=False, default_flow_style=None).rstrip()

@@ -1,0 +1,58 @@
+"""The settings of an env of gymnasium: which, and what its numbers mean. Light."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from rlcore_simulation.settings import SimulatedEnvConfig
+
+from rlcore.config.schema import When, key
+
+PROCESSES = "processes"
+VECTORIZATIONS = (PROCESSES, "sync", "async", "vector_entry_point")
+AUTORESETS = ("NextStep", "SameStep", "Disabled")
+
+
+@dataclass
+class GymnasiumConfig(SimulatedEnvConfig):
+    """An env of gymnasium; a trial is the seed of its reset."""
+
+    env_type: str = key("registered name of the env", "gymnasium")
+    id: str = key(
+        "id of the env, as gymnasium.make takes it: CartPole-v1, or module:Name-v0 to import a "
+        "module first",
+        "",
+    )
+    kwargs: Any = key("further arguments of gymnasium.make, a mapping; null: none")
+    cameras: Any = key(
+        "cameras, name: what fills it: render, or the place of a picture in the observation "
+        "(pixels.top); {}: none; null: the pictures of the observation, or else render"
+    )
+    image_size: int | None = key(
+        "height and width that pictures are brought to; null: as they are", 64, least=1,
+        largest=4096,
+    )  # fmt: skip
+    states: list[str] | None = key(
+        "places of the observation's numbers that make the state, in order; null: all"
+    )
+    actions: Any = key(
+        "what the action's entries mean, in order, meaning: entries, as in "
+        "{ee_delta_position: 3, gripper: 1}; null: joint_delta"
+    )
+    success: str | None = key(
+        "when the task is solved: info:NAME, terminated, reward:X or return:X, at least X "
+        "in a step or so far; null: info:is_success or info:success"
+    )
+    instruction: str | None = key("the sentence of its task; null: its id")
+    vectorization: str = key(
+        "who makes many of one: rlcore, in processes, or gymnasium.make_vec in this way",
+        PROCESSES,
+        choices=VECTORIZATIONS,
+    )
+    autoreset: str = key(
+        "how that vector env begins its next episode",
+        "Disabled",
+        choices=AUTORESETS,
+        when=When("vectorization", VECTORIZATIONS[1:]),
+    )

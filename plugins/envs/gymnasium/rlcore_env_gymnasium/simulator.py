@@ -1,0 +1,107 @@
+"""One env of gymnasium as a simulator, and a pool of them. Imports gymnasium."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from PIL import Image
+from rlcore_simulation.cache import SimulatorCache
+from rlcore_simulation.simulator import Step
+
+from rlcore.contracts.specs import Episode
+from rlcore_env_gymnasium.judge import Judge
+from rlcore_env_gymnasium.probe import action_of, leaves, make, numbers, part
+from rlcore_env_gymnasium.settings import GymnasiumConfig
+from rlcore_env_gymnasium.spec import RENDER, camera_sources, env_spec, facts_of, state_parts
+
+
+def make_pool(config: GymnasiumConfig) -> SimulatorCache[GymSimulator]:
+    """The simulators of a process."""
+    return SimulatorCache(lambda task: GymSimulator(config), keep=4, drop=GymSimulator.close)
+
+
+class GymSimulator:
+    """See :class:`rlcore_simulation.simulator.Simulator`."""
+
+    def __init__(self, config: GymnasiumConfig) -> None:
+        self._view = View(config)
+        self._sentence = env_spec(config).descriptions[0]
+        self._env = make(config.id, dict(config.kwargs or {}), renders=self._view.renders)
+        self._judge = Judge(config)
+        self._seen: Any = None
+        self._last: Step | None = None  # where the env can't go on
+
+    def start(self, episode: Episode) -> str:
+        """Reset with the trial as the seed."""
+        self._seen, _ = self._env.reset(seed=int(episode.trial))
+        self._judge.begin()
+        self._last = None
+        return self._sentence
+
+    @property
+    def states(self) -> np.ndarray:
+        return self._view.states(self._env.observation_space, self._seen)
+
+    def expert_action(self, *, speed: float) -> np.ndarray:
+        """Never asked: the spec says that there is no expert."""
+        raise NotImplementedError
+
+    def step(self, action: np.ndarray) -> Step:
+        """One step. rlcore has the time limit: what the env cuts off by itself is its end, after
+        which it stands still."""
+        if self._last is not None:
+            return self._last
+        taken = action_of(self._env.action_space, action)
+        self._seen, reward, terminated, truncated, info = self._env.step(taken)
+        solved = self._judge.solved(float(reward), bool(terminated), info)
+        told = {
+            name: float(value)
+            for name, value in info.items()
+            if np.ndim(value) == 0 and isinstance(value, (bool, int, float, np.number, np.bool_))
+        }
+        over = bool(terminated or truncated)
+        if over:
+            self._last = Step(0.0, solved, told, over=True)
+        return Step(float(reward), solved, told, over=over)
+
+    def draw(self, out: Mapping[str, np.ndarray]) -> None:
+        frame = self._env.render() if self._view.renders else None
+        for name, picture in self._view.pictures(self._seen, frame).items():
+            out[name][:] = picture
+
+    def close(self) -> None:
+        """Release the env."""
+        self._env.close()
+
+
+class View:
+    """What of an observation rlcore sees."""
+
+    def __init__(self, config: GymnasiumConfig) -> None:
+        facts = facts_of(config)
+        self._places = [each["place"] for each in state_parts(config, facts)]
+        self._sources = camera_sources(config, facts)
+        self._size = config.image_size
+        self.renders = RENDER in self._sources.values()
+
+    def states(self, space: Any, observation: Any) -> np.ndarray:
+        """float32 `[S]`."""
+        spaces = dict(leaves(space))
+        parts = [numbers(spaces[place], part(observation, place)) for place in self._places]
+        return np.concatenate([*parts, np.zeros(0, np.float32)])
+
+    def pictures(self, observation: Any, frame: np.ndarray | None) -> dict[str, np.ndarray]:
+        """uint8 `[H, W, 3]` of each camera."""
+        found = {}
+        for name, source in self._sources.items():
+            picture = frame if source == RENDER else part(observation, source)
+            picture = np.ascontiguousarray(picture, dtype=np.uint8)
+            if self._size is not None and picture.shape[:2] != (self._size, self._size):
+                shrunk = Image.fromarray(picture).resize(
+                    (self._size, self._size), Image.Resampling.BOX
+                )
+                picture = np.asarray(shrunk)
+            found[name] = picture
+        return found

@@ -1,0 +1,205 @@
+"""Settings -> EnvSpec. Light: gymnasium is asked in a process of its own, once for an env."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import subprocess
+import sys
+from collections.abc import Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, cast, get_args
+
+from rlcore.contracts.errors import AssetError, ConfigError, choosing
+from rlcore.contracts.specs import ActionChannel, ActionMeaning, CameraSpec, EnvSpec, StateChannel
+from rlcore_env_gymnasium.settings import GymnasiumConfig
+
+PROBE = Path(__file__).with_name("probe.py")
+PICTURE, RENDER = "picture", "render"
+SECONDS = 120  # to make an env and play some steps
+SUCCESS = re.compile(r"info:(?P<info>\w+)|(?P<end>terminated)|(?P<sum>reward|return):(?P<least>.+)")
+MEANINGS = get_args(ActionMeaning)
+TRAIN, HELDOUT, VALIDATION = range(0, 10_000), range(10_000, 20_000), range(20_000, 30_000)
+
+
+def env_spec(config: GymnasiumConfig) -> EnvSpec:
+    """What the env offers, as it was measured.
+
+    Raises:
+        ConfigError: a mapping that does not fit it, or starts that its seed does not fix.
+        AssetError: gymnasium can't make it.
+    """
+    facts = facts_of(config)
+    if facts["starts"] == "none":
+        raise ConfigError(
+            f"{config.id}: reset(seed=7) gave another observation when it was asked again, so a "
+            "trial does not fix its start",
+            hint="the env must draw from self.np_random alone, and reset all that an episode "
+            "changes",
+        )
+    name = config.id.rpartition(":")[2].rpartition("/")[2]
+    require_success(config)
+    return EnvSpec(
+        name="gymnasium",
+        tasks=(name,),
+        descriptions=(config.instruction or name,),
+        train_trials=TRAIN,
+        heldout_trials=HELDOUT,
+        validation_trials=VALIDATION,
+        cameras=tuple(_cameras(config, facts)),
+        states=tuple(StateChannel(p["place"], p["size"]) for p in state_parts(config, facts)),
+        actions=_actions(config, facts["action"]),
+        max_episode_steps=config.max_episode_steps,
+        start_exactness="bitwise" if facts["starts"] == "bitwise" else "stored_state",
+        course_repeats=facts["course"],
+        render_settings={"image_size": config.image_size or 0},
+        renders_final=config.render_final,
+        versions={"gymnasium": facts["gymnasium"]},
+    )
+
+
+def facts_of(config: GymnasiumConfig) -> Mapping[str, Any]:
+    """The facts that :mod:`rlcore_env_gymnasium.probe` prints."""
+    kwargs = dict(config.kwargs or {})
+    return _measured(config.id, json.dumps(kwargs), config.python or sys.executable)
+
+
+@lru_cache(maxsize=64)
+def _measured(ident: str, kwargs: str, python: str) -> Mapping[str, Any]:
+    asked = f'{{"id": {json.dumps(ident)}, "kwargs": {kwargs}}}'
+    try:
+        done = subprocess.run(
+            [python, "-c", PROBE.read_text()],
+            input=asked,
+            capture_output=True,
+            text=True,
+            timeout=SECONDS,
+        )
+    except subprocess.TimeoutExpired:
+        raise AssetError(
+            f"{ident}: gymnasium did not make it and play a few steps within {SECONDS} s"
+        ) from None
+    if done.returncode:
+        raise AssetError(
+            f"{ident}: the process that makes it ended with {done.returncode}: "
+            f"{done.stderr.strip().rpartition(chr(10))[2]}"
+        )
+    facts: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    if "error" in facts:
+        raise AssetError(
+            f"gymnasium can't make {ident!r}: {facts['error']}",
+            hint="install the package that registers it, or name its module: "
+            "env.train.id=MODULE:NAME",
+        )
+    return facts
+
+
+def camera_sources(config: GymnasiumConfig, facts: Mapping[str, Any]) -> dict[str, str]:
+    """What fills each camera."""
+    if config.cameras is not None:
+        return dict(config.cameras)
+    pictures = [part["place"] for part in facts["parts"] if part["kind"] == PICTURE]
+    if pictures:
+        return {place.replace(".", "_"): place for place in pictures}
+    return {RENDER: RENDER} if facts["frame"] else {}
+
+
+def _cameras(config: GymnasiumConfig, facts: Mapping[str, Any]) -> list[CameraSpec]:
+    sizes = {p["place"]: p["size"] for p in facts["parts"] if p["kind"] == PICTURE}
+    if facts["frame"]:
+        sizes[RENDER] = facts["frame"]
+    cameras = []
+    for name, source in camera_sources(config, facts).items():
+        if source not in sizes:
+            raise ConfigError(
+                f"camera {name!r} of {config.id}: there is no picture {source!r}"
+                f"{choosing(source, sizes, none='it has none')}",
+                hint="env.train.cameras={}, for none",
+            )
+        height, width = sizes[source]
+        if config.image_size is not None:
+            height = width = config.image_size
+        cameras.append(CameraSpec(name, height, width))
+    return cameras
+
+
+def state_parts(config: GymnasiumConfig, facts: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The parts of the observation that make the state."""
+    known = {p["place"]: p for p in facts["parts"] if p["kind"] != PICTURE and p["size"]}
+    chosen = list(known) if config.states is None else config.states
+    for place in chosen:
+        if place not in known:
+            raise ConfigError(
+                f"states of {config.id}: there are no numbers {place!r}{choosing(place, known)}"
+            )
+    return [known[place] for place in chosen]
+
+
+def _actions(config: GymnasiumConfig, action: Mapping[str, Any]) -> tuple[ActionChannel, ...]:
+    size, kind = action["size"], action["kind"]
+    if not size:
+        raise ConfigError(f"{config.id} takes actions of {kind}; rlcore has Box and Discrete ones")
+    meanings = {"joint_delta": size} if config.actions is None else dict(config.actions)
+    for meaning in meanings:
+        if meaning not in MEANINGS:
+            raise ConfigError(
+                f"actions: there is no meaning {meaning!r}{choosing(meaning, MEANINGS)}"
+            )
+    if sum(meanings.values()) != size:
+        raise ConfigError(
+            f"actions of {config.id} are {size} numbers, got {meanings}, which are "
+            f"{sum(meanings.values())}"
+        )
+    said = f"the greatest entry chooses one of {size}" if kind == "Discrete" else ""
+    channels, first = [], 0
+    for meaning, count in meanings.items():
+        for low, high, entries in _runs(action, first, count):
+            if not (math.isfinite(low) and math.isfinite(high)):
+                raise ConfigError(
+                    f"actions of {config.id} have no bounds: {meaning} is in [{low}, {high}]",
+                    hint="register the env with gymnasium.wrappers.RescaleAction",
+                )
+            channels.append(
+                ActionChannel(cast(ActionMeaning, meaning), entries, low, high, convention=said)
+            )
+        first += count
+    return tuple(channels)
+
+
+def _runs(action: Mapping[str, Any], first: int, count: int) -> list[tuple[float, float, int]]:
+    """Runs of entries with the same bounds: low, high, how many."""
+    runs: list[tuple[float, float, int]] = []
+    for entry in range(first, first + count):
+        low, high = (
+            bound[entry] if isinstance(bound, list) else bound
+            for bound in (action["low"], action["high"])
+        )
+        if runs and runs[-1][:2] == (low, high):
+            runs[-1] = (low, high, runs[-1][2] + 1)
+        else:
+            runs.append((low, high, 1))
+    return runs
+
+
+def require_success(config: GymnasiumConfig) -> re.Match[str] | None:
+    """How success is told; None: by the usual names in `info`.
+
+    Raises:
+        ConfigError: it is spelt otherwise.
+    """
+    if config.success is None:
+        return None
+    found = SUCCESS.fullmatch(config.success)
+    try:
+        least = found and found["least"]
+        if least:
+            float(least)
+    except ValueError:
+        found = None
+    if found is None:
+        raise ConfigError(
+            f"success must read info:NAME, terminated, reward:X or return:X, got {config.success!r}"
+        )
+    return found

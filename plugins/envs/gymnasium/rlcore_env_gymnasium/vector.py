@@ -1,0 +1,251 @@
+"""A vector env of gymnasium as an rlcore Env, whichever its autoreset mode.
+
+rlcore chooses each row's next start and resets rows one by one, so what a vector env does with rows
+that have ended is never seen: with `NextStep` and `SameStep` they begin an episode that nobody
+looks at, with `Disabled` they are reset before they are stepped again. The final observation of an
+episode is that of `final_obs` with `SameStep`, and the step's own otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium.vector import AutoresetMode
+from rlcore_simulation.checks import checked_episode, counted_episodes
+
+from rlcore.contracts.errors import EnvError, UserError
+from rlcore.contracts.protocols import ChunkResult, Demonstration, Observation
+from rlcore.contracts.specs import Episode
+from rlcore.validation.env import checked_actions
+from rlcore_env_gymnasium.judge import Judge
+from rlcore_env_gymnasium.probe import action_of, registered
+from rlcore_env_gymnasium.settings import GymnasiumConfig
+from rlcore_env_gymnasium.simulator import View
+from rlcore_env_gymnasium.spec import env_spec
+
+
+class VectorEnv:
+    """See :class:`rlcore.contracts.protocols.Env`."""
+
+    def __init__(self, config: GymnasiumConfig, num_envs: int) -> None:
+        self.spec = env_spec(config)
+        self.num_envs = num_envs
+        self._config = config
+        self._view = View(config)
+        self._mode = AutoresetMode(config.autoreset)
+        mode: dict[str, Any] = {"render_mode": "rgb_array"} if self._view.renders else {}
+        own: dict[str, Any] = {} if config.vectorization == "vector_entry_point" else {
+            "vector_kwargs": {"autoreset_mode": self._mode}
+        }  # fmt: skip
+        self._env: Any = gymnasium.make_vec(
+            registered(config.id), num_envs, config.vectorization, **own, **mode,
+            **dict(config.kwargs or {}),
+        )  # fmt: skip
+        self._mode = AutoresetMode(self._env.metadata.get("autoreset_mode", self._mode))
+        self._judges = [Judge(config) for _ in range(num_envs)]
+        self._running = np.zeros(num_envs, bool)
+        self._success = np.zeros(num_envs, bool)
+        self._steps = np.zeros(num_envs, np.int64)
+        self._last = np.zeros(num_envs, np.float32)
+        self._states = np.zeros((num_envs, self.spec.state_dim), np.float32)
+        self._frames = {
+            camera.name: np.zeros((num_envs, camera.height, camera.width, 3), np.uint8)
+            for camera in self.spec.cameras
+        }
+        self._kept: dict[int, list[np.ndarray]] = {}
+        self._begun = False
+        self._still = np.zeros(num_envs, bool)  # ended, and its terminations are ignored
+        self._over = np.zeros(num_envs, bool)  # of the vector env: it has said so, and not reset
+
+    def reset(
+        self, *, seed: int | None = None, options: Mapping[str, Any] | None = None
+    ) -> tuple[Observation, dict[str, Any]]:
+        options = options or {}
+        rows = range(self.num_envs)
+        mask = np.asarray(options.get("reset_mask", np.ones(self.num_envs, bool)), bool)
+        wanted = options.get("episodes") or counted_episodes(
+            self.spec, self._config.split, rows, seed=seed or 0
+        )
+        for row in np.flatnonzero(mask).tolist():
+            checked_episode(self.spec, wanted[row])
+        seeds = [int(wanted[row].trial) if mask[row] else 0 for row in rows]
+        if not mask.any():
+            return self._observation(), {}
+        seen = self._reset(seeds, mask)
+        self._running[mask], self._success[mask] = True, False
+        self._steps[mask], self._last[mask], self._still[mask] = 0, 0.0, False
+        for row in np.flatnonzero(mask).tolist():
+            self._judges[row].begin()
+            self._look(row, seen)
+        self._draw(mask, seen)
+        return self._observation(), {}
+
+    def step(
+        self, actions: np.ndarray
+    ) -> tuple[Observation, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
+        result = self.chunk_step(actions[:, None])
+        ends = result.terminated[:, 0], result.truncated[:, 0]
+        return result.observation, result.rewards[:, 0], *ends, {"success": result.success}
+
+    def chunk_step(self, actions: np.ndarray) -> ChunkResult:
+        actions = checked_actions(self.spec, self.num_envs, actions)
+        rows, chunk = actions.shape[:2]
+        rewards = np.zeros((rows, chunk), np.float32)
+        terminated, truncated, valid = (np.zeros((rows, chunk), bool) for _ in range(3))
+        drawn, seen = np.zeros(rows, bool), None
+        for c in range(chunk):
+            run = self._running.copy()
+            if not run.any():
+                break
+            valid[:, c], drawn = run, drawn | run
+            seen = self._advance(actions[:, c], rewards[:, c], terminated[:, c], truncated[:, c])
+        if seen is not None:
+            # rows that terminated are not looked at, and may show their next episode by now
+            self._draw(drawn & ~terminated.any(1) & ~self._still, seen)
+        return ChunkResult(
+            self._observation(), rewards, terminated, truncated, valid, self._success.copy()
+        )
+
+    def demonstrate(
+        self,
+        episodes: Sequence[Episode],
+        *,
+        action_noise: float,
+        speed: float,
+        stride: int,
+        seed: int,
+        max_steps: int | None = None,
+    ) -> Iterator[Demonstration]:
+        raise UserError(f"{self.spec.tasks[0]} has no expert")
+
+    def record(self, rows: Sequence[int]) -> None:
+        self._kept = {int(row): [] for row in rows}
+
+    def recorded(self) -> dict[int, list[np.ndarray]]:
+        kept, self._kept = self._kept, {row: [] for row in self._kept}
+        return {row: frames for row, frames in kept.items() if frames}
+
+    def close(self) -> None:
+        self._env.close()
+
+    # -- the vector env -----------------------------------------------------------------------
+
+    def _reset(self, seeds: list[int], mask: np.ndarray) -> Any:
+        """Reset the rows of `mask`.
+
+        Raises:
+            EnvError: it can't reset some rows and leave the others.
+        """
+        self._over[mask] = False
+        if not self._begun:
+            self._begun = True
+            return self._env.reset(seed=seeds)[0]
+        try:
+            return self._env.reset(seed=seeds, options={"reset_mask": mask.copy()})[0]
+        except Exception as error:
+            raise EnvError(
+                f"{self._config.id}: its vector env can't reset some rows by their seeds: {error}",
+                hint="env.train.vectorization=processes",
+            ) from error
+
+    def _advance(
+        self,
+        actions: np.ndarray,
+        rewards: np.ndarray,
+        terminated: np.ndarray,
+        truncated: np.ndarray,
+    ) -> Any:
+        """One step of the running rows; writes what came of them. Returns the observation."""
+        if self._mode is AutoresetMode.DISABLED and self._over.any():
+            self._reset([0] * self.num_envs, self._over.copy())
+        single = self._env.single_action_space
+        taken = np.stack([action_of(single, action) for action in actions])
+        seen, gained, ends, cuts, infos = self._env.step(taken)
+        self._over = np.asarray(ends | cuts, bool).copy()
+        config = self._config
+        for row in np.flatnonzero(self._running).tolist():
+            still = self._still[row]
+            over = bool(ends[row] or cuts[row]) and not still
+            info, final = infos, None
+            if over and self._mode is AutoresetMode.SAME_STEP:
+                info, final = infos["final_info"], infos["final_obs"][row]
+            self._steps[row] += 1
+            gain = 0.0 if still else float(gained[row])
+            solved = not still and self._judges[row].solved(gain, bool(ends[row]), _of(info, row))
+            self._success[row] |= solved
+            reward = config.reward_coef * gain
+            rewards[row] = reward - self._last[row] if config.use_rel_reward else reward
+            self._last[row] = reward
+            terminated[row] = (solved or over) and not config.ignore_terminations
+            late = self._steps[row] >= self.spec.max_episode_steps
+            truncated[row] = late and not terminated[row]
+            self._running[row] = not (terminated[row] or truncated[row])
+            self._still[row] |= over and config.ignore_terminations
+            if still:
+                continue
+            if final is None:
+                self._look(row, seen)
+            else:
+                space = self._env.single_observation_space
+                self._states[row] = self._view.states(space, final)
+        if self._kept:
+            self._film(seen)
+        return seen
+
+    def _look(self, row: int, seen: Any) -> None:
+        """Take a row's state."""
+        space = self._env.single_observation_space
+        self._states[row] = self._view.states(space, _row(seen, row))
+
+    def _draw(self, mask: np.ndarray, seen: Any) -> None:
+        """Take the pictures of the rows of `mask`."""
+        if not self._frames or not mask.any():
+            return
+        frames = self._env.render() if self._view.renders else None
+        for row in np.flatnonzero(mask).tolist():
+            frame = None if frames is None else frames[row]
+            for name, picture in self._view.pictures(_row(seen, row), frame).items():
+                self._frames[name][row] = picture
+
+    def _film(self, seen: Any) -> None:
+        """Keep the first camera's picture of the rows that are recorded, as they are stepped."""
+        if not self.spec.cameras:
+            return
+        first = self.spec.cameras[0].name
+        frames = self._env.render() if self._view.renders else None
+        for row, kept in self._kept.items():
+            if self._running[row] or self._steps[row]:
+                frame = None if frames is None else frames[row]
+                kept.append(self._view.pictures(_row(seen, row), frame)[first])
+
+    def _observation(self) -> Observation:
+        elapsed = self._steps / self.spec.max_episode_steps
+        return {
+            "cameras": {name: frames.copy() for name, frames in self._frames.items()},
+            "states": self._states.copy(),
+            "task_descriptions": [self.spec.descriptions[0]] * self.num_envs,
+            "elapsed": elapsed.astype(np.float32),
+        }
+
+
+def _row(seen: Any, row: int) -> Any:
+    """One row of a batched observation."""
+    if isinstance(seen, dict):
+        return {name: _row(each, row) for name, each in seen.items()}
+    if isinstance(seen, tuple):
+        return tuple(_row(each, row) for each in seen)
+    return seen[row]
+
+
+def _of(infos: Mapping[str, Any], row: int) -> dict[str, Any]:
+    """One row of batched infos: `_NAME` says which rows have NAME."""
+    return {
+        name: values[row]
+        for name, values in infos.items()
+        if not name.startswith("_")
+        and not isinstance(values, dict)
+        and infos.get(f"_{name}", np.ones(row + 1, bool))[row]
+    }

@@ -1,0 +1,142 @@
+"""What is measured of an env, what its mapping refuses, and what is proposed for it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+import yaml
+from gymnasium import spaces
+from rlcore_env_gymnasium import spec as specs
+from rlcore_env_gymnasium.env import make_env
+from rlcore_env_gymnasium.probe import leaves, measured, numbers, part
+from rlcore_env_gymnasium.propose import mapping_of
+from rlcore_env_gymnasium.settings import GymnasiumConfig
+
+from rlcore.api import compose
+from rlcore.contracts.errors import AssetError, ConfigError, EnvError
+from rlcore.contracts.specs import Episode
+
+
+class Forgetful(gymnasium.Env[Any, Any]):
+    """Draws its start from elsewhere than its seed."""
+
+    observation_space = spaces.Box(-1.0, 1.0, (2,))
+    action_space = spaces.Box(-1.0, 1.0, (1,))
+    starts = "random"
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        super().reset(seed=seed)
+        self.at = self.np_random.uniform(-1, 1, 2).astype(np.float32)
+        if self.starts == "random":
+            self.at += np.random.default_rng().uniform(0, 0.5, 2).astype(np.float32)
+        elif self.starts == "rounded":
+            self.at += np.float32(np.random.default_rng().uniform(0, 1e-5))
+        return self.at.copy(), {}
+
+    def step(self, action: Any) -> Any:
+        if self.starts == "noisy course":
+            self.at += np.random.default_rng().normal(0, 0.1, 2).astype(np.float32)
+        return self.at.copy(), 0.0, False, False, {"is_success": False}
+
+
+class Rounded(Forgetful):
+    starts = "rounded"
+
+
+class NoisyCourse(Forgetful):
+    starts = "noisy course"
+
+
+for made in (Forgetful, Rounded, NoisyCourse):
+    gymnasium.register(f"rlcore-test/{made.__name__}-v0", entry_point=made)
+
+
+@pytest.fixture
+def here(monkeypatch):
+    """Measure in this process, where the envs above are registered."""
+    monkeypatch.setattr(specs, "_measured", lambda ident, kwargs, python: measured(ident, {}))
+
+
+@pytest.mark.parametrize(
+    ("name", "exactness", "repeats"),
+    [("Rounded", "stored_state", False), ("NoisyCourse", "bitwise", False)],
+)
+def test_exactness_is_measured_and_declared(here, name, exactness, repeats):
+    spec = specs.env_spec(GymnasiumConfig(id=f"rlcore-test/{name}-v0"))
+    assert (spec.start_exactness, spec.course_repeats) == (exactness, repeats)
+
+
+def test_an_env_whose_seed_fixes_nothing_is_refused(here):
+    with pytest.raises(ConfigError, match="a trial does not fix its start"):
+        specs.env_spec(GymnasiumConfig(id="rlcore-test/Forgetful-v0"))
+
+
+def test_nested_observations_are_read_by_their_place():
+    space = spaces.Dict({
+        "robot": spaces.Dict({"joints": spaces.Box(-1, 1, (2,)), "mode": spaces.Discrete(3)}),
+        "views": spaces.Tuple([spaces.Box(0, 255, (4, 4, 3), np.uint8)]),
+    })  # fmt: skip
+    seen = {"robot": {"joints": np.array([0.5, -0.5]), "mode": 2}, "views": (np.zeros((4, 4, 3)),)}
+    parts = dict(leaves(space))
+    assert sorted(parts) == ["robot.joints", "robot.mode", "views.0"]
+    assert part(seen, "robot.mode") == 2
+    # a choice of three, the last one
+    assert numbers(parts["robot.mode"], 2).tolist() == [0.0, 0.0, 1.0]
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"cameras": {"front": "rendr"}}, "there is no picture 'rendr'"),
+        ({"states": ["observatin"]}, "Did you mean 'observation'?"),
+        ({"actions": {"gripper": 3}}, "are 2 numbers, got {'gripper': 3}"),
+        ({"actions": {"grip": 2}}, "there is no meaning 'grip'"),
+        ({"success": "won"}, "success must read info:NAME"),
+    ],
+)
+def test_a_mapping_that_does_not_fit_is_refused(changes, said):
+    with pytest.raises(ConfigError) as error:
+        specs.env_spec(GymnasiumConfig(id="CartPole-v1", **changes))
+    assert said in str(error.value)
+
+
+def test_an_id_that_nobody_knows_is_the_user_s_error():
+    with pytest.raises(AssetError, match="gymnasium can't make 'NoSuchThing-v0'"):
+        specs.env_spec(GymnasiumConfig(id="NoSuchThing-v0"))
+
+
+def test_success_that_is_not_told_ends_the_run():
+    config = GymnasiumConfig(id="CartPole-v1", cameras={})
+    env = make_env(config, num_envs=1, rank=0, world_size=1, num_processes=0)
+    env.reset(options={"episodes": [Episode(0, 0)]})
+    with pytest.raises(EnvError, match="info has no is_success or success"):
+        env.chunk_step(np.zeros((1, 1, 2), np.float32))
+    env.close()
+
+
+def test_one_side_s_mapping_holds_for_both():
+    config = compose("env=gymnasium", "env.train.id=CartPole-v1", "env.train.success=return:40")
+    assert (config.env.eval.id, config.env.eval.success) == ("CartPole-v1", "return:40")
+
+
+def test_a_fall_ends_an_episode_without_success():
+    """Always to the right: the pole falls within 12 steps (9 or 10 from most starts)."""
+    settings = {"id": "CartPole-v1", "cameras": {}, "success": "return:40"}
+    for more in ({}, {"vectorization": "sync"}):
+        config = GymnasiumConfig(**settings, **more)
+        env = make_env(config, num_envs=2, rank=0, world_size=1, num_processes=0)
+        env.reset(options={"episodes": [Episode(0, 0), Episode(0, 1)]})
+        result = env.chunk_step(np.tile(np.float32([0, 1]), (2, 12, 1)))
+        env.close()
+        assert result.terminated.any(1).tolist() == [True, True]
+        assert result.success.tolist() == [False, False]
+
+
+def test_a_proposal_is_a_mapping_that_fits():
+    proposed = yaml.safe_load(mapping_of("FrozenLake-v1"))
+    # FrozenLake has 16 places and a threshold of 0.7 (gymnasium/envs/__init__.py)
+    assert proposed["states"] == ["observation"] and proposed["success"] == "return:0.7"
+    specs.env_spec(GymnasiumConfig(id="FrozenLake-v1", **proposed))
