@@ -1,0 +1,124 @@
+"""`rlcore serve RUN [serve.key=value ...]`: answer observations with a run's policy."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import ipaddress
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import rlcore
+from rlcore.cli.parser import Parser
+from rlcore.cli.request import TRUST
+from rlcore.config.schema_tree import walk
+from rlcore.contracts.errors import ConfigError, UserError
+from rlcore_serve.settings import KEY_VARIABLE, SECTION, ServeConfig, read_settings
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Serve until SIGTERM or Ctrl-C.
+
+    Raises:
+        UserError: settings without a meaning, no such run, or an address that can't be used.
+    """
+    options = _parser().parse_intermixed_args(list(arguments))
+    settings = read_settings(options.settings)
+    key = api_key(settings.host)
+    from rlcore_serve.batching import Batcher, acting  # these load torch
+    from rlcore_serve.platforms import platform_for
+    from rlcore_serve.server import PolicyServer
+
+    policy = rlcore.load_policy(
+        options.run, options.checkpoint, options.device, trust=options.trust
+    )
+    platform = platform_for(settings.platform, policy.env_spec)
+    act = acting(policy, deterministic=settings.deterministic, forward_batch=settings.forward_batch)
+    server = PolicyServer(
+        settings,
+        platform,
+        metadata(policy, settings, Path(options.run).name),
+        lambda connected: Batcher(
+            act, connected, most=settings.max_batch, wait=settings.max_wait_ms / 1e3
+        ),
+        key,
+        lambda line: print(line, flush=True),
+    )
+    name = policy.policy.spec.name
+
+    def ready(port: int) -> None:
+        host = f"[{settings.host}]" if ":" in settings.host else settings.host
+        print(f"serving {name} for {policy.env_spec.name} at ws://{host}:{port}", flush=True)
+
+    try:
+        asyncio.run(server.run(ready))
+    except OSError as error:
+        raise UserError(
+            f"can't listen on {settings.host}:{settings.port}: {error.strerror or error}",
+            hint="serve.port=0 takes a free port",
+        ) from None
+    return 0
+
+
+def api_key(host: str) -> str | None:
+    """The key that clients must send, from the environment.
+
+    Raises:
+        ConfigError: there is none, and other machines could connect; or it can't stand in a header.
+    """
+    key = os.environ.get(KEY_VARIABLE, "")
+    if key and not (key.isascii() and key.isprintable() and key == key.strip()):
+        raise ConfigError(f"{KEY_VARIABLE} must be printable ASCII, without spaces at its ends")
+    if not key and not _is_here(host):
+        raise ConfigError(
+            f"serve.host={host} lets other machines connect, and there is no key for them",
+            hint=f"set {KEY_VARIABLE} in the environment; clients send it as Api-Key",
+        )
+    return key or None
+
+
+def metadata(policy: Any, settings: ServeConfig, run: str) -> dict[str, Any]:
+    """What the server says of itself to each client."""
+    spec, env = policy.policy.spec, policy.env_spec
+    return {
+        "server": f"rlcore {rlcore.__version__}",
+        "run": run,
+        "policy": spec.name,
+        "env": env.name,
+        "platform": settings.platform,
+        "action_horizon": spec.num_action_chunks,
+        "action_dim": env.action_dim,
+        "state_dim": env.state_dim,
+        "cameras": [camera.name for camera in env.cameras],
+        "deterministic": settings.deterministic,
+        "forward_batch": settings.forward_batch,
+    }
+
+
+def _is_here(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _parser() -> argparse.ArgumentParser:
+    keys = "\n".join(f"  {SECTION}{one.path}={one.default}\n      {one.help}"
+                     for one in walk(ServeConfig()))  # fmt: skip
+    parser = Parser(
+        prog="rlcore serve",
+        description=__doc__,
+        epilog=f"keys:\n{keys}\n\n{KEY_VARIABLE} in the environment: the key of clients",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("run", metavar="RUN", help="folder of a run, or of one of its checkpoints")
+    parser.add_argument("settings", nargs="*", metavar="serve.key=value")
+    parser.add_argument(
+        "--checkpoint", default="latest", metavar="NAME", help="step_000010, best or latest"
+    )
+    parser.add_argument("--device", default="cpu", help="where it computes, as torch names it")
+    for flag, how in TRUST.items():
+        parser.add_argument(flag, **how)
+    return parser

@@ -1,0 +1,207 @@
+"""Turn a client's message into a row of an observation, and an observation's row into a message.
+
+Knows names, shapes and dtypes; no policy and no network.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rlcore.contracts.errors import ConfigError, choosing
+from rlcore.contracts.protocols import Observation
+from rlcore.contracts.specs import EnvSpec
+from rlcore.files.reading import Unreadable, read_yaml
+
+KEY = "rlcore/key"
+"""Optional: seed, task, trial, replica, decision: what draws are keyed by."""
+ELAPSED = "rlcore/elapsed"
+"""Optional: elapsed fraction of the episode's time limit."""
+IMAGES = "images"
+"""The map in which openpi's ALOHA clients send frames; other names with a `/` are flat."""
+KEY_NAMES = ("seed", "task", "trial", "replica", "decision")
+FILE = Path(__file__).with_name("platforms.yaml")
+FIELDS = {"cameras", "layout", "frame", "states", "prompt"}
+
+
+class ObservationError(ValueError):
+    """What a client sent is no observation of this platform, in one sentence."""
+
+
+@dataclass(frozen=True)
+class Platform:
+    """Names on the wire of what the policy of one env sees.
+
+    Attributes:
+        cameras: `{camera of the env: name}`, in the order of the env's cameras.
+        channels_first: whether frames are `[3, H, W]`.
+        states: names of parts that are joined.
+        prompt: name of the sentence.
+        spec: the env's, with the frames' sizes on the wire.
+    """
+
+    cameras: Mapping[str, str]
+    channels_first: bool
+    states: tuple[str, ...]
+    prompt: str
+    spec: EnvSpec
+
+    def row(self, message: Any) -> Observation:
+        """The observation of one row that a message holds.
+
+        Raises:
+            ObservationError: the name, shape or type that is wrong.
+        """
+        if not isinstance(message, dict):
+            raise ObservationError(f"an observation is a map, got {type(message).__name__}")
+        frames = {
+            camera.name: self._frame(message, camera.name, (camera.height, camera.width, 3))
+            for camera in self.spec.cameras
+        }
+        prompt = _found(message, self.prompt)
+        if not isinstance(prompt, str) or not prompt.strip():
+            raise ObservationError(f"{self.prompt} must be a sentence, got {_short(prompt)}")
+        elapsed = message.get(ELAPSED, 0.0)
+        if not isinstance(elapsed, (int, float)) or not 0 <= elapsed <= 1:
+            raise ObservationError(f"{ELAPSED} must be in [0, 1], got {_short(elapsed)}")
+        return {
+            "cameras": frames,
+            "states": self._state(message)[None],
+            "task_descriptions": [prompt],
+            "elapsed": np.full(1, elapsed, np.float32),
+        }
+
+    def message(self, observation: Observation, row: int) -> dict[str, Any]:
+        """What a client sends of a row of an observation; names that begin with one of
+        `images/` stand in a map, as openpi's ALOHA clients send them.
+
+        Raises:
+            ObservationError: states that this platform sends in parts.
+        """
+        if len(self.states) > 1:
+            raise ObservationError(f"the state goes in parts, {', '.join(self.states)}")
+        sent: dict[str, Any] = {}
+        for camera, name in self.cameras.items():
+            frame = observation["cameras"][camera][row]
+            frame = frame.transpose(2, 0, 1) if self.channels_first else frame
+            within, _, short = name.partition("/")
+            if within == IMAGES:
+                sent.setdefault(within, {})[short] = frame
+            else:
+                sent[name] = frame
+        return sent | {
+            self.states[0]: observation["states"][row],
+            self.prompt: observation["task_descriptions"][row],
+            ELAPSED: float(observation["elapsed"][row]),
+        }
+
+    def _frame(self, message: Mapping[str, Any], camera: str, size: tuple[int, ...]) -> np.ndarray:
+        name = self.cameras[camera]
+        frame = _found(message, name)
+        wanted = [size[2], *size[:2]] if self.channels_first else list(size)
+        if not isinstance(frame, np.ndarray) or frame.dtype != np.uint8 or (
+            list(frame.shape) != wanted
+        ):  # fmt: skip
+            raise ObservationError(f"{name} must be uint8 {wanted}, got {_short(frame)}")
+        return (frame.transpose(1, 2, 0) if self.channels_first else frame)[None]
+
+    def _state(self, message: Mapping[str, Any]) -> np.ndarray:
+        parts = []
+        for name in self.states:
+            part = _found(message, name)
+            right = isinstance(part, (np.ndarray, np.generic)) and part.dtype.kind in "fiu"
+            if not right or np.ndim(part) > 1:
+                raise ObservationError(f"{name} must be numbers [S], got {_short(part)}")
+            parts.append(np.atleast_1d(np.asarray(part, np.float32)))
+        state = np.concatenate(parts)
+        named = " and ".join(self.states)
+        if state.shape != (self.spec.state_dim,):
+            raise ObservationError(
+                f"{named} must have {self.spec.state_dim} entries, got {len(state)}"
+            )
+        if not np.isfinite(state).all():
+            raise ObservationError(f"{named} must be finite numbers")
+        return state
+
+
+def key_of(message: Mapping[str, Any]) -> tuple[int, ...] | None:
+    """The key that a client gave for its draws, if any.
+
+    Raises:
+        ObservationError: it is not five whole numbers.
+    """
+    given = message.get(KEY)
+    if given is None:
+        return None
+    numbers = isinstance(given, list) and all(type(one) is int for one in given)
+    if not numbers or len(given) != len(KEY_NAMES):
+        raise ObservationError(
+            f"{KEY} must be whole numbers [{', '.join(KEY_NAMES)}], got {_short(given)}"
+        )
+    return tuple(given)
+
+
+def platform_for(named: str, env: EnvSpec, key: str = "serve.platform") -> Platform:
+    """A platform by its name, or by its YAML file, for the policy of an env.
+
+    Raises:
+        ConfigError: no such platform, or one that has not all that the env shows.
+    """
+    try:
+        known = read_yaml(FILE)
+        entry = known[named] if named in known else read_yaml(Path(named))
+    except (OSError, Unreadable):
+        raise ConfigError(
+            f"{key}={named} is neither a platform nor a YAML file that can be read"
+            f"{choosing(named, known)}",
+            hint=f"see {FILE}",
+        ) from None
+    if not isinstance(entry, dict) or set(entry) != FIELDS or entry["layout"] not in ("HWC", "CHW"):
+        raise ConfigError(
+            f"{key}={named} must have {', '.join(sorted(FIELDS))}; layout HWC or CHW",
+            hint=f"see {FILE}",
+        )
+    names = [camera.name for camera in env.cameras]
+    wire = _camera_names(entry["cameras"], names)
+    if set(wire) != set(names):
+        raise ConfigError(
+            f"{key}={named} has {len(wire)} cameras, but the policy acts in {env.name}, "
+            f"which shows {', '.join(names) or 'none'}",
+            hint=f"{key}=FILE.yaml, with a name for each of these",
+        )
+    spec, frame = env, entry["frame"]
+    if frame is not None:
+        height, width = frame
+        cameras = tuple(replace(one, height=height, width=width) for one in env.cameras)
+        spec = replace(env, cameras=cameras)
+    ordered = {name: wire[name] for name in names}
+    states = tuple(entry["states"])
+    return Platform(ordered, entry["layout"] == "CHW", states, entry["prompt"], spec)
+
+
+def _camera_names(given: Any, cameras: list[str]) -> dict[str, str]:
+    if isinstance(given, str):
+        return {camera: given.format(camera=camera) for camera in cameras}
+    return given if isinstance(given, dict) else dict(zip(cameras, given, strict=False))
+
+
+def _found(message: Mapping[str, Any], name: str) -> Any:
+    """A value by its name, or in a map that the first part of the name says."""
+    if name in message:
+        return message[name]
+    first, _, rest = name.partition("/")
+    within = message.get(first)
+    if isinstance(within, dict) and rest in within:
+        return within[rest]
+    came = ", ".join(f"{one!s:.40}" for one in list(message)[:12]) or "nothing"
+    raise ObservationError(f"{name} is missing; there came: {came}")
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, (np.ndarray, np.generic)):
+        return f"{value.dtype} {list(value.shape)}"
+    return f"{type(value).__name__} {value!r:.60}"

@@ -1,0 +1,50 @@
+"""Register this package with rlcore. Strings only."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rlcore import hookimpl
+from rlcore.contracts.hookspecs import observer
+from rlcore.contracts.specs import ComponentSpec
+
+if TYPE_CHECKING:
+    from rlcore.contracts.run import Run
+
+RLCORE_API = (0, 4)
+
+
+@hookimpl
+def rlcore_components() -> list[ComponentSpec]:
+    """A server of policies, and the policy behind a server."""
+    return [
+        ComponentSpec(
+            kind="command",
+            name="serve",
+            target="rlcore_serve.command:main",
+            summary="answer observations over a websocket, with openpi's protocol: serve RUN",
+        ),
+        ComponentSpec(
+            kind="model",
+            name="remote",
+            target="rlcore_serve.remote:make",
+            summary="a policy behind a server with openpi's protocol, to evaluate",
+            config="rlcore_serve.remote_settings:RemoteConfig",
+            spec="rlcore_serve.remote_settings:policy_spec",
+        ),
+    ]
+
+
+@hookimpl
+def rlcore_config_paths() -> list[str]:
+    """The option `model=remote`."""
+    return ["pkg://rlcore_serve.conf"]
+
+
+@observer
+def rlcore_after_eval(run: Run) -> None:
+    """Of a run with `model=remote`: note what the server says of itself."""
+    if run.config.actor.model.model_type == "remote":
+        from rlcore_serve.observe import note_server
+
+        note_server(run.config.actor.model, run.folder)

@@ -1,0 +1,153 @@
+"""A policy behind a server: each row of a batch is a request, several are in flight at once."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, NoReturn
+
+import numpy as np
+import torch
+from torch import nn
+
+from rlcore.contracts.errors import PolicyError
+from rlcore.contracts.protocols import (
+    Demonstration,
+    Evaluation,
+    Inputs,
+    Observation,
+    PolicyOutput,
+)
+from rlcore.contracts.rng import RowKeys
+from rlcore.contracts.specs import EnvSpec
+from rlcore_serve.client import Link
+from rlcore_serve.platforms import KEY, platform_for
+from rlcore_serve.remote_settings import RemoteConfig, policy_spec
+
+PHASE, PARTS = "eval", 7
+"""Of a key of an evaluation: seed, phase, update, task, trial, replica, decision."""
+FILLING = ("pad",)
+"""The key of rows that only fill a forward; nobody is asked about them."""
+CAMERA, STATES, ELAPSED, PROMPT = "camera/", "states", "elapsed", "prompt"
+SENTENCE = 2048
+"""Bytes of a sentence."""
+
+
+def make(config: RemoteConfig, *, env_spec: EnvSpec) -> RemotePolicy:
+    """Factory named by the plugin. It connects when it first acts."""
+    return RemotePolicy(config, env_spec)
+
+
+class RemotePolicy(nn.Module):
+    """See :class:`rlcore.contracts.protocols.Policy`. It has no parameters."""
+
+    def __init__(self, config: RemoteConfig, env_spec: EnvSpec) -> None:
+        super().__init__()
+        self.spec = policy_spec(config, env_spec)
+        self._config = config
+        self._platform = platform_for(config.platform, env_spec, "actor.model.platform")
+        self._links = [link(config) for _ in range(config.connections)]
+        self._threads = ThreadPoolExecutor(config.connections, "remote")
+
+    def prepare(self, observation: Observation) -> Inputs:
+        texts = [text.encode() for text in observation["task_descriptions"]]
+        if long := [text for text in texts if len(text) > SENTENCE]:
+            raise PolicyError(f"a sentence has at most {SENTENCE} bytes, got {len(long[0])}")
+        prompts = np.zeros((len(texts), SENTENCE), np.uint8)
+        for row, text in enumerate(texts):
+            prompts[row, : len(text)] = np.frombuffer(text, np.uint8)
+        frames = {CAMERA + name: array for name, array in observation["cameras"].items()}
+        states, elapsed = observation["states"], observation["elapsed"]
+        return {**frames, STATES: states, ELAPSED: elapsed, PROMPT: prompts}
+
+    def act(self, inputs: Inputs, keys: RowKeys, *, deterministic: bool = False) -> PolicyOutput:
+        shape = self.spec.num_action_chunks, self.spec.action_dim
+        actions = np.zeros((len(keys), *shape), np.float32)
+        asked = [row for row, key in enumerate(keys.keys) if key != FILLING]
+
+        def answer(slot: int) -> None:
+            for row in asked[slot :: len(self._links)]:
+                actions[row] = self._ask(self._links[slot], inputs, row, keys.keys[row])
+
+        for _ in self._threads.map(answer, range(min(len(asked), len(self._links)))):
+            pass  # raises what a request raised
+        return PolicyOutput(
+            actions, torch.zeros(actions.shape), torch.zeros(len(keys), 0), {}
+        )  # fmt: skip
+
+    def evaluate(
+        self, inputs: Mapping[str, torch.Tensor], replay: Mapping[str, torch.Tensor]
+    ) -> Evaluation:
+        self._refuse()
+
+    def sft_batch(
+        self, demonstration: Demonstration, frame_index: Sequence[int]
+    ) -> tuple[Inputs, np.ndarray, np.ndarray]:
+        self._refuse()
+
+    def sft_loss(
+        self,
+        inputs: Mapping[str, torch.Tensor],
+        actions: torch.Tensor,
+        mask: torch.Tensor,
+        keys: RowKeys,
+    ) -> torch.Tensor:
+        self._refuse()
+
+    def fit_normalizer(self, demonstrations: Sequence[Demonstration]) -> None:
+        self._refuse()
+
+    def parameter_groups(self) -> dict[str, list[nn.Parameter]]:
+        return {"policy": [], "value": []}
+
+    def set_progress(self, update: int) -> None:
+        """The server knows of no updates."""
+
+    def save_pretrained(self, path: Path) -> None:
+        path.mkdir(parents=True, exist_ok=True)
+        (path / "config.json").write_text(json.dumps({"url": self._config.url}))
+
+    def _ask(self, to: Link, inputs: Inputs, row: int, key: tuple[int | str, ...]) -> np.ndarray:
+        observation: Observation = {
+            "cameras": {
+                name.removeprefix(CAMERA): array
+                for name, array in inputs.items()
+                if name.startswith(CAMERA)
+            },
+            "states": inputs[STATES],
+            "task_descriptions": [bytes(text).rstrip(b"\0").decode() for text in inputs[PROMPT]],
+            "elapsed": inputs[ELAPSED],
+        }
+        message = self._platform.message(observation, row)
+        if len(key) == PARTS and key[1] == PHASE:
+            message[KEY] = [key[0], *key[3:]]
+        return self._checked(to.ask(message).get("actions"))
+
+    def _checked(self, actions: Any) -> np.ndarray:
+        chunk, entries = self.spec.num_action_chunks, self.spec.action_dim
+        right = isinstance(actions, np.ndarray) and actions.dtype.kind in "fiu"
+        if not right or actions.ndim != 2 or len(actions) < chunk or actions.shape[1] != entries:
+            found = f"{actions.dtype} {list(actions.shape)}" if isinstance(
+                actions, np.ndarray
+            ) else f"{actions!r:.60}"  # fmt: skip
+            raise PolicyError(
+                f"the server at {self._config.url} must answer with actions of at least {chunk} "
+                f"steps and {entries} entries, got {found}",
+                hint="actor.model.num_action_chunks: steps that are executed per decision",
+            )
+        return np.asarray(actions[:chunk], np.float32)
+
+    def _refuse(self) -> NoReturn:
+        raise PolicyError(self.spec.evaluation_only, hint="rlcore eval")
+
+
+def link(config: RemoteConfig) -> Link:
+    """A connection as the settings say, not made yet."""
+    return Link(
+        config.url,
+        reconnect=config.reconnect_s,
+        reply=config.reply_s,
+        most=int(config.max_message_mb * 2**20),
+    )

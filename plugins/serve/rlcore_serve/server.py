@@ -1,0 +1,206 @@
+"""Talk to clients: one coroutine a connection, in openpi's protocol.
+
+client connects      -> binary frame: what the server says of itself
+binary frame, a map  -> binary frame: {"actions": float32 [C, A], "server_timing": {...}}
+anything wrong       -> text frame: one sentence; closed with 1011
+GET /healthz         -> 200, "OK"
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import http
+import itertools
+import logging
+import signal
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from websockets.asyncio.server import Server, ServerConnection, serve
+from websockets.exceptions import ConnectionClosed
+from websockets.http11 import Request, Response
+
+from rlcore.contracts.errors import UserError
+from rlcore_serve.batching import Batcher
+from rlcore_serve.platforms import ObservationError, Platform, key_of
+from rlcore_serve.settings import ServeConfig
+from rlcore_serve.wire import WireError, pack, unpack
+
+INTERNAL_ERROR, GOING_AWAY, TRY_AGAIN_LATER = 1011, 1001, 1013
+PHASE = ("eval", 0)
+"""Behind the seed in keys of evaluations: a client's key gives the draws that one would have."""
+LONGEST_SENTENCE = 2000
+quiet = logging.getLogger("rlcore_serve")
+quiet.addHandler(logging.NullHandler())
+quiet.propagate = False
+
+
+class PolicyServer:
+    """One policy behind one address.
+
+    Args:
+        batcher: answers observations; :meth:`run` runs it.
+        key: that clients must send; None: they need none.
+        say: prints a line.
+    """
+
+    def __init__(
+        self,
+        settings: ServeConfig,
+        platform: Platform,
+        metadata: Mapping[str, Any],
+        make_batcher: Callable[[Callable[[], int]], Batcher],
+        key: str | None = None,
+        say: Callable[[str], None] = print,
+    ) -> None:
+        self._settings, self._platform, self._key, self._say = settings, platform, key, say
+        self._hello = pack(dict(metadata))
+        self._batcher = make_batcher(lambda: len(self._clients))
+        self._clients: set[ServerConnection] = set()
+        self._numbers = itertools.count()
+        self._busy = 0
+        self._stop: asyncio.Event | None = None
+
+    async def run(self, ready: Callable[[int], None] = lambda port: None) -> None:
+        """Serve until SIGTERM, SIGINT or :meth:`stop`; then answer what has come, and close.
+
+        Args:
+            ready: called with the port once it listens.
+
+        Raises:
+            OSError: the address can't be used.
+        """
+        self._stop = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        answering = loop.create_task(self._batcher.run())
+        async with serve(
+            self._talk,
+            self._settings.host,
+            self._settings.port,
+            process_request=self._admit,
+            compression=None,
+            max_size=int(self._settings.max_message_mb * 2**20),
+            max_queue=2,
+            origins=[None],  # no page in a browser
+            logger=quiet,
+            server_header=None,
+        ) as server:
+            ready(server.sockets[0].getsockname()[1])
+            try:
+                for number in (signal.SIGTERM, signal.SIGINT):
+                    loop.add_signal_handler(number, self._stop.set)
+            except (ValueError, RuntimeError, NotImplementedError):
+                pass  # not the main thread: whoever runs it calls stop
+            await self._stop.wait()
+            await self._drain(server)
+        answering.cancel()
+
+    def stop(self) -> None:
+        """Drain and end; from the loop's own thread."""
+        assert self._stop is not None
+        self._stop.set()
+
+    async def _drain(self, server: Server) -> None:
+        server.close(close_connections=False)
+        until = time.monotonic() + self._settings.drain_s
+        if self._busy:
+            self._say(f"answering {self._busy} observations, then closing")
+        while self._busy and time.monotonic() < until:
+            await asyncio.sleep(0.01)
+        await asyncio.gather(
+            *(client.close(GOING_AWAY, "the server ends") for client in list(self._clients))
+        )
+
+    def _admit(self, connection: ServerConnection, request: Request) -> Response | None:
+        """Answer what is no websocket of a client who may come in."""
+        if request.path == "/healthz":
+            return connection.respond(http.HTTPStatus.OK, "OK\n")
+        if self._key is not None:
+            given = request.headers.get_all("Authorization")
+            wanted = f"Api-Key {self._key}".encode()
+            sent = given[0].encode("utf-8", "surrogateescape") if len(given) == 1 else b""
+            if not hmac.compare_digest(sent, wanted):
+                return connection.respond(
+                    http.HTTPStatus.UNAUTHORIZED, "send the header Authorization: Api-Key KEY\n"
+                )
+        if len(self._clients) >= self._settings.max_clients:
+            return connection.respond(
+                http.HTTPStatus.SERVICE_UNAVAILABLE,
+                f"{self._settings.max_clients} clients are connected, and no more are taken\n",
+            )
+        return None
+
+    async def _talk(self, client: ServerConnection) -> None:
+        number = next(self._numbers)
+        if len(self._clients) >= self._settings.max_clients:  # several shook hands at once
+            await client.close(TRY_AGAIN_LATER, "no more clients are taken")
+            return
+        self._clients.add(client)
+        try:
+            await client.send(self._hello)
+            await self._converse(client, number)
+        except ConnectionClosed:
+            pass
+        finally:
+            self._clients.discard(client)
+
+    async def _converse(self, client: ServerConnection, number: int) -> None:
+        before: float | None = None
+        assert self._stop is not None
+        for request in itertools.count():
+            message = await client.recv()
+            begin = time.perf_counter()
+            self._busy += 1
+            try:
+                reply = await self._reply(message, (number, request))
+                if before is not None:
+                    reply["server_timing"]["prev_total_ms"] = before
+                await client.send(pack(reply))
+            except ConnectionClosed:
+                raise
+            except Exception as error:  # of the policy too: the others are served on
+                said = _sentence(error)
+                self._say(f"client {number}: {said}")
+                await client.send(said)
+                await client.close(INTERNAL_ERROR, "")
+                return
+            finally:
+                self._busy -= 1
+            before = 1e3 * (time.perf_counter() - begin)
+            if self._stop.is_set():
+                await client.close(GOING_AWAY, "the server ends")
+                return
+
+    async def _reply(self, message: str | bytes, place: tuple[int, int]) -> dict[str, Any]:
+        begin = time.perf_counter()
+        if isinstance(message, str):
+            raise ObservationError("an observation is a binary frame, got a text frame")
+        given = unpack(message)
+        row = self._platform.row(given)
+        asked = key_of(given)
+        if asked is None:
+            key: tuple[int | str, ...] = ("serve", self._settings.seed, *place)
+        else:
+            key = (asked[0], *PHASE, *asked[1:])
+        read_ms = 1e3 * (time.perf_counter() - begin)
+        answer = await self._batcher.ask(row, key)
+        timing = {
+            "infer_ms": answer.infer_ms,
+            "wait_ms": answer.wait_ms,
+            "read_ms": read_ms,
+            "batch": answer.batch,
+        }
+        return {"actions": answer.actions, "server_timing": timing}
+
+
+def _sentence(error: Exception) -> str:
+    """What the client is told: of its own mistakes and of ours, never a traceback."""
+    if isinstance(error, (WireError, ObservationError)):
+        said = str(error)
+    elif isinstance(error, UserError):
+        said = error.message
+    else:
+        said = f"the policy failed: {type(error).__name__}: {error}"
+    return " ".join(said.split())[:LONGEST_SENTENCE]

@@ -1,0 +1,126 @@
+"""Pack and unpack messages of openpi's policy servers: msgpack, arrays as maps with bytes keys.
+
+    array   {b"__ndarray__": true, b"data": bytes in C order, b"dtype": "<f4", b"shape": [2, 3]}
+    scalar  {b"__npgeneric__": true, b"data": bytes, b"dtype": "<f4"}
+
+What comes from outside is limited before memory is taken for it. Knows no policy and no network.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import msgpack  # type: ignore[import-untyped]
+import numpy as np
+
+MOST_ENTRIES = 1024
+"""Of a list or a map, and lists and maps in a message."""
+DEEPEST = 8
+"""Levels of lists and maps."""
+MOST_DIMENSIONS = 8
+REFUSED_KINDS = "VOc"
+"""Kinds of arrays that openpi refuses: structured, objects, complex."""
+_DTYPE = re.compile(r"[<>|=]?[?a-zA-Z]\d{0,4}")
+
+
+class WireError(ValueError):
+    """A message that can't be read, in one sentence."""
+
+
+def pack(message: Any) -> bytes:
+    """The message as bytes. Arrays must not be structured, complex or of objects."""
+    packed: bytes = msgpack.packb(message, default=_plain)
+    return packed
+
+
+def unpack(data: bytes) -> Any:
+    """What :func:`pack` packed; arrays are read-only and share the memory of `data`.
+
+    Raises:
+        WireError: it is not such a message, or has more entries or levels than are taken.
+    """
+    count = 0
+
+    def counted(value: Any) -> Any:
+        nonlocal count
+        count += 1
+        if count > MOST_ENTRIES:
+            raise WireError(f"the message has more than {MOST_ENTRIES} lists and maps")
+        return value
+
+    try:
+        message = msgpack.unpackb(
+            data,
+            object_hook=lambda value: _arrays(counted(value)),
+            list_hook=counted,
+            max_array_len=MOST_ENTRIES,
+            max_map_len=MOST_ENTRIES,
+        )
+    except WireError:
+        raise
+    except (ValueError, TypeError, RecursionError, msgpack.UnpackException) as error:
+        said = str(error) or type(error).__name__
+        raise WireError(f"the message is not msgpack as openpi's clients send it: {said}") from None
+    _check_depth(message)
+    return message
+
+
+def _plain(value: Any) -> Any:
+    """Arrays and numpy's scalars as maps."""
+    if isinstance(value, (np.ndarray, np.generic)):
+        if value.dtype.kind in REFUSED_KINDS:
+            raise TypeError(f"an array of dtype {value.dtype} can't be sent")
+        form = {b"data": value.tobytes(), b"dtype": value.dtype.str}
+        if isinstance(value, np.generic):
+            return {b"__npgeneric__": True, **form}
+        return {b"__ndarray__": True, **form, b"shape": value.shape}
+    raise TypeError(f"a {type(value).__name__} can't be sent")
+
+
+def _arrays(value: dict[Any, Any]) -> Any:
+    """The array or scalar that a map stands for; any other map as it is."""
+    if b"__ndarray__" in value:
+        return _array(value, value.get(b"shape"))
+    if b"__npgeneric__" in value:
+        return _array(value, [])[()]
+    return value
+
+
+def _array(value: Mapping[Any, Any], shape: Any) -> np.ndarray:
+    data, named = value.get(b"data"), value.get(b"dtype")
+    if not isinstance(named, str) or not _DTYPE.fullmatch(named):
+        raise WireError(
+            f"an array's dtype must be one of numpy's, such as '<f4', got {named!r:.80}"
+        )
+    try:
+        dtype = np.dtype(named)
+    except (TypeError, ValueError):
+        raise WireError(f"an array's dtype must be one of numpy's, got {named!r}") from None
+    if dtype.kind in REFUSED_KINDS:
+        raise WireError(f"an array of dtype {named!r} is not taken: no objects, no complex numbers")
+    sizes = shape if isinstance(shape, list) and len(shape) <= MOST_DIMENSIONS else None
+    if sizes is None or any(type(size) is not int or size < 0 for size in sizes):
+        raise WireError(
+            f"an array's shape must be at most {MOST_DIMENSIONS} sizes, got {shape!r:.80}"
+        )
+    wanted = math.prod(sizes) * dtype.itemsize
+    if not isinstance(data, bytes) or len(data) != wanted or not dtype.itemsize:
+        found = f"{len(data)} bytes" if isinstance(data, bytes) else type(data).__name__
+        raise WireError(f"an array of shape {sizes} and dtype {named!r} comes with {found}")
+    return np.frombuffer(data, dtype).reshape(sizes)
+
+
+def _check_depth(message: Any) -> None:
+    level = [message]
+    for _ in range(DEEPEST):
+        level = [
+            part
+            for value in level
+            if isinstance(value, (dict, list))
+            for part in (value.values() if isinstance(value, dict) else value)
+        ]
+    if any(isinstance(value, (dict, list)) for value in level):
+        raise WireError(f"the message has lists or maps in more than {DEEPEST} levels")
