@@ -19,8 +19,8 @@ import torch
 from rlcore.config.schema import ActorConfig
 from rlcore.contracts.rng import RowKeys
 from rlcore.contracts.specs import ActionChannel, EnvSpec, StateChannel
+from rlcore.demonstrations.datasets import SupervisedSamples
 from rlcore.learner.acting import alone, together
-from rlcore.learner.supervised import SupervisedSamples
 from rlcore.learner.update import Learner
 from rlcore.validation.policy import checked_output
 from rlcore_testing.conformance.algorithm_subject import AlgorithmSubject

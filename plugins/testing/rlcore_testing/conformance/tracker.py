@@ -1,0 +1,83 @@
+"""Whether a tracker keeps the contract of :class:`rlcore.contracts.protocols.Tracker`.
+
+class TestMyTracker(TrackerConformance):
+    name = "my_tracker"
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, ClassVar
+
+from rlcore.config.schema import LoggerConfig
+from rlcore.contracts.specs import Kind
+from rlcore.plugins.import_target import load_target
+from rlcore_testing.conformance.base import Conformance, Finding, check, require
+
+METRICS = {"env/success_once": 0.5, "train/actor/lr": 1e-5, "time/update": 3}
+
+
+class TrackerConformance(Conformance):
+    """Checks of a tracker. Set `name` and, where defaults don't do, `settings`: keys of
+    `runner.logger`. One that needs an account sets its variables of the environment first."""
+
+    kind: ClassVar[Kind] = "tracker"
+    test_every_key_of_its_settings_has_a_help_text = None  # type: ignore[assignment]  # it has none
+
+    def make(self, folder: Path) -> Any:
+        """The tracker of a run in that folder."""
+        config = LoggerConfig(log_path=str(folder.parent), **self.settings)
+        return load_target(self.component().target)(config, folder)
+
+    def play(self, folder: Path, steps: range) -> None:
+        """Log a few lines and close."""
+        tracker = self.make(folder)
+        for step in steps:
+            tracker.log(dict(METRICS), step)
+        tracker.close()
+
+    def test_it_takes_a_run_s_numbers_and_closes(self) -> None:
+        with tempfile.TemporaryDirectory() as parent:
+            self.play(Path(parent), range(3))
+
+    def test_a_resumed_run_adds_to_what_is_there(self) -> None:
+        """A resume makes the tracker anew, in the folder as it is, and goes back to a checkpoint's
+        update."""
+        with tempfile.TemporaryDirectory() as parent:
+            folder = Path(parent)
+            self.play(folder, range(3))
+            before = _sizes(folder)
+            self.play(folder, range(2, 4))
+            after = _sizes(folder)
+            lost = sorted(name for name, size in before.items() if after.get(name, 0) < size)
+            require(not lost, f"a resume made {', '.join(lost)} shorter, expected what is there to "
+                    "stay", hint="open files to append")  # fmt: skip
+
+    def test_what_it_is_given_stays_as_it_is(self) -> None:
+        with tempfile.TemporaryDirectory() as parent:
+            tracker = self.make(Path(parent))
+            given = dict(METRICS)
+            tracker.log(given, 0)
+            tracker.close()
+        require(given == METRICS, f"log changed the metrics to {given}, expected {METRICS}",
+                hint="copy what you change: other trackers get the same mapping")  # fmt: skip
+
+    def test_it_takes_numbers_that_are_not_finite(self) -> None:
+        """A metric without a value is NaN."""
+        with tempfile.TemporaryDirectory() as parent:
+            tracker = self.make(Path(parent))
+            tracker.log({"train/actor/loss": float("nan")}, 0)
+            tracker.close()
+
+
+def _sizes(folder: Path) -> Mapping[str, int]:
+    files = (file for file in folder.rglob("*") if file.is_file())
+    return {str(file.relative_to(folder)): file.stat().st_size for file in files}
+
+
+def check_tracker(name: str, **settings: Any) -> list[Finding]:
+    """What tracker `name` does against the contract under `settings` of `runner.logger`; empty if
+    nothing."""
+    return check(TrackerConformance, name, settings)
