@@ -19,8 +19,8 @@ from rlcore_weights.adapter_folder import ADAPTERS_CONFIG, base_of_adapters
 
 from rlcore.api import (
     Checkpoint,
+    build_policy,
     check_model,
-    load_policy,
     open_run,
     restore_trained,
     save_policy,
@@ -186,7 +186,7 @@ def _convert(
     if adapters_only:
         model = _start(config, checkpoint)
     model = replace(model, save_adapters_only=adapters_only)
-    policy, env_spec = load_policy(_with_model(config, model), registry)
+    policy, env_spec = build_policy(_with_model(config, model), registry)
     if adapters_only:
         restore_trained(policy, checkpoint)
     save_policy(policy, env_spec, folder)

@@ -1,4 +1,4 @@
-"""Observe a run for core: record its videos, write its report.
+"""Observe a run for core: record its videos, write its report, log metrics under RLinf's names too.
 
 Through the same hooks as any plugin. Their libraries are imported when they are first needed.
 """
@@ -17,6 +17,25 @@ if TYPE_CHECKING:
     from rlcore.config.schema import VideoConfig
     from rlcore.contracts.episodes import Film
     from rlcore.contracts.run import Run
+
+OTHER_NAMES: dict[str, str] = {
+    "actor/loss": "train/actor/policy_loss",
+    "actor/value_loss": "train/critic/value_loss",
+    "actor/grad_norm": "train/actor/grad_norm",
+    "actor/approx_kl": "train/actor/approx_kl",
+    "train/actor/approx_kl_k3": "train/actor/approx_kl",
+    "actor/pg_clipfrac": "train/actor/clip_fraction",
+    "actor/value_clip_ratio": "train/critic/value_clip_ratio",
+    "train/entropy_loss": "train/actor/entropy",
+    "train/loss": "train/actor/total_loss",
+}
+"""Names of metrics in the documents of RLinf, and ours."""
+
+
+@observer
+def rlcore_after_update(metrics: dict[str, float]) -> None:
+    """Each metric under its other names too."""
+    metrics |= {other: metrics[name] for other, name in OTHER_NAMES.items() if name in metrics}
 
 
 @observer

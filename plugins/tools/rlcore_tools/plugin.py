@@ -9,6 +9,7 @@ from rlcore.contracts.specs import ComponentSpec
 from rlcore_tools.observers import rlcore_after_eval as rlcore_after_eval
 from rlcore_tools.observers import rlcore_after_rollout as rlcore_after_rollout
 from rlcore_tools.observers import rlcore_after_run as rlcore_after_run
+from rlcore_tools.observers import rlcore_after_update as rlcore_after_update
 
 RLCORE_API = (0, 4)
 
@@ -19,7 +20,10 @@ COMMANDS = {
     "runs": "list the runs of a folder; show one, compare two, find the best setting",
     "cluster": "show a run's nodes and the resources it needs",
     "protocol": "evaluate under all settings of a protocol: eval RUN protocol=NAME",
+    "verify": "repeat the evaluation kept with a checkpoint, and compare: eval RUN --verify",
     "plan": "suggest a placement for common machines; name the limiting resource",
+    "new": "write a package of your own to begin with: new KIND NAME",
+    "check": "check a plugin or a component against the contract: check KIND NAME",
     "config": "config import FILE: translate a YAML file of RLinf into a recipe",
 }
 TRACKERS: dict[str, tuple[str, str, tuple[str, ...]]] = {
@@ -27,11 +31,18 @@ TRACKERS: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "wandb": ("WandbTracker", "Weights & Biases", ("wandb",)),
     "swanlab": ("SwanLabTracker", "SwanLab", ("swanlab",)),
 }
+FUNCTIONS: dict[str, tuple[str, str, tuple[str, ...]]] = {
+    "replay": ("rlcore_tools.cli.replay:replay", "SavedRun.replay: an episode again", ()),
+    "cost_of": ("rlcore_tools.costs:cost_of", "what a recipe costs", ()),
+    "said_costs": ("rlcore_tools.costs:said_costs", "what the recipe of a run costs", ()),
+    "play_episode": ("rlcore_tools.play_episode:play_episode", "an episode of a run again", ()),
+    "make_env": ("rlcore_tools.vector_env:make_env", "an env for gymnasium", ("gymnasium",)),
+}
 
 
 @hookimpl
 def rlcore_components() -> list[ComponentSpec]:
-    """Commands and trackers."""
+    """Commands, trackers, and functions of the Python API."""
     return [
         *(
             ComponentSpec(
@@ -48,6 +59,12 @@ def rlcore_components() -> list[ComponentSpec]:
                 packages=packages,
             )
             for name, (attribute, summary, packages) in TRACKERS.items()
+        ),
+        *(
+            ComponentSpec(
+                kind="function", name=name, target=target, summary=summary, packages=packages
+            )
+            for name, (target, summary, packages) in FUNCTIONS.items()
         ),
     ]
 

@@ -19,7 +19,15 @@ from typing import Any
 
 import numpy as np
 
-from rlcore.api import Assembly, Checkpoint, Phase, Played, Trace, open_run, play_episode
+from rlcore.api import (
+    Assembly,
+    Checkpoint,
+    Phase,
+    Played,
+    SavedRun,
+    Trace,
+    open_run,
+)
 from rlcore.config.schema import VideoConfig
 from rlcore.contracts.episodes import Film
 from rlcore.contracts.errors import ConfigError
@@ -30,6 +38,7 @@ from rlcore.results.tables import EpisodeResult
 from rlcore.terminal.console import Canvas
 from rlcore_tools.episode import address, split_of, trace_table
 from rlcore_tools.places import replay_folder
+from rlcore_tools.play_episode import play_episode
 from rlcore_tools.video import caption, write_video
 
 VIDEO, ARRAYS, FACTS = "episode.mp4", "episode.safetensors", "episode.json"
@@ -104,13 +113,8 @@ def run(
             before a worker starts; or a worker that failed.
     """
     config = assembly.config
-    assert config.actor.model.model_path is not None  # as `rlcore replay RUN` set it
-    run = open_run(Path(config.actor.model.model_path).parent)
-    checkpoint = run.checkpoint()
+    run, checkpoint, episode = _meant(assembly, task, trial, replica, phase)
     spec = assembly.env_specs[phase]
-    visited = assembly.env_specs["eval"].trials(config.env.eval.split)
-    visited = visited[: config.env.eval.trials_per_task]
-    episode = address(spec, task, trial, replica, evaluated=visited)
     name = spec.tasks[episode.task]
     rows = run.evaluated(checkpoint) if phase == "eval" else []
     if out is None:
@@ -138,6 +142,27 @@ def run(
     for line in [*played.incidents, *_closing(replayed, phase)]:
         console.print(line, soft_wrap=True)
     return replayed
+
+
+def play(
+    assembly: Assembly, *, task: str | None, trial: int | None, replica: int, phase: Phase
+) -> Played:
+    """As :func:`run`, without files."""
+    _, checkpoint, episode = _meant(assembly, task, trial, replica, phase)
+    return play_episode(assembly, episode, checkpoint, phase=phase)
+
+
+def _meant(
+    assembly: Assembly, task: str | None, trial: int | None, replica: int, phase: Phase
+) -> tuple[SavedRun, Checkpoint, Episode]:
+    """The run, the checkpoint in `actor.model.model_path`, and the address of the episode."""
+    config = assembly.config
+    assert config.actor.model.model_path is not None  # as `rlcore replay RUN` set it
+    run = open_run(Path(config.actor.model.model_path).parent)
+    visited = assembly.env_specs["eval"].trials(config.env.eval.split)
+    visited = visited[: config.env.eval.trials_per_task]
+    spec = assembly.env_specs[phase]
+    return run, run.checkpoint(), address(spec, task, trial, replica, evaluated=visited)
 
 
 def _of(rows: list[EpisodeResult], task: str, episode: Episode) -> Iterator[EpisodeResult]:

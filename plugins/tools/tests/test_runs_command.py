@@ -346,6 +346,37 @@ def test_a_component_stands_for_the_keys_that_come_with_it(log_path):
     assert [one.label for one in grouped(rows)] == ["algorithm=ppo", "algorithm=grpo"]
 
 
+def test_a_damaged_configuration_is_left_out_and_makes_no_key_differ(log_path, capsys):
+    for gamma in (0.5, 0.9):
+        make_run(
+            log_path, f"algorithm.gamma={gamma}", before=None, after=starts(9), name=f"{gamma}"
+        )
+    for number, text in enumerate(("a: [", "runner: {seed: {}}\nalgorithm: 3\n")):
+        make_run(log_path, before=None, after=starts(9), name=f"damaged-{number}")
+        (log_path / f"damaged-{number}/config.yaml").write_text(text)
+    assert [one.label for one in grouped(runs_below(log_path))] == [
+        "algorithm.gamma=0.5", "algorithm.gamma=0.9",
+    ]  # fmt: skip
+    text = shown(capsys, "best", str(log_path))
+    assert all(f"damaged-{n}: its config.yaml is damaged" in text for n in (0, 1))
+
+
+def test_the_machine_makes_a_setting_where_a_sweep_varies_it(log_path):
+    backends = {"0-a": "local", "1-b": "ray", "2-c": "local"}
+    for number, (name, backend) in enumerate(backends.items()):
+        make_run(log_path, f"cluster.backend={backend}", f"runner.seed={number // 2}", name=name)
+    assert len(grouped(runs_below(log_path))) == 1  # nobody has ordered them as a comparison
+    (log_path / ".jobs").mkdir()
+    for number, (name, backend) in enumerate(backends.items()):
+        words = ["cluster.num_nodes=1", f"cluster.backend={backend}", f"runner.seed={number // 2}"]
+        note = {"folder": str(log_path / name), "words": words, "state": "done"}
+        (log_path / ".jobs" / f"{number}.json").write_text(json.dumps(note))
+    settings = grouped(runs_below(log_path))
+    assert [(one.label, len(one.rows)) for one in settings] == [
+        ("cluster.backend=local", 2), ("cluster.backend=ray", 1),
+    ]  # fmt: skip
+
+
 def test_a_seed_counts_once_and_nothing_finished_is_said(log_path, capsys):
     make_run(log_path, after=ALL_LOST, name="first")
     make_run(log_path, after=ALL_WON, name="again")

@@ -8,15 +8,16 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from rlcore.cli.eval import EVAL, PROTOCOL, check_untrained_there, configure
-from rlcore.cli.request import TRUST, Request, is_folder
+from rlcore.cli.eval import EVAL, PROTOCOL, configure
+from rlcore.cli.request import TRUST, Request
 from rlcore.cli.verbs import run_verb
-from rlcore.config.catalog import BY_RECIPE
+from rlcore.config.catalog import BY_RECIPE, is_folder
 from rlcore.config.overrides import keys_given, quote
 from rlcore.config.schema import RunConfig
 from rlcore.contracts.errors import ConfigError
 from rlcore.plugins.registry import load_plugins
 from rlcore.run_folder.folder import RunFolder
+from rlcore.session.trained_on import check_untrained
 
 FLAG = "--protocol"
 UNDER = replace(
@@ -26,6 +27,7 @@ UNDER = replace(
         EVAL.form,
         flags={**TRUST, FLAG: {"metavar": "NAME", "help": "settings to evaluate with"}},
     ),
+    call=None,
     passed=("protocol",),
     further="rlcore_tools.protocol.rows:rows_of",
 )
@@ -57,7 +59,7 @@ def under_protocol(request: Request, overrides: Sequence[str]) -> RunConfig:
     config = configure(request, overrides)
     if of_a_run:
         for row in rows_of(config, protocol=name, given=keys_given(overrides)).values():
-            check_untrained_there(row, Path(first))
+            check_untrained(row, RunFolder.containing(Path(first).resolve()))
     return config
 
 

@@ -10,7 +10,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from rlcore.api import NEEDED_TO_ACT, SavedRun, open_run
+from rlcore.api import (
+    NEEDED_TO_ACT,
+    Checkpoint,
+    Draft,
+    Phase,
+    Played,
+    SavedRun,
+    open_run,
+    start,
+)
 from rlcore.cli.request import TRUST, Form, Request
 from rlcore.cli.verbs import Verb, run_verb
 from rlcore.config.schema import RunConfig
@@ -83,12 +92,38 @@ def configure(request: Request, overrides: Sequence[str]) -> RunConfig:
         raise ConfigError("an episode of which run?", hint=USAGE)
     open_run(request.named)  # says what is wrong with its name
     run = open_run(Path(request.named).resolve())
-    checkpoint = run.checkpoint(request.options["checkpoint"])
-    given = overrides[1:]
+    options = request.options
+    checkpoint = run.checkpoint(options["checkpoint"])
+    trust = options["trust"]
+    return config_to_replay(run, checkpoint, *overrides[1:], phase=options["phase"], trust=trust)
+
+
+def config_to_replay(
+    run: SavedRun, checkpoint: Checkpoint, *given: str, phase: Phase, trust: bool
+) -> RunConfig:
+    """The configuration of a run with one env in this process and a checkpoint as the model."""
     changes = [*ONE_PROCESS, *_simulating(run.config(*given, trust=True))]
-    changes += _computed_alike(run, request.options["phase"])
-    trust = request.options["trust"]
+    changes += _computed_alike(run, phase)
     return run.config_to_evaluate(checkpoint, *changes, *given, trust=trust)
+
+
+def replay(
+    run: SavedRun,
+    task: str,
+    trial: int,
+    *overrides: str,
+    replica: int,
+    checkpoint: str | None,
+    phase: Phase,
+    trust: bool,
+) -> Played:
+    """See :meth:`rlcore.api.SavedRun.replay`."""
+    kept = run.checkpoint(checkpoint)
+    config = config_to_replay(run, kept, *overrides, phase=phase, trust=trust)
+    loop, trains = "rlcore_tools.replay:play", phase == "train"
+    asked = {"task": task, "trial": trial, "replica": replica, "phase": phase}
+    played: Played = start(loop, Draft(config), trains=trains, passed=asked)
+    return played
 
 
 def _simulating(config: RunConfig) -> Iterator[str]:
@@ -115,5 +150,5 @@ def _computed_alike(run: SavedRun, side: str) -> list[str]:
     stages = plan.world_size("env") * config.rollout.pipeline_stage_num
     env = config.env.train if side == "train" else config.env.eval
     rows = config.rollout.forward_batch or max(1, env.total_num_envs // stages)
-    threads = config.cluster.torch_threads or plan.cores(plan.seats("rollout")[0])
+    threads = config.cluster.torch_threads or plan.cores(plan.allocations("rollout")[0])
     return [f"rollout.forward_batch={rows}", f"cluster.torch_threads={threads}"]

@@ -30,9 +30,7 @@ from rlcore.plugins.registry import load_plugins
 from rlcore.results.tables import (
     EpisodeResult,
     SuccessRow,
-    headline,
     plain_table,
-    protocol_rows,
     read_results,
     success_by_start,
 )
@@ -42,6 +40,7 @@ from rlcore.session.assembly import Assembly
 from rlcore.session.session import Session, caveat, open_session, protocol, sampling
 from rlcore.session.trained_on import learned_before
 from rlcore_tools.protocol.rows import other_than, protocol_spec
+from rlcore_tools.protocol.table import headline, protocol_rows
 
 
 def run(assembly: Assembly, *, protocol: str) -> list[SuccessRow]:

@@ -80,7 +80,7 @@ def _leads_on(entry: os.DirEntry[str]) -> bool:
 def _jobs(sweep: Path) -> dict[str, Mapping[str, object]]:
     """A sweep's notes by the names of their runs' folders."""
     notes: dict[str, Mapping[str, object]] = {}
-    for file in (sweep / JOBS).glob("*.json"):
+    for file in (sweep / JOBS).glob("[0-9]*.json"):
         with contextlib.suppress(OSError, Unreadable):
             note = read_mapping(file) or {}
             notes[Path(str(note.get("folder") or f"job {file.stem}")).name] = note

@@ -22,12 +22,15 @@ from rlcore_tools.runs.seeds import difference_over_seeds, rate_over_seeds
 from rlcore_tools.runs.study import beside
 from rlcore_tools.text import rounded
 
+MACHINE = "cluster"
 APART = (
-    "recipe", "runner.seed", "runner.logger", "runner.resume_dir", "runner.auto_resume", "cluster",
+    "recipe", "runner.seed", "runner.logger", "runner.resume_dir", "runner.auto_resume", MACHINE,
 )  # fmt: skip
-"""Keys in which the runs of a setting may differ."""
+"""Keys in which the runs of a setting may differ; those of the machine where no sweep varies them.
+"""
 COMPONENTS = {"env": "env_type", "actor.model": "model_type", "algorithm": "name"}
 """Where a component is chosen: with another one, other keys below are its own."""
+SECTIONS = ("runner", "env", "actor", "algorithm")
 ENDED = ("after", "eval", "sft")
 """Labels of the evaluation that a run ends with."""
 CONFIDENCE = 0.95
@@ -99,12 +102,18 @@ class Ranking:
 def grouped(rows: Sequence[Row]) -> list[Setting]:
     """The settings of runs, in the order of their first run."""
     found: dict[str, list[Row]] = {}
+    varied = _varied_machine(rows)
     for row in rows:
-        if row.config:
-            found.setdefault(repr(_own(row.config)), []).append(row)
+        if _is_whole(row.config):
+            found.setdefault(repr(_own(row.config, varied)), []).append(row)
     first = [own[0] for own in found.values()]
-    told = _ordered(first) or _differing([row.config for row in first])
+    told = _ordered(first, varied) or _differing([row.config for row in first], varied)
     return [Setting(values, tuple(own)) for values, own in zip(told, found.values(), strict=True)]
+
+
+def _is_whole(config: Values) -> bool:
+    """Whether a configuration has its sections; what is left of one would differ in all keys."""
+    return all(isinstance(config.get(section), Mapping) for section in SECTIONS)
 
 
 def over_seeds(rows: Sequence[Row]) -> bool:
@@ -119,6 +128,8 @@ def ranked(rows: Sequence[Row]) -> Ranking:
     """The settings of runs, compared on the starts that most runs were evaluated on. Runs that a
     study ended early, and its evaluations of others, are left out."""
     left_out = {row.name: why for row in rows if (why := beside(row.folder))}
+    broken = (row for row in rows if row.state == "finished" and not _is_whole(row.config))
+    left_out |= {row.name: "its config.yaml is damaged" for row in broken}
     settings = grouped([row for row in rows if row.name not in left_out])
     seeds = {id(one): _evaluated(one.rows, left_out) for one in settings}
     kinds = Counter(kind for each in seeds.values() for kind, _ in each)
@@ -185,24 +196,47 @@ def last_evaluation(folder: Path) -> Path | None:
     return next((file for file in files if file.is_file()), None)
 
 
-def _own(config: Values) -> list[tuple[str, Any]]:
+def _own(config: Values, varied: Sequence[str]) -> list[tuple[str, Any]]:
     """What makes a setting."""
     flat = leaves(config)
-    return [(key, value) for key, value in flat if not _below(key, APART)]
+    return [(key, value) for key, value in flat if _tells(key, varied)]
+
+
+def _tells(key: str, varied: Sequence[str]) -> bool:
+    """Whether a key makes a setting."""
+    return not _below(key, APART) or _below(key, varied)
+
+
+def _given(row: Row) -> dict[str, str]:
+    """The words that a sweep gave a run, by key."""
+    return dict(word.lstrip("+~").partition("=")[::2] for word in row.words)
+
+
+def _varied_machine(rows: Sequence[Row]) -> list[str]:
+    """Keys of the machine that a sweep gave its runs unlike values of."""
+    given: dict[tuple[Path, str], set[str]] = {}
+    for row in rows:
+        for key, value in _given(row).items():
+            if _below(key, [MACHINE]):
+                given.setdefault((row.folder.parent, key), set()).add(value)
+    return sorted({key for (_, key), values in given.items() if len(values) > 1})
 
 
 def _below(key: str, sections: Sequence[str]) -> bool:
     return any(key == one or key.startswith(f"{one}.") for one in sections)
 
 
-def _ordered(rows: Sequence[Row]) -> list[dict[str, Any]]:
+def _ordered(rows: Sequence[Row], varied: Sequence[str]) -> list[dict[str, Any]]:
     """What a sweep ordered other than for the others, of each; none where they are not of one."""
-    given = [dict(word.lstrip("+~").partition("=")[::2] for word in row.words) for row in rows]
-    keys = dict.fromkeys(key for each in given for key in each if not _below(key, APART))
-    varied = [key for key in keys if len({each.get(key) for each in given}) > 1]
-    if not all(given) or len({tuple(map(each.get, varied)) for each in given}) < len(rows):
+    given = [_given(row) for row in rows]
+    keys = [
+        key
+        for key in dict.fromkeys(key for each in given for key in each if _tells(key, varied))
+        if len({each.get(key) for each in given}) > 1
+    ]
+    if not all(given) or len({tuple(map(each.get, keys)) for each in given}) < len(rows):
         return []
-    return [{key: _typed(each.get(key)) for key in varied} for each in given]
+    return [{key: _typed(each.get(key)) for key in keys} for each in given]
 
 
 def _typed(text: str | None) -> Any:
@@ -213,10 +247,12 @@ def _typed(text: str | None) -> Any:
     return text
 
 
-def _differing(configs: Sequence[Values]) -> list[dict[str, Any]]:
+def _differing(configs: Sequence[Values], varied: Sequence[str]) -> list[dict[str, Any]]:
     """What each has other than the others: a component's choice in place of its own keys,
     `env.*.KEY` for a key of both sides."""
-    differing = {each.path: each.values for each in differences(*configs, ignore=APART)}
+    differing = {
+        each.path: each.values for each in differences(*configs) if _tells(each.path, varied)
+    }
     for section, choice in COMPONENTS.items():
         chosen = [key for key in differing if _below(key, [section]) and key.endswith(choice)]
         if chosen:

@@ -1,0 +1,1 @@
+"""Whether a plugin keeps the contract: `rlcore check`."""

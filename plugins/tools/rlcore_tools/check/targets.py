@@ -1,0 +1,113 @@
+"""Whether what a component's strings name is there, and can be called as core calls it."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rlcore.contracts.errors import UserError
+from rlcore.contracts.specs import ComponentSpec, ProtocolSpec
+from rlcore.files.reading import Unreadable, read_yaml
+from rlcore.plugins.import_target import load_target
+
+HOOKSPECS = "rlcore.contracts.hookspecs"
+TARGETS: dict[str, tuple[int, tuple[str, ...]]] = {
+    "env": (1, ("num_envs", "rank", "world_size", "num_processes")),
+    "model": (1, ("env_spec",)),
+    "algorithm": (1, ()),
+    "placement": (2, ()),
+    "backend": (0, ()),
+    "tracker": (2, ()),
+    "command": (1, ()),
+}
+"""How core calls the target of each kind: how many values, and what by name."""
+SPECS: dict[str, tuple[int, tuple[str, ...]]] = {
+    "env": (1, ()),
+    "model": (2, ()),
+    "algorithm": (1, ()),
+    "backend": (1, ("only_look",)),
+}
+
+
+@dataclass(frozen=True)
+class Found:
+    """Something that is wrong.
+
+    Attributes:
+        what: in a sentence.
+        contract: where it says what is expected.
+        mend: what to do.
+    """
+
+    what: str
+    contract: str
+    mend: str
+
+
+def component_findings(spec: ComponentSpec) -> Iterator[Found]:
+    """What is wrong with the strings of a component. Imports what they name."""
+    where = f"{HOOKSPECS}, {spec.kind}"
+    for field in ("target", "config", "spec", "imports", "layouts", "original"):
+        named = getattr(spec, field)
+        if named is None:
+            continue
+        try:
+            loaded = load_target(named)
+        except UserError as error:
+            mend = error.hint or f"correct {field}= of the ComponentSpec, or what it names"
+            yield Found(f"{field}: {error.message}", where, mend)
+            continue
+        protocol = field == "target" and spec.kind == "protocol"
+        if protocol and not isinstance(loaded, ProtocolSpec):
+            what = f"target: {named} is a {type(loaded).__name__}, expected a ProtocolSpec"
+            yield Found(what, where, "make it one")
+        calls = {"target": TARGETS, "spec": SPECS}.get(field, {}).get(spec.kind)
+        fault = "" if calls is None else call_fault(loaded, *calls)
+        if fault:
+            yield Found(f"{field}: {named} {fault}", where, f"write it as {where} has it")
+
+
+def call_fault(function: Callable[..., Any], values: int, names: tuple[str, ...]) -> str:
+    """Why it can't be called with so many values and these names; empty if it can."""
+    if not callable(function):
+        return f"is a {type(function).__name__}, which can't be called"
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        return ""  # of C: nobody can tell
+    try:
+        signature.bind(*[None] * values, **dict.fromkeys(names))
+    except TypeError as error:
+        given = ", ".join([*["..."] * values, *(f"{name}=..." for name in names)])
+        return f"takes {signature}, but is called with ({given}): {error}"
+    return ""
+
+
+def configuration_findings(distribution: str, folder: str) -> Iterator[Found]:
+    """Files of a folder of configuration (`pkg://package.conf`) that can't be read."""
+    where, path = f"{HOOKSPECS}, rlcore_config_paths", Path(folder)
+    if folder.startswith("pkg://"):
+        from importlib.util import find_spec
+
+        package = folder.removeprefix("pkg://")
+        try:
+            spec = find_spec(package)
+        except ImportError:
+            spec = None
+        if spec is None or not spec.submodule_search_locations:
+            yield Found(f"{folder} of {distribution} is no package", where,
+                        "give its folder an __init__.py, and ship it")  # fmt: skip
+            return
+        path = Path(next(iter(spec.submodule_search_locations)))
+    if not path.is_dir():
+        yield Found(f"{folder} of {distribution} is no folder", where, "name one that is there")
+        return
+    for file in sorted(path.rglob("*.yaml")):
+        try:
+            read_yaml(file)
+        except Unreadable as error:
+            said = " ".join(str(error).split())
+            yield Found(f"{file} can't be read: {said}", where, "correct the file")

@@ -1,0 +1,135 @@
+"""Run `rlcore check [PLUGIN | NAME | KIND NAME] [key=value ...]`: hold plugins against the
+contract. It loads what their components name, compares signatures, reads their configuration, and
+plays the conformance checks of rlcore-testing on a component, or on all of a plugin. The keys are
+settings of the component. The exit code is 1 if something is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import yaml  # type: ignore[import-untyped]
+
+from rlcore.cli.parser import Parser
+from rlcore.contracts.errors import ConfigError
+from rlcore.contracts.specs import KINDS, ComponentSpec
+from rlcore.plugins.registry import Registry, load_plugins
+from rlcore_tools.check.targets import HOOKSPECS, Found, component_findings, configuration_findings
+
+KITS = {
+    "env": "check_env",
+    "model": "check_policy",
+    "algorithm": "check_algorithm",
+    "placement": "check_placement",
+    "tracker": "check_tracker",
+    "command": "check_command",
+    "backend": "check_backend",
+}
+PROTOCOLS = "rlcore.contracts.protocols"
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Print the findings."""
+    parser = Parser(prog="rlcore check", description=__doc__)
+    parser.add_argument("words", nargs="*", metavar="WORD", help="what to check; nothing: all")
+    parser.add_argument("--quick", action="store_true", help="without the conformance checks")
+    options = parser.parse_args(arguments)
+    names = [word for word in options.words if "=" not in word]
+    settings = _settings([word for word in options.words if "=" in word])
+    registry = load_plugins()
+    chosen, plugins = _chosen(registry, names)
+    found = list(_bad(registry, names))
+    found += [("plugin", each) for name in plugins for each in _of_plugin(registry, name)]
+    for spec in chosen:
+        label = f"{spec.kind} {spec.name}"
+        wrong = list(component_findings(spec))
+        if not wrong and names and not options.quick:
+            wrong = list(_played(spec, settings))
+        found += [(label, each) for each in wrong]
+    if names and not options.quick:
+        found += [(f"plugin {name}", each) for name in plugins for each in _hooks(name)]
+    for label, each in found:
+        print(f"{label}: {each.what}\n  contract: {each.contract}\n  mend: {each.mend}")
+    how = "what they name and take" if not names or options.quick else "the conformance checks too"
+    print(f"{len(chosen)} components checked ({how}): {len(found)} findings")
+    return int(bool(found))
+
+
+def _settings(words: Sequence[str]) -> dict[str, Any]:
+    return {key: yaml.safe_load(value) for key, _, value in (w.partition("=") for w in words)}
+
+
+def _chosen(registry: Registry, names: Sequence[str]) -> tuple[list[ComponentSpec], list[str]]:
+    """The components that the words name, and the plugins.
+
+    Raises:
+        PluginError: there is none.
+    """
+    plugins = [name for name, _ in registry.manager.list_name_plugin()]
+    known = [component for kind in KINDS for component in registry.components(kind)]
+    if not names:
+        return [each.spec for each in known], plugins
+    if len(names) == 2 and names[0] in KINDS:
+        return [registry.get(names[0], names[1]).spec], []
+    if len(names) > 1:
+        raise ConfigError(
+            f"check takes a plugin, a component, or KIND NAME, got {' '.join(names)}",
+            hint="rlcore check env my_env key=value",
+        )
+    (name,) = names
+    if name in plugins:
+        return [each.spec for each in known if each.plugin == name], [name]
+    found = [each.spec for each in known if each.spec.name == name]
+    if not found and not any(row.name == name for row in registry.rows()):
+        choices = {*plugins, *(component.spec.name for component in known)}
+        raise registry.not_found("plugin or component", name, choices)
+    return found, []
+
+
+def _bad(registry: Registry, names: Sequence[str]) -> Iterator[tuple[str, Found]]:
+    for row in registry.rows():
+        if row.status == "BAD" and (not names or row.name in names):
+            mend = "docs/plugins.md, When something is wrong"
+            yield f"{row.kind} {row.name}", Found(row.reason, HOOKSPECS, mend)
+
+
+def _of_plugin(registry: Registry, plugin: str) -> Iterator[Found]:
+    module = registry.manager.get_plugin(plugin)
+    hook = getattr(module, "rlcore_config_paths", None)
+    for folder in hook() if hook is not None else ():
+        yield from configuration_findings(plugin, folder)
+
+
+def _played(spec: ComponentSpec, settings: Mapping[str, Any]) -> Iterator[Found]:
+    """What the conformance checks of its kind find."""
+    kit = KITS.get(spec.kind)
+    if kit is None:
+        return
+    if spec.kind == "algorithm" and _keeps_a_replay(spec):
+        kit = "check_replay"
+    for each in getattr(_testing(), kit)(spec.name, **settings):
+        yield Found(f"{each.check}: {each.message}", PROTOCOLS, each.hint)
+
+
+def _keeps_a_replay(spec: ComponentSpec) -> bool:
+    from rlcore.plugins.import_target import load_target
+
+    if spec.config is None or spec.spec is None:
+        return False
+    return load_target(spec.spec)(load_target(spec.config)()).replay is not None
+
+
+def _hooks(plugin: str) -> Iterator[Found]:
+    for each in _testing().check_hook(plugin):
+        yield Found(f"{each.check}: {each.message}", HOOKSPECS, each.hint)
+
+
+def _testing() -> Any:
+    try:
+        import rlcore_testing
+    except ImportError as error:
+        raise ConfigError(
+            "the conformance checks need rlcore-testing, not installed",
+            hint='pip install "rlcore[testing]"; or --quick, without them',
+        ) from error
+    return rlcore_testing

@@ -1,0 +1,65 @@
+"""Run `rlcore new KIND NAME [--from gymnasium:ID] [--into FOLDER] [--again]`: write a package of
+your own with one env, model, algorithm, hook, tracker, command or placement in it. It can be
+installed and works; change it from there (docs/plugins.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from rlcore.cli.parser import Parser
+from rlcore.contracts.errors import ConfigError
+from rlcore_tools.new.make import SUMMARIES, New, write
+
+GYMNASIUM = "gymnasium:"
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Write the package and say what comes next."""
+    parser = Parser(prog="rlcore new", description=__doc__)
+    parser.add_argument("kind", metavar="KIND", choices=SUMMARIES, help=", ".join(SUMMARIES))
+    parser.add_argument("name", metavar="NAME", help="of the component, such as my-reach")
+    parser.add_argument(
+        "--from", dest="source", metavar="gymnasium:ID", help="of an env: one that gymnasium knows"
+    )
+    parser.add_argument("--into", metavar="FOLDER", help="where; NAME by default")
+    parser.add_argument(
+        "--again",
+        action="store_true",
+        help="write the files of this version's template over those of an earlier one",
+    )
+    options = parser.parse_args(arguments)
+    new = New(options.kind, options.name, {})
+    if options.source is not None:
+        new = _from_gymnasium(new, options.source)
+    folder = Path(options.into or options.name).absolute()
+    files = write(new, folder, again=options.again)
+    for file in files:
+        print(f"  {file.relative_to(folder.parent)}")
+    shown = options.into or options.name
+    print(f"next: pip install -e './{shown}[test]'; rlcore check {_checked(new)}")
+    return 0
+
+
+def _checked(new: New) -> str:
+    kind = "env" if new.kind == "gymnasium" else new.kind
+    return new.package if kind == "hook" else f"{kind} {new.package}"
+
+
+def _from_gymnasium(new: New, source: str) -> New:
+    """The same env as files of configuration for `env=gymnasium`."""
+    if new.kind != "env" or not source.startswith(GYMNASIUM) or source == GYMNASIUM:
+        raise ConfigError(
+            f"--from takes {GYMNASIUM}ID, of an env, got {source!r}",
+            hint="rlcore new env my-pole --from gymnasium:CartPole-v1",
+        )
+    ident = source.removeprefix(GYMNASIUM)
+    try:
+        from rlcore_env_gymnasium.propose import mapping_of
+    except ImportError as error:
+        raise ConfigError(
+            f"--from {GYMNASIUM} needs rlcore-env-gymnasium, not installed",
+            hint='pip install "rlcore[gymnasium]"',
+        ) from error
+    answers = {"id": ident, "mapping": mapping_of(ident), "summary": f"{ident} of gymnasium"}
+    return New("gymnasium", new.name, answers)

@@ -1,0 +1,1 @@
+"""Packages for authors of plugins to begin with: `rlcore new`."""

@@ -1,0 +1,60 @@
+"""Show a protocol's episodes as published tables have them, with the published figures below."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from rich.table import Table
+
+from rlcore.contracts.specs import ProtocolSpec
+from rlcore.results.statistics import Passes
+from rlcore.results.tables import PLAIN_WIDTH, SuccessRow, average, pooled
+from rlcore.terminal.console import as_text
+
+
+def protocol_rows(
+    groups: Mapping[str, Mapping[str, Sequence[Passes]]],
+    averages: Mapping[str, Sequence[str]],
+    totals: Mapping[str, Sequence[str]],
+) -> list[SuccessRow]:
+    """Rows, then groups, then averages and totals of groups, as published tables have them.
+
+    Args:
+        groups: `{group: {row: passes of each start}}`; a group's rate is that of its pooled
+            episodes.
+        averages: `{name: groups}`, of which the mean of the rates is shown.
+        totals: `{name: groups}`, of which the rate of all episodes is shown.
+    """
+    cells = [pooled("task", row, [wins]) for rows in groups.values() for row, wins in rows.items()]
+    whole = {name: pooled("group", name, list(rows.values())) for name, rows in groups.items()}
+    means = [average(name, [whole[group] for group in of]) for name, of in averages.items()]
+    wholes = [
+        pooled("overall", name, [wins for group in of for wins in groups[group].values()])
+        for name, of in totals.items()
+    ]
+    return [*cells, *whole.values(), *means, *wholes]
+
+
+def headline(rows: Sequence[SuccessRow], title: str, spec: ProtocolSpec) -> str:
+    """Groups, averages and totals side by side in percent, and below them the protocol's published
+    figures, where these stand and what differs, as text."""
+    shown = [row for row in rows if row.kind != "task"]
+    table = Table(title=title, title_justify="left")
+    table.add_column(min_width=12, overflow="fold")
+    for row in shown:
+        table.add_column(row.label, justify="right", overflow="fold")
+    table.add_row("this policy", *(f"{100 * row.rate:.2f}%" for row in shown))
+    intervals = (
+        "" if row.lo is None or row.hi is None else f"{100 * row.lo:.1f} .. {100 * row.hi:.1f}"
+        for row in shown
+    )
+    table.add_row("95% interval", *intervals, end_section=True)
+    lines = []
+    for other in spec.published:
+        figures = (other.figures.get(row.label) for row in shown)
+        percents = ("" if figure is None else f"{figure:.2f}%" for figure in figures)
+        table.add_row(f"{other.model}, {other.algorithm}", *percents)
+        lines.append(f"published: {other.source}" + (other.setting and f" ({other.setting})"))
+    lines += [f"differs: {line}" for line in spec.differs]
+    width = max(PLAIN_WIDTH, 14 * (len(shown) + 1))
+    return "\n".join([as_text(table, width=width), *dict.fromkeys(lines)])

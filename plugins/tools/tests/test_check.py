@@ -1,0 +1,112 @@
+"""`rlcore check`: each fault is found by what it is, once, and a sound plugin has none."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+from rlcore_tools.check.targets import call_fault, component_findings, configuration_findings
+from test_new import importable
+
+from rlcore.contracts.specs import ComponentSpec
+
+SOUND = """
+from rlcore import hookimpl
+from rlcore.contracts.specs import ComponentSpec
+
+RLCORE_API = (0, 4)
+
+
+@hookimpl
+def rlcore_components():
+    return [ComponentSpec(kind="tracker", name="broken", target="broken.tracker:Broken")]
+
+
+@hookimpl
+def rlcore_config_paths():
+    return ["pkg://broken.conf"]
+"""
+TRACKER = """
+class Broken:
+    def __init__(self, config, run_dir):
+        pass
+
+    def log(self, metrics, step):
+        pass
+
+    def close(self):
+        pass
+"""
+MATRIX = {
+    "sound": ({}, ""),
+    "no such module": ({"plugin": ("broken.tracker:", "broken.trakcer:")}, "No module named"),
+    "no such name": ({"plugin": (":Broken", ":Brokn")}, "has no 'Brokn'. Did you mean 'Broken'?"),
+    "a maker of another signature": ({"tracker": ("config, run_dir", "config")}, "takes (config)"),
+    "a module that fails": ({"tracker": ("class Broken", "1 / 0\nclass Broken")}, "ZeroDivision"),
+    "no package of configuration": ({"plugin": ("broken.conf", "broken.cfg")}, "is no package"),
+    "configuration that is no YAML": ({"conf": ("a: 1", "a: [1")}, "x.yaml can't be read"),
+    "another API": ({"plugin": ("(0, 4)", "(0, 1)")}, "asks for plugin API 0.1"),
+    "an unknown hook": ({"plugin": ("rlcore_components", "rlcore_component")}, "unknown hook"),
+    "metrics that are changed": (
+        {"tracker": ("metrics, step):\n        pass", "metrics, step):\n        metrics.clear()")},
+        "log changed the metrics to {}",
+    ),
+    "a tracker that fails": (
+        {"tracker": ("metrics, step):\n        pass", "metrics, step):\n        metrics['none']")},
+        "it raised KeyError",
+    ),
+}
+
+
+def package(folder, changes):
+    """The plugin `broken` with each file changed so."""
+    files = {"plugin": SOUND, "tracker": TRACKER, "conf": "a: 1\n"}
+    for name, (old, new) in changes.items():
+        assert old in files[name]
+        files[name] = files[name].replace(old, new)
+    (folder / "broken/conf/env").mkdir(parents=True)
+    (folder / "broken/__init__.py").write_text("")
+    (folder / "broken/conf/__init__.py").write_text("")
+    (folder / "broken/plugin.py").write_text(files["plugin"])
+    (folder / "broken/tracker.py").write_text(files["tracker"])
+    (folder / "broken/conf/env/x.yaml").write_text(files["conf"])
+    return importable(folder, "broken")
+
+
+@pytest.mark.parametrize("fault", MATRIX)
+def test_each_fault_is_found(fault, tmp_path):
+    changes, said = MATRIX[fault]
+    env = package(tmp_path, changes)
+    command = [sys.executable, "-m", "rlcore.cli.main", "check", "broken"]
+    done = subprocess.run(command, env=env, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == bool(said), done.stdout + done.stderr
+    assert said in done.stdout and "Traceback" not in done.stderr
+    findings = done.stdout.count("\n  mend: ")
+    # a log that fails is seen by each check that logs
+    assert (findings == bool(said)) or fault == "a tracker that fails"
+
+
+@pytest.mark.parametrize(
+    ("function", "fault"),
+    [
+        (lambda config, *, env_spec: None, ""),
+        (lambda config, **others: None, ""),
+        (lambda config: None, "unexpected keyword argument 'env_spec'"),
+        (lambda config, other, *, env_spec: None, "missing a required argument: 'other'"),
+    ],
+)
+def test_a_signature_is_compared_with_the_call(function, fault):
+    said = call_fault(function, 1, ("env_spec",))
+    assert (fault in said) and bool(fault) == bool(said)
+
+
+def test_a_protocol_is_a_protocol():
+    spec = ComponentSpec("protocol", "x", "rlcore_testing.toy_settings:GOALS")
+    (found,) = component_findings(spec)
+    assert "is a dict, expected a ProtocolSpec" in found.what
+
+
+def test_a_folder_that_is_not_there(tmp_path):
+    (found,) = configuration_findings("acme", str(tmp_path / "nowhere"))
+    assert "is no folder" in found.what

@@ -1,0 +1,95 @@
+"""What a recipe costs: of ours, of a plugin's or a user's folder, and a file that is malformed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from rlcore_tools.costs import cost_of, said_costs
+
+from rlcore.cli.main import main
+from rlcore.config.catalog import Catalog
+from rlcore.config.compose import compose
+from rlcore.contracts.errors import ConfigError
+from rlcore.plugins.registry import load_plugins
+
+COSTS = """
+quickstart: {hardware: a toaster, time: 3 CPU-minutes, memory: 1 GiB, curve: 0.2 -> 0.9,
+             source: docs/mine.md, measured: true}
+"""
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Path:
+    """A folder with a recipe of its own under the name of one of ours."""
+    (tmp_path / "experiment").mkdir()
+    (tmp_path / "experiment/quickstart.yaml").write_text(
+        "# @package _global_\ndefaults:\n"
+        + "".join(f"  - override /{g}\n" for g in ("env: toy", "model: toy", "algorithm: ppo"))
+    )
+    return tmp_path
+
+
+def test_the_file_beside_the_recipe_counts(own: Path):
+    registry = load_plugins()
+    shipped = cost_of(Catalog(registry), "quickstart")
+    assert shipped is not None and shipped.source == "docs/results/comparison.md"
+    assert cost_of(Catalog(registry, [own]), "quickstart") is None, "ours says nothing of this one"
+    (own / "costs.yaml").write_text(COSTS)
+    found = cost_of(Catalog(registry, [own]), "quickstart")
+    assert found is not None and found.hardware == "a toaster"
+    assert cost_of(Catalog(registry, [own]), "nothing_of_that_name") is None
+
+
+def test_a_run_says_what_its_recipe_costs(own: Path):
+    (own / "costs.yaml").write_text(COSTS)
+    words = ["experiment=quickstart", "runner.max_epochs=1"]
+    assert said_costs(compose(words, config_dirs=[own]), load_plugins()) == [
+        "quickstart, as it stands:",
+        "  hardware: a toaster",
+        "  time: 3 CPU-minutes",
+        "  memory: 1 GiB",
+        "  curve: 0.2 -> 0.9",
+        "  source: docs/mine.md",
+        "  measured here",
+    ]
+    assert said_costs(compose(["env=toy", "model=toy", "algorithm=ppo"]), load_plugins()) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "quickstart: cheap",
+        "quickstart: {hardware: a toaster}",
+        COSTS.replace("measured: true", "measured: 1"),
+        COSTS.replace("3 CPU-minutes", "3"),
+        COSTS.replace("measured: true", "measured: true, price: 3"),
+    ],
+)
+def test_a_malformed_file_is_named(own: Path, text: str):
+    (own / "costs.yaml").write_text(text)
+    with pytest.raises(ConfigError, match=r"costs\.yaml: quickstart must have hardware \(str\), "):
+        cost_of(Catalog(load_plugins(), [own]), "quickstart")
+
+
+def test_the_command_shows_a_recipe_a_component_or_what_was_meant(capsys):
+    assert main(["plugins", "QuickStart"]) == 0
+    first, *lines = capsys.readouterr().out.splitlines()
+    assert first.startswith("recipe quickstart: ") and first.endswith("quickstart.yaml")
+    assert lines[0] == "  hardware: 2 CPU cores, no GPU"
+    assert lines[-2:] == ["  source: docs/results/comparison.md", "  measured here"]
+    assert main(["plugins", "maniskill_ppo_openvla"]) == 0
+    said = capsys.readouterr().out
+    assert "  time: not published\n" in said and said.endswith("  not measured here\n")
+    assert main(["plugins", "quickstart", "--json"]) == 0
+    (recipe,) = json.loads(capsys.readouterr().out)
+    assert recipe["cost"]["measured"] is True
+    assert main(["plugins", "toy"]) == 0
+    kinds = [line.split()[0] for line in capsys.readouterr().out.splitlines()]
+    assert kinds == ["kind", "env", "model"]
+    for slip, meant in {"quickstrat": "quickstart", "toi": "toy"}.items():
+        assert main(["plugins", slip]) == 2
+        said = capsys.readouterr().err
+        assert f"there is no component or recipe '{slip}'." in said
+        assert f"Did you mean '{meant}'?" in said

@@ -1,0 +1,147 @@
+"""New packages: complete, listed, checked, planned, and what docs/plugins.md shows."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from rlcore_tools.cli import new
+from rlcore_tools.new.make import SUMMARIES, New, write
+
+from rlcore.contracts.errors import ConfigError
+
+ROOT = Path(__file__).parents[3]
+SHOWN = re.compile(r"^`([\w./]+)`\n\n```\w+\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+SLIDER = {"package": "acme_slider", "class_name": "MonteCarlo"}
+BOARD = {"package": "acme_board", "class_name": "Board"}
+
+
+def importable(folder: Path, package: str) -> dict[str, str]:
+    """The environment of a process that finds it as if pip had installed it."""
+    facts = folder / f"{package}-1.0.0.dist-info"
+    facts.mkdir()
+    (facts / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.0.0\n")
+    (facts / "entry_points.txt").write_text(f"[rlcore.plugins]\n{package} = {package}.plugin\n")
+    return os.environ | {"PYTHONPATH": str(folder)}
+
+
+def rlcore(*words: str, env: dict[str, str], cwd: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "rlcore.cli.main", *words]
+    return subprocess.run(command, env=env, cwd=cwd, capture_output=True, text=True)
+
+
+@pytest.mark.parametrize("kind", SUMMARIES)
+def test_every_kind_is_listed_and_in_style(kind, tmp_path):
+    folder = tmp_path / f"my-{kind}"
+    files = {str(file.relative_to(folder)) for file in write(New(kind, f"my-{kind}", {}), folder)}
+    assert {"pyproject.toml", "README.md", f"my_{kind}/plugin.py"} <= files
+    assert not [file for file in files if "{" in file or file.endswith(".jinja")]
+    left = [file for file in files if "{{" in (folder / file).read_text()]
+    assert left == []
+    # the order of imports is that of an author's own tool, which knows what is whose
+    style = ["check", "--isolated", "--line-length=100", "--select=E,F,UP,B,SIM", str(folder)]
+    subprocess.run([sys.executable, "-m", "ruff", *style], check=True)
+    listed = rlcore("plugins", env=importable(folder, f"my_{kind}"), cwd=tmp_path)
+    assert re.search(rf"my_{kind} +my.{kind} +1.0.0 +ok", listed.stdout), listed.stdout
+
+
+@pytest.mark.parametrize(
+    "kind",
+    ["env", *(pytest.param(kind, marks=pytest.mark.long) for kind in ("model", "algorithm"))],
+)
+def test_the_recipe_of_one_is_trained(kind, tmp_path):
+    folder = tmp_path / f"my-{kind}"
+    write(New(kind, f"my-{kind}", {}), folder)
+    small = (
+        "runner.max_epochs=1",
+        "env.eval.trials_per_task=1",
+        f"runner.logger.log_path={tmp_path}",
+    )
+    env = importable(folder, f"my_{kind}")
+    done = rlcore("train", f"my_{kind}", *small, env=env, cwd=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert (tmp_path / f"my_{kind}/summary.json").is_file()
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        *("hook", "tracker", "command", "placement"),
+        *(pytest.param(kind, marks=pytest.mark.long) for kind in ("env", "model", "algorithm")),
+    ],
+)
+def test_its_own_tests_pass(kind, tmp_path):
+    folder = tmp_path / f"my-{kind}"
+    write(New(kind, f"my-{kind}", {}), folder)
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests"]
+    env = importable(folder, f"my_{kind}")
+    done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize(
+    ("shown", "kind", "name", "file", "answers"),
+    [
+        ("acme_slider/simulator.py", "env", "slider", "simulator.py", SLIDER),
+        ("acme_slider/montecarlo.py", "algorithm", "montecarlo", "algorithm.py", SLIDER),
+        ("board/acme_board/tracker.py", "tracker", "board", "tracker.py", BOARD),
+        ("board/acme_board/command.py", "command", "board", "command.py", BOARD),
+    ],
+)
+def test_the_page_shows_the_template(tmp_path, shown, kind, name, file, answers):
+    page = dict(SHOWN.findall((ROOT / "docs/plugins.md").read_text()))
+    write(New(kind, name, answers), tmp_path / "new")
+    assert page[shown] == (tmp_path / "new" / answers["package"] / file).read_text()
+
+
+def test_the_hook_of_the_template_is_the_example(tmp_path):
+    write(New("hook", "early_stopping", {}), tmp_path / "new")
+    made = (tmp_path / "new/early_stopping/plugin.py").read_text()
+    assert made == (ROOT / "examples/early_stopping.py").read_text()
+
+
+def test_the_placement_of_the_template_is_the_page_s(tmp_path):
+    write(New("placement", "last", {}), tmp_path / "new")
+    function = (tmp_path / "new/last/placement.py").read_text().partition("\n\n\n")[2]
+    indented = "".join(f"    {line}\n" for line in function.splitlines())
+    assert indented in (ROOT / "docs/plugins.md").read_text()
+
+
+@pytest.mark.parametrize("name", ["My", "2d", "a--b", "", "a.b"])
+def test_a_name_that_is_none_is_refused(name, tmp_path):
+    with pytest.raises(ConfigError, match="a name is lower-case letters"):
+        write(New("env", name, {}), tmp_path / "new")
+
+
+def test_a_folder_is_written_over_only_when_asked_and_only_if_it_was_made_so(tmp_path):
+    one = New("tracker", "board", {})
+    write(one, tmp_path / "new")
+    (tmp_path / "new/board/tracker.py").write_text("mine\n")
+    (tmp_path / "new/mine.txt").write_text("mine\n")
+    with pytest.raises(ConfigError, match="is there already"):
+        write(one, tmp_path / "new")
+    write(one, tmp_path / "new", again=True)
+    assert "class Board" in (tmp_path / "new/board/tracker.py").read_text()
+    assert (tmp_path / "new/mine.txt").read_text() == "mine\n"
+    (tmp_path / "other").mkdir()
+    with pytest.raises(ConfigError, match="was not made by rlcore new"):
+        write(one, tmp_path / "other", again=True)
+
+
+def test_an_env_of_gymnasium_is_configuration_alone(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert new.main(["env", "my-pole", "--from", "gymnasium:CartPole-v1"]) == 0
+    assert "rlcore check env my_pole" in capsys.readouterr().out
+    env = importable(tmp_path / "my-pole", "my_pole")
+    done = rlcore("train", "my_pole", "--dry-run", env=env, cwd=tmp_path)
+    assert done.returncode == 0 and "id: CartPole-v1" in done.stdout, done.stderr
+
+
+def test_another_source_is_refused(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ConfigError, match="--from takes gymnasium:ID"):
+        new.main(["env", "my-pole", "--from", "CartPole-v1"])
