@@ -37,8 +37,8 @@ OBSERVED = (
 )
 
 
-class Seat:
-    """What a row keeps while another one is in the scene.
+class RowState:
+    """The state of a row, stored while another row is in the scene.
 
     Attributes:
         data: of the simulation.
@@ -112,24 +112,24 @@ class Scene:
         self.model: mujoco.MjModel = self.env.sim.model._model
         self.robot = self.env.robots[0]
         self.gripper_at_rest = np.zeros(self.robot.gripper.dof)
-        self._seated: Seat | None = None
+        self._loaded: RowState | None = None
         self.built: Kept = self.env.built
         self._shown = mujoco.MjData(self.model)
 
-    def seat(self, seat: Seat) -> None:
-        """Let a row in, and the one before it out."""
-        if self._seated is seat:
+    def load(self, row: RowState) -> None:
+        """Load the state of a row, and store that of the one before it."""
+        if self._loaded is row:
             return
-        if self._seated is not None:
-            self._seated.controller = self.robot.controller
-            self._seated.gripper = self.robot.gripper.current_action
-            self._seated.model.take(self.model)
-        self._seated = seat
-        self.env.sim.data._data = seat.data
-        self.env._observables = seat.observables  # one, in place of all that robosuite gathers
-        self.robot.controller = seat.controller
-        self.robot.gripper.current_action = seat.gripper
-        seat.model.put(self.model)
+        if self._loaded is not None:
+            self._loaded.controller = self.robot.controller
+            self._loaded.gripper = self.robot.gripper.current_action
+            self._loaded.model.take(self.model)
+        self._loaded = row
+        self.env.sim.data._data = row.data
+        self.env._observables = row.observables  # one, in place of all that robosuite gathers
+        self.robot.controller = row.controller
+        self.robot.gripper.current_action = row.gripper
+        row.model.put(self.model)
 
     def reset(self, key: tuple[str, int]) -> None:
         """LIBERO's own reset of the row in the scene, as it is after a model was compiled.
@@ -202,12 +202,12 @@ class Scene:
         self.env._update_observables(force=True)
 
     @contextmanager
-    def shown(self, seat: Seat) -> Iterator[mujoco.MjData]:
+    def shown(self, row: RowState) -> Iterator[mujoco.MjData]:
         """Data to draw what a row last observed, and the model in the colours of that moment."""
         for name, array in zip(OBSERVED, attrgetter(*OBSERVED)(self._shown), strict=True):
-            array[:] = seat.seen[name]
+            array[:] = row.seen[name]
         colours = self.model.site_rgba.copy()
-        self.model.site_rgba[:] = seat.seen_colours
+        self.model.site_rgba[:] = row.seen_colours
         yield self._shown
         self.model.site_rgba[:] = colours
 

@@ -14,7 +14,7 @@ from rlcore_simulation.simulator import Step
 
 from rlcore.contracts.specs import Episode
 from rlcore_env_libero.expert import PickAndPlace
-from rlcore_env_libero.scene import Scene, Seat
+from rlcore_env_libero.scene import RowState, Scene
 from rlcore_env_libero.suites import sentence
 
 # Waits, with the gripper opening or as it is.
@@ -48,7 +48,7 @@ class LiberoSimulator:
     ) -> None:
         self.task = task
         self.scene = scene
-        self._seat = Seat(scene)
+        self._row = RowState(scene)
         self._init_states = init_states
         self._renderers = renderers
         self._settle_steps = settle_steps
@@ -61,7 +61,7 @@ class LiberoSimulator:
     def states(self) -> np.ndarray:
         """Hand position in metres, its rotation as axis times angle in radians, and both finger
         positions in metres, float32 `[8]`: what openpi and OpenVLA-OFT read."""
-        robot, seen = self.scene.robot, self._seat.seen
+        robot, seen = self.scene.robot, self._row.seen
         position = seen["site_xpos"][robot.eef_site_id]
         turn = seen["xquat"][self.scene.model.body(robot.robot_model.eef_name).id]
         fingers = seen["qpos"][robot._ref_gripper_joint_pos_indexes]
@@ -71,7 +71,7 @@ class LiberoSimulator:
         """Reset the task to the start of `episode.trial`, the same to the bit whatever happened
         before. Returns the sentence."""
         self._expert = None
-        self.scene.seat(self._seat)
+        self.scene.load(self._row)
         self.scene.reset((self.task, episode.trial))
         self.scene.restore(self._init_states[episode.trial])
         for _ in range(self._settle_steps):
@@ -81,7 +81,7 @@ class LiberoSimulator:
     def step(self, action: np.ndarray) -> Step:
         """One step of 50 ms: action float32 `[7]`, clipped to [-1, 1] by the controller; of the
         gripper's entry only the side counts on which it is."""
-        self.scene.seat(self._seat)
+        self.scene.load(self._row)
         if self._binary:
             action = np.append(action[:-1], -1.0 if action[-1] > 0.5 else 1.0)
         solved = self.scene.step(action)
@@ -90,13 +90,13 @@ class LiberoSimulator:
     def draw(self, out: Mapping[str, np.ndarray]) -> None:
         """Write frames of what was last observed into the cameras' arrays, uint8 `[H, W, 3]`."""
         renderer = self._renderers.of(self.task, self.scene.model)
-        with self.scene.shown(self._seat) as data:
-            renderer.draw(self.scene.model, data, out)
+        with self.scene.shown(self._row) as data:
+            renderer.draw(self.scene.model, data, out, self._row)
 
     def expert_action(self, *, speed: float) -> np.ndarray:
         """The action of :class:`rlcore_env_libero.expert.PickAndPlace`, float32 `[7]`, its motion
         scaled by `speed`."""
-        self.scene.seat(self._seat)
+        self.scene.load(self._row)
         if self._expert is None:
             self._expert = PickAndPlace.of(self.scene.env)
         action = self._expert.action()

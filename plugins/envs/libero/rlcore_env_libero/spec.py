@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rlcore.contracts.errors import ConfigError, choosing
+from rlcore.contracts.errors import ConfigError, choosing, did_you_mean
 from rlcore.contracts.specs import ActionChannel, CameraSpec, EnvSpec, StateChannel
 from rlcore_env_libero.cameras import CAMERAS, view_of
 from rlcore_env_libero.settings import LiberoConfig
@@ -89,8 +89,10 @@ def _tasks(config: LiberoConfig) -> tuple[str, ...]:
             its = FOLDERS.get(task)
             raise ConfigError(
                 f"task {task!r} is not in suite {config.suite!r} ({len(offered)} tasks)"
-                + (f", but in {its!r}" if its else choosing(task, offered)),
-                hint=f"env={its}" if its else f"tasks are named as in LIBERO, e.g. {offered[0]}",
+                + (f", but in {its!r}" if its else f".{did_you_mean(task, offered)}"),
+                hint=f"env={its}"
+                if its
+                else f"rlcore train env={config.suite} --help env.train.tasks lists them",
             )
     if not config.tasks or len(set(config.tasks)) != len(config.tasks):
         raise ConfigError(f"tasks must name at least one task, each once, got {config.tasks}")

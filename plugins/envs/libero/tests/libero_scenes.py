@@ -38,7 +38,7 @@ def waited(simulator: LiberoSimulator, steps: int) -> bool:
 
 def places(simulator: LiberoSimulator) -> dict[str, np.ndarray]:
     """Where the bodies are that move freely, in metres `[3]`."""
-    model, data = simulator.scene.model, simulator._seat.data
+    model, data = simulator.scene.model, simulator._row.data
     free = [j for j in range(model.njnt) if model.jnt_type[j] == 0]
     return {
         model.body(model.jnt_bodyid[j]).name: data.qpos[model.jnt_qposadr[j] :][:3].copy()
@@ -85,8 +85,8 @@ def require_liberos_own(
     for move in [OPENING] * 10 + list(moves):
         seen, _, solved, _ = theirs.step(move)
     data = theirs.sim.data
-    np.testing.assert_array_equal(data.qpos, simulator._seat.data.qpos)
-    np.testing.assert_array_equal(data.qvel, simulator._seat.data.qvel)
+    np.testing.assert_array_equal(data.qpos, simulator._row.data.qpos)
+    np.testing.assert_array_equal(data.qvel, simulator._row.data.qvel)
     assert not solved and not np.array_equal(simulator.states, before)
     state = np.concatenate([seen["robot0_eef_pos"], seen["robot0_gripper_qpos"]])
     np.testing.assert_array_equal(simulator.states[[0, 1, 2, 6, 7]], state.astype(np.float32))

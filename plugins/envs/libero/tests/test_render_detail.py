@@ -36,7 +36,7 @@ def course(
         simulator.start(Episode(task, number % 40))
         for _ in range(steps):
             step = simulator.step(random.uniform(-1, 1, 7).astype(np.float32))
-            data = simulator._seat.data
+            data = simulator._row.data
             state = (data.qpos, data.qvel, data.qacc, data.ctrl, simulator.states)
             record.append(
                 np.concatenate([np.ravel(part) for part in state]).tobytes()

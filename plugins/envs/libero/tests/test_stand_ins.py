@@ -26,7 +26,7 @@ BOWL = "pick_up_the_black_bowl_in_the_top_drawer_of_the_wooden_cabinet_and_place
 
 def put(simulator: LiberoSimulator, joint: str, *place: float) -> None:
     """Set the first positions of a joint, at rest."""
-    data = simulator._seat.data
+    data = simulator._row.data
     data.joint(joint).qpos[: len(place)] = place
     data.joint(joint).qvel[:] = 0.0
 
@@ -39,7 +39,7 @@ def heights(simulator: LiberoSimulator) -> dict[str, float]:
 def test_soup_in_the_basket_is_success_and_reward_once_there() -> None:
     simulator = started(SOUP, settle_steps=10)
     assert not waited(simulator, 2)
-    basket = simulator._seat.data.joint("basket_1_joint0").qpos[:3].copy()
+    basket = simulator._row.data.joint("basket_1_joint0").qpos[:3].copy()
     put(simulator, "alphabet_soup_1_joint0", *basket[:2], basket[2] + 0.08)
     step = [simulator.step(OPENING) for _ in range(5)][-1]
     assert step.success and step.reward == 1.0
@@ -74,7 +74,7 @@ def test_the_stoves_knob_turns_it_on_and_its_burner_glows() -> None:
 
 def test_the_bowl_waits_in_the_drawer_and_counts_on_the_plate() -> None:
     simulator = started(BOWL, settle_steps=10)
-    data = simulator._seat.data
+    data = simulator._row.data
     # the drawer's floor is at 0.9 + 0.159 m; LIBERO's own bowl comes to rest at 1.063
     assert data.joint("akita_black_bowl_1_joint0").qpos[2] == pytest.approx(1.063, abs=0.004)
     assert data.joint("wooden_cabinet_1_top_level").qpos[0] < -0.13

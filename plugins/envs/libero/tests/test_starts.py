@@ -24,7 +24,7 @@ MOVES = np.random.default_rng(0).uniform(-1, 1, (6, 7)).astype(np.float32)
 
 def whole_state(simulator: LiberoSimulator) -> np.ndarray:
     """Everything a future step or frame depends on, as one vector."""
-    model, data = simulator.scene.model, simulator._seat.data
+    model, data = simulator.scene.model, simulator._row.data
     arm = simulator.scene.robot.controller
     parts = [data.qpos, data.qvel, data.ctrl, data.qacc_warmstart, data.site_xpos, [data.time]]
     parts += [model.body_pos, model.body_quat, model.site_rgba]
@@ -80,9 +80,9 @@ def test_a_step_has_the_bits_of_robosuites_own(
 ) -> None:
     pool = make_pool(small_config(suite=suite, tasks=[task]))
     simulator = pool.take(0)
-    scene, seen = simulator.scene, simulator._seat.seen
+    scene, seen = simulator.scene, simulator._row.seen
     ours, our_frames = course(simulator, 3), seen["geom_xpos"].copy()
-    assert simulator._seat.data.ncon > 10  # or the shortened passes have nothing to keep
+    assert simulator._row.data.ncon > 10  # or the shortened passes have nothing to keep
     monkeypatch.setattr(scene, "step", lambda action: bool(scene.env.step(action)[2]))
     np.testing.assert_array_equal(course(simulator, 3), ours)
     np.testing.assert_array_equal(seen["geom_xpos"], our_frames)
@@ -93,7 +93,7 @@ def test_a_step_has_the_bits_of_robosuites_own(
 def test_episodes_change_nothing_in_the_model_but_what_is_put_back(suite: str, task: str) -> None:
     pools = [make_pool(small_config(suite=suite, tasks=[task])) for _ in range(2)]
     simulator, unused = (pool.take(0) for pool in pools)
-    scene, data = simulator.scene, simulator._seat.data
+    scene, data = simulator.scene, simulator._row.data
     unused.scene.built.put(unused.scene.model)
     simulator.start(Episode(0, 0))
     hinges = np.flatnonzero(scene.model.jnt_type >= mujoco.mjtJoint.mjJNT_SLIDE.value)

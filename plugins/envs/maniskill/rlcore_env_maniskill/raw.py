@@ -30,7 +30,7 @@ from rlcore_env_maniskill.registered import PLAYED
 from rlcore_env_maniskill.robots import Robot
 from rlcore_env_maniskill.settings import THIRD_PERSON, ManiSkillConfig
 from rlcore_env_maniskill.spec import control_of, env_spec, own_robot, robot_name
-from rlcore_env_maniskill.tasks import PUT_ON_PLATE, task_of
+from rlcore_env_maniskill.tasks import LIST_TASKS, PUT_ON_PLATE, task_of
 from rlcore_env_maniskill.unseen import leave_out_unseen
 
 
@@ -60,7 +60,8 @@ def make_raw(config: ManiSkillConfig, task: str, *, num_envs: int = 1) -> BaseEn
     if task not in REGISTERED_ENVS:
         raise ConfigError(
             "no task in ManiSkill or in the modules of env.*.register is called "
-            f"{task!r}{choosing(task, REGISTERED_ENVS)}"
+            f"{task!r}{choosing(task, REGISTERED_ENVS)}",
+            hint=LIST_TASKS,
         )
     if config.sim_backend == "gpu":
         enable_gpu()

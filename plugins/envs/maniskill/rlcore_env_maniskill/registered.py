@@ -19,7 +19,7 @@ from rlcore_simulation import interpreters
 
 from rlcore.contracts.errors import AssetError, ConfigError, UserError, choosing
 from rlcore_env_maniskill.robots import ROBOTS
-from rlcore_env_maniskill.tasks import ASSETS_ROBOT, REWARDS, Task, task_of
+from rlcore_env_maniskill.tasks import ASSETS_ROBOT, LIST_TASKS, REWARDS, Task, task_of
 
 ARMS = tuple(name for name in ROBOTS if name != ASSETS_ROBOT)
 PLAYED = (
@@ -123,7 +123,8 @@ def read_facts(name: str, modules: tuple[str, ...], robot: str | None) -> Facts:
     if name not in REGISTERED_ENVS:
         raise ConfigError(
             "no task in ManiSkill or in the modules of env.*.register is called "
-            f"{name!r}{choosing(name, REGISTERED_ENVS)}"
+            f"{name!r}{choosing(name, REGISTERED_ENVS)}",
+            hint=LIST_TASKS,
         )
     require_assets(name)
     made = REGISTERED_ENVS[name].cls

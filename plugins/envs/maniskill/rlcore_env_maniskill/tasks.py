@@ -10,6 +10,10 @@ import re
 from dataclasses import dataclass
 
 REWARDS = ("sparse", "dense", "grasp")
+LIST_TASKS = (
+    "this lists ManiSkill's own: python -c 'import mani_skill.envs; from "
+    "mani_skill.utils.registration import REGISTERED_ENVS as all; print(*all)'"
+)
 
 
 @dataclass(frozen=True)

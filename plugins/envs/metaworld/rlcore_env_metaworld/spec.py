@@ -61,7 +61,7 @@ def _tasks(config: MetaWorldConfig) -> tuple[str, ...]:
         if task not in offered:
             raise ConfigError(
                 f"task {task!r} is not in benchmark {config.benchmark!r}{choosing(task, offered)}",
-                hint="tasks are named as in MetaWorld, e.g. " + ", ".join(offered[:3]),
+                hint="rlcore train env=metaworld --help env.train.tasks lists them",
             )
     if not config.tasks or len(set(config.tasks)) != len(config.tasks):
         raise ConfigError(f"tasks must name at least one task, each once, got {config.tasks}")

@@ -5,8 +5,9 @@ number of triangles depends on the width of a pixel where a camera comes nearest
 on which faces it sees; both are estimated over random joint positions. The simplified surface is at
 most half a pixel (root mean square around each point) from the exact one, for a camera distance
 that only the nearest 10% of sampled positions go below. A camera on a hand comes to other things as
-near as its own hand is in its view, as that touches them. Free things come as near as the nearest
-of what moves in view, from any side.
+near as its own hand is in its view, as that touches them, and free things are anywhere from there
+to the farthest part of its arm. To another camera free things come as near as the nearest of what
+moves in view. They are seen from any side.
 """
 
 from __future__ import annotations
@@ -71,6 +72,8 @@ class Sight:
         movers = hand if hand.any() else moves & np.isfinite(near)
         if movers.any():
             near[self._free] = near[movers].min()
+        # the mean of (nearest / depth)^2 over depths from the nearest to the farthest
+        self._free_share = near[hand].min() / near[hand].max() if hand.any() else 1.0
         unseen = ~np.isfinite(near)
         near[unseen] = near[~unseen].max(initial=0.0) or model.stat.extent
         self.near = np.maximum(near, model.vis.map.znear * model.stat.extent)
@@ -107,7 +110,8 @@ class Sight:
         faces = model.mesh_face[first : first + model.mesh_facenum[mesh]]
         points = model.mesh_vert[model.mesh_vertadr[mesh] :][: model.mesh_vertnum[mesh]]
         if self._free[at]:
-            return np.full(len(faces), 0.25, dtype=np.float32)  # the mean from all sides
+            # from all sides the mean is a quarter
+            return np.full(len(faces), _step(0.25 * self._free_share), dtype=np.float32)
         a, b, c = np.moveaxis(points[faces], 1, 0)
         normals = np.cross(b - a, c - a)
         normals /= np.maximum(np.linalg.norm(normals, axis=1, keepdims=True), 1e-30)
@@ -126,9 +130,12 @@ class Sight:
             inside &= np.abs(towards[:, 0]) < self._slope * self._aspect * depth * 1.1
             share = np.minimum(1.0, (self.near[at] / np.maximum(depth, 1e-12)) ** 2)
             total += np.where(inside, np.maximum(facing, 0.0) * share, 0.0)
-        shown = np.log(np.maximum(total / LOOKS, LEAST)) / np.log(RATIO)
-        steps: np.ndarray = RATIO ** np.round(shown)
-        return steps.astype(np.float32)
+        return _step(total / LOOKS).astype(np.float32)
+
+
+def _step(shown: np.ndarray | float) -> np.ndarray:
+    steps: np.ndarray = RATIO ** np.round(np.log(np.maximum(shown, LEAST)) / np.log(RATIO))
+    return steps
 
 
 def _poses(model: mujoco.MjModel, camera: int, geoms: np.ndarray) -> list[_Pose]:

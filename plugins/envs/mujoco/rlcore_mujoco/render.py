@@ -20,6 +20,7 @@ from rlcore_simulation.detail import EXACT, FilmFrames
 
 from rlcore_mujoco.detail import drawn_model, remember
 from rlcore_mujoco.frustum import Outside
+from rlcore_mujoco.still import Still
 from rlcore_mujoco.view import Camera, View
 
 # Geoms that a frame may hold, as in MuJoCo's own renderer; those beyond it would not be drawn.
@@ -55,7 +56,7 @@ class Renderer:
     def __init__(self, model: mujoco.MjModel, view: View) -> None:
         self._view = view
         self._exact: Renderer | None = None
-        self._cameras = {name: _Eye(model, camera) for name, camera in view.cameras.items()}
+        self._cameras = {name: _Eye(model, view, camera) for name, camera in view.cameras.items()}
         self._scene = mujoco.MjvScene(model, MAX_GEOMS)
         self._scene.flags[mujoco.mjtRndFlag.mjRND_REFLECTION] = view.reflection
         self._outside = Outside(model, view)
@@ -65,20 +66,37 @@ class Renderer:
         self._uploads = _uploads(model, view)
 
     def draw(
-        self, model: mujoco.MjModel, data: mujoco.MjData, out: Mapping[str, np.ndarray]
+        self,
+        model: mujoco.MjModel,
+        data: mujoco.MjData,
+        out: Mapping[str, np.ndarray],
+        row: object = None,
     ) -> None:
         """Write the frames of a state into `out[name]`, uint8 `[H, W, 3]` RGB, of each camera.
 
         A camera, light or body of the model that was moved shows after the next forward pass.
-        Frames of a film are exact, whatever the view's detail.
+        Frames of a film are exact, whatever the view's detail. `row` is whose state it is, where
+        rows show theirs in the same data.
         """
         if isinstance(out, FilmFrames) and self._view.detail != EXACT:
             self._for_films(model, out).draw(model, data, out)
             return
         _process_context().make_current()
         for name, eye in self._cameras.items():
-            uploaded = self._uploads[name]
-            mujoco.mjr_setBuffer(mujoco.mjtFramebuffer.mjFB_OFFSCREEN.value, uploaded)
+            self._draw(model, data, eye, self._uploads[name], data if row is None else row)
+            out[name][:] = eye.frame
+
+    def _draw(
+        self,
+        model: mujoco.MjModel,
+        data: mujoco.MjData,
+        eye: _Eye,
+        uploaded: mujoco.MjrContext,
+        row: object,
+    ) -> None:
+        """Draw what a camera sees into its pixels."""
+
+        def update() -> None:
             mujoco.mjv_updateScene(
                 model,
                 data,
@@ -89,9 +107,17 @@ class Renderer:
                 self._scene,
             )
             self._outside.leave_out(model, data, eye.number, eye.aspect, self._scene)
+
+        def render(pixels: np.ndarray, depth: np.ndarray | None) -> None:
             mujoco.mjr_render(eye.rectangle, self._scene, uploaded)
-            mujoco.mjr_readPixels(eye.pixels, None, eye.rectangle, uploaded)
-            out[name][:] = eye.frame
+            mujoco.mjr_readPixels(pixels, depth, eye.rectangle, uploaded)
+
+        mujoco.mjr_setBuffer(mujoco.mjtFramebuffer.mjFB_OFFSCREEN.value, uploaded)
+        update()
+        if eye.still is None:
+            render(eye.pixels, None)
+        else:
+            eye.still.draw(model, data, row, self._scene, update, render, eye.pixels)
 
     def close(self) -> None:
         """Free what was uploaded; the process keeps its context."""
@@ -118,19 +144,23 @@ def _uploads(model: mujoco.MjModel, view: View) -> dict[str, mujoco.MjrContext]:
     for name, camera in view.cameras.items():
         drawn = drawn_model(model, replace(view, cameras={name: camera}))
         uploads[name] = mujoco.MjrContext(drawn, scale)
+        uploads[name].readDepthMap = mujoco.mjtDepthMap.mjDEPTH_ZEROFAR.value
     return uploads
 
 
 class _Eye:
     """A camera in MuJoCo's terms: where it is, its rectangle, and its pixels."""
 
-    def __init__(self, model: mujoco.MjModel, camera: Camera) -> None:
+    def __init__(self, model: mujoco.MjModel, view: View, camera: Camera) -> None:
         self.camera = mujoco.MjvCamera()
         self.camera.type = mujoco.mjtCamera.mjCAMERA_FIXED
         self.camera.fixedcamid = self.number = model.camera(camera.name).id
         self.aspect = camera.width / camera.height
         self.rectangle = mujoco.MjrRect(0, 0, camera.width, camera.height)
         self.pixels = np.empty((camera.height, camera.width, 3), dtype=np.uint8)
+        self.still = None
+        if view.detail != EXACT:
+            self.still = Still(model, view, self.number, (camera.height, camera.width))
         # GL rows run from the bottom up, so a frame that is not flipped has them turned.
         rows = slice(None) if camera.flip_rows else slice(None, None, -1)
         columns = slice(None, None, -1) if camera.flip_columns else slice(None)

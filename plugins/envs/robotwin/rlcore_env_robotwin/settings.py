@@ -8,6 +8,7 @@ from typing import Any
 from rlcore_simulation.settings import SimulatedEnvConfig
 
 from rlcore.config.schema import Settings, When, key
+from rlcore_env_robotwin.tasks import TASKS
 
 CAMERAS = ("L515", "Large_L515", "D435", "Large_D435")
 SETTINGS = ("demo_clean", "demo_randomized")
@@ -79,6 +80,9 @@ class RoboTwinConfig(SimulatedEnvConfig):
     """RoboTwin 2.0; `tasks` names several of its tasks in place of `task_config.task_name`."""
 
     env_type: str = key("registered name of the env", "robotwin")
+    tasks: list[str] | None = key(
+        f"some of {', '.join(TASKS)}; null: the one of task_config.task_name", own=True
+    )
     max_episode_steps: int = key("time limit in env steps; published: 200", 200, least=1)
     simulator_timeout: float = key(
         "seconds a simulator process may take for one command before it counts as hung; to find "

@@ -14,6 +14,7 @@ from rlcore_env_robotwin.settings import RoboTwinConfig
 from rlcore_env_robotwin.tasks import BOXES, DENSE, FAMILIES, SENTENCES, TASKS, UNSUPPORTED
 
 IMAGE_SIZE = 224
+LIST_TASKS = "rlcore train env=robotwin --help env.train.tasks lists them"
 HEAD, WRISTS = "head_camera", ("left_camera", "right_camera")
 JOINTS = 6  # of an arm; the policies of RoboTwin know no other
 # Joints of each arm, where we know them; of other robots RoboTwin's own files tell.
@@ -108,15 +109,13 @@ def _tasks(config: RoboTwinConfig) -> tuple[str, ...]:
             raise ConfigError(
                 f"{where}: RoboTwin has no reward for task {task!r}; like it are "
                 f"{', '.join(other for other in UNSUPPORTED if other != task)}",
-                hint=f"one of its {len(TASKS)} other tasks: rlcore train --help env",
+                hint=LIST_TASKS,
             )
         if task not in offered:
             which = "the stand-in scene has" if config.stand_ins else "RoboTwin has"
             raise ConfigError(
                 f"{where}: {which} no task {task!r}{choosing(task, offered)}",
-                hint="stand_ins=false plays RoboTwin itself"
-                if task in TASKS
-                else "rlcore train --help env.train.tasks",
+                hint="stand_ins=false plays RoboTwin itself" if task in TASKS else LIST_TASKS,
             )
     return tuple(named)
 
