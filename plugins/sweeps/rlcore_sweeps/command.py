@@ -79,6 +79,19 @@ def main(arguments: Sequence[str]) -> int:
         return _play(order)
 
 
+def play(verb: str, words: Sequence[str], *, config_dirs: Sequence[str | Path] = ()) -> list[Path]:
+    """Play a sweep as the command does; returns the folders of the runs that ended well.
+
+    Raises:
+        UserError: see :func:`rlcore.api.sweep`.
+    """
+    version.setbase("1.3")
+    folders = [f"--config-dir={folder}" for folder in config_dirs]
+    place, _ = _played(with_recipe(Order.read([verb, *folders, *words])))
+    _told(place)
+    return [Path(note.folder) for note in Note.all(place) if note.state == "done"]
+
+
 def _show(order: Order, *, whole: bool, multirun: bool) -> int:
     """`--cfg hydra`: print what Hydra's plugins see. `--cfg all`: and the configurations of the
     jobs."""
@@ -145,6 +158,12 @@ def _require_plain(order: Order, folder: Path) -> None:
 
 def _play(order: Order, folder: Path | None = None, *, wary: bool = False) -> int:
     """Play a sweep in its folder, or in a new one; returns the exit code."""
+    place, failed = _played(order, folder, wary=wary)
+    return int(failed) if order.only_looks else _told(place)
+
+
+def _played(order: Order, folder: Path | None = None, *, wary: bool = False) -> tuple[Path, bool]:
+    """Play it; returns its folder, and whether a job failed."""
     setup_globals()
     JobRuntime.instance().set("name", order.verb)
     words = for_hydra(order.words)
@@ -176,7 +195,7 @@ def _play(order: Order, folder: Path | None = None, *, wary: bool = False) -> in
             if folder is None and not Note.all(place):  # no job has begun: there is nothing to keep
                 shutil.rmtree(place)
             raise
-        return int(failed) if order.only_looks else _told(place)
+        return place, failed
 
 
 def _sweep(loader: SweepLoader, player: Player, words: list[str], *, announce: bool) -> bool:

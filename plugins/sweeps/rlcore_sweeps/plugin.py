@@ -18,14 +18,20 @@ RLCORE_API = (0, 4)
 
 @hookimpl
 def rlcore_components() -> list[ComponentSpec]:
-    """The command, which `-m` of the others is short for."""
+    """The command, which `-m` of the others is short for, and the same for Python."""
     return [
         ComponentSpec(
             kind="command",
             name="sweep",
             target="rlcore_sweeps.command:main",
             summary="play many runs: sweep train EXPERIMENT key=a,b; train ... -m is short for it",
-        )
+        ),
+        ComponentSpec(
+            kind="function",
+            name="sweep",
+            target="rlcore_sweeps.command:play",
+            summary="play many runs",
+        ),
     ]
 
 

@@ -14,8 +14,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from rlcore.cli.request import HYDRA, is_folder
-from rlcore.config.catalog import BY_RECIPE, EXPERIMENT, Catalog
+from rlcore.cli.request import HYDRA
+from rlcore.config.catalog import BY_RECIPE, EXPERIMENT, Catalog, is_folder
 from rlcore.config.choices import included
 from rlcore.config.overrides import quote
 from rlcore.config.recipes import read_mapping

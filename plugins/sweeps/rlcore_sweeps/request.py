@@ -20,7 +20,8 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import HydraException
 from omegaconf import OmegaConf
 
-from rlcore.cli.request import HYDRA, is_folder, is_override
+from rlcore.cli.request import HYDRA
+from rlcore.config.catalog import is_folder, is_override
 from rlcore.config.overrides import BOTH, parse
 from rlcore.contracts.errors import CheckpointError, ConfigError, did_you_mean
 from rlcore.files.atomic import write_text

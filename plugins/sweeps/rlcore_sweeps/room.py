@@ -116,8 +116,10 @@ def threads_of(config: RunConfig, share: Share) -> int | None:
         plan = planned(config, _machine(share.cores, share.devices), load_plugins())
     except UserError:  # it is for the run to say
         return None
-    seats = [seat for role in ("rollout", "actor") for seat in plan.seats(role)]
-    counts = {plan.cores(seat) for seat in seats}
+    allocations = [
+        allocation for role in ("rollout", "actor") for allocation in plan.allocations(role)
+    ]
+    counts = {plan.cores(allocation) for allocation in allocations}
     return counts.pop() if len(counts) == 1 else None
 
 

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import signal
 import subprocess
@@ -24,7 +25,7 @@ TOY = [
     *("env.train.total_num_envs=2", "env.eval.total_num_envs=2", "env.eval.trials_per_task=2"),
     *("actor.global_batch_size=4", "actor.micro_batch_size=4", "runner.save_interval=1"),
 ]
-JOBS = ["actor.optim.lr=1e-5,1e6", "runner.seed=0,1,2"]  # one diverges with each seed
+JOBS = "actor.optim.lr=1e-5,2e-5,1e6,3e-5,4e-5,5e-5"  # the third diverges
 
 
 def wait(condition: Callable[[], bool], seconds: float = 300) -> None:
@@ -38,25 +39,37 @@ def wait(condition: Callable[[], bool], seconds: float = 300) -> None:
 def test_resume_ends_with_all_results_and_makes_none_twice(log_path: Path):
     sweep = log_path / "run"
     logger = f"runner.logger.log_path={log_path}"
-    driver = subprocess.Popen([*RLCORE, *TOY, logger, *JOBS, "-m"], start_new_session=True)
-    first, second = sweep / "0-lr-1e-05-seed-0", sweep / "1-lr-1e-05-seed-1"
+    driver = subprocess.Popen([*RLCORE, *TOY, logger, JOBS, "-m"], start_new_session=True)
+    first, second = sweep / "0-lr-1e-05", sweep / "1-lr-2e-05"
     wait((second / "checkpoints/step_000001").is_dir)
     struck = Note.of(sweep, 1)
     assert struck is not None
     os.kill(struck.process[0], signal.SIGKILL)
-    wait(lambda: Note.of(sweep, 1).state == "failed" and (first / "summary.json").is_file())
-    wait(lambda: Note.of(sweep, 0).state == "done")
-    wait(lambda: any(note.state == "running" for note in Note.all(sweep)))
-    left = [note.process[0] for note in Note.all(sweep) if note.state == "running"]
+    wait(lambda: states(sweep)[:3] == ["done", "failed", "failed"])
+    wait(lambda: "running" in states(sweep))
     driver.kill()
     driver.wait()
+    left = [note.process[0] for note in Note.all(sweep) if note.state == "running"]
+    kept = (first / "summary.json").stat()
+    assert len(left) > 0 and "done" not in states(sweep)[4:]
     subprocess.run([*RLCORE, "resume", str(sweep)])
     for number in left:  # they have ended with their sweep
         with contextlib.suppress(psutil.NoSuchProcess):
             assert psutil.Process(number).status() == psutil.STATUS_ZOMBIE
-    notes = Note.all(sweep)
-    assert [note.state for note in notes] == ["done"] * 3 + ["failed"] * 3
-    assert all("inf, expected finite numbers" in note.error for note in notes[3:])
+    assert states(sweep) == ["done", "done", "failed", "done", "done", "done"]
+    assert "inf, expected finite numbers" in Note.all(sweep)[2].error
+    runs = sorted(sweep.glob("[0-9]*"))
+    assert len(runs) == 6
+    assert [(run / "summary.json").is_file() for run in runs] == [n != 2 for n in range(6)]
+    for run in runs[:2] + runs[3:]:  # no update made twice: those that were kept were gone on with
+        lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+        steps = [line["step"] for line in lines if "train/actor/total_loss" in line]
+        assert steps == sorted(set(steps)), run
+    assert (first / "summary.json").stat() == kept
     assert len(list((first / "attempts").iterdir())) == 1  # not made twice
     assert len(list((second / "attempts").iterdir())) == 2  # gone on with
-    assert len(list(sweep.glob("[0-9]*"))) == 6
+
+
+def states(sweep: Path) -> list[str]:
+    """Of the jobs, by number."""
+    return [note.state for note in Note.all(sweep)]

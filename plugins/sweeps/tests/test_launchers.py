@@ -3,6 +3,7 @@ sweeper. `pytest -m long -n0 plugins/sweeps/tests/test_launchers.py`."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import subprocess
@@ -14,12 +15,29 @@ from pathlib import Path
 import pytest
 from rlcore_sweeps.job import Note
 
+from rlcore.files.reading import read_yaml
+
+RLCORE = [sys.executable, "-m", "rlcore.cli.main"]
 TOY = [
     *("train", "env=toy", "model=toy", "algorithm=ppo", "runner.max_epochs=1"),
     *("cluster.component_placement={env: 0, rollout: 0, actor: 0}", "cluster.torch_threads=1"),
     *("env.train.total_num_envs=2", "env.eval.total_num_envs=2", "env.eval.trials_per_task=2"),
     *("actor.global_batch_size=4", "actor.micro_batch_size=4", "-m"),
 ]
+PLAYED = "cluster.component_placement={env: 0, rollout: 0, actor: 0}"
+ALONE = {
+    "toy": [
+        *("env=toy", "model=toy", "algorithm=ppo", "runner.max_epochs=2", PLAYED),
+        *("env.*.total_num_envs=4", "env.eval.trials_per_task=4"),
+        *("actor.global_batch_size=8", "actor.micro_batch_size=8"),
+    ],
+    "quickstart": [
+        *("quickstart", "runner.max_epochs=2", "env.*.tasks=[button-press-v3]"),
+        *("env.*.total_num_envs=4", "env.train.rollout_epoch=1", "env.eval.trials_per_task=4"),
+        *("env.*.max_episode_steps=60", "env.eval.video_cfg.save_video=false", "sft.max_steps=4"),
+        *("algorithm.steps=4", "actor.global_batch_size=16", "actor.micro_batch_size=16"),
+    ],
+}
 LAUNCHERS = {
     "joblib": (["hydra-joblib-launcher", "joblib"], ["hydra.launcher.n_jobs=2"]),
     "submitit_local": (["hydra-submitit-launcher", "submitit"], ["hydra.launcher.cpus_per_task=1"]),
@@ -97,13 +115,14 @@ def play(python: Path | str, log_path: Path, *words: str) -> subprocess.Complete
 def test_a_published_launcher_plays_them(environment, launcher, backend, log_path):
     seeds = "runner.seed=0,1,2,3" if backend == "local" else "runner.seed=0,1"
     words = [f"hydra/launcher={launcher}", *LAUNCHERS[launcher][1]]
-    place = f"hydra.sweep.dir={log_path / 'mine'}"
-    done = play(environment, log_path, seeds, f"cluster.backend={backend}", *words, place)
+    place = [f"hydra.sweep.dir={log_path / 'mine'}", "hydra.sweep.subdir=job-${hydra.job.num}"]
+    done = play(environment, log_path, seeds, f"cluster.backend={backend}", *words, *place)
     assert done.returncode == 0, done.stdout + done.stderr
     notes = Note.all(log_path / "mine")
-    assert [(note.number, note.state) for note in notes] == [
-        (number, "done") for number in range(len(seeds.split(",")))
+    assert [(note.number, note.state, Path(note.folder).name) for note in notes] == [
+        (number, "done", f"job-{number}") for number in range(len(seeds.split(",")))
     ]
+    assert all((Path(note.folder) / "summary.json").is_file() for note in notes)
 
 
 @pytest.mark.long
@@ -117,21 +136,38 @@ def test_a_sweeper_of_somebody_elses_drives_them(environment, log_path):
 
 
 @pytest.mark.long
-def test_a_job_equals_the_same_run_alone(log_path):
-    """Side by side, one after another, and by itself on a core of the same kind."""
-    both, cores = ["cluster.backend=local", "runner.seed=0,1"], sorted(os.sched_getaffinity(0))
+@pytest.mark.parametrize("what", ALONE)
+def test_a_job_equals_the_same_run_alone(what, log_path):
+    """Side by side, one after another, and by itself on the cores and under the keys it names."""
+    cores = sorted(os.sched_getaffinity(0))
     if len(cores) < 2:
         pytest.skip("one core")
-    for parallel in ("2", "1"):
-        done = play(sys.executable, log_path, *both, f"sweep.parallel={parallel}")
-        assert done.returncode == 0, done.stdout + done.stderr
-    alone = play(
-        sys.executable, log_path, "cluster.backend=local", "runner.seed=1", "hydra/launcher=basic"
-    )
-    assert alone.returncode == 0, alone.stdout + alone.stderr
-    runs = [log_path / "run/1-seed-1", log_path / "run-2/1-seed-1", log_path / "run-3/0"]
-    losses = [figures(run) for run in runs]
-    assert losses[0] == losses[1] == losses[2] and losses[0]
+    words = [*RLCORE, "train", *ALONE[what], "cluster.backend=local", "runner.save_interval=2"]
+    words.append("rollout.forward_batch=2")
+    runs = []
+    for parallel in (2, 1):
+        sweep = log_path / str(parallel)
+        many = ["-m", "runner.seed=0,1", f"sweep.parallel={parallel}", f"hydra.sweep.dir={sweep}"]
+        subprocess.run([*words, *many], check=True)
+        runs.append(sweep / "1-seed-1")
+    config = read_yaml(runs[0] / "config.yaml")
+    threads, rows = config["cluster"]["torch_threads"], config["rollout"]["forward_batch"]
+    own = [f"cluster.torch_threads={threads}", f"rollout.forward_batch={rows}", "runner.seed=1"]
+    place = [f"runner.logger.log_path={log_path}", "runner.logger.experiment_name=alone"]
+    subprocess.run(["taskset", "-c", str(cores[0]), *words, *own, *place], check=True)
+    alone = log_path / "alone"
+    assert figures(alone) and weights(alone)
+    for run in runs:
+        assert figures(run) == figures(alone)
+        assert weights(run) == weights(alone)
+
+
+def weights(run: Path) -> dict[str, str]:
+    """Digests of all tensors that it kept, by the name of their file."""
+    return {
+        str(file.relative_to(run)): hashlib.sha256(file.read_bytes()).hexdigest()
+        for file in run.glob("checkpoints/step_*/**/*.safetensors")
+    }
 
 
 def figures(run: Path) -> list[dict[str, float]]:

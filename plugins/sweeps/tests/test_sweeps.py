@@ -104,6 +104,7 @@ def test_a_job_that_fails_or_is_killed_costs_no_other(sweep, log_path, capsys):
 def test_resume_goes_on_with_what_is_not_done(sweep, log_path, capsys):
     assert sweep("runner.seed=1,30") == 1
     runs = log_path / "run"
+    (runs / ".jobs/.partial-7-1.json").touch()  # its process was killed while it wrote a note
     assert f"go on with the others: rlcore resume {runs}\n" in (runs / "sweep.txt").read_text()
     assert main(["resume", str(runs)]) == 0
     assert states(runs) == ["done", "done"]
