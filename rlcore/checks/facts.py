@@ -82,8 +82,8 @@ class Facts:
         if self.placement.shares > self.workers["actor"]:
             return ()
         return plan_weight_routes(
-            self.placement.seats("actor"),
-            self.placement.seats("rollout"),
+            self.placement.allocations("actor"),
+            self.placement.allocations("rollout"),
             shares=self.placement.shares,
             sync=self.config.rollout.sync,
         )

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from rlcore.config.schema import RunConfig
 from rlcore.contracts.specs import EnvSpec
+from rlcore.demonstrations.datasets import format_of
 from rlcore.terminal.text import some
 
 HELD_OUT, TRAINED = "held-out starts", "training starts"
@@ -88,14 +89,12 @@ def refusal(config: RunConfig, envs: Mapping[str, EnvSpec]) -> str | None:
 def refusal_of_data(config: RunConfig, envs: Mapping[str, EnvSpec], folder: Path) -> str | None:
     """Explain what is wrong with evaluating on the starts of demonstrations that were collected
     elsewhere, perhaps at other trials; None where nothing is."""
-    from rlcore.demonstrations.demonstrations import DemonstrationSet
-
     if config.env.eval.allow_training_trials:
         return None
-    data = DemonstrationSet(folder)
-    if data.info.env != envs["eval"].name:
+    data = format_of(folder).read(folder)
+    if data.facts.env != envs["eval"].name:
         return None
-    learned = {(row.task, row.trial) for row in data.rows}
+    learned = data.starts()
     shared = [start for start in evaluated_starts(config, envs) if start in learned]
     if not shared:
         return None

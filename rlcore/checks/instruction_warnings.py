@@ -12,6 +12,7 @@ from rlcore.checks.facts import Facts
 from rlcore.config import instructions
 from rlcore.config.schema import RunConfig
 from rlcore.config.schema.env import CHECKPOINT, OWN
+from rlcore.demonstrations.datasets import format_of
 from rlcore.run_folder.env_facts import EnvFacts
 
 
@@ -89,10 +90,7 @@ def _of_demonstrations(facts: Facts, train: EnvFacts) -> Iterator[str]:
     path = facts.config.collect.path
     if path is None:
         return
-    # tables of episodes are read by a library that takes its time to load
-    from rlcore.demonstrations.demonstrations import begun
-    from rlcore.demonstrations.layout import read_info
-
-    if begun(Path(path)):
-        info = read_info(Path(path))
-        yield from _unlike(info, train, f"in the demonstrations of {path}", "in env.train")
+    there = format_of(Path(path))
+    if there.holds(Path(path)):
+        facts_there = there.read(Path(path)).facts
+        yield from _unlike(facts_there, train, f"in the demonstrations of {path}", "in env.train")

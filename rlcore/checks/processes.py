@@ -86,7 +86,7 @@ def actors_do_not_share_a_gpu(facts: Facts) -> Iterator[str]:
 
 
 @CHECKS.add
-def parameters_can_be_divided(facts: Facts) -> Iterator[str]:
+def parameters_can_be_sharded(facts: Facts) -> Iterator[str]:
     config, actors = facts.config.actor.fsdp_config, facts.workers["actor"]
     if facts.policy is None or facts.config.divides == 1:
         return
@@ -100,7 +100,7 @@ def parameters_can_be_divided(facts: Facts) -> Iterator[str]:
         elif config.reshard_after_forward:
             yield f"{key}.reshard_after_forward must be null or false: {without} true"
     if config.sharding_strategy == "hybrid_shard":
-        nodes = [seat.node for seat in facts.placement.seats("actor")]
+        nodes = [allocation.node for allocation in facts.placement.allocations("actor")]
         on_nodes = Counter(nodes)
         if config.fsdp_size is None and len(set(on_nodes.values())) > 1:
             counts = ", ".join(f"{count} on node {node}" for node, count in on_nodes.items())

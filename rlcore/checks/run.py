@@ -26,6 +26,7 @@ from rlcore.config.schema import ClusterConfig, RunConfig
 from rlcore.config.schema.actor import WHOLE
 from rlcore.contracts.errors import ConfigError, PluginError, UserError, collecting, joined
 from rlcore.contracts.specs import EnvSpec
+from rlcore.demonstrations.datasets import format_of
 from rlcore.placement import Inventory, Node, Plan, find_inventory, make_plan
 from rlcore.plugins.registry import Registry, load_plugins
 from rlcore.run_folder.env_facts import EnvFacts
@@ -159,15 +160,16 @@ def _gathered(
 def _check_demonstrations(config: RunConfig, facts: Facts, *, collects: bool) -> None:
     """Refuse those that are read, or added to, and can't be. What a resumed run still reads depends
     on how far it got: :func:`rlcore.training.resume.find` looks at that."""
-    from rlcore.demonstrations.demonstrations import begun, check_folder
-
     runner = config.runner
     learns = config.sft.enabled and not runner.only_eval and runner.resume_dir is None
-    if config.collect.path is None or not (collects or learns):
+    if not (collects or learns):
         return
-    place = Path(config.collect.path)
-    check_folder(place, facts.envs["train"], config.collect, seed=runner.seed)
-    if begun(place) and not collects:
+    place = Path(config.collect.path) if config.collect.path else None
+    there = format_of(place, config.collect.format)
+    if place is None:
+        return
+    there.check_folder(place, facts.envs["train"], config.collect, seed=runner.seed)
+    if there.holds(place) and not collects:
         said = held_out.refusal_of_data(config, facts.envs, place)
         if said is not None:
             raise _refusal(said)
@@ -216,7 +218,8 @@ def announce(facts: Facts, *, collects: bool = False) -> None:
         )
     for sentence in (*processes.offloads_in_vain(facts), *updates.more_than_a_rank_gets(facts)):
         warn(sentence)
-    if config.actor.model.model_path is None and not config.sft.enabled:
+    drawn = config.actor.model.model_path is None and facts.policy.parameters > 0
+    if drawn and not config.sft.enabled:
         warn("actor.model.model_path is null: the policy starts from random weights")
     if facts.policy.value_dim and facts.needs is not None and not facts.needs.values:
         warn(

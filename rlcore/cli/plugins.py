@@ -9,7 +9,7 @@ from dataclasses import asdict
 
 from rlcore.cli.parser import Parser
 from rlcore.plugins import extras
-from rlcore.plugins.registry import PluginRow, load_plugins
+from rlcore.plugins.registry import PluginRow, load_component, load_plugins
 
 COLUMNS = ("kind", "name", "distribution", "version", "status")
 
@@ -42,14 +42,15 @@ def _show_recipe(name: str, *, as_json: bool) -> int:
         ConfigError: its costs are malformed.
     """
     from rlcore.config.catalog import EXPERIMENT, Catalog
-    from rlcore.config.costs import cost_of
 
     catalog = Catalog(load_plugins())
     recipe, _ = catalog.recipe(name)
     if recipe is None:
         known = {*catalog.options(EXPERIMENT), *(row.name for row in catalog.registry.rows())}
         raise catalog.registry.not_found("component or recipe", name, known)
-    cost = cost_of(catalog, recipe)
+    cost = None
+    if "cost_of" in catalog.registry.names("function"):
+        cost = load_component("function", "cost_of")(catalog, recipe)
     if as_json:
         print(json.dumps([{"recipe": recipe, "cost": cost and asdict(cost)}], indent=2))
     else:

@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from rlcore.cli.parser import Parser
-from rlcore.config.catalog import BY_RECIPE, EXPERIMENT, Catalog
+from rlcore.config.bind import MISSING
+from rlcore.config.catalog import (
+    BY_RECIPE,
+    YAML,
+    Catalog,
+    is_folder,
+    is_override,
+    named_recipe,
+)
 from rlcore.config.schema import RunConfig
-from rlcore.contracts.errors import ConfigError
-from rlcore.files.core_configs import core_configs
-from rlcore.plugins.registry import load_plugins
+from rlcore.contracts.errors import ConfigError, UserError
+from rlcore.plugins.registry import Registry, load_plugins
 
 
 @dataclass(frozen=True)
@@ -79,7 +86,6 @@ NOT_HERE = {
     ("--shell-completion", "-sc"): "rlcore has none; --help lists flags and keys",
 }
 """Flags of Hydra that rlcore has not, and what does it here."""
-YAML = (".yaml", ".yml")
 TRUST: dict[str, dict[str, Any]] = {
     "--trust": {
         "action": "store_true",
@@ -117,7 +123,7 @@ def parse_request(verb: str, arguments: Sequence[str], form: Form = PLAIN) -> Re
     if options.help:
         words, key = _asked_about(words, options.config_dir)
     if words and words[0] and words[0] != folder and not is_override(words[0]):
-        name, own = _recipe(words[0])
+        name, own = named_recipe(words[0])
         words[0] = BY_RECIPE + name
         options.config_dir.extend(own)
     about_hydra = options.multirun or options.cfg in ABOUT_HYDRA
@@ -151,8 +157,8 @@ def parse_request(verb: str, arguments: Sequence[str], form: Form = PLAIN) -> Re
 
 
 def _asked_about(words: list[str], config_dirs: Sequence[str]) -> tuple[list[str], str | None]:
-    """The words behind which help is asked for, a recipe first, and the key among them, if any.
-    Both are bare words and may stand in any order."""
+    """Return the words behind which help is asked for, a recipe first, and the key among them, if
+    any. Both are bare words and may stand in any order."""
     catalog = Catalog(load_plugins(), config_dirs)
     bare = [word for word in words if not is_override(word)]
     named = [word for word in bare if word.endswith(YAML) or catalog.recipe(word)[0]]
@@ -161,42 +167,6 @@ def _asked_about(words: list[str], config_dirs: Sequence[str]) -> tuple[list[str
     if key is not None:
         rest.remove(key)
     return [*named, *rest], key
-
-
-def _recipe(word: str) -> tuple[str, list[str]]:
-    """The name of the recipe that is named first, and the folder of groups it is in if it is given
-    by its file, DIR/experiment/NAME.yaml. What is no file may be one of ours, at a place where
-    others have them: the name counts.
-
-    Raises:
-        ConfigError: it is a file that lies elsewhere.
-    """
-    path = Path(word)
-    if path.suffix not in YAML:
-        return word, []
-    if not path.is_file():
-        return path.stem, []
-    folder = path.resolve().parent
-    if folder.name != EXPERIMENT:
-        raise ConfigError(
-            f"the file of a recipe must be in a folder {EXPERIMENT}, got {word}",
-            hint=f"mkdir {EXPERIMENT}, put it there, and name it {EXPERIMENT}/{path.name}",
-        )
-    shipped = folder.parent == core_configs().resolve()
-    return path.stem, [] if shipped else [str(folder.parent)]
-
-
-def is_override(word: str) -> bool:
-    """Check whether a word sets or deletes something; flags do not."""
-    return word[:1] != "-" and ("=" in word or word[:1] == "~")
-
-
-def is_folder(word: str) -> bool:
-    """Check whether a folder of that name exists. False for what can't be a path."""
-    try:
-        return bool(word) and Path(word).is_dir()
-    except (OSError, ValueError):  # too long, or with a NUL
-        return False
 
 
 def _parser(verb: str, form: Form) -> argparse.ArgumentParser:
@@ -242,7 +212,8 @@ def _parser(verb: str, form: Form) -> argparse.ArgumentParser:
 
 
 def print_help(verb: str, request: Request, form: Form = PLAIN) -> None:
-    """`--help`: flags, groups and keys; `--help KEY`: that key. With overrides, of that run."""
+    """Print `--help`: flags, groups and keys; `--help KEY`: that key. With overrides, of that
+    run."""
     from rlcore.config.explain import explain, overview
 
     registry = load_plugins()
@@ -254,7 +225,22 @@ def print_help(verb: str, request: Request, form: Form = PLAIN) -> None:
         root = compose(request.overrides, config_dirs=request.config_dirs, require=(), draft=True)
     if request.help_key is not None:
         print(explain(catalog, root, request.help_key))
+        _print_tasks(registry, root, request.help_key)
         return
     print(f"rlcore {verb}: {registry.get('command', verb).spec.summary}\n")
     print(_parser(verb, form).format_help())
     print(overview(catalog, root))
+
+
+def _print_tasks(registry: Registry, root: RunConfig, key: str) -> None:
+    """Return what `env.SIDE.tasks` may name, of an env that plays several tasks where none is
+    named."""
+    from rlcore.checks.facts import env_spec
+
+    env = {"env.train.tasks": root.env.train, "env.eval.tasks": root.env.eval}.get(key)
+    if env is None or env.env_type == MISSING:
+        return
+    with suppress(UserError):  # other settings of the env may be wrong
+        spec = env_spec(registry, key.removesuffix(".tasks"), replace(env, tasks=None))
+        if len(spec.tasks) > 1:
+            print(f"      {spec.name}: {', '.join(spec.tasks)}")

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rlcore.cli.config_edits import warn_of_edits
-from rlcore.cli.request import ALL_FILES, TRUST, Form, Request, is_folder
+from rlcore.api import train
+from rlcore.cli.request import ALL_FILES, TRUST, Form, Request
 from rlcore.cli.verbs import PLAYS_JOBS, Verb, hand_on, run_verb
-from rlcore.config.catalog import BY_RECIPE
+from rlcore.config.catalog import BY_RECIPE, is_folder
 from rlcore.config.compose import load
 from rlcore.config.overrides import quote
 from rlcore.config.schema import RunConfig
@@ -28,6 +28,7 @@ RESUME = Verb(
         sweeps=False,
     ),
     resumes=True,
+    call=train,
 )
 
 
@@ -52,6 +53,7 @@ def configure(request: Request, overrides: Sequence[str]) -> RunConfig:
     Raises:
         UserError: no run is named, or the folder holds none.
     """
+    from rlcore.run_folder.config_edits import warn_of_edits
     from rlcore.run_folder.folder import RunFolder
 
     if not overrides or not overrides[0].startswith(BY_RECIPE):

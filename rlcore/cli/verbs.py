@@ -1,7 +1,7 @@
 """Run a verb: read its arguments, compose the configuration, check it, start the loop.
 
-arguments --compose--> RunConfig --look--> Assembly --> loop.run(assembly)
-                             '-- --dry-run, --cfg: print and stop
+arguments --compose--> Draft --> rlcore.api: train, evaluate, or start
+                         '-- --dry-run, --cfg: print and stop
 """
 
 from __future__ import annotations
@@ -10,21 +10,20 @@ import contextlib
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING
 
+from rlcore.api import Draft, start
 from rlcore.checks.ready import OF_THE_USER, Finding, Makes, look, require
 from rlcore.cli.request import ABOUT_HYDRA, PLAIN, Form, Request, parse_request, print_help
 from rlcore.config.catalog import COMPONENT_GROUPS
 from rlcore.config.compose import Unfinished, compose, part, to_yaml
-from rlcore.config.costs import said_costs
 from rlcore.config.old_names import warn
 from rlcore.config.overrides import keys_given
 from rlcore.config.schema import RunConfig
 from rlcore.contracts.errors import ConfigError, PluginError, UserError, file_trouble, joined
 from rlcore.plugins.entry_points import LEAVE_OUT
 from rlcore.plugins.import_target import load_target
-from rlcore.plugins.registry import load_plugins
+from rlcore.plugins.registry import load_component, load_plugins
 from rlcore.process import watchdog
 from rlcore.terminal.stdio import lasting
 
@@ -50,6 +49,7 @@ class Verb:
             that were given, which gives the configurations of further sides to evaluate on.
         makes: what it is for, whatever the configuration says.
         resumes: whether it can go on with an earlier run.
+        call: the function of the Python API that runs it; None: :func:`rlcore.api.start`.
         trains: whether it plays `env.train` also where the configuration only evaluates.
     """
 
@@ -61,10 +61,11 @@ class Verb:
     further: str | None = None
     makes: Makes = "updates"
     resumes: bool = False
+    call: Callable[[Draft], object] | None = None
     trains: Callable[[Request], bool] = lambda request: False
 
     def compose(self, request: Request, overrides: Sequence[str]) -> RunConfig:
-        """The configuration of one job."""
+        """Compose the configuration of one job."""
         return compose(overrides, config_dirs=request.config_dirs, require=self.require)
 
 
@@ -124,37 +125,29 @@ def _run(
         return
     if not verb.resumes:
         _refuse_resuming(verb, config)
-    with _failures_named(verb):
+    with _failures_named(verb), watchdog.guard(config.cluster.timeouts.stop):
         passed = {name: request.options[name] for name in verb.passed}
         further = {}
         if verb.further:
             given = keys_given(request.overrides)
             further = load_target(verb.further)(config, given=given, **passed)
         trains = verb.trains(request)
-        found = partial(
-            look, config, registry, further, wrong=wrong, given=request.overrides,
-            makes=verb.makes, trains=trains,
-        )  # fmt: skip
         if request.dry_run:
-            _show(config, *found(only_look=True))
+            _show(config, *look(
+                config, registry, further, wrong=wrong, given=request.overrides,
+                makes=verb.makes, trains=trains, only_look=True,
+            ))  # fmt: skip
             return
-        with _joined(config):
-            facts, findings = found()
-            for one in findings:
-                if one.status == "warning":
-                    warn(f"{one.said}; {one.fix}" if one.fix else one.said)
-            require(findings)
-            # not before it is needed: a dry run is instant
-            from rlcore.session.assembly import assemble
-
-            assembly = assemble(config, registry, further, trains=trains, facts=facts)
-            with watchdog.guard(config.cluster.timeouts.stop):
-                load_target(verb.loop)(assembly, **passed)
+        draft = Draft(config, wrong, request.overrides)
+        if verb.call is not None:
+            verb.call(draft)
+        else:
+            start(verb.loop, draft, further=further, makes=verb.makes, trains=trains, passed=passed)
 
 
 def _show(config: RunConfig, facts: Facts | None, findings: Sequence[Finding]) -> None:
-    """`--dry-run`: the configuration, the placement with an estimate of memory, what the recipe is
-    known to cost, and the findings.
+    """Print `--dry-run`: the configuration, the placement with an estimate of memory, what the
+    recipe is known to cost, and the findings.
 
     Raises:
         UserError: what the run would be refused for on any machine.
@@ -164,20 +157,12 @@ def _show(config: RunConfig, facts: Facts | None, findings: Sequence[Finding]) -
         print(placement_table(facts))
     stays = (type(None), *OF_THE_USER)
     shown = [one for one in findings if isinstance(one.error, stays)]
-    for line in [*said_costs(config, load_plugins()), *shown]:
+    told = []
+    if "said_costs" in (registry := load_plugins()).names("function"):
+        told = load_component("function", "said_costs")(config, registry)
+    for line in [*told, *shown]:
         print(line)
     require(findings, but=OF_THE_USER)
-
-
-def _joined(config: RunConfig) -> contextlib.AbstractContextManager[None]:
-    """Join the run's cluster before the run is planned, as the plan needs its nodes. A cluster of
-    the run's own is started later, once no check has failed."""
-    from rlcore.placement import joins
-    from rlcore.workers.backend import backend_of
-
-    if not joins(config.cluster):
-        return contextlib.nullcontext()
-    return backend_of(config.cluster).session(config.cluster)
 
 
 def _refuse_resuming(verb: Verb, config: RunConfig) -> None:

@@ -35,6 +35,8 @@ ONLY_EVAL = "_eval"
 BY_RECIPE = f"{EXPERIMENT}="
 """How a word that chooses a recipe begins."""
 
+YAML = (".yaml", ".yml")
+
 
 @dataclass(frozen=True)
 class Root:
@@ -153,3 +155,39 @@ def _plugin_root(owner: str, location: str) -> Root:
                 f"{owner}: its config path {location} can't be read: {error}"
             ) from None
     return Root(owner, Path(name), location)
+
+
+def named_recipe(word: str) -> tuple[str, list[str]]:
+    """The name of the recipe that is named first, and the folder of groups it is in if it is given
+    by its file, DIR/experiment/NAME.yaml. What is no file may be one of ours, at a place where
+    others have them: the name counts.
+
+    Raises:
+        ConfigError: it is a file that lies elsewhere.
+    """
+    path = Path(word)
+    if path.suffix not in YAML:
+        return word, []
+    if not path.is_file():
+        return path.stem, []
+    folder = path.resolve().parent
+    if folder.name != EXPERIMENT:
+        raise ConfigError(
+            f"the file of a recipe must be in a folder {EXPERIMENT}, got {word}",
+            hint=f"mkdir {EXPERIMENT}, put it there, and name it {EXPERIMENT}/{path.name}",
+        )
+    shipped = folder.parent == core_configs().resolve()
+    return path.stem, [] if shipped else [str(folder.parent)]
+
+
+def is_override(word: str) -> bool:
+    """Check whether a word sets or deletes something; flags do not."""
+    return word[:1] != "-" and ("=" in word or word[:1] == "~")
+
+
+def is_folder(word: str) -> bool:
+    """Check whether a folder of that name exists. False for what can't be a path."""
+    try:
+        return bool(word) and Path(word).is_dir()
+    except (OSError, ValueError):  # too long, or with a NUL
+        return False

@@ -23,7 +23,7 @@ class Differing:
 
 
 def differences(*configs: Mapping[str, Any], ignore: tuple[str, ...] = ()) -> list[Differing]:
-    """Keys in which configurations differ, in the order of their first appearance.
+    """Return keys in which configurations differ, in the order of their first appearance.
 
     Args:
         configs: nested mappings.

@@ -45,12 +45,13 @@ class Key:
 
 
 def is_section(value: Any) -> bool:
-    """Whether a value holds keys of its own: any dataclass does, also a plugin's plain one."""
+    """Return whether a value holds keys of its own: any dataclass does, also a plugin's plain
+    one."""
     return is_dataclass(value) and not isinstance(value, type)
 
 
 def walk(section: Any, path: str = "", fixed: Fixed = "no") -> Iterator[Key]:
-    """All keys below a section, sections before their keys.
+    """Yield all keys below a section, sections before their keys.
 
     Args:
         fixed: of its keys that don't say so; sections in it begin anew.
@@ -64,7 +65,7 @@ def walk(section: Any, path: str = "", fixed: Fixed = "no") -> Iterator[Key]:
 
 
 def value_of(root: RunConfig, path: str) -> Any:
-    """The value at a dotted path."""
+    """Return the value at a dotted path."""
     value: Any = root
     for name in path.split("."):
         value = getattr(value, name)
@@ -72,7 +73,7 @@ def value_of(root: RunConfig, path: str) -> Any:
 
 
 def find(values: Any, path: str, default: Any = None) -> Any:
-    """What stands at a dotted path of nested mappings; `default` where nothing does."""
+    """Find what stands at a dotted path of nested mappings; `default` where nothing does."""
     for name in path.split("."):
         if not isinstance(values, Mapping) or name not in values:
             return default
@@ -81,7 +82,7 @@ def find(values: Any, path: str, default: Any = None) -> Any:
 
 
 def leaves(values: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:
-    """(dotted path, value) of all values of nested mappings; an empty mapping is a value."""
+    """Yield (dotted path, value) of all values of nested mappings; an empty mapping is a value."""
     for name, value in values.items():
         here = join(path, str(name))
         if isinstance(value, Mapping) and value:
@@ -97,30 +98,31 @@ def put(root: RunConfig, path: str, value: Any) -> None:
 
 
 def values_of(value: Any) -> list[Any]:
-    """The single values of a key: those of a list or mapping, or the one it is."""
+    """Return the single values of a key: those of a list or mapping, or the one it is."""
     if isinstance(value, dict):
         return list(value.values())
     return value if isinstance(value, list) else [value]
 
 
 def paths(root: RunConfig) -> list[str]:
-    """The dotted paths of all keys."""
+    """Return the dotted paths of all keys."""
     return [key.path for key in walk(root)]
 
 
 def join(path: str, name: str) -> str:
-    """`a.b` and `c` -> `a.b.c`; the root's path is empty."""
+    """Join `a.b` and `c` -> `a.b.c`; the root's path is empty."""
     return f"{path}.{name}" if path else name
 
 
 def is_open(section: Any, name: str) -> bool:
-    """Whether a field is untyped: its value is free, and a mapping there is a value as a whole."""
+    """Return whether a field is untyped: its value is free, and a mapping there is a value as a
+    whole."""
     (field,) = (field for field in fields(section) if field.name == name)
     return type_name(field) == "Any"
 
 
 def type_name(field: Field[Any]) -> str:
-    """The annotation as text."""
+    """Return the annotation as text."""
     return field.type if isinstance(field.type, str) else inspect.formatannotation(field.type)
 
 

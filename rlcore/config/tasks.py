@@ -81,7 +81,7 @@ def narrowed(spec: EnvSpec, tasks: Sequence[str] | None, path: str) -> EnvSpec:
         if task not in spec.tasks:
             raise ConfigError(
                 f"{path}.tasks: {spec.name} has no task {task!r}{choosing(str(task), spec.tasks)}",
-                hint=f"rlcore train --help {path}.tasks",
+                hint=f"rlcore train env={spec.name} --help {path}.tasks lists them",
             )
     groups = {
         name: tuple(task for task in members if task in tasks)

@@ -101,7 +101,7 @@ def all_of(*checks: Callable[[], Any]) -> tuple[Any, ...]:
 
 
 def file_trouble(error: Exception, then: str) -> UserError | None:
-    """A full disk or a file out of reach, as an error for the user; None for anything else.
+    """Return a full disk or a file out of reach as an error for the user; None for anything else.
 
     Args:
         then: what to do once that is mended.
@@ -191,8 +191,8 @@ class SimulatorError(WorkerError):
 
 
 def listing(choices: Iterable[str]) -> str:
-    """Names to choose from, sorted, with commas. More than :data:`FAMILY` that go on from another
-    name, as its tasks do, are only counted."""
+    """List names to choose from, sorted, with commas. More than :data:`FAMILY` that go on from
+    another name, as its tasks do, are only counted."""
     left, said = sorted(choices), []
     while left:
         name = left.pop(0)
@@ -207,7 +207,7 @@ def listing(choices: Iterable[str]) -> str:
 def choosing(
     name: str, choices: Iterable[str], *, also: Iterable[str] = (), none: str = "none"
 ) -> str:
-    """How an error goes on behind a name that does not exist: what was probably meant, then the
+    """Say how an error goes on behind a name that does not exist: what was probably meant, then the
     choices, or of more than :data:`FEW` the nearest.
 
     Args:
@@ -227,12 +227,12 @@ def choosing(
 
 
 def did_you_mean(name: str, choices: Iterable[str]) -> str:
-    """`" Did you mean 'x'?"` for the nearest choice, or an empty string."""
+    """Return `" Did you mean 'x'?"` for the nearest choice, or an empty string."""
     near = nearest(name, choices)
     return "" if near is None else f" Did you mean {near!r}?"
 
 
 def nearest(name: str, choices: Iterable[str]) -> str | None:
-    """The choice that `name` probably misspells; None if none is close."""
+    """Find the choice that `name` probably misspells; None if none is close."""
     near = difflib.get_close_matches(name, list(choices), n=1, cutoff=0.6)
     return near[0] if near else None

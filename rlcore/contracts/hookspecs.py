@@ -14,9 +14,11 @@ Signatures behind the strings of a :class:`~rlcore.contracts.specs.ComponentSpec
     algorithm  target(config) -> Algorithm           spec(config) -> AlgorithmNeeds
     placement  target(inventory, config) -> component_placement mapping
     backend    target() -> Backend                   spec(cluster, *, only_look) -> Inventory
+    dataset    target() -> DatasetFormat
     tracker    target(config, run_dir) -> Tracker
     protocol   target is a ProtocolSpec
     command    target(arguments: Sequence[str]) -> int, the exit code
+    function   target as rlcore.NAME of the Python API
 """
 
 from __future__ import annotations
@@ -38,7 +40,7 @@ Hook = TypeVar("Hook", bound=Callable[..., object])
 
 
 def observer(hook: Hook) -> Hook:
-    """In place of :data:`hookimpl`: the hook of a run only watches, and what it raises never costs
+    """Mark a hook that only watches a run, in place of :data:`hookimpl`: what it raises never costs
     the run."""
     vars(hook)[OBSERVER] = True
     return hookimpl(hook)
@@ -49,16 +51,18 @@ def observer(hook: Hook) -> Hook:
 
 @hookspec
 def rlcore_components() -> list[ComponentSpec]:
-    """What this plugin brings, of any kind. A name is what a user writes:
+    """List what this plugin brings, of any kind. A name is what a user writes:
 
     * env: `env=NAME`
     * model: `model=NAME`
     * algorithm: `algorithm=NAME`
     * placement: `cluster.component_placement=NAME`, a layout that is worked out for a cluster
     * backend: `cluster.backend=NAME`, what starts the workers and calls them
+    * dataset: nothing; a folder of demonstrations is read by the format that holds it
     * tracker: `runner.logger.logger_backends=[NAME]`
     * protocol: `rlcore eval RUN protocol=NAME`, an evaluation under several settings of an env
     * command: `rlcore NAME ...`
+    * function: `rlcore.NAME(...)` in Python, which core declares and a plugin carries out
     """
     return []
 
@@ -68,7 +72,7 @@ def rlcore_components() -> list[ComponentSpec]:
 
 @hookspec
 def rlcore_config_paths() -> list[str]:
-    """Hydra search paths (`"pkg://my_plugin.conf"`) with groups env/, model/, algorithm/,
+    """List Hydra search paths (`"pkg://my_plugin.conf"`) with groups env/, model/, algorithm/,
     experiment/. A file `env/NAME.yaml` serves both `env.train` and `env.eval`."""
     return []
 
@@ -94,22 +98,20 @@ def rlcore_old_keys(layers: list[dict[str, Any]], config: Any | None) -> None:
 
 @hookspec
 def rlcore_doctor(config: Any | None) -> list[dict[str, str]]:
-    """Checks of the machine: GL, drivers, assets, environment variables. Returns dicts
-    `{"name", "status": "ok" | "warning" | "missing" | "refused", "detail", "fix"}` with `fix` the
-    command that mends it. What is missing on the machine, or refused whatever the machine (`name`
-    is the key to change), ends a run; a warning ends none.
-    `config` is the resolved run config, or None for `rlcore doctor` without one; `config.played`
-    are the envs of it that are played. A plugin that brings components is asked about runs with one
-    of them, any other about all runs. Must be quick and must not import the simulator into this
-    process."""
+    """Check the machine: GL, drivers, assets, environment variables. Returns dicts `{"name",
+    "status": "ok" | "warning" | "missing" | "refused", "detail", "fix"}` with `fix` the command
+    that mends it. What is missing on the machine, or refused whatever the machine (`name` is the
+    key to change), ends a run; a warning ends none. `config` is the resolved run config, or None
+    for `rlcore doctor` without one; `config.played` are the envs of it that are played. A plugin
+    that brings components is asked about runs with one of them, any other about all runs. Must be
+    quick and must not import the simulator into this process."""
     return []
 
 
 @hookspec
 def rlcore_machines(text: str) -> list[Any]:
-    """The machines that `cluster.inventory` describes: a list of one
-    :class:`rlcore.placement.Inventory`. Nothing runs on them: they
-    are planned for. Light.
+    """Return the machines that `cluster.inventory` describes: a list of one
+    :class:`rlcore.placement.Inventory`. Nothing runs on them: they are planned for. Light.
 
     Raises:
         PlacementError: they are described in another form, or in a file that can't be read.
@@ -119,9 +121,9 @@ def rlcore_machines(text: str) -> list[Any]:
 
 @hookspec
 def rlcore_versions(envs: Mapping[str, Any]) -> list[OtherInterpreter]:
-    """The interpreters of other environments than rlcore's in which envs simulate, as they are now:
-    looked at as a run starts, and when simulators were started anew. Their versions stand in the
-    manifest, and a line says which ones have changed since the run was last begun.
+    """Name the interpreters of other environments than rlcore's in which envs simulate, as they are
+    now: looked at as a run starts, and when simulators were started anew. Their versions stand in
+    the manifest, and a line says which ones have changed since the run was last begun.
 
     Args:
         envs: settings of the envs that are played, by side.
@@ -153,7 +155,7 @@ def rlcore_after_rollout(
     films: Sequence[Film],
     metrics: dict[str, float],
 ) -> None:
-    """The episodes of an update were played; the update comes next.
+    """React to the episodes that were played for an update, which comes next.
 
     Args:
         run: `run.update` updates are done.
@@ -166,7 +168,7 @@ def rlcore_after_rollout(
 
 @hookspec
 def rlcore_after_update(run: Run, metrics: dict[str, float]) -> None:
-    """The policy was updated.
+    """React to an update of the policy.
 
     Args:
         run: `run.update` updates are done, this one included.
@@ -178,7 +180,7 @@ def rlcore_after_update(run: Run, metrics: dict[str, float]) -> None:
 def rlcore_after_eval(
     run: Run, label: str, films: Sequence[Film], metrics: dict[str, float]
 ) -> None:
-    """An evaluation was made; its episodes are in `eval/LABEL.parquet`.
+    """React to an evaluation; its episodes are in `eval/LABEL.parquet`.
 
     Args:
         label: "before", "step_000010", "after", "control"; "eval" or "sft" of those commands; of
@@ -190,7 +192,7 @@ def rlcore_after_eval(
 
 @hookspec
 def rlcore_after_run(run: Run, summary: Mapping[str, Any]) -> None:
-    """A run is finished: all its files are there. Called once, and not for one that was
+    """React to a finished run: all its files are there. Called once, and not for one that was
     interrupted or failed.
 
     Args:

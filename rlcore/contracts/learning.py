@@ -79,26 +79,26 @@ class Replay(Protocol):
     """
 
     def count(self, among: Among = "all") -> int:
-        """Rows of a kind."""
+        """Count the rows of a kind."""
         ...
 
     def inputs(self, rows: Tensor) -> dict[str, Tensor]:
-        """What the policy saw, as `prepare` made it, and what `ReplayNeeds.decided` names,
+        """Return what the policy saw, as `prepare` made it, and what `ReplayNeeds.decided` names,
         `{name: [B, ...]}`, on the policy's device."""
         ...
 
     def actions(self, rows: Tensor) -> Tensor:
-        """Chunks as they were decided, float32 `[B, C, A]`, also what an episode's end left
+        """Return chunks as they were decided, float32 `[B, C, A]`, also what an episode's end left
         unexecuted; not of demonstrations."""
         ...
 
     def action_targets(self, rows: Tensor) -> tuple[Tensor, Tensor]:
-        """Actions executed from there on, float32 `[B, H, A]` within the env's range, the last one
-        repeated past the end of the episode, and a mask bool `[B, H]`, false there."""
+        """Return actions executed from there on, float32 `[B, H, A]` within the env's range, the
+        last one repeated past the end of the episode, and a mask bool `[B, H]`, false there."""
         ...
 
     def following(self, rows: Tensor, *, chunks: int, gamma: float) -> Following:
-        """Rewards of up to so many chunks, and what came then; not of demonstrations.
+        """Return the rewards of up to so many chunks, and what came then; not of demonstrations.
 
         Args:
             chunks: n of n-step targets.

@@ -39,13 +39,13 @@ class Metric:
     reduction: Reduction
 
     def __add__(self, other: Metric) -> Metric:
-        """This and another part of the same metric."""
+        """Add another part of the same metric."""
         if self.reduction is Reduction.MAX:
             return Metric(torch.maximum(self.parts, other.parts), self.reduction)
         return Metric(self.parts + other.parts, self.reduction)
 
     def number(self, optimizer_steps: int) -> float:
-        """The metric's value; NaN where it is not defined (nothing counted)."""
+        """Return the metric's value; NaN where it is not defined (nothing counted)."""
         if self.reduction is Reduction.MEAN:
             total, count = self.parts.tolist()
             return total / count if count else float("nan")
@@ -57,7 +57,7 @@ class Metric:
 
 
 def _explained_variance(n: float, r: float, rr: float, e: float, ee: float) -> float:
-    """1 - Var(R - V) / Var(R); NaN where all returns are equal."""
+    """Compute 1 - Var(R - V) / Var(R); NaN where all returns are equal."""
     variance = rr - r * r / n if n else 0.0
     # sums lose digits: what is left of equal returns is rounding, not variance
     if variance <= 1e-12 * max(rr, 1e-30):
@@ -66,13 +66,13 @@ def _explained_variance(n: float, r: float, rr: float, e: float, ee: float) -> f
 
 
 def mean(x: Tensor, valid: Tensor) -> Metric:
-    """Mean of `x` over the entries where `valid` (same shape) is true."""
+    """Take the mean of `x` over the entries where `valid` (same shape) is true."""
     chosen = torch.where(valid, x.detach(), 0.0).double().sum()
     return Metric(torch.stack([chosen, valid.sum().double()]), Reduction.MEAN)
 
 
 def count(x: Tensor, valid: Tensor) -> Metric:
-    """How many entries of `x` (bool) are true where `valid` is, over all steps."""
+    """Count how many entries of `x` (bool) are true where `valid` is, over all steps."""
     return Metric((x & valid).sum().double().reshape(1), Reduction.SUM)
 
 
@@ -82,18 +82,18 @@ def step_mean(x: Tensor) -> Metric:
 
 
 def maximum(x: Tensor, valid: Tensor) -> Metric:
-    """Largest valid entry; -inf if no entry is valid."""
+    """Take the largest valid entry; -inf if no entry is valid."""
     value = torch.where(valid, x.detach(), -torch.inf).double().max()
     return Metric(value.reshape(1), Reduction.MAX)
 
 
 def observed(x: float) -> Metric:
-    """One observation of a plain number; the mean over observations."""
+    """Observe a plain number once; the metric is the mean over observations."""
     return Metric(torch.tensor([x, 1.0], dtype=torch.float64), Reduction.MEAN)
 
 
 def explained_variance(values: Tensor, returns: Tensor, valid: Tensor) -> Metric:
-    """Share of the returns' variance that the values explain, over valid entries."""
+    """Compute the share of the returns' variance that the values explain, over valid entries."""
     returns = torch.where(valid, returns, 0.0).double()
     error = torch.where(valid, returns - values.detach().double(), 0.0)
     parts = [valid.sum().double(), returns.sum(), returns.square().sum()]
@@ -118,5 +118,5 @@ class Metrics:
         self.add(other._metrics)
 
     def numbers(self, optimizer_steps: int = 1) -> dict[str, float]:
-        """Values by name."""
+        """Return the values by name."""
         return {name: metric.number(optimizer_steps) for name, metric in self._metrics.items()}

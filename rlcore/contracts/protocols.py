@@ -4,7 +4,7 @@ Arrays at this level are numpy on the env side; a policy works with tensors of i
 device. Shape legend used all over rlcore:
 
     B  rows of a batch (sub-envs)          T  chunks of a column
-    C  actions executed per decision       N  columns (episodes, or env slots with auto_reset)
+    C  actions executed per decision       N  columns (episodes, or env rows with auto_reset)
     A  entries of an env action            V  values per decision (0, 1 or C)
     S  entries of the state                H, W  camera height and width
     M  stored decisions (valid chunks)
@@ -49,7 +49,7 @@ class Observation(TypedDict):
 
 
 def take_rows(observation: Observation, rows: Sequence[int] | np.ndarray) -> Observation:
-    """The given rows of an observation, in the given order (copies)."""
+    """Copy the given rows of an observation, in the given order."""
     index = np.asarray(rows, dtype=np.int64)
     return {
         "cameras": {name: frames[index] for name, frames in observation["cameras"].items()},
@@ -97,15 +97,17 @@ class Demonstration:
         actions: float32 `[L, A]`: the expert's clean action for that state, clipped to the
             env's range (with action noise the env executed another one).
         success: whether the episode succeeded.
+        weight: how often its frames are drawn, relative to those of others.
     """
 
     episode: Episode
     task_description: str
-    frames: dict[str, np.ndarray]
+    frames: Mapping[str, np.ndarray]
     frame_steps: np.ndarray
     states: np.ndarray
     actions: np.ndarray
     success: bool
+    weight: float = 1.0
 
 
 class Env(Protocol):
@@ -130,11 +132,11 @@ class Env(Protocol):
     def step(
         self, actions: np.ndarray
     ) -> tuple[Observation, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
-        """One env step of all rows: actions float32 `[B, A]`. See gymnasium.vector."""
+        """Make one env step of all rows: actions float32 `[B, A]`. See gymnasium.vector."""
         ...
 
     def chunk_step(self, actions: np.ndarray) -> ChunkResult:
-        """Up to C env steps a row: actions float32 `[B, C, A]`. A row stops at its first end.
+        """Make up to C env steps a row: actions float32 `[B, C, A]`. A row stops at its first end.
         Only the frame after the last step is rendered."""
         ...
 
@@ -148,12 +150,11 @@ class Env(Protocol):
         seed: int,
         max_steps: int | None = None,
     ) -> Iterator[Demonstration]:
-        """Expert episodes, each once, in any order. `action_noise`: std of the Gaussian noise on
-        executed actions, in units of half of each entry's range, keyed by (seed, episode);
+        """Play expert episodes, each once, in any order. `action_noise`: std of the Gaussian noise
+        on executed actions, in units of half of each entry's range, keyed by (seed, episode);
         `speed` in (0, 1] scales motion commands; `stride`: a frame every that many steps;
-        `max_steps`: their time limit, None: the env's.
-        Raises UserError where `spec.has_expert` is false.
-        """
+        `max_steps`: their time limit, None: the env's. Raises UserError where `spec.has_expert` is
+        false."""
         ...
 
     def record(self, rows: Sequence[int]) -> None:
@@ -162,7 +163,7 @@ class Env(Protocol):
         ...
 
     def recorded(self) -> dict[int, list[np.ndarray]]:
-        """Frames kept since the last call, `{row: [uint8 [H, W, 3], ...]}`; clears them."""
+        """Return frames kept since the last call, `{row: [uint8 [H, W, 3], ...]}`; clear them."""
         ...
 
     def close(self) -> None:
@@ -199,7 +200,8 @@ class Policy(Protocol):
     spec: PolicySpec
 
     def prepare(self, observation: Observation) -> Inputs:
-        """Observation -> stored inputs; pure, deterministic, batched by row, no gradient."""
+        """Turn an observation into stored inputs; pure, deterministic, batched by row, no
+        gradient."""
         ...
 
     def act(self, inputs: Inputs, keys: RowKeys, *, deterministic: bool = False) -> PolicyOutput:
@@ -210,14 +212,14 @@ class Policy(Protocol):
     def evaluate(
         self, inputs: Mapping[str, torch.Tensor], replay: Mapping[str, torch.Tensor]
     ) -> Evaluation:
-        """Log-probs, values and entropy of stored decisions under the current weights, through
-        the same log-prob function as `act`: equal at equal weights."""
+        """Compute log-probs, values and entropy of stored decisions under the current weights,
+        through the same log-prob function as `act`: equal at equal weights."""
         ...
 
     def sft_batch(
         self, demonstration: Demonstration, frame_index: Sequence[int]
     ) -> tuple[Inputs, np.ndarray, np.ndarray]:
-        """Training samples of a demonstration at the given frames: inputs, target actions
+        """Make training samples of a demonstration at the given frames: inputs, target actions
         float32 `[B, H, A]` in env units from that frame's step on (the last action repeated past
         the end), and a mask `[B, H]`, false past the end."""
         ...
@@ -229,8 +231,8 @@ class Policy(Protocol):
         mask: torch.Tensor,
         keys: RowKeys,
     ) -> torch.Tensor:
-        """Supervised loss per sample `[B]` (flow matching, cross-entropy), of inputs as `prepare`
-        makes them."""
+        """Compute the supervised loss per sample `[B]` (flow matching, cross-entropy), of inputs as
+        `prepare` makes them."""
         ...
 
     def fit_normalizer(self, demonstrations: Sequence[Demonstration]) -> None:
@@ -238,7 +240,7 @@ class Policy(Protocol):
         ...
 
     def parameter_groups(self) -> dict[str, list[torch.nn.Parameter]]:
-        """Trainable parameters as `{"policy": [...], "value": [...]}`, disjoint."""
+        """Return the trainable parameters as `{"policy": [...], "value": [...]}`, disjoint."""
         ...
 
     def set_progress(self, update: int) -> None:
@@ -251,10 +253,10 @@ class Policy(Protocol):
         ...
 
     def blocks(self) -> Sequence[torch.nn.Module]:
-        """The parts that compute one after the other, such as layers: where parameters are sharded
-        among actor processes, one block at a time is whole. Each is called as a module, through its
-        `forward`; its weights are not there otherwise. None holds another. Asked of a policy only
-        where its spec has `blocks`; others are gathered as a whole."""
+        """Return the parts that compute one after the other, such as layers: where parameters are
+        sharded among actor processes, one block at a time is whole. Each is called as a module,
+        through its `forward`; its weights are not there otherwise. None holds another. Asked of a
+        policy only where its spec has `blocks`; others are gathered as a whole."""
         ...
 
     def set_temperature(self, temperature: float | None) -> None:
@@ -263,7 +265,7 @@ class Policy(Protocol):
         ...
 
     def save_pretrained(self, path: Path) -> None:
-        """Weights (safetensors), settings, transforms and statistics: all a load needs."""
+        """Write weights (safetensors), settings, transforms and statistics: all a load needs."""
         ...
 
 
@@ -316,7 +318,7 @@ class Learning(Protocol):
         ...
 
     def evaluate(self, rows: torch.Tensor) -> Evaluation:
-        """What the policy says now of decisions of the rollout, with gradients.
+        """Return what the policy says now of decisions of the rollout, with gradients.
 
         Args:
             rows: of the rollout's inputs, int64 `[B]`, at least one.
@@ -324,8 +326,8 @@ class Learning(Protocol):
         ...
 
     def logprobs(self, rows: torch.Tensor, *, reference: bool = False) -> torch.Tensor:
-        """Log-probs float32 `[B, C, A]` of such decisions without gradients, on the host; any
-        number, made in micro-batches. Asked on all processes.
+        """Compute log-probs float32 `[B, C, A]` of such decisions without gradients, on the host;
+        any number, made in micro-batches. Asked on all processes.
 
         Args:
             reference: under the weights that training began with; `needs.reference_logprobs` says
@@ -334,12 +336,12 @@ class Learning(Protocol):
         ...
 
     def over_all(self, metrics: Metrics) -> dict[str, float]:
-        """Numbers of a step's metrics over all processes. Asked on all of them."""
+        """Return the numbers of a step's metrics over all processes. Asked on all of them."""
         ...
 
     def draw(self, count: int, among: Among = "all") -> torch.Tensor:
-        """Rows of the replay, int64 `[count]`, with replacement; keyed by the update, the number of
-        the step that comes next, and the kind.
+        """Draw rows of the replay, int64 `[count]`, with replacement; keyed by the update, the
+        number of the step that comes next, and the kind.
 
         Raises:
             AlgorithmError: there are none.
@@ -347,11 +349,11 @@ class Learning(Protocol):
         ...
 
     def step(self, rows: torch.Tensor, loss: RowLoss, *, trains: Sequence[str]) -> Step:
-        """A step on the mean loss of rows of the replay."""
+        """Return a step on the mean loss of rows of the replay."""
         ...
 
     def imitation(self, rows: torch.Tensor, keys: RowKeys) -> torch.Tensor:
-        """The policy's supervised loss `[B]` of the actions that were executed there."""
+        """Compute the policy's supervised loss `[B]` of the actions that were executed there."""
         ...
 
 
@@ -364,7 +366,7 @@ class Algorithm(Protocol):
     needs: AlgorithmNeeds
 
     def updates(self, learning: Learning) -> Iterator[Step]:
-        """The steps of one update, each asked for when the one before it is made."""
+        """Yield the steps of one update, each asked for when the one before it is made."""
         ...
 
 

@@ -16,7 +16,7 @@ import numpy as np
 
 
 def generator(*key: int | str) -> np.random.Generator:
-    """The generator of `key`; equal keys give equal streams on every machine."""
+    """Make the generator of `key`; equal keys give equal streams on every machine."""
     text = "\x1f".join(str(part) for part in key).encode()
     digest = hashlib.blake2b(text, digest_size=16).digest()
     return np.random.Generator(np.random.Philox(key=np.frombuffer(digest, dtype=np.uint64)))
@@ -36,19 +36,19 @@ class RowKeys:
         return len(self.keys)
 
     def normal(self, stream: str, shape: Sequence[int]) -> np.ndarray:
-        """Standard normal noise float32 `[B, *shape]`."""
+        """Draw standard normal noise float32 `[B, *shape]`."""
         return self._rows(stream, lambda g: g.standard_normal(tuple(shape), dtype=np.float32))
 
     def uniform(self, stream: str, shape: Sequence[int]) -> np.ndarray:
-        """Uniform on [0, 1), float64 `[B, *shape]`."""
+        """Draw uniformly on [0, 1), float64 `[B, *shape]`."""
         return self._rows(stream, lambda g: g.random(tuple(shape)))
 
     def integers(self, stream: str, high: int) -> np.ndarray:
-        """Integers in [0, high), int64 `[B]`."""
+        """Draw integers in [0, high), int64 `[B]`."""
         return self._rows(stream, lambda g: g.integers(high))
 
     def beta(self, stream: str, a: float, b: float) -> np.ndarray:
-        """Beta(a, b) draws float64 `[B]`."""
+        """Draw from Beta(a, b), float64 `[B]`."""
         return self._rows(stream, lambda g: g.beta(a, b))
 
     def _rows(self, stream: str, draw: Callable[[np.random.Generator], Any]) -> np.ndarray:

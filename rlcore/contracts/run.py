@@ -93,8 +93,8 @@ class Run:
         self.say(text)
 
     def stop(self, reason: str) -> None:
-        """Training is over: after the update under way comes what comes after the last one, that
-        is a checkpoint, the evaluation and the summary, which gives the reason.
+        """End training: after the update under way comes what comes after the last one, that is a
+        checkpoint, the evaluation and the summary, which gives the reason.
 
         This is not an error. `rlcore resume RUN` doesn't train such a run any further; given one of
         its checkpoints it does. The first reason counts. Where nothing is trained, or training is
@@ -144,7 +144,7 @@ class Run:
         self.steering.task_weights = checked
 
     def kept(self) -> Mapping[str, Any]:
-        """A copy of what plugins remember, by name."""
+        """Return a copy of what plugins remember, by name."""
         return MappingProxyType(copy.deepcopy(self.steering.kept))
 
     def keep(self, name: str, value: Any) -> None:
@@ -176,7 +176,7 @@ def _depth(value: Any) -> int:
 
 
 def _numbers(what: str, given: Mapping[str, float], names: tuple[str, ...]) -> dict[str, float]:
-    """Checked, as floats."""
+    """Return them as floats, checked."""
     for name, value in given.items():
         if name not in names:
             raise PluginError(f"{what} was set for {name!r}{choosing(str(name), names)}")

@@ -14,8 +14,9 @@ from math import prod
 from typing import Any, Literal, NamedTuple, get_args
 
 Kind = Literal[
-    "env", "model", "algorithm", "placement", "backend", "tracker", "protocol", "command"
-]
+    "env", "model", "algorithm", "placement", "backend", "dataset", "tracker", "protocol",
+    "command", "function",
+]  # fmt: skip
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
 
@@ -233,7 +234,7 @@ class EnvSpec:
         return sum(channel.size for channel in self.actions)
 
     def trials(self, split: str) -> range:
-        """Trial numbers of `split`: "train", "heldout" or "validation"."""
+        """Return trial numbers of `split`: "train", "heldout" or "validation"."""
         return self.splits[split]
 
     @property
@@ -324,8 +325,8 @@ class PolicySpec:
 
 
 def gathered(shapes: Mapping[str, Sequence[int]], blocks: str) -> int:
-    """How many parameters are whole at once where actor processes divide them: those in no block,
-    and the two largest blocks, as the next one arrives while one computes.
+    """Count how many parameters are whole at once where actor processes divide them: those in no
+    block, and the two largest blocks, as the next one arrives while one computes.
 
     Args:
         shapes: of all parameters, by name.
@@ -435,8 +436,8 @@ class AlgorithmNeeds:
         return tuple(one for one in self.networks if one.acts)
 
     def refusal(self, policy: PolicySpec) -> str | None:
-        """Why such a policy can't be trained, said before anything starts; None if it can. For
-        subclasses."""
+        """Return why such a policy can't be trained, said before anything starts; None if it can.
+        For subclasses."""
         return None
 
 

@@ -1,7 +1,7 @@
 """Define what a rollout passes to the learner, and its layout.
 
 Legend: T chunks, N columns, C actions per chunk, A action entries, V values, M stored decisions.
-A column is one episode (or, with auto_reset, one env slot over a fixed number of chunks).
+A column is one episode (or, with auto_reset, one env row over a fixed number of chunks).
 Columns stand in canonical order, sorted by episode address.
 """
 

@@ -56,7 +56,7 @@ def write_text(path: Path, text: str) -> None:
 
 @contextmanager
 def new_folder(path: Path) -> Iterator[Path]:
-    """Like :func:`replacing` for a folder: yields an empty one, which becomes `path`.
+    """Yield an empty folder, which becomes `path` as in :func:`replacing`.
 
     Nothing is ever replaced: that would take two renames, and a kill between them would leave
     neither. Of two that write to `path` at once, the first to end has it. What a killed one left
@@ -147,8 +147,8 @@ def sync(path: Path) -> None:
 
 
 def _given_up(partial: str) -> bool:
-    """Whether the process that wrote an unfinished file is gone, as far as can be told here: one
-    of another machine that writes at this moment gets an error, and tries again."""
+    """Return whether the process that wrote an unfinished file is gone, as far as can be told here:
+    one of another machine that writes at this moment gets an error, and tries again."""
     number = partial.removeprefix(PARTIAL).partition("-")[0]
     return number.isdecimal() and not psutil.pid_exists(int(number))
 

@@ -7,8 +7,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-import rlcore
 from rlcore.contracts.errors import CheckpointError
+from rlcore.contracts.version import __version__
 from rlcore.files import reading
 
 UNLIKE: tuple[type[Exception], ...] = (
@@ -18,7 +18,7 @@ UNLIKE: tuple[type[Exception], ...] = (
 
 
 def damaged(path: Path, reason: str) -> CheckpointError:
-    """The error for a file that is not what it was when it was written."""
+    """Make the error for a file that is not what it was when it was written."""
     return CheckpointError(
         f"{path} is damaged or incomplete ({reason})", hint="copy or download it again"
     )
@@ -29,14 +29,14 @@ class OtherVersionError(CheckpointError):
 
 
 def of_another_version(path: Path, says: str, instead: str = "") -> OtherVersionError:
-    """The error for such a file.
+    """Make the error for a file of another version.
 
     Args:
         says: what there is or is not in it, behind its path.
         instead: what else can be done with it.
     """
     return OtherVersionError(
-        f"{path} {says}: {_writer(path)} wrote it, and this is rlcore {rlcore.__version__}",
+        f"{path} {says}: {_writer(path)} wrote it, and this is rlcore {__version__}",
         hint=f"the version that wrote it reads it{instead and '; '}{instead}",
     )
 
@@ -49,7 +49,7 @@ def _writer(path: Path) -> str:
         git = manifest["git"]  # of a checkout
         commit = f" (commit {git['commit'][:10]})" if git else ""
         version = manifest["versions"]["rlcore"]
-        another = "another build of " if version == rlcore.__version__ else ""
+        another = "another build of " if version == __version__ else ""
         words = f"{another}rlcore {version}{commit}"
         if words.isprintable():
             return words
@@ -73,13 +73,13 @@ def blaming(path: Path, *kinds: type[Exception]) -> Iterator[None]:
 
 
 def read_json(path: Path) -> Any:
-    """Raises CheckpointError if the file is missing or not JSON."""
+    """Read JSON; raise CheckpointError if the file is missing or not JSON."""
     with blaming(path):
         return reading.read_json(path)
 
 
 def read_mapping(path: Path) -> dict[str, Any]:
-    """Raises CheckpointError if the file is missing or not a JSON object."""
+    """Read a JSON object; raise CheckpointError if the file is missing or not a JSON object."""
     content = read_json(path)
     if not isinstance(content, dict):
         raise damaged(path, "it holds no mapping of names to values")

@@ -17,8 +17,8 @@ def is_name(value: str) -> bool:
 
 
 def find(name: str) -> Path | None:
-    """The folder of a model: in the working folder under its name, or under the second word of it,
-    where `git clone` and the documented `hf download --local-dir` put it; else in the cache."""
+    """Find the folder of a model: in the working folder under its name, or under the second word of
+    it, where `git clone` and the documented `hf download --local-dir` put it; else in the cache."""
     places = (Path(name), Path(own_folder(name)))
     here = next((place.absolute() for place in places if place.is_dir()), None)
     return here or cached(name)
@@ -39,8 +39,8 @@ def cache() -> Path:
 
 
 def snapshots(name: str, kind: str = "model") -> list[Path]:
-    """What the cache has of a "model" or "dataset", newest first; a download that was interrupted
-    is among them."""
+    """List what the cache has of a "model" or "dataset", newest first; a download that was
+    interrupted is among them."""
     folder = cache() / f"{kind}s--{name.replace('/', '--')}" / "snapshots"
     if not os.access(folder, os.R_OK | os.X_OK):
         return []
@@ -48,8 +48,9 @@ def snapshots(name: str, kind: str = "model") -> list[Path]:
 
 
 def cached(name: str, revision: str | None = None) -> Path | None:
-    """The snapshot of a model in the cache, where `hf download` without `--local-dir` puts it: of a
-    revision, or the one downloaded last; None where huggingface_hub does not find it complete."""
+    """Find the snapshot of a model in the cache, where `hf download` without `--local-dir` puts it:
+    of a revision, or the one downloaded last; None where huggingface_hub does not find it
+    complete."""
     if not is_name(name) or not snapshots(name) or find_spec("huggingface_hub") is None:
         return None
     from huggingface_hub import snapshot_download  # takes a while to import

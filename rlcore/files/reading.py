@@ -52,7 +52,7 @@ def open_regular(path: str | Path) -> BinaryIO:
 
 
 def read_bytes(path: str | Path, most: int = LARGEST_TEXT) -> bytes:
-    """The content of a file of at most `most` bytes.
+    """Read the content of a file of at most `most` bytes.
 
     Raises:
         OSError, Unreadable: see :func:`open_regular`; or it is larger.
@@ -67,7 +67,7 @@ def read_bytes(path: str | Path, most: int = LARGEST_TEXT) -> bytes:
 
 
 def read_text(path: str | Path, most: int = LARGEST_TEXT) -> str:
-    """As :func:`read_bytes`, for UTF-8 text with any line ends.
+    """Read as :func:`read_bytes`, for UTF-8 text with any line ends.
 
     Raises:
         OSError, Unreadable: likewise; or it is not such a text.
@@ -76,7 +76,7 @@ def read_text(path: str | Path, most: int = LARGEST_TEXT) -> str:
 
 
 def decode(content: bytes) -> str:
-    """Bytes of UTF-8 text, line ends made "\\n". Raises Unreadable for others."""
+    """Decode bytes of UTF-8 text, line ends made "\\n". Raises Unreadable for others."""
     try:
         text = content.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -85,7 +85,7 @@ def decode(content: bytes) -> str:
 
 
 def read_json(path: str | Path, most: int = LARGEST_TEXT, *, once: bool = False) -> Any:
-    """The value that a JSON file holds.
+    """Read the value that a JSON file holds.
 
     Args:
         once: refuse a mapping that has a key twice; else the last one counts.
@@ -97,7 +97,7 @@ def read_json(path: str | Path, most: int = LARGEST_TEXT, *, once: bool = False)
 
 
 def parse_json(text: str, *, once: bool = False) -> Any:
-    """The value of a JSON text. Raises Unreadable if it is not JSON."""
+    """Parse the value of a JSON text. Raises Unreadable if it is not JSON."""
     try:
         return json.loads(text, object_pairs_hook=_once if once else None)
     except (ValueError, RecursionError) as error:
@@ -105,7 +105,7 @@ def parse_json(text: str, *, once: bool = False) -> Any:
 
 
 def read_yaml(path: str | Path, *, once: bool = False) -> Any:
-    """The value of a YAML file; tags that make objects are refused, as are texts that expand.
+    """Read the value of a YAML file; tags that make objects are refused, as are texts that expand.
 
     Args:
         once: refuse a mapping that has a key twice; else the last one counts.
@@ -177,7 +177,7 @@ def check_depth(text: str) -> None:
 
 
 def read_lines(path: str | Path) -> Iterator[str]:
-    """The whole lines of UTF-8 text, one at a time, without their ends; a last one that lacks
+    """Yield the whole lines of UTF-8 text, one at a time, without their ends; a last one that lacks
     its end is left out.
 
     Raises:
@@ -192,14 +192,15 @@ def read_lines(path: str | Path) -> Iterator[str]:
 
 
 def reason_of(error: OSError | ValueError) -> str:
-    """Why something can't be read, for behind a colon: without number and path of an OSError."""
+    """Say why something can't be read, for behind a colon: without number and path of an
+    OSError."""
     if isinstance(error, OSError):
         return error.strerror or str(error)
     return str(error)
 
 
 def _count(node: yaml.Node | None, counts: dict[int, float]) -> float:
-    """Values in a node and below it, those of repeated nodes as often as they are repeated.
+    """Count values in a node and below it, those of repeated nodes as often as they are repeated.
 
     Args:
         counts: of the nodes that were counted; infinite while one is, as it may contain itself.

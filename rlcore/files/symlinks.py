@@ -24,7 +24,7 @@ def require_no_way_out(folder: Path) -> None:
 
 
 def require_inside(folder: Path, paths: Iterable[Path]) -> None:
-    """As :func:`require_no_way_out` for some files of a folder; those that are not there pass."""
+    """Refuse such links among some files of a folder; files that are not there pass."""
     root = Path(os.path.realpath(folder))
     for path in paths:
         if path.is_symlink() and not _leads_within(path, root):
@@ -36,7 +36,7 @@ def require_inside(folder: Path, paths: Iterable[Path]) -> None:
 
 
 def leads_out(folder: Path, path: Path) -> bool:
-    """Whether a file of a folder, or a folder above it, is a link that leads out of it."""
+    """Return whether a file of a folder, or a folder above it, is a link that leads out of it."""
     return not _leads_within(path, Path(os.path.realpath(folder)))
 
 

@@ -93,7 +93,7 @@ def add_gradients(parameters: Iterable[nn.Parameter]) -> None:
     """
     if not several():
         return
-    shared = [one for one in parameters if not parts.divided(one)]
+    shared = [one for one in parameters if not parts.is_sharded(one)]
     if not shared:
         return
     known = torch.tensor([p.grad is not None for p in shared], device=shared[0].device).int()

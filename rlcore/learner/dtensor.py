@@ -18,26 +18,26 @@ from torch import Tensor
 _DTENSOR = "torch.distributed.tensor"
 
 
-def divided(tensor: Tensor) -> bool:
+def is_sharded(tensor: Tensor) -> bool:
     """Check whether a tensor is sharded over ranks."""
-    # takes half a second to import: where nobody has done so, nothing is divided
+    # takes half a second to import: where nobody has done so, nothing is sharded
     known = sys.modules.get(_DTENSOR)
     return known is not None and isinstance(tensor, known.DTensor)
 
 
 def part(tensor: Any) -> Tensor:
     """Return the local shard, over the same memory; all of an unsharded tensor."""
-    return tensor.to_local() if divided(tensor) else tensor
+    return tensor.to_local() if is_sharded(tensor) else tensor
 
 
 def whole(tensor: Any) -> Tensor:
     """Gather all rows from all ranks at once; return an unsharded tensor as it is."""
-    return tensor.full_tensor() if divided(tensor) else tensor
+    return tensor.full_tensor() if is_sharded(tensor) else tensor
 
 
 def first_row(tensor: Any) -> int:
     """Return the index of the first row in the local shard."""
-    if not divided(tensor):
+    if not is_sharded(tensor):
         return 0
     mesh = tensor.device_mesh
     each = -(-len(tensor) // mesh.size(mesh.ndim - 1))
@@ -47,7 +47,7 @@ def first_row(tensor: Any) -> int:
 def rows_for(saved: Any, parameter: Tensor) -> Tensor:
     """Return the rows for the local shard, from a parameter's saved tensor or
     :class:`rlcore.run_folder.learner_state.Rows`."""
-    if not divided(parameter):
+    if not is_sharded(parameter):
         return saved[:] if parameter.dim() else saved
     first = first_row(parameter)
     return saved[first : first + len(part(parameter))]
@@ -57,7 +57,7 @@ def share(parameters: Iterable[Any]) -> tuple[int, int] | None:
     """Return which shard this rank saves, and of how many; None where another rank with the same
     shard saves it."""
     for parameter in parameters:
-        if divided(parameter):
+        if is_sharded(parameter):
             mesh = parameter.device_mesh
             if mesh.ndim > 1 and mesh.get_local_rank(0) > 0:
                 return None
@@ -68,7 +68,7 @@ def share(parameters: Iterable[Any]) -> tuple[int, int] | None:
 def written(parameter: Tensor, held: Tensor) -> bool:
     """Check whether this rank saves this tensor: its shard if it is sharded, else only on rank
     0."""
-    if divided(parameter) and held.dim():
+    if is_sharded(parameter) and held.dim():
         return len(held) > 0
     return _first()
 
@@ -81,14 +81,14 @@ def total_norm(gradients: Iterable[tuple[Tensor, Tensor]]) -> Tensor:
     """2-norm of whole gradients, for all ranks at once.
 
     Args:
-        gradients: (parameter, gradient of the part of it that is held here); those of undivided
+        gradients: (parameter, gradient of the part of it that is held here); those of unsharded
             parameters are the same on all ranks.
     """
     alone, shared, group = [], [], None
     for parameter, gradient in gradients:
-        if divided(parameter):
+        if is_sharded(parameter):
             shared.append(gradient)
-            mesh: Any = parameter.device_mesh  # type: ignore[attr-defined]  # a divided one has it
+            mesh: Any = parameter.device_mesh  # type: ignore[attr-defined]  # a sharded one has it
             group = mesh.get_group(mesh.ndim - 1)
         else:
             alone.append(gradient)

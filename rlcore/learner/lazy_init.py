@@ -1,8 +1,8 @@
 """Initialise large weights later, tensor by tensor, to the same bits.
 
-    with Postponed() as postponed:
+    with LazyInit() as lazy:
         policy = make()                  tensors have names, shapes and dtypes
-    postponed.fill(block.parameters())   and now values
+    lazy.fill(block.parameters())   and now values
 
 So no rank of a sharded policy needs all of it at once. Inside the context, a draw into a large
 tensor is executed, so that the generator advances, and its memory released again; the generator's
@@ -66,11 +66,11 @@ class _Draw:
         torch.set_rng_state(now)
 
 
-class Postponed(TorchDispatchMode):
-    """Context that postpones the values of large tensors; see the module.
+class LazyInit(TorchDispatchMode):
+    """Context that delays the values of large tensors; see the module.
 
     Args:
-        least: bytes of a tensor from which on it is postponed.
+        least: bytes of a tensor from which on its values wait.
     """
 
     def __init__(self, least: int = LEAST) -> None:

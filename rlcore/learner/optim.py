@@ -100,7 +100,7 @@ class PolicyOptimizer:
         self._parts = {
             parameter: nn.Parameter(dtensor.part(parameter.detach()))
             for parameter in every
-            if dtensor.divided(parameter) and parameter not in self._masters
+            if dtensor.is_sharded(parameter) and parameter not in self._masters
         }
         self._steps = dict.fromkeys(groups, 0)
         self.lr_factors: Mapping[str, float] = {}

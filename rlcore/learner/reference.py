@@ -28,13 +28,13 @@ class ReferenceWeights:
     def in_place(self) -> Iterator[None]:
         """The parameters have these weights meanwhile."""
         try:
-            self._exchange()
+            self._swap()
             yield
         finally:
-            self._exchange()
+            self._swap()
 
     @torch.no_grad()
-    def _exchange(self) -> None:
+    def _swap(self) -> None:
         """Let present and reference weights change places, in place and one by one: what gathers
         sharded parameters looks at their memory."""
         for parameter, reference in zip(self._parameters, self.tensors, strict=True):

@@ -23,8 +23,8 @@ from rlcore.contracts.learning import Among, Following
 from rlcore.contracts.rng import generator
 from rlcore.contracts.specs import EnvSpec, PolicySpec, ReplayNeeds
 from rlcore.contracts.trajectory import Trajectory
+from rlcore.demonstrations.datasets import SupervisedSamples
 from rlcore.learner import collectives
-from rlcore.learner.supervised import SupervisedSamples
 from rlcore.rollout.columns import LIGHT, NO_DECISION, append, take
 from rlcore.run_folder.segments import read_segment, segment_files, write_segment
 

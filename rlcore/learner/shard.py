@@ -85,12 +85,12 @@ def divide(
             **shared,
         )
     if fill is not None:
-        fill(one for one in policy.parameters() if not dtensor.divided(one))
+        fill(one for one in policy.parameters() if not dtensor.is_sharded(one))
     kept |= _kept_whole(one for one in policy.parameters() if one not in kept)
     # what is in no block is needed again when the backward pass begins
     fully_shard(policy, ignored_params=kept, reshard_after_forward=False, **shared)
     for parameter in policy.parameters():
-        if not dtensor.divided(parameter):
+        if not dtensor.is_sharded(parameter):
             parameter.data = parameter.data.to(device)
     for module in policy.modules():
         if isinstance(module, FSDPModule):
@@ -158,7 +158,7 @@ def _in_several(policy: nn.Module, blocks: Iterable[nn.Module]) -> set[nn.Parame
 
 def _kept_whole(parameters: Iterable[nn.Parameter]) -> set[nn.Parameter]:
     """Find the parameters of one block, not yet sharded, that every rank keeps in full."""
-    own = [one for one in parameters if not dtensor.divided(one)]
+    own = [one for one in parameters if not dtensor.is_sharded(one)]
     sizes: dict[torch.dtype, int] = {}
     for one in own:
         if one.requires_grad and one.dim():

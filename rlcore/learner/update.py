@@ -24,6 +24,7 @@ from rlcore.contracts.metric import Metrics
 from rlcore.contracts.protocols import Algorithm, OwnsNetworks, Policy
 from rlcore.contracts.specs import EnvSpec, ReplayNeeds
 from rlcore.contracts.trajectory import Trajectory
+from rlcore.demonstrations.datasets import SupervisedSamples
 from rlcore.learner import collectives, dtensor, trained_parameters
 from rlcore.learner.acting import ActingPolicy, alone
 from rlcore.learner.learning import UpdateLearning
@@ -32,7 +33,6 @@ from rlcore.learner.networks import Networks, make_networks
 from rlcore.learner.optim import PolicyOptimizer
 from rlcore.learner.reference import ReferenceWeights
 from rlcore.learner.replay import ReplayStore
-from rlcore.learner.supervised import SupervisedSamples
 from rlcore.numerics.batch_invariance import random_observation
 from rlcore.run_folder.learner_state import Below
 from rlcore.run_folder.metrics import MICRO_BATCH_SIZE, rollout_metrics
@@ -96,7 +96,7 @@ class Learner:
         rates = {one.name: one.lr for one in needs.networks}
         self._optimizer = PolicyOptimizer(self._groups, actor.optim, rates)
         # ranks that divide parameters gather them together, so all make the same forwards
-        self._lockstep = any(map(dtensor.divided, every))
+        self._lockstep = any(map(dtensor.is_sharded, every))
         most = min(actor.micro_batch_size, actor.share_of_each(collectives.count()))
         self._micro = MicroBatches(most, lockstep=self._lockstep)
         self._replay = ReplayStore(needs.replay or ReplayNeeds(0), policy.spec, env, self._device)

@@ -19,7 +19,7 @@ from torch.nn import functional
 from rlcore.contracts.protocols import Observation, Policy
 from rlcore.contracts.rng import RowKeys, generator
 from rlcore.contracts.specs import EnvSpec
-from rlcore.numerics.mkl import Rounding
+from rlcore.numerics.mkl import BatchInvariance
 from rlcore.rollout.decide import padded_rows
 
 MARK = "rounding"  # first part of all keys that are used here
@@ -30,13 +30,15 @@ TURNS = 3  # ways in which rows change places
 Function = Callable[[Tensor], Tensor]
 
 
-def look(policy: Policy, spec: EnvSpec, device: str, forward_batch: int | None) -> Rounding:
+def look(policy: Policy, spec: EnvSpec, device: str, forward_batch: int | None) -> BatchInvariance:
     """Check how this process rounds; with a fixed forward batch, its policy too."""
     rows = ROWS if forward_batch is None else padded_rows(forward_batch)
     _, digest = kernels_alone(ROWS, device)  # of as many rows in every run, to compare
     kernels, _ = kernels_alone(rows, device)
     asked = forward_batch is not None and rows > 1
-    return Rounding(rows, kernels, moved_decisions(policy, spec, rows) if asked else (), digest)
+    return BatchInvariance(
+        rows, kernels, moved_decisions(policy, spec, rows) if asked else (), digest
+    )
 
 
 @lru_cache(maxsize=8)

@@ -92,8 +92,8 @@ class Kernels:
 
 
 @dataclass(frozen=True)
-class Rounding:
-    """The rounding of a process, as checked.
+class BatchInvariance:
+    """Whether the results of a process depend on its batches, as checked.
 
     Attributes:
         rows: of the batches that were checked.

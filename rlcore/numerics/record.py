@@ -4,8 +4,9 @@ Read from an earlier manifest, written into this one; one line for each promise 
 
     manifest.json: "kernels"
       processor, environment, by_hand   see `rlcore.numerics.mkl.Kernels`
-      rounding                          the checks' results: see `rlcore.numerics.mkl.Rounding`, and
-                                        the digests of the workers, each once
+      rounding                          the checks' results: see `BatchInvariance` in
+                                        `rlcore.numerics.mkl`, and the digests of the
+                                        workers, each once
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from rlcore.files.reading import Unreadable, read_json
-from rlcore.numerics.mkl import LEVELS, MKL, VARIABLES, Kernels, Processor, Rounding
+from rlcore.numerics.mkl import LEVELS, MKL, VARIABLES, BatchInvariance, Kernels, Processor
 
 KEY = "kernels"
 PLAIN = re.compile(r"[\w, .-]*").fullmatch  # a folder from elsewhere puts nothing else in place
@@ -54,7 +55,7 @@ def computed(manifest: Path) -> Computed | None:
     return Computed(Kernels(processor, environment, by_hand=kept.get("by_hand") is True), digests)
 
 
-def entry(kernels: Kernels, seen: Sequence[Rounding]) -> dict[str, Any]:
+def entry(kernels: Kernels, seen: Sequence[BatchInvariance]) -> dict[str, Any]:
     """The entry of the manifest."""
     return {
         **asdict(kernels),
@@ -68,7 +69,10 @@ def entry(kernels: Kernels, seen: Sequence[Rounding]) -> dict[str, Any]:
 
 
 def words(
-    kernels: Kernels, seen: Sequence[Rounding], forward_batch: int | None, before: Computed | None
+    kernels: Kernels,
+    seen: Sequence[BatchInvariance],
+    forward_batch: int | None,
+    before: Computed | None,
 ) -> list[str]:
     """Lines for the user, one for each promise that does not hold."""
     found = []

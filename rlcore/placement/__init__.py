@@ -8,12 +8,13 @@ from rlcore.placement.groups import NodeGroup
 from rlcore.placement.inventory import Inventory, Node, joins
 from rlcore.placement.machines import find_inventory, require_backend
 from rlcore.placement.memory import Batch, Need, memory_per_process
-from rlcore.placement.plan import Plan, Seat, make_plan, parts, route
+from rlcore.placement.plan import Allocation, Plan, make_plan, parts, route
 from rlcore.placement.routes import WeightRoute, in_words, plan_weight_routes
 from rlcore.placement.show import render
 
 __all__ = [
     "COMPONENTS",
+    "Allocation",
     "Batch",
     "Inventory",
     "Need",
@@ -22,7 +23,6 @@ __all__ = [
     "Placement",
     "Plan",
     "Process",
-    "Seat",
     "WeightRoute",
     "find_inventory",
     "in_words",

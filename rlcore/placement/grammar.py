@@ -33,7 +33,7 @@ class Process:
 
     Attributes:
         rank: its number within the component, from 0.
-        resources: global ranks of the accelerators (or CPU slots) it owns or shares, ascending.
+        resources: global ranks of the accelerators (or CPU cores) it owns or shares, ascending.
         groups: labels of the node groups that it was placed through.
     """
 

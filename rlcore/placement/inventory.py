@@ -1,7 +1,7 @@
 """Describe the machines of a cluster: nodes with cores, accelerators and memory. Starts nothing.
 
 Ranks are numbered over all nodes in order. Where any node has an accelerator a rank is an
-accelerator, otherwise it is a CPU slot: one core. Cores of a cluster with accelerators have ranks
+accelerator, otherwise it is a CPU core. Cores of a cluster with accelerators have ranks
 too, after those of all accelerators; only a group of nodes that ignores hardware uses them.
 """
 
@@ -69,14 +69,14 @@ class Inventory:
 
     @classmethod
     def local(cls) -> Inventory:
-        """This machine, found without any tensor library."""
+        """Describe this machine, found without any tensor library."""
         devices, gpu_memory = local_gpus()
         node = Node(local_cpus(), len(devices), local_memory(), gpu_memory, devices=tuple(devices))
         return cls((node,))
 
     @classmethod
     def uniform(cls, nodes: int, node: Node) -> Inventory:
-        """`nodes` equal machines, to plan for a cluster from elsewhere."""
+        """Describe `nodes` equal machines, to plan for a cluster from elsewhere."""
         return cls((node,) * nodes)
 
     @cached_property
@@ -89,24 +89,21 @@ class Inventory:
         """Number of ranks."""
         return self._ranks[-1].stop if self._ranks else 0
 
-    def slots(self, node: int) -> int:
-        """Number of ranks on that node."""
-        return self.nodes[node].gpus if self.kind == "GPU" else self.nodes[node].cpus
-
     def ranks(self, node: int) -> range:
-        """Global ranks of that node."""
+        """Return the global ranks of that node."""
         return self._ranks[node]
 
     def cores(self, node: int) -> range:
-        """Global ranks of the CPU slots of that node: its ranks, or numbers behind all of them."""
+        """Return the global ranks of the CPU cores of that node: its ranks, or numbers behind all
+        of them."""
         return self._cores[node]
 
     def is_core(self, rank: int) -> bool:
-        """Whether that global rank is a CPU slot."""
+        """Return whether that global rank is a CPU core."""
         return self.kind == "CPU" or rank >= self.total
 
     def locate(self, rank: int) -> tuple[int, int]:
-        """(node, number within the node) of a global rank."""
+        """Return (node, number within the node) of a global rank."""
         try:
             return self._places[rank]
         except KeyError:
@@ -116,7 +113,7 @@ class Inventory:
 
     @cached_property
     def _ranks(self) -> tuple[range, ...]:
-        return _one_after_another(0, [self.slots(node) for node in range(len(self.nodes))])
+        return _one_after_another(0, [n.gpus if self.kind == "GPU" else n.cpus for n in self.nodes])
 
     @cached_property
     def _cores(self) -> tuple[range, ...]:
@@ -135,31 +132,31 @@ class Inventory:
 
 
 def _one_after_another(first: int, lengths: Sequence[int]) -> tuple[range, ...]:
-    """Ranges of these lengths, the first of which begins at `first`."""
+    """Make ranges of these lengths, the first of which begins at `first`."""
     ends = accumulate(lengths, initial=first)
     return tuple(range(end, end + length) for end, length in zip(ends, lengths, strict=False))
 
 
 def local_cpus() -> int:
-    """Cores of this process, within its affinity and its container's quota."""
+    """Count the cores of this process, within its affinity and its container's quota."""
     # os.sched_getaffinity exists on Linux only; psutil counts cores elsewhere
     allowed = len(psutil.Process().cpu_affinity()) if psutil.LINUX else psutil.cpu_count()
     return max(1, min([allowed or 1, *_cgroup("cpu.max")]))
 
 
 def local_memory() -> int:
-    """Bytes of main memory, within the container's limit."""
+    """Return the bytes of main memory, within the container's limit."""
     return min([psutil.virtual_memory().total, *_cgroup("memory.max")])
 
 
 def free_memory() -> int:
-    """Bytes of main memory that are free now, within the container's limit."""
+    """Return the bytes of main memory that are free, within the container's limit."""
     own = zip(_cgroup("memory.max"), _cgroup("memory.current"), strict=False)
     return min([psutil.virtual_memory().available, *(most - used for most, used in own)])
 
 
 def _cgroup(name: str) -> Iterator[int]:
-    """The limit of a version 2 control group, if one is set.
+    """Return the limit of a version 2 control group, if one is set.
 
     `cpu.max` holds "quota period" in microseconds, `memory.*` bytes; "max" means no limit.
     """
@@ -172,7 +169,7 @@ def _cgroup(name: str) -> Iterator[int]:
 
 
 def local_gpus() -> tuple[list[str], int]:
-    """(visible NVIDIA devices by name, bytes of memory of the smallest)."""
+    """Return (visible NVIDIA devices by name, bytes of memory of the smallest)."""
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     memory = _nvidia_smi()
     devices = [str(number) for number in range(len(memory))]
@@ -183,7 +180,7 @@ def local_gpus() -> tuple[list[str], int]:
 
 
 def _nvidia_smi() -> list[int]:
-    """Bytes of memory of every NVIDIA device; empty without a driver."""
+    """Ask for the bytes of memory of every NVIDIA device; empty without a driver."""
     program = shutil.which("nvidia-smi")
     if program is None:
         return []
@@ -198,5 +195,5 @@ def _nvidia_smi() -> list[int]:
 
 
 def joins(cluster: ClusterConfig) -> bool:
-    """Whether a run joins a cluster that others have started."""
+    """Return whether a run joins a cluster that others have started."""
     return cluster.backend != "local" and cluster.address not in (None, "local")

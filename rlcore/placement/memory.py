@@ -279,7 +279,7 @@ def in_main(plan: Plan, node: int, memory: Mapping[str, Need]) -> int:
     total = 0
     for role, processes in plan.roles():
         for process in processes:
-            if plan.seat(process).node == node:
+            if plan.allocation(process).node == node:
                 need = memory[role]
                 total += need.host
                 if plan.on_cores(process):

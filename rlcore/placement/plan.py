@@ -23,12 +23,12 @@ DIVIDED_BY_ALL = 0  # of the numbers of processes that divide one copy of the pa
 
 
 @dataclass(frozen=True)
-class Seat:
-    """Where a process sits and what it may count on.
+class Allocation:
+    """The resources of a process: its node, its ranks and its share of the node.
 
     Attributes:
         node: index of its node.
-        local_ranks: its accelerators (or CPU slots), numbered within the node.
+        local_ranks: its accelerators (or CPU cores), numbered within the node.
         cpus, gpus: its share of the node. A rank shared by n processes counts 1/n for each,
             and each accelerator brings an equal part of the cores that its node has left.
         env_vars: set in its process.
@@ -99,35 +99,38 @@ class Plan:
             return tuple((name, self.processes(name)) for name in names)
         return ("env", self.processes("env")), ("rollout+actor", self.processes("actor"))
 
-    def seat(self, process: Process) -> Seat:
+    def allocation(self, process: Process) -> Allocation:
         """Node and share of a process of this plan."""
         places = [self.inventory.locate(rank) for rank in process.resources]
         node = places[0][0]
-        slots = sum(1 / len(self.on(rank)) for rank in process.resources)
+        shares = sum(1 / len(self.on(rank)) for rank in process.resources)
         on_cores = self.on_cores(process)
-        return Seat(
+        return Allocation(
             node=node,
             local_ranks=tuple(local for _, local in places),
-            cpus=slots if on_cores else slots * self._free_cores(node) / self.inventory.slots(node),
-            gpus=0.0 if on_cores else slots,
+            cpus=shares
+            if on_cores
+            else shares * self._free_cores(node) / len(self.inventory.ranks(node)),
+            gpus=0.0 if on_cores else shares,
             env_vars=self._env_vars(process),
             among=self._among(process),
         )
 
-    def seats(self, component: str) -> tuple[Seat, ...]:
-        """Seats of a component's processes, by rank."""
-        return tuple(self.seat(process) for process in self.processes(component))
+    def allocations(self, component: str) -> tuple[Allocation, ...]:
+        """Allocations of a component's processes, by rank."""
+        return tuple(self.allocation(process) for process in self.processes(component))
 
-    def cores(self, seat: Seat) -> int:
+    def cores(self, allocation: Allocation) -> int:
         """Cores of the ranks a process sits on. Env and policy take turns (or overlap in stages),
         so each may use them all; what Ray reserves is the share."""
-        if not seat.gpus:
-            return len(seat.local_ranks)
-        free = self._free_cores(seat.node)
-        return max(1, free * len(seat.local_ranks) // self.inventory.slots(seat.node))
+        if not allocation.gpus:
+            return len(allocation.local_ranks)
+        free = self._free_cores(allocation.node)
+        ranks = self.inventory.ranks(allocation.node)
+        return max(1, free * len(allocation.local_ranks) // len(ranks))
 
     def on_cores(self, process: Process) -> bool:
-        """Whether it sits on CPU slots."""
+        """Whether it sits on CPU cores."""
         return self.inventory.is_core(process.resources[0])
 
     def leaves(self, role: str, process: Process) -> bool:

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
-from rlcore.placement.plan import Seat
+from rlcore.placement.plan import Allocation
 
 Transport = Literal["object_store", "broadcast"]
 TRANSPORTS: tuple[Transport, ...] = get_args(Transport)
@@ -65,7 +65,11 @@ IN_PROCESS = (WeightRoute("object_store", ("actor", 0), (0,)),)
 
 
 def plan_weight_routes(
-    actors: Sequence[Seat], rollouts: Sequence[Seat], *, shares: int = 1, sync: str = "auto"
+    actors: Sequence[Allocation],
+    rollouts: Sequence[Allocation],
+    *,
+    shares: int = 1,
+    sync: str = "auto",
 ) -> WeightRoutes:
     """The routes of a run, in the order in which they are served.
 
@@ -73,26 +77,26 @@ def plan_weight_routes(
     network once, to the first reader there, which passes them on to the others.
 
     Args:
-        actors, rollouts: seats by rank.
+        actors, rollouts: allocations by rank.
         shares: actor processes that shard one copy of the parameters; rank r holds part r modulo
             `shares`.
         sync: `rollout.sync`: `auto`, or the one way for all.
     """
     if sync == "auto":
-        nodes = sorted({seat.node for seat in rollouts})
+        nodes = sorted({allocation.node for allocation in rollouts})
         found = [route for node in nodes for route in _to_node(node, actors, rollouts, shares)]
     else:
         way: Transport = "broadcast" if sync == "broadcast" else "object_store"
         everyone = tuple(range(len(rollouts)))
         found = [WeightRoute(way, ("actor", part), everyone, part) for part in range(shares)]
-    seats = {"actor": actors, "rollout": rollouts}
+    allocations = {"actor": actors, "rollout": rollouts}
 
     def on_gpus(route: WeightRoute) -> bool:
         ends = (route.sender, *(("rollout", reader) for reader in route.readers))
-        sits = [seats[component][rank] for component, rank in ends]
-        used = [(seat.node, one) for seat in sits for one in seat.local_ranks]
+        sits = [allocations[component][rank] for component, rank in ends]
+        used = [(allocation.node, one) for allocation in sits for one in allocation.local_ranks]
         # NCCL takes no two ends on one
-        return all(seat.gpus for seat in sits) and len(set(used)) == len(used)
+        return all(allocation.gpus for allocation in sits) and len(set(used)) == len(used)
 
     return _merged([replace(route, on_gpus=on_gpus(route)) for route in found])
 
@@ -105,13 +109,13 @@ def in_words(routes: Sequence[WeightRoute]) -> str:
 
 
 def _to_node(
-    node: int, actors: Sequence[Seat], rollouts: Sequence[Seat], shares: int
+    node: int, actors: Sequence[Allocation], rollouts: Sequence[Allocation], shares: int
 ) -> Iterator[WeightRoute]:
     """WeightRoutes to the readers on one node."""
-    here = [rank for rank, seat in enumerate(rollouts) if seat.node == node]
+    here = [rank for rank, allocation in enumerate(rollouts) if allocation.node == node]
     holders: dict[int, int] = {}
-    for rank, seat in enumerate(actors):
-        if seat.node == node:
+    for rank, allocation in enumerate(actors):
+        if allocation.node == node:
             holders.setdefault(rank % shares, rank)
     if len(holders) == shares:
         for part in range(shares):

@@ -61,13 +61,13 @@ def render(
     table.add_column("memory", justify="right")
     for role, processes in plan.roles():
         for process in processes:
-            seat = plan.seat(process)
+            allocation = plan.allocation(process)
             table.add_row(
                 role,
                 str(process.rank),
-                str(seat.node),
+                str(allocation.node),
                 _ranks(plan, process),
-                f"{seat.cpus:.4g}",
+                f"{allocation.cpus:.4g}",
                 _of_process(plan, role, process, memory[role]),
             )
         table.add_section()
@@ -171,7 +171,7 @@ def _held(what: str, need: float, have: int, kind: str = "") -> str:
 def _ranks(plan: Plan, process: Process) -> str:
     """What a process sits on: global ranks, or the cores of its node."""
     if plan.inventory.kind == "GPU" and plan.on_cores(process):
-        return "cores " + spans(plan.seat(process).local_ranks)
+        return "cores " + spans(plan.allocation(process).local_ranks)
     return spans(process.resources)
 
 

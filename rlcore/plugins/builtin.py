@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from rlcore.contracts.hookspecs import hookimpl
 from rlcore.contracts.specs import ComponentSpec
+from rlcore.contracts.version import API_VERSION
 
-RLCORE_API = (0, 4)
+RLCORE_API = API_VERSION
 
 COMMANDS = {
     "train": "fine-tune a policy: [demonstrations, SFT,] evaluation, RL, evaluation",
     "resume": "resume an interrupted run: resume RUN [key=value ...]",
     "eval": "evaluate a checkpoint, or the last checkpoint of a run's folder",
-    "collect": "write expert demonstrations",
-    "sft": "train supervised on demonstrations",
     "plugins": "list what the installed plugins provide",
     "doctor": "check what is missing on this machine",
     "help": "list the commands",

@@ -15,7 +15,7 @@ from rlcore.plugins.system_libraries import mend, moved
 
 
 def load_target(target: str) -> Any:
-    """The object `"module:attr"` names.
+    """Import the object `"module:attr"` names.
 
     Raises:
         PluginError: the module does not import, or has no such attribute. A `UserError` that it

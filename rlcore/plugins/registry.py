@@ -17,7 +17,8 @@ from __future__ import annotations
 import os
 import sys
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.metadata import EntryPoint
@@ -30,6 +31,7 @@ from rlcore.contracts.errors import PackageMissing, PluginError, choosing, did_y
 from rlcore.contracts.specs import KINDS, ComponentSpec, Kind, OtherInterpreter
 from rlcore.plugins import extras
 from rlcore.plugins.entry_points import BLOCK, Installed, installed
+from rlcore.plugins.import_target import load_target
 from rlcore.plugins.system_libraries import moved
 from rlcore.plugins.validate import problem_of, require_api
 
@@ -79,7 +81,7 @@ class Registry:
         found: Iterable[EntryPoint] | None = None,
         environ: Mapping[str, str] = os.environ,
     ) -> Registry:
-        """A registry of the entry points `found` (those installed, if None)."""
+        """Make a registry of the entry points `found` (those installed, if None)."""
         registry = cls()
         if environ.get("RLCORE_TRACE_HOOKS"):
             registry.manager.trace.root.setwriter(sys.stderr.write)
@@ -94,7 +96,7 @@ class Registry:
     # -- looking up -------------------------------------------------------------------------
 
     def get(self, kind: Kind, name: str) -> Component:
-        """The component of that name.
+        """Find the component of that name.
 
         Raises:
             PluginError: it does not exist, or two plugins claim the name.
@@ -111,7 +113,7 @@ class Registry:
         raise self.not_found(kind, name, self.names(kind))
 
     def usable(self, kind: Kind, name: str) -> Component:
-        """The component of that name, all of whose packages are installed.
+        """Find the component of that name, all of whose packages are installed.
 
         Raises:
             PluginError: as for :meth:`get`, or a package is missing.
@@ -126,11 +128,12 @@ class Registry:
         return component
 
     def names(self, kind: Kind) -> list[str]:
-        """Names of that kind, sorted."""
+        """Return names of that kind, sorted."""
         return sorted(name for known, name in self._components if known == kind)
 
     def components(self, kind: Kind) -> list[Component]:
-        """Those of that kind whose name one plugin claims, as they were listed: core's first."""
+        """Return those of that kind whose name one plugin claims, as they were listed: core's
+        first."""
         return [
             claims[0]
             for (known, _), claims in self._components.items()
@@ -138,9 +141,9 @@ class Registry:
         ]
 
     def not_found(self, kind: str, name: str, choices: Iterable[str]) -> PluginError:
-        """The error for a name of `kind` that is not among `choices`: a plugin that is broken or
-        left out, an extra that is not installed, what a plugin does not support, or a slip of the
-        pen."""
+        """Make the error for a name of `kind` that is not among `choices`: a plugin that is broken
+        or left out, an extra that is not installed, what a plugin does not support, or a slip of
+        the pen."""
         refused = self._refused(kind, name) or self._unsupported(kind, name)
         if refused is not None:
             return refused
@@ -159,8 +162,8 @@ class Registry:
         return PluginError(f"there is no {kind} {name!r}{said}{self.not_loaded()}", hint=hint)
 
     def install_command(self, parts: Iterable[tuple[str, str]]) -> str | None:
-        """What installs the extras that ship all of these `(kind, name)`; None where one of them
-        is in no extra, or is installed and can't be used."""
+        """Return what installs the extras that ship all of these `(kind, name)`; None where one of
+        them is in no extra, or is installed and can't be used."""
         loaded = {row.distribution for row in self.rows()}
         wanted = set()
         for kind, name in parts:
@@ -171,7 +174,7 @@ class Registry:
         return extras.install_command(wanted)
 
     def _refused(self, kind: str, name: str) -> PluginError | None:
-        """The error for a name that seems to belong to a plugin that is BAD or left out."""
+        """Make the error for a name that seems to belong to a plugin that is BAD or left out."""
 
         def owns(plugin: str, distribution: str) -> bool:
             names = [plugin, extras.short_name(distribution), *extras.names_of(distribution, kind)]
@@ -194,7 +197,7 @@ class Registry:
         return None
 
     def _unsupported(self, kind: str, name: str) -> PluginError | None:
-        """The error for a name of which its plugin says why there is none."""
+        """Make the error for a name of which its plugin says why there is none."""
         for claims in self._components.values():
             for claim in claims:
                 for line in claim.spec.unsupported:
@@ -207,15 +210,15 @@ class Registry:
         return None
 
     def not_loaded(self) -> str:
-        """A sentence on :meth:`absent` plugins, for an error that they may explain; empty where
-        there are none."""
+        """Return a sentence on :meth:`absent` plugins, for an error that they may explain; empty
+        where there are none."""
         absent = self.absent()
         return (
             f" It may belong to a plugin that is not loaded: {'; '.join(absent)}" if absent else ""
         )
 
     def absent(self) -> list[str]:
-        """What was installed and is not loaded: plugins that are BAD, and those left out."""
+        """Return what was installed and is not loaded: plugins that are BAD, and those left out."""
         absent = [_bad(row) for row in self._rows if row.status == "BAD"]
         for variable in dict.fromkeys(plugin.left_out_by for plugin in self._left_out):
             plugins = [repr(p.name) for p in self._left_out if p.left_out_by == variable]
@@ -223,7 +226,7 @@ class Registry:
         return absent
 
     def rows(self) -> list[PluginRow]:
-        """All rows for `rlcore plugins`, by kind and name."""
+        """List all rows for `rlcore plugins`, by kind and name."""
         rows = list(self._rows)
         for claims in self._components.values():
             reason = _conflict(claims) if len(claims) > 1 else ""
@@ -238,8 +241,8 @@ class Registry:
     def doctor(
         self, config: Any | None, plugins: set[str] | None = None, *, failures: bool = True
     ) -> list[dict[str, str]]:
-        """Results of the doctor hooks, of the named plugins (None: of all). A hook that fails is
-        a finding too, unless `failures` is false."""
+        """Collect results of the doctor hooks, of the named plugins (None: of all). A hook that
+        fails is a finding too, unless `failures` is false."""
         found: list[dict[str, str]] = []
         for name, module in self.manager.list_name_plugin():
             if plugins is not None and name not in plugins:
@@ -254,13 +257,36 @@ class Registry:
         return found
 
     def versions(self, envs: Mapping[str, Any]) -> list[OtherInterpreter]:
-        """Results of the versions hooks; see :func:`rlcore.contracts.hookspecs.rlcore_versions`."""
+        """Collect results of the versions hooks; see
+        :func:`rlcore.contracts.hookspecs.rlcore_versions`."""
         return self.ask("rlcore_versions", envs=envs)
 
     def ask(self, hook: str, **arguments: Any) -> list[Any]:
-        """The items that all plugins' hooks of that name return."""
+        """Return the items that all plugins' hooks of that name return."""
         modules = [module for _, module in self.manager.list_name_plugin()]
         return [item for module in modules for item in self._call(module, hook, **arguments)]
+
+    @contextmanager
+    def hearing(self, named: Mapping[str, object]) -> Iterator[None]:
+        """Call hooks of these objects too, those that plugins have.
+
+        Raises:
+            PluginError: one has none, or a hook with arguments that it does not get.
+        """
+        with ExitStack() as stack:
+            for name, one in named.items():
+                try:
+                    self.manager.register(one, name=name)
+                    stack.callback(self.manager.unregister, one)
+                except (pluggy.PluginValidationError, ValueError) as error:
+                    raise PluginError(f"{name}: {error}") from None
+                if not self.manager.get_hookcallers(one):
+                    raise PluginError(
+                        f"{name} is neither a function nor an object with hooks",
+                        hint="mark its functions with rlcore.hookimpl or rlcore.observer",
+                    )
+                self._check_hooks(one)
+            yield
 
     # -- loading ----------------------------------------------------------------------------
 
@@ -305,7 +331,7 @@ class Registry:
                 raise PluginError(f"{caller.name} is a hook wrapper, which is never called")
 
     def _call(self, module: Any, hook: str, **arguments: Any) -> list[Any]:
-        """The items one plugin's hook returns."""
+        """Return the items one plugin's hook returns."""
         others = [plugin for plugin in self.manager.get_plugins() if plugin is not module]
         results = self.manager.subset_hook_caller(hook, others)(**arguments)
         for result in results:
@@ -326,24 +352,33 @@ class Registry:
 
 @lru_cache(maxsize=1)
 def load_plugins() -> Registry:
-    """The registry of this process, loaded once."""
+    """Return the registry of this process, loaded once."""
     return Registry.load()
 
 
+def load_component(kind: Kind, name: str) -> Any:
+    """Load what a component's `target` names.
+
+    Raises:
+        PluginError: as for :meth:`Registry.usable`, or it can't be imported.
+    """
+    return load_target(load_plugins().usable(kind, name).spec.target)
+
+
 def _conflict(claims: list[Component]) -> str:
-    """The sentence for one name claimed by several plugins."""
+    """Write the sentence for one name claimed by several plugins."""
     first = claims[0]
     owners = " and ".join(f"{c.distribution} {c.version}" for c in claims)
     return f"{first.spec.kind} {first.spec.name!r} is claimed by {owners}"
 
 
 def _bad(row: PluginRow) -> str:
-    """The sentence for a BAD row."""
+    """Write the sentence for a BAD row."""
     return f"{row.kind} {row.name!r} ({row.distribution} {row.version}) is BAD: {row.reason}"
 
 
 def _reason(error: BaseException) -> str:
-    """An exception as one line."""
+    """Write an exception as one line."""
     if isinstance(error, PluginError):
         return error.message
     text = " ".join(str(error).split()) + moved(error)

@@ -21,7 +21,8 @@ MISSING = re.compile(r"(\S+\.so[.\d]*): cannot open shared object file")
 
 
 def mend(said: str) -> str | None:
-    """What installs the library that an import did not find; None if it failed for another reason.
+    """Name what installs the library that an import did not find; None if it failed for another
+    reason.
 
     Args:
         said: the text of an ImportError.
@@ -37,7 +38,7 @@ def mend(said: str) -> str | None:
 
 
 def loads(file: str) -> bool:
-    """Whether the system's linker finds a library."""
+    """Return whether the system's linker finds a library."""
     import ctypes  # only after an import has failed
 
     try:
@@ -48,7 +49,7 @@ def loads(file: str) -> bool:
 
 
 def moved(error: BaseException) -> str:
-    """Who knows the new name of what an import did not find in rlcore, for behind the error; empty
-    for any other error."""
+    """Return who knows the new name of what an import did not find in rlcore, for behind the error;
+    empty for any other error."""
     inside = isinstance(error, ImportError) and (error.name or "").startswith("rlcore.")
     return " (it may have moved: rlcore doctor gives new names)" if inside else ""

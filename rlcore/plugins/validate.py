@@ -11,9 +11,8 @@ from typing import Any
 
 from rlcore.contracts.errors import PluginError, did_you_mean
 from rlcore.contracts.specs import KINDS, ComponentSpec
+from rlcore.contracts.version import API_VERSION
 
-API_VERSION = (0, 4)
-"""The version of what docs/api.md lists."""
 _COMMAND = re.compile(r"[A-Za-z][\w-]*")
 
 

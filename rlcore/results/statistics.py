@@ -42,7 +42,7 @@ class Difference(NamedTuple):
 
 
 def wilson(successes: float, n: float, confidence: float = 0.95) -> Interval:
-    """Score interval of a binomial proportion (Wilson, JASA 22, 1927).
+    """Compute the score interval of a binomial proportion (Wilson, JASA 22, 1927).
 
     Args:
         successes, n: counts; of an effective sample also between whole numbers.
@@ -65,7 +65,7 @@ def wilson(successes: float, n: float, confidence: float = 0.95) -> Interval:
 
 
 def success_rate(starts: Sequence[Passes], confidence: float = 0.95) -> SuccessRate:
-    """The rate over all episodes, with its Wilson interval.
+    """Compute the rate over all episodes, with its Wilson interval.
 
     With several passes, episodes from one start are correlated, and count less than as many starts.
     The interval is that of the effective sample size (E. L. Korn, B. I. Graubard, Survey
@@ -99,7 +99,7 @@ def _effective(starts: Sequence[Passes], p: float, episodes: int) -> float:
 def paired_difference(
     before: Mapping[Start, Passes], after: Mapping[Start, Passes], confidence: float = 0.95
 ) -> Difference:
-    """Success after minus success before from the same starts, keyed by (task, trial).
+    """Compare success after minus success before from the same starts, keyed by (task, trial).
 
     Newcombe's method 10 for paired proportions: Wilson limits of both sides, joined by the
     correlation of the pairs (R. G. Newcombe, Statistics in Medicine 17, 2635-2650, 1998).
@@ -136,7 +136,8 @@ def _check_same(before: Mapping[Start, Passes], after: Mapping[Start, Passes]) -
 
 
 def _correlation(before: Mapping[Start, Passes], after: Mapping[Start, Passes]) -> float:
-    """The correlation of the pairs, with Newcombe's continuity correction; 0 where undefined.
+    """Compute the correlation of the pairs, with Newcombe's continuity correction; 0 where
+    undefined.
 
         phi = (n sum xy - sum x sum y) / sqrt((n sum x^2 - (sum x)^2) (n sum y^2 - (sum y)^2))
 
@@ -155,5 +156,5 @@ def _correlation(before: Mapping[Start, Passes], after: Mapping[Start, Passes]) 
 
 
 def _joined(a: float, b: float, phi: float) -> float:
-    """sqrt(a^2 - 2 phi a b + b^2): half-widths of two correlated estimates as one."""
+    """Compute sqrt(a^2 - 2 phi a b + b^2): half-widths of two correlated estimates as one."""
     return sqrt(max(a * a - 2 * phi * a * b + b * b, 0.0))

@@ -1,4 +1,7 @@
-"""Write `summary.json`: the results of a run, in one small file with fixed keys."""
+"""Write `summary.json`: the results of a run, in one small file with fixed keys.
+
+What is printed as a table is in :mod:`rlcore.results.tables`.
+"""
 
 from __future__ import annotations
 

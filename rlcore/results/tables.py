@@ -10,7 +10,6 @@ from typing import Any, Literal
 from rich.table import Table
 
 from rlcore.contracts.episodes import EpisodeOutcome
-from rlcore.contracts.specs import ProtocolSpec
 from rlcore.results.parquet import read_rows, schema_of, write_rows
 from rlcore.results.statistics import Passes, success_rate
 from rlcore.terminal.console import as_text
@@ -47,7 +46,8 @@ class EpisodeResult:
 def from_outcomes(
     outcomes: Iterable[EpisodeOutcome], tasks: Sequence[str], sampling: str, protocol: str = ""
 ) -> list[EpisodeResult]:
-    """Rows of what the workers report; `tasks` are :attr:`rlcore.contracts.specs.EnvSpec.tasks`."""
+    """Turn what the workers report into rows; `tasks` are
+    :attr:`rlcore.contracts.specs.EnvSpec.tasks`."""
     return [
         EpisodeResult(
             task=tasks[outcome.episode.task],
@@ -64,7 +64,7 @@ def from_outcomes(
 
 
 def success_by_start(results: Iterable[EpisodeResult]) -> dict[tuple[str, int], Passes]:
-    """`{(task, trial): success of each pass}`, for rates and paired differences.
+    """Return `{(task, trial): success of each pass}`, for rates and paired differences.
 
     Raises:
         ValueError: an episode is there twice, or starts were played unequally often, so that
@@ -85,7 +85,7 @@ def success_by_start(results: Iterable[EpisodeResult]) -> dict[tuple[str, int], 
 
 
 def comparable(*sides: Iterable[EpisodeResult]) -> bool:
-    """Whether all episodes were played under one protocol: only then are they paired."""
+    """Return whether all episodes were played under one protocol: only then are they paired."""
     return len({result.protocol for side in sides for result in side}) <= 1
 
 
@@ -107,7 +107,7 @@ class SuccessRow:
 def success_rows(
     results: Sequence[EpisodeResult], groups: Mapping[str, Sequence[str]] | None = None
 ) -> list[SuccessRow]:
-    """Tasks, then groups, then averages, then all episodes pooled.
+    """List tasks, then groups, then averages, then all episodes pooled.
 
     "bucket mean" is the unweighted mean of the group rates, as in the published tables of
     benchmarks with difficulty groups; "task mean" is the unweighted mean of the task rates. They
@@ -121,79 +121,33 @@ def success_rows(
     by_task: dict[str, list[Passes]] = {}
     for (task, _), passes in success_by_start(results).items():
         by_task.setdefault(task, []).append(passes)
-    task_rows = [_pooled("task", task, [wins]) for task, wins in sorted(by_task.items())]
+    task_rows = [pooled("task", task, [wins]) for task, wins in sorted(by_task.items())]
     group_rows = [
-        _pooled("group", name, [by_task[task] for task in members if task in by_task])
+        pooled("group", name, [by_task[task] for task in members if task in by_task])
         for name, members in (groups or {}).items()
         if any(task in by_task for task in members)
     ]
-    averages = [_mean("bucket mean", group_rows)] if group_rows else []
-    overall = _pooled("overall", "all episodes", list(by_task.values()))
-    return [*task_rows, *group_rows, *averages, _mean("task mean", task_rows), overall]
+    averages = [average("bucket mean", group_rows)] if group_rows else []
+    overall = pooled("overall", "all episodes", list(by_task.values()))
+    return [*task_rows, *group_rows, *averages, average("task mean", task_rows), overall]
 
 
-def protocol_rows(
-    groups: Mapping[str, Mapping[str, Sequence[Passes]]],
-    averages: Mapping[str, Sequence[str]],
-    totals: Mapping[str, Sequence[str]],
-) -> list[SuccessRow]:
-    """Rows, then groups, then averages and totals of groups, as published tables have them.
-
-    Args:
-        groups: `{group: {row: passes of each start}}`; a group's rate is that of its pooled
-            episodes.
-        averages: `{name: groups}`, of which the mean of the rates is shown.
-        totals: `{name: groups}`, of which the rate of all episodes is shown.
-    """
-    cells = [_pooled("task", row, [wins]) for rows in groups.values() for row, wins in rows.items()]
-    pooled = {name: _pooled("group", name, list(rows.values())) for name, rows in groups.items()}
-    means = [_mean(name, [pooled[group] for group in of]) for name, of in averages.items()]
-    wholes = [
-        _pooled("overall", name, [wins for group in of for wins in groups[group].values()])
-        for name, of in totals.items()
-    ]
-    return [*cells, *pooled.values(), *means, *wholes]
-
-
-def headline(rows: Sequence[SuccessRow], title: str, spec: ProtocolSpec) -> str:
-    """Groups, averages and totals side by side in percent, and below them the protocol's published
-    figures, where these stand and what differs, as text."""
-    shown = [row for row in rows if row.kind != "task"]
-    table = Table(title=title, title_justify="left")
-    table.add_column(min_width=12, overflow="fold")
-    for row in shown:
-        table.add_column(row.label, justify="right", overflow="fold")
-    table.add_row("this policy", *(f"{100 * row.rate:.2f}%" for row in shown))
-    intervals = (
-        "" if row.lo is None or row.hi is None else f"{100 * row.lo:.1f} .. {100 * row.hi:.1f}"
-        for row in shown
-    )
-    table.add_row("95% interval", *intervals, end_section=True)
-    lines = []
-    for other in spec.published:
-        figures = (other.figures.get(row.label) for row in shown)
-        percents = ("" if figure is None else f"{figure:.2f}%" for figure in figures)
-        table.add_row(f"{other.model}, {other.algorithm}", *percents)
-        lines.append(f"published: {other.source}" + (other.setting and f" ({other.setting})"))
-    lines += [f"differs: {line}" for line in spec.differs]
-    width = max(PLAIN_WIDTH, 14 * (len(shown) + 1))
-    return "\n".join([as_text(table, width=width), *dict.fromkeys(lines)])
-
-
-def _pooled(
+def pooled(
     kind: Literal["task", "group", "overall"], label: str, wins: Sequence[Sequence[Passes]]
 ) -> SuccessRow:
+    """One line of all episodes of several rows; `wins`: of each row, of each start its passes."""
     rate, n, lo, hi = success_rate([passes for one in wins for passes in one])
     return SuccessRow(kind, label, rate, n, lo, hi)
 
 
-def _mean(label: str, rows: Sequence[SuccessRow]) -> SuccessRow:
+def average(label: str, rows: Sequence[SuccessRow]) -> SuccessRow:
+    """The unweighted mean of some rates."""
     rate = sum(row.rate for row in rows) / len(rows)
     return SuccessRow("average", label, rate, sum(row.n for row in rows))
 
 
 def plain_table(rows: Sequence[SuccessRow], title: str = "success") -> str:
-    """As text, with a section per kind of row."""
+    """Write as text, with a section per kind of row."""
     table = Table(title=title, title_justify="left")
     table.add_column("task")
     for name in ("episodes", "success", "95% interval"):
@@ -211,7 +165,7 @@ def plain_table(rows: Sequence[SuccessRow], title: str = "success") -> str:
 def write_results(
     path: Path, results: Sequence[EpisodeResult], made_with: Mapping[str, Any] | None = None
 ) -> None:
-    """One row an episode; atomically.
+    """Write one row an episode, atomically.
 
     Args:
         made_with: how the evaluation came about, kept beside the rows.
@@ -220,7 +174,7 @@ def write_results(
 
 
 def read_results(path: Path) -> list[EpisodeResult]:
-    """Rows written by :func:`write_results`.
+    """Read rows written by :func:`write_results`.
 
     Raises:
         CheckpointError: missing, damaged, or another kind of table.

@@ -39,7 +39,7 @@ class EnvFacts:
 
     @classmethod
     def of(cls, spec: EnvSpec) -> EnvFacts:
-        """The facts of an env under its present settings."""
+        """Collect the facts of an env under its present settings."""
         return cls(
             env=spec.name,
             cameras={camera.name: [camera.height, camera.width] for camera in spec.cameras},
@@ -50,8 +50,8 @@ class EnvFacts:
         )
 
     def unlike(self, other: EnvFacts, *, pixels: bool = False) -> Iterator[tuple[str, Any, Any]]:
-        """(field, ours, theirs) for each difference that changes the meaning of numbers; with
-        `pixels`, also for those that change frames."""
+        """Return (field, ours, theirs) for each difference that changes the meaning of numbers;
+        with `pixels`, also for those that change frames."""
         for what, mine, others in (
             ("action", self.actions, other.actions),
             ("state", self.states, other.states),
@@ -70,20 +70,20 @@ class EnvFacts:
             yield from self.drawn_unlike(other)
 
     def drawn_unlike(self, other: EnvFacts) -> Iterator[tuple[str, Any, Any]]:
-        """(setting, here, there) of what changes pixels, where both sides know it."""
+        """Return (setting, here, there) of what changes pixels, where both sides know it."""
         for name, here in self.render_settings.items():
             there = other.render_settings.get(name, here)
             if here != there:
                 yield name, here, there
 
     def told_unlike(self, other: EnvFacts) -> list[tuple[str, str, str]]:
-        """(task, here, there) of tasks that both have, under other sentences."""
+        """Return (task, here, there) of tasks that both have, under other sentences."""
         pairs = ((t, here, other.sentences.get(t, here)) for t, here in self.sentences.items())
         return [(task, here, there) for task, here, there in pairs if here != there]
 
 
 def width_of(channels: Iterable[Mapping[str, Any]]) -> int:
-    """Entries of a vector."""
+    """Count the entries of a vector."""
     return sum(channel["size"] for channel in channels)
 
 

@@ -62,22 +62,19 @@ class RunFolder:
 
     @classmethod
     def create(cls, log_path: str | Path, experiment_name: str) -> RunFolder:
-        """A new folder; `-2`, `-3`, ... is added to a taken name.
+        """Make a new folder; `-2`, `-3`, ... is added to a taken name.
 
         Safe against runs that start at the same moment: whoever makes a folder owns it.
 
+        Args:
+            experiment_name: as :mod:`rlcore.checks.places` allows it: it stays below `log_path`.
+
         Raises:
-            ConfigError: the name leads outside of `log_path`, or the place can't be written to.
+            ConfigError: the place can't be written to.
         """
         parent = Path(log_path).expanduser().absolute()
-        inside = Path(experiment_name)
-        if not inside.parts or inside.is_absolute() or ".." in inside.parts:
-            raise ConfigError(
-                f"runner.logger.experiment_name must be a name or a path below "
-                f"runner.logger.log_path, got {experiment_name!r}"
-            )
         try:
-            return cls(_take(parent / inside))
+            return cls(_take(parent / experiment_name))
         except OSError as error:
             raise ConfigError(
                 f"can't make a folder for the run in {parent}: {error.strerror or error}",
@@ -86,7 +83,7 @@ class RunFolder:
 
     @classmethod
     def open(cls, path: str | Path) -> RunFolder:
-        """The folder of an earlier run.
+        """Open the folder of an earlier run.
 
         Raises:
             CheckpointError: it does not exist, or is not a run's.
@@ -105,7 +102,7 @@ class RunFolder:
 
     @classmethod
     def containing(cls, path: str | Path) -> RunFolder:
-        """The run that `path` is or lies in.
+        """Open the run that `path` is or lies in.
 
         Raises:
             CheckpointError: there is nothing, or it lies in no run.
@@ -143,7 +140,7 @@ class RunFolder:
             yield before
 
     def require_held(self) -> None:
-        """Before more is written: see :func:`rlcore.files.lock.require_held`."""
+        """Check before more is written: see :func:`rlcore.files.lock.require_held`."""
         lock.require_held(self.path)
 
     def _require_shapes(self) -> None:
@@ -170,16 +167,16 @@ class RunFolder:
         return self.path.name
 
     def checkpoint(self, step: int) -> Path:
-        """The checkpoint after `step` updates."""
+        """Return the checkpoint after `step` updates."""
         return self.checkpoints / checkpoint_name(step)
 
     def video(self, side: str) -> Path:
-        """Videos of `side`, "train" or "eval"."""
+        """Return the folder of videos of `side`, "train" or "eval"."""
         return self.path / "video" / side
 
 
 def runs_in(folder: str | Path) -> list[Path]:
-    """The runs of a sweep's folder, in order; none where it is not one."""
+    """Return the runs of a sweep's folder, in order; none where it is not one."""
     try:
         is_sweep = (Path(folder) / SWEEP_TABLE).is_file() and str(folder) != ""
     except (OSError, ValueError):  # too long for a path
@@ -188,7 +185,7 @@ def runs_in(folder: str | Path) -> list[Path]:
 
 
 def _runs(folder: Path) -> list[Path]:
-    """The runs right below a folder, in order."""
+    """Return the runs right below a folder, in order."""
     try:
         return sorted(path.parent for path in folder.glob("*/config.yaml"))
     except OSError:
@@ -196,7 +193,7 @@ def _runs(folder: Path) -> list[Path]:
 
 
 def _existing(path: str | Path) -> Path:
-    """The absolute path of what is there.
+    """Return the absolute path of what is there.
 
     Raises:
         CheckpointError: nothing is, or it can be no path.
@@ -219,7 +216,7 @@ def _existing(path: str | Path) -> Path:
 
 
 def _runs_below(folder: Path) -> str:
-    """A hint: the runs in a folder that is not one itself."""
+    """Write a hint: the runs in a folder that is not one itself."""
     runs = _runs(folder) if folder.is_dir() else []
     return f"the runs in it: {some([*map(str, runs)], SHOWN)}" if runs else PLACE
 

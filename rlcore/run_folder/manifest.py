@@ -19,7 +19,6 @@ from typing import Any
 import psutil
 from packaging.requirements import Requirement
 
-import rlcore
 from rlcore.contracts.specs import EnvSpec, OtherInterpreter
 from rlcore.files.atomic import write_text
 from rlcore.files.reading import Unreadable, read_json
@@ -68,7 +67,7 @@ def code(
     specs: Mapping[str, EnvSpec] | None = None,
 ) -> dict[str, Any]:
     """Which code runs: :func:`versions`, and the commit of the checkout it runs from, if any."""
-    checkout = Path(rlcore.__file__).parent.parent
+    checkout = Path(__file__).parents[2]
     return {"versions": versions(interpreters, specs), "git": git_state(checkout)}
 
 

@@ -1,13 +1,12 @@
 """Name metrics, and compute those of a rollout and its episodes, which need no learner.
 
 Canonical names are `train/actor/*`, `train/critic/*`, `rollout/*`, `env/*`, `eval/*`, `time/*`.
-A second family of names is in use; :func:`with_aliases` adds it. Light: tensors pass through,
-their library isn't imported.
+Light: tensors pass through, their library isn't imported.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from statistics import fmean
 from typing import TYPE_CHECKING
 
@@ -15,33 +14,12 @@ if TYPE_CHECKING:
     from rlcore.contracts.episodes import EpisodeOutcome
     from rlcore.contracts.trajectory import Trajectory
 
-ALIASES: dict[str, str] = {
-    "actor/loss": "train/actor/policy_loss",
-    "actor/value_loss": "train/critic/value_loss",
-    "actor/grad_norm": "train/actor/grad_norm",
-    "actor/approx_kl": "train/actor/approx_kl",
-    "train/actor/approx_kl_k3": "train/actor/approx_kl",
-    "actor/pg_clipfrac": "train/actor/clip_fraction",
-    "actor/value_clip_ratio": "train/critic/value_clip_ratio",
-    "train/entropy_loss": "train/actor/entropy",
-    "train/loss": "train/actor/total_loss",
-}
-"""Other names of metrics: `{alias: canonical name}`."""
-
 LINE = ("step", "time")
 """Fields of each line of `metrics.jsonl`, which no metric may be named as."""
 MEASURED = ("env/", "eval/", "time/")
 """How metrics begin that the loop measures, and no algorithm."""
 MICRO_BATCH_SIZE = "train/actor/micro_batch_size"
 """Logged where memory ran out: the size that fits."""
-
-
-def with_aliases(metrics: Mapping[str, float]) -> dict[str, float]:
-    """The metrics, and each under its other names too."""
-    others = {
-        alias: metrics[canonical] for alias, canonical in ALIASES.items() if canonical in metrics
-    }
-    return {**metrics, **others}
 
 
 def rollout_metrics(trajectory: Trajectory) -> dict[str, float]:

@@ -26,7 +26,7 @@ from rlcore.files.reading import parse_json, read_lines
 from rlcore.plugins.import_target import load_target
 from rlcore.plugins.registry import Registry
 from rlcore.run_folder.folder import RunFolder
-from rlcore.run_folder.metrics import LINE, with_aliases
+from rlcore.run_folder.metrics import LINE
 from rlcore.run_folder.tracker_thread import TrackerThread
 
 TrackerFactory = Callable[[LoggerConfig, Path], Tracker]
@@ -140,10 +140,8 @@ def _is_number(value: Any) -> bool:
 class Trackers:
     """All trackers of a run as one.
 
-    Metrics get their second names on the way (:func:`rlcore.run_folder.metrics.with_aliases`). The
-    log
-    is written at once; each tracker gets them on its own thread, in order. One that fails or
-    hangs during a run (a network that went away) is switched off with a warning: `metrics.jsonl`
+    The log is written at once; each tracker gets them on its own thread, in order. One that fails
+    or hangs during a run (a network that went away) is switched off with a warning: `metrics.jsonl`
     still has everything, and hours of training are not lost over a curve.
 
     Args:
@@ -189,10 +187,9 @@ class Trackers:
 
     def log(self, metrics: Mapping[str, float], step: int) -> None:
         """Write them down, and let the trackers know."""
-        named = with_aliases(metrics)
-        self._log.log(named, step)
+        self._log.log(metrics, step)
         for thread in list(self._threads):
-            thread.log(named, step)
+            thread.log(metrics, step)
             if trouble := thread.trouble():
                 self._threads.remove(thread)
                 warnings.warn(

@@ -73,7 +73,7 @@ class Assembly:
     @property
     def device(self) -> str:
         """Where the policy runs, in words."""
-        return "cuda" if self.placement.seats("actor")[0].gpus else "cpu"
+        return "cuda" if self.placement.allocations("actor")[0].gpus else "cpu"
 
 
 def assemble(
@@ -141,12 +141,12 @@ def _env_workers(
                 rank=rank,
                 world_size=placement.world_size("env"),
                 stages=config.rollout.pipeline_stage_num,
-                num_processes=placement.cores(placement.seat(process)),
+                num_processes=placement.cores(placement.allocation(process)),
                 restarts=config.cluster.simulator_restarts,
                 policy_timeout=config.cluster.timeouts.policy,
                 beside_actor=not learning.isdisjoint(process.resources),
             ),
-            placement.seat(process),
+            placement.allocation(process),
         )
         for rank, process in enumerate(placement.processes("env"))
     )
@@ -166,14 +166,14 @@ def _policy_workers(
         env_spec=env_spec,
         seed=config.runner.seed,
         threads=0,
-        divided_by=placement.shares,
+        shards=placement.shares,
     )
 
     def member(role: str, process: Process) -> Member:
-        seat = placement.seat(process)
-        threads = config.cluster.torch_threads or placement.cores(seat)
+        allocation = placement.allocation(process)
+        threads = config.cluster.torch_threads or placement.cores(allocation)
         offload = placement.leaves(role, process)
-        return Member(replace(settings, threads=threads, offload=offload), seat)
+        return Member(replace(settings, threads=threads, offload=offload), allocation)
 
     return {
         role: tuple(member(role, process) for process in processes)

@@ -137,11 +137,11 @@ class Session:
                 "otherwise from here on"
             )
 
-    def note_rounding(self, before: record.Computed | None) -> None:
+    def record_batch_invariance(self, before: record.Computed | None) -> None:
         """Record in the manifest the workers' kernels and how they round; report promises that do
         not hold."""
         batch, kernels = self.config.rollout.forward_batch, self.group.kernels
-        seen = self.group.rounding(batch)
+        seen = self.group.batch_invariance(batch)
         self.manifest[record.KEY] = record.entry(kernels, seen)
         self._write_manifest()
         for line in record.words(kernels, seen, batch, before):
@@ -226,7 +226,7 @@ def open_session(
             interpreters,
         )
         own.enter_context(attempts.ending(session.attempt))
-        session.note_rounding(before)
+        session.record_batch_invariance(before)
         session.tell_upgraded(then)
         yield session
 

@@ -41,13 +41,14 @@ class Canvas(Console):
     def render(
         self, renderable: RenderableType, options: ConsoleOptions | None = None
     ) -> Iterable[Segment]:
-        """The parts of a picture; moves of the cursor are rich's own."""
+        """Render the parts of a picture; moves of the cursor are rich's own."""
         for part in super().render(renderable, options):
             yield part if part.control else Segment(plain(part.text), part.style)
 
 
 def as_text(*parts: RenderableType, width: int) -> str:
-    """Tables and lines without colours, for logs and files; a line may be longer than the width."""
+    """Render tables and lines without colours, for logs and files; a line may be longer than the
+    width."""
     canvas = Canvas(width, colours=False)
     with canvas.capture() as captured:
         for part in parts:

@@ -20,7 +20,7 @@ def plain(text: str) -> str:
 
 
 def written(value: Any) -> str:
-    """A value as one would write it in a configuration or on the command line."""
+    """Write a value as one would write it in a configuration or on the command line."""
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
     if isinstance(value, (list, tuple)):
@@ -31,7 +31,7 @@ def written(value: Any) -> str:
 
 
 def short(value: object, most: int = 80) -> str:
-    """Any value for an error, in at most so many characters."""
+    """Write any value for an error, in at most so many characters."""
     try:
         text = repr(value)
     except Exception:  # a stranger's object
@@ -40,13 +40,13 @@ def short(value: object, most: int = 80) -> str:
 
 
 def some(names: Sequence[str], most: int = 8) -> str:
-    """The first of them, and how many more there are: `a, b and 3 more`."""
+    """Name the first of them, and how many more there are: `a, b and 3 more`."""
     more = len(names) - most
     return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
 
 
 def spans(numbers: Iterable[int], to: str = "-", between: str = ",") -> str:
-    """`0, 1, 2, 5` -> `0-2,5`."""
+    """Shorten `0, 1, 2, 5` -> `0-2,5`."""
     found: list[list[int]] = []
     for number in sorted(numbers):
         if found and number == found[-1][1] + 1:

@@ -16,7 +16,7 @@ from rlcore.checks.facts import Facts, with_policy
 from rlcore.config.recipes import read_mapping
 from rlcore.config.schema import RunConfig
 from rlcore.contracts.errors import CheckpointError, MicroBatchError, WorkerError
-from rlcore.demonstrations.demonstrations import check_folder
+from rlcore.demonstrations.datasets import format_of
 from rlcore.files.digests import check_seal
 from rlcore.plugins.registry import load_plugins
 from rlcore.results.parquet import read_note
@@ -247,7 +247,9 @@ def _check_start(folder: RunFolder, assembly: Assembly) -> None:
         check_history(folder.path / "sft.json", folder.metrics)
     if not started or config.sft.control or assembly.needs.demonstrations:
         path = Path(config.collect.path) if config.collect.path else folder.demonstrations
-        check_folder(path, assembly.env_specs["train"], config.collect, seed=config.runner.seed)
+        spec = assembly.env_specs["train"]
+        there = format_of(path, config.collect.format)
+        there.check_folder(path, spec, config.collect, seed=config.runner.seed)
 
 
 def _with_policy(assembly: Assembly, policy: Path) -> Facts:

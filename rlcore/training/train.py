@@ -17,7 +17,8 @@ from statistics import fmean
 from rlcore.config.schema import RunnerConfig
 from rlcore.contracts.errors import MicroBatchError, WorkerError
 from rlcore.evaluation.evaluate import conclude, evaluate, films
-from rlcore.evaluation.verify import freeze
+from rlcore.evaluation.record import keep
+from rlcore.plugins.registry import load_component
 from rlcore.process.stopping import StopSignals
 from rlcore.results.summary import Summary
 from rlcore.run_folder.checkpoint import save_checkpoint
@@ -29,7 +30,7 @@ from rlcore.session.assembly import Assembly
 from rlcore.session.callbacks import HookError
 from rlcore.session.gather import Gathered
 from rlcore.session.session import Session, open_session
-from rlcore.training import resume, sft
+from rlcore.training import resume
 from rlcore.training.after_node_loss import (
     on_remaining_nodes,
     with_smaller_micro_batches,
@@ -75,7 +76,9 @@ def _story(session: Session, saved: resume.Saved | None) -> Summary:
         resume.take_up(session, saved)
     if config.runner.only_eval:
         return conclude(session, after=evaluate(session, "eval"))
-    start = sft.starting_policy(session) if config.sft.enabled else None
+    start = None
+    if config.sft.enabled:
+        start = load_component("function", "starting_policy")(session)
     before = None
     if config.runner.val_before_train:
         before = resume.same_evaluation(session, saved)
@@ -86,11 +89,11 @@ def _story(session: Session, saved: resume.Saved | None) -> Summary:
     updates = reinforce(session, resume.restore(session, saved))
     stopped = session.steering.stopped  # who asks for an end from here on comes too late
     after = evaluate(session, "after", update=updates)
-    freeze(session, updates, after)
+    keep(session, updates, after)
     control = None
     if start is not None and config.sft.control:
         spent = session.clock.seconds["rollout"] + session.clock.seconds["update"]
-        sft.go_on(session, start, seconds=spent)
+        load_component("function", "more_supervised")(session, start, seconds=spent)
         control = evaluate(session, "control", update=updates)
     return conclude(session, before=before, after=after, control=control, stopped=stopped)
 

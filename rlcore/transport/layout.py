@@ -87,11 +87,11 @@ def held(sent: Mapping[str, Tensor], part: int) -> Iterator[tuple[Span, Tensor]]
     """What a process sends that holds a shard of each sharded tensor, with its place among all of
     them; of others all, if it is the first shard."""
     for name, tensor in sent.items():
-        divided = dtensor.divided(tensor)
+        sharded = dtensor.is_sharded(tensor)
         own = dtensor.part(tensor)
-        if not own.numel() or (part and not divided):
+        if not own.numel() or (part and not sharded):
             continue
-        row = own[:1].nbytes if divided else 0
+        row = own[:1].nbytes if sharded else 0
         yield Span(name, dtensor.first_row(tensor) * row, own.nbytes), own
 
 

@@ -20,7 +20,7 @@ Loss = tuple[Tensor, dict[str, Metric]]
 
 
 def checked_row_losses(name: str, answer: Any, rows: int) -> Loss:
-    """What the loss of a step gave for so many rows of a replay.
+    """Check what the loss of a step gave for so many rows of a replay.
 
     Raises:
         AlgorithmError: it is not a loss for each of them, and metrics by name.
@@ -31,7 +31,7 @@ def checked_row_losses(name: str, answer: Any, rows: int) -> Loss:
 def checked_terms(
     name: str, answer: Any, shape: tuple[int, ...] = (), expected: str = "a tensor of one float []"
 ) -> Loss:
-    """What a loss gave: a tensor of this shape, and metrics by name.
+    """Check what a loss gave: a tensor of this shape, and metrics by name.
 
     Raises:
         AlgorithmError: it is another thing, or a metric has the name of what the loop measures.
@@ -54,7 +54,7 @@ def checked_terms(
 
 
 def fault(name: str, call: str, what: str, found: str, expected: str) -> AlgorithmError:
-    """The error about what a call of an algorithm gave, as a whole or as `what`."""
+    """Return the error about what a call of an algorithm gave, as a whole or as `what`."""
     part = f" as {what}" if what else ""
     return AlgorithmError(
         f"algorithm {name}: {call}() gave{part} {found}, expected {expected}",

@@ -235,7 +235,7 @@ def _steps_fault(steps: Any, length: int) -> Fault | None:
 
 
 def checked_actions(spec: EnvSpec, num_envs: int, actions: np.ndarray) -> np.ndarray:
-    """The actions of a chunk, float32 `[B, C, A]`.
+    """Check the actions of a chunk, float32 `[B, C, A]`.
 
     Raises:
         ValueError: another shape.
@@ -250,6 +250,6 @@ def checked_actions(spec: EnvSpec, num_envs: int, actions: np.ndarray) -> np.nda
     if bad.size:
         raise WorkerError(
             f"actions of rows {bad.tolist()} are not finite: the policy has diverged",
-            hint="look at actor/grad_norm, and lower actor.optim.lr",
+            hint="look at train/actor/grad_norm, and lower actor.optim.lr",
         )
     return actions

@@ -23,7 +23,7 @@ NUMBERS = "biufc"  # kinds of numpy types
 
 
 def checked_inputs(spec: PolicySpec, rows: int, inputs: Any) -> Inputs:
-    """What `prepare` gave for so many rows.
+    """Check what `prepare` gave for so many rows.
 
     Raises:
         PolicyError: it is not a mapping of numpy arrays of numbers, by row.
@@ -39,7 +39,7 @@ def checked_inputs(spec: PolicySpec, rows: int, inputs: Any) -> Inputs:
 
 
 def checked_output(spec: PolicySpec, rows: int, output: Any) -> PolicyOutput:
-    """What `act` gave for so many rows.
+    """Check what `act` gave for so many rows.
 
     Raises:
         PolicyError: it is not as :class:`rlcore.contracts.protocols.PolicyOutput` says, or not
@@ -65,7 +65,7 @@ def checked_output(spec: PolicySpec, rows: int, output: Any) -> PolicyOutput:
 
 
 def checked_evaluation(spec: PolicySpec, rows: int, evaluation: Any) -> Evaluation:
-    """What `evaluate` gave for so many rows.
+    """Check what `evaluate` gave for so many rows.
 
     Raises:
         PolicyError: it is not as :class:`rlcore.contracts.protocols.Evaluation` says.
@@ -83,7 +83,7 @@ def checked_evaluation(spec: PolicySpec, rows: int, evaluation: Any) -> Evaluati
 
 
 def checked_files(spec: PolicySpec, folder: Path) -> None:
-    """What `save_pretrained` left in a folder that was empty.
+    """Check what `save_pretrained` left in a folder that was empty.
 
     Raises:
         PolicyError: nothing; a checkpoint of it could never be loaded.
@@ -126,7 +126,7 @@ def _same_bits(one: Any, other: Any) -> bool:
 
 
 def checked_groups(policy: Any) -> dict[str, list[torch.nn.Parameter]]:
-    """What `parameter_groups` gave.
+    """Check what `parameter_groups` gave.
 
     Raises:
         PolicyError: other groups than "policy" and "value"; a parameter that is in none of the
@@ -171,15 +171,15 @@ def _require_floats(
 
 
 def _require_finite(spec: PolicySpec, what: str, tensor: torch.Tensor) -> None:
-    """All rows are somebody's: those that only fill a batch are gone by now."""
+    """Refuse numbers that are not finite. All rows count: those that only fill a batch are gone."""
     finite = tensor.isfinite()
     if not finite.all():
         row, *_ = place = (~finite).nonzero()[0].tolist()
         raise PolicyError(
             f"model {spec.name}: {what} of act in row {row} is {float(tensor[tuple(place)])}, "
             "expected finite numbers",
-            hint="training has diverged (look at actor/grad_norm, and lower actor.optim.lr), or "
-            "the model is at fault: rlcore_testing.check_policy shows which",
+            hint="training has diverged (look at train/actor/grad_norm, and lower actor.optim.lr), "
+            "or the model is at fault: rlcore_testing.check_policy shows which",
         )
 
 
@@ -192,7 +192,7 @@ def _error(spec: PolicySpec, call: str, what: str, found: str, expected: str) ->
 
 
 def described_answer(value: Any) -> str:
-    """Type and shape, of tensors too, to be read behind "is"."""
+    """Describe type and shape, of tensors too, to be read behind "is"."""
     if isinstance(value, torch.Tensor):
         return f"a tensor {str(value.dtype).removeprefix('torch.')} {list(value.shape)}"
     return described(value)

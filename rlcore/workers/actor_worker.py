@@ -17,8 +17,8 @@ from rlcore.workers.policy_worker import PolicyWorker, PolicyWorkerSettings
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from rlcore.learner.lazy_init import Postponed
-    from rlcore.learner.supervised import OnProgress
+    from rlcore.demonstrations.datasets import OnProgress
+    from rlcore.learner.lazy_init import LazyInit
     from rlcore.learner.update import Learner
     from rlcore.placement.routes import WeightRoute
     from rlcore.transport.layout import Subset
@@ -30,7 +30,7 @@ class ActorWorker(PolicyWorker):
     def __init__(self, settings: PolicyWorkerSettings) -> None:
         super().__init__(settings)
         self._learner: Learner | None = None
-        self._postponed: Postponed | None = None
+        self._lazy: LazyInit | None = None
         self._version = 0
         self._unpublished: Subset = "all"
 
@@ -77,7 +77,7 @@ class ActorWorker(PolicyWorker):
 
     @property
     def _divides(self) -> bool:
-        return self._settings.divided_by > 1
+        return self._settings.shards > 1
 
     def _placed(self, policy: Any) -> Any:
         """On its device; a policy that ranks divide stays on the host until they have met."""
@@ -90,38 +90,38 @@ class ActorWorker(PolicyWorker):
             from rlcore.learner.shard import divide
             from rlcore.transport.checksums import checksums
 
-            settings, postponed = self._settings, self._postponed
-            assert postponed is not None  # as it was made before
+            settings, lazy = self._settings, self._lazy
+            assert lazy is not None  # as it was made before
             names = {one: name for name, one in policy.named_parameters()}
 
             def fill(parameters: Iterable[Tensor]) -> None:
                 for one in parameters:
-                    postponed.fill([one])
-                    self._divided |= checksums([(names[one], one)])
+                    lazy.fill([one])
+                    self._full_checksums |= checksums([(names[one], one)])
 
             divide(
                 policy,
                 settings.actor.fsdp_config,
                 self.device,
-                among=settings.divided_by,
+                among=settings.shards,
                 fill=fill,
             )
             map_alone(USUAL)
-            self._postponed = None
+            self._lazy = None
         return policy
 
     def _make(self, model: ModelConfig) -> Any:
         """Of a policy that ranks divide, large weights get their numbers when they are divided."""
         if not self._divides:
             return super()._make(model)
-        from rlcore.learner.lazy_init import LEAST, Postponed
+        from rlcore.learner.lazy_init import LEAST, LazyInit
         from rlcore.learner.malloc import map_alone
 
         map_alone(LEAST)  # what is drawn and given up is to be gone, until the parts are there
-        with Postponed() as postponed:
+        with LazyInit() as lazy:
             policy = super()._make(model)
-        postponed.fill(policy.buffers())  # each rank has all of these
-        self._postponed = postponed
+        lazy.fill(policy.buffers())  # each rank has all of these
+        self._lazy = lazy
         return policy
 
     # -- learning -----------------------------------------------------------------------------
@@ -139,11 +139,13 @@ class ActorWorker(PolicyWorker):
     def teach(self, data: str, val_fraction: float) -> None:
         """Have the successful demonstrations in `data` among what the algorithm learns from, but
         for those that supervised training held back: else it would gain by having more of them."""
-        from rlcore.demonstrations.demonstrations import DemonstrationSet
-        from rlcore.learner.demonstrations import supervised_samples
+        from rlcore.demonstrations.datasets import format_of
+        from rlcore.plugins.registry import load_component
 
-        shown = DemonstrationSet(Path(data)).successful().split(val_fraction, self._settings.seed)
-        self.learner.teach(supervised_samples(self.policy, list(shown[0])))
+        there = format_of(Path(data)).read(Path(data))
+        shown, _ = there.split(val_fraction, self._settings.seed)
+        samples = load_component("function", "supervised_samples")(self.policy, list(shown))
+        self.learner.teach(samples)
 
     def remarks(self) -> list[str]:
         """What a user should know of the updates so far."""
@@ -166,10 +168,10 @@ class ActorWorker(PolicyWorker):
         """
         from rlcore.learner import collectives
         from rlcore.learner.acting import alone
-        from rlcore.learner.demonstrations import fit_demonstrations
+        from rlcore.plugins.registry import load_component
 
         self._changed("all")
-        return fit_demonstrations(
+        history: dict[str, Any] = load_component("function", "fit_demonstrations")(
             alone(self.policy),
             Path(data),
             sft,
@@ -178,6 +180,7 @@ class ActorWorker(PolicyWorker):
             continue_seconds=continue_seconds,
             on_progress=None if collectives.number() else on_progress,
         )
+        return history
 
     def save(self, path: str) -> None:
         """See :meth:`PolicyWorker.save`: asked of all ranks, of which the first one writes."""

@@ -62,7 +62,7 @@ class Backend(Protocol):
 
 
 def backend_of(cluster: ClusterConfig) -> Backend:
-    """The backend of a run.
+    """Return the backend of a run.
 
     Raises:
         PluginError: it does not exist, or can't be loaded.
@@ -72,5 +72,5 @@ def backend_of(cluster: ClusterConfig) -> Backend:
 
 
 def make_group(worker_specs: WorkerSpecs) -> WorkerGroup:
-    """The group of the configured backend; nothing is started yet."""
+    """Make the group of the configured backend; nothing is started yet."""
     return backend_of(worker_specs.cluster).make_group(worker_specs)

@@ -25,7 +25,7 @@ from rlcore.config.schema import CollectConfig, SFTConfig
 from rlcore.contracts.errors import WorkerError
 from rlcore.contracts.protocols import Demonstration
 from rlcore.contracts.specs import Episode
-from rlcore.numerics.mkl import Rounding, processor, settle
+from rlcore.numerics.mkl import BatchInvariance, processor, settle
 from rlcore.placement import WeightRoute
 from rlcore.rollout.messages import InteractJob, InteractReport, RolloutJob, RolloutResult
 from rlcore.terminal.text import some
@@ -51,7 +51,7 @@ class WorkerGroup(ABC):
 
     @abstractmethod
     def ranks(self, component: str) -> int:
-        """Number of workers of a component that jobs must be made for."""
+        """Count the workers of a component that jobs must be made for."""
 
     @abstractmethod
     def _launch(self) -> None:
@@ -109,8 +109,8 @@ class WorkerGroup(ABC):
     def demonstrate(
         self, episodes: Sequence[Episode], collect: CollectConfig, seed: int
     ) -> list[Demonstration]:
-        """Expert episodes in the order asked for, spread over the env workers. As in a rollout,
-        the actor leaves the accelerators that simulators share with it."""
+        """Play expert episodes in the order asked for, spread over the env workers. As in a
+        rollout, the actor leaves the accelerators that simulators share with it."""
         self._turn("rollout")
         ranks = self.ranks("env")
         shared = {"collect": collect, "seed": seed}
@@ -120,8 +120,8 @@ class WorkerGroup(ABC):
         return [played[episode] for episode in episodes]
 
     def incidents(self) -> list[str]:
-        """Failures of simulators and env workers that were recovered from and are in no report of
-        episodes; one text each."""
+        """Return failures of simulators and env workers that were recovered from and are in no
+        report of episodes; one text each."""
         return [text for found in self._envs("incidents") for text in found]
 
     def suspend_envs(self) -> None:
@@ -168,7 +168,7 @@ class WorkerGroup(ABC):
         return dict(self._actors("update", update=update, lr_factors=lr_factors)[0])
 
     def remarks(self) -> list[str]:
-        """What a user should know of the updates so far."""
+        """Return what a user should know of the updates so far."""
         return list(self._actors("remarks")[0])
 
     def supervised(
@@ -179,7 +179,7 @@ class WorkerGroup(ABC):
         return dict(self._actors("supervised", on_count, **told)[0])
 
     def version(self) -> int:
-        """How often the weights that learn were changed."""
+        """Count how often the weights that learn were changed."""
         return int(self._call("actor", "version", [{}])[0])
 
     def _actors(self, method: str, on_count: OnCount | None = None, **arguments: Any) -> list[Any]:
@@ -214,16 +214,18 @@ class WorkerGroup(ABC):
                 "without them, the model must draw its weights from torch's own generator alone",
             )
 
-    def rounding(self, forward_batch: int | None) -> list[Rounding]:
-        """Of every worker that holds a policy, those that act first; empty if no worker does."""
+    def batch_invariance(self, forward_batch: int | None) -> list[BatchInvariance]:
+        """Check batch invariance on every worker that holds a policy, those that act first; empty
+        if no worker does."""
         acting, learning = self.ranks("rollout"), self.ranks("actor")
         if not acting:
             return []
         self._turn("rollout")
-        found = self._call("rollout", "check_rounding", [{"forward_batch": forward_batch}] * acting)
+        check, alone = "check_batch_invariance", {"forward_batch": None}
+        found = self._call("rollout", check, [{"forward_batch": forward_batch}] * acting)
         if self._worker_specs.separate:
             self._turn("actor")
-            found += self._call("actor", "check_rounding", [{"forward_batch": None}] * learning)
+            found += self._call("actor", check, [alone] * learning)
         return found
 
     def converse(
@@ -287,7 +289,7 @@ class WorkerGroup(ABC):
         self._talk(parts)
 
     def weight_sync(self) -> list[str]:
-        """Over what weights go from actor to rollout workers: ways of
+        """Say over what weights go from actor to rollout workers: ways of
         :mod:`rlcore.placement.routes`; empty where they don't."""
         return sorted({route.way for route in self.routes}) if self._worker_specs.separate else []
 
@@ -295,7 +297,7 @@ class WorkerGroup(ABC):
         return [route for route in self.routes if route.sender == (component, rank)]
 
     def _bucket(self) -> int:
-        """Bytes of weights in one message, at most."""
+        """Return bytes of weights in one message, at most."""
         return BUCKET_BYTES
 
     def _turn(self, component: str) -> None:
@@ -314,5 +316,5 @@ class WorkerGroup(ABC):
 
 
 def _pieces(rollout_rank: int, actor_rank: int) -> str:
-    """Key of the queue for pieces of a trajectory."""
+    """Return the key of the queue for pieces of a trajectory."""
     return f"trajectory/{rollout_rank}/{actor_rank}"

@@ -160,6 +160,6 @@ def _merged(settings: Sequence[Any]) -> Any:
     """One worker in place of all: it has their simulator processes, and all parameters."""
     first = settings[0]
     if isinstance(first, PolicyWorkerSettings):
-        return replace(first, divided_by=1)
+        return replace(first, shards=1)
     processes = sum(worker.num_processes for worker in settings)
     return replace(first, rank=0, world_size=1, num_processes=processes)

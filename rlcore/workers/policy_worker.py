@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from rlcore.config.schema import ActorConfig, AlgorithmConfig, ModelConfig
 from rlcore.contracts.errors import AlgorithmError, PolicyError, WorkerError
 from rlcore.contracts.specs import AlgorithmNeeds, EnvSpec, PolicySpec
-from rlcore.numerics.mkl import Rounding
+from rlcore.numerics.mkl import BatchInvariance
 from rlcore.plugins.import_target import load_target
 from rlcore.validation.faults import require_made
 
@@ -45,7 +45,7 @@ class PolicyWorkerSettings:
         seed: root seed.
         threads: torch threads of this process.
         acts: whether networks of the algorithm act with the policy.
-        divided_by: how many actor processes shard one copy of the parameters; 1: each holds all.
+        shards: how many actor processes shard one copy of the parameters; 1: each holds all.
         offload: whether its device memory is offloaded to the host while others work there.
         host: what other nodes know its node by; a backend that spans nodes sets it in the worker's
             process. A host name may resolve to a loopback address.
@@ -59,7 +59,7 @@ class PolicyWorkerSettings:
     seed: int
     threads: int
     acts: bool = False
-    divided_by: int = 1
+    shards: int = 1
     offload: bool = False
     host: str = "127.0.0.1"
 
@@ -72,7 +72,7 @@ class PolicyWorker:
         self._settings = settings
         self._policy: Policy | None = None
         self._folder: str | None = None  # that it was loaded from
-        self._divided: dict[str, str] = {}  # checksums from when this process had all of them
+        self._full_checksums: dict[str, str] = {}  # from when this process had all of them
         self._placed_yet = self._saved_alike = False
         self._away: HostCopies | None = None
         # gathered by who acts, used up by who learns; where one does both it stays where it is
@@ -144,7 +144,7 @@ class PolicyWorker:
     def _check_saved(self, path: str) -> None:
         """Load what was saved and compare it with what is held, once. Not where ranks shard a
         policy, or main memory has no room for a second one and the file it is read from."""
-        if self._saved_alike or self._settings.divided_by > 1:
+        if self._saved_alike or self._settings.shards > 1:
             return
         import torch
 
@@ -181,10 +181,10 @@ class PolicyWorker:
         assert isinstance(policy, nn.Module)  # as every policy is
         beside = digests(Path(self._folder), (".json", ".model")) if self._folder else {}
         named = [*policy.named_parameters(), *policy.named_buffers()]
-        here = ((name, one) for name, one in named if name not in self._divided)
-        return beside | self._divided | checksums(here)
+        here = ((name, one) for name, one in named if name not in self._full_checksums)
+        return beside | self._full_checksums | checksums(here)
 
-    def check_rounding(self, forward_batch: int | None) -> Rounding:
+    def check_batch_invariance(self, forward_batch: int | None) -> BatchInvariance:
         """Check batch invariance in this process; see
         :mod:`rlcore.numerics.batch_invariance`.
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from rlcore.config.schema import ClusterConfig
 from rlcore.numerics.mkl import Kernels
-from rlcore.placement import Node, Seat, WeightRoute
+from rlcore.placement import Allocation, Node, WeightRoute
 from rlcore.workers.env_worker import EnvWorkerSettings
 from rlcore.workers.policy_worker import PolicyWorkerSettings
 from rlcore.workers.roles import has_component
@@ -20,10 +20,10 @@ OnCount = Callable[[Mapping[str, float]], None]
 
 @dataclass(frozen=True)
 class Member:
-    """A worker to start: its settings and its seat."""
+    """A worker to start: its settings and its allocation."""
 
     settings: EnvWorkerSettings | PolicyWorkerSettings
-    seat: Seat
+    allocation: Allocation
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class WorkerSpecs:
         cluster: backend and timeouts.
         members: by role and rank: "env" and "rollout+actor", or "env", "rollout" and "actor";
             "env" alone, to collect demonstrations.
-        nodes: the machines, by the numbers that seats give.
+        nodes: the machines, by the numbers that allocations give.
         apart: nodes without access to the run folder, by number, each with the paths of the
             configuration that are on its own disk; files are sent to their workers.
         routes: how weights get to rollout workers of their own.
@@ -54,24 +54,24 @@ class WorkerSpecs:
         return "rollout" in self.members
 
     def node_name(self, number: int) -> str:
-        """What a node is called in messages."""
+        """Name a node in messages."""
         name = self.nodes[number].name if self.nodes else ""
         return f"node {number} ({name})" if name else f"node {number}"
 
     def worker_name(self, role: str, rank: int) -> str:
-        """What a worker is called in messages: with its node where there are several."""
+        """Name a worker in messages: with its node where there are several."""
         name = f"{role} worker {rank}"
         if len(self.nodes) < 2:
             return name
-        return f"{name} on {self.node_name(self.members[role][rank].seat.node)}"
+        return f"{name} on {self.node_name(self.members[role][rank].allocation.node)}"
 
     def of(self, component: str) -> tuple[Member, ...]:
-        """The workers of a component, by rank; none where the run does without it."""
+        """Return the workers of a component, by rank; none where the run does without it."""
         roles = [role for role in self.members if has_component(role, component)]
         return self.members[roles[0]] if roles else ()
 
     def without_policy(self) -> WorkerSpecs:
-        """The env workers alone, to collect demonstrations."""
+        """Return the env workers alone, to collect demonstrations."""
         return replace(self, members={"env": self.members["env"]})
 
 

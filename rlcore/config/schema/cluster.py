@@ -91,5 +91,5 @@ class ClusterConfig(Settings):
         least=0,
     )
     torch_threads: int | None = key(
-        "torch threads of a policy worker; null: all its CPU slots", least=1, largest=1024
+        "torch threads of a policy worker; null: all its CPU cores", least=1, largest=1024
     )

@@ -71,7 +71,7 @@ class EnvConfig(Settings):
     reward_coef: float = key("factor by which rewards are multiplied", 1.0)
     use_rel_reward: bool = key("use the change of the reward since the previous step", False)
     num_processes: int | None = key(
-        "simulator processes per env worker; null: one per CPU slot", least=0, largest=1024
+        "simulator processes per env worker; null: one per CPU core", least=0, largest=1024
     )
     enable_offload: bool = key(
         "free the simulation's memory on an accelerator while an actor on the same accelerator "

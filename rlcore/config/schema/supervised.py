@@ -14,8 +14,15 @@ class CollectConfig(Settings):
     """Expert demonstrations."""
 
     path: str | None = key(
-        "data set folder to write or to read; null: <run>/demonstrations",
+        "data set to write or to read: a folder, or a file that describes one; "
+        "null: <run>/demonstrations",
         place="read or written",
+        when=TO_LEARN,
+    )
+    format: str = key(
+        "how a new data set is written (rlcore plugins lists those of kind dataset); one that is "
+        "there is read as what it is",
+        "safetensors",
         when=TO_LEARN,
     )
     episodes_per_task: int = key(

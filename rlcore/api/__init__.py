@@ -1,0 +1,53 @@
+"""Use rlcore from Python: train, evaluate, make an env, load a policy, read a run.
+
+What the command line calls. Importing it loads neither torch nor Ray; a function that needs one of
+them loads it. `rlcore` offers the functions of everyday use under its own name.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from rlcore.api.episode import Phase as Phase
+from rlcore.api.episode import Played as Played
+from rlcore.api.episode import play_episode as play_episode
+from rlcore.api.policy import LoadedPolicy as LoadedPolicy
+from rlcore.api.policy import build_policy as build_policy
+from rlcore.api.policy import check_model as check_model
+from rlcore.api.policy import load_policy as load_policy
+from rlcore.api.policy import restore_trained as restore_trained
+from rlcore.api.policy import save_policy as save_policy
+from rlcore.api.run import Draft as Draft
+from rlcore.api.run import RunResult as RunResult
+from rlcore.api.run import compose as compose
+from rlcore.api.run import evaluate as evaluate
+from rlcore.api.run import make_env as make_env
+from rlcore.api.run import start as start
+from rlcore.api.run import sweep as sweep
+from rlcore.api.run import train as train
+from rlcore.api.saved_run import NEEDED_TO_ACT as NEEDED_TO_ACT
+from rlcore.api.saved_run import Evaluation as Evaluation
+from rlcore.api.saved_run import SavedRun as SavedRun
+from rlcore.api.saved_run import open_run as open_run
+from rlcore.api.saved_run import protocol_difference as protocol_difference
+
+if TYPE_CHECKING:
+    from rlcore.rollout.messages import Trace as Trace
+    from rlcore.run_folder.checkpoint import Checkpoint as Checkpoint
+    from rlcore.run_folder.checkpoint import writing as writing
+    from rlcore.session.assembly import Assembly as Assembly
+
+_HOMES = {
+    "Assembly": "rlcore.session.assembly",
+    "Checkpoint": "rlcore.run_folder.checkpoint",
+    "Trace": "rlcore.rollout.messages",
+    "writing": "rlcore.run_folder.checkpoint",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Load names of heavier modules on first use."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)

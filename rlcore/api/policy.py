@@ -1,0 +1,174 @@
+"""Build a policy in this process, with what of an algorithm acts; act with it, save it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from rlcore.api.saved_run import open_run
+from rlcore.config.schema import RunConfig
+from rlcore.contracts.errors import PolicyError
+from rlcore.contracts.protocols import Observation, Policy
+from rlcore.contracts.rng import RowKeys, generator
+from rlcore.contracts.specs import EnvSpec
+from rlcore.plugins.registry import Registry, load_plugins
+
+if TYPE_CHECKING:
+    from rlcore.run_folder.checkpoint import Checkpoint
+
+SELECTED = "select"
+"""Begins the keys of decisions that belong to no episode."""
+
+
+@dataclass(frozen=True)
+class LoadedPolicy:
+    """A policy that acts in this process; see :func:`load_policy`.
+
+    Attributes:
+        policy: of the model, together with the networks of an algorithm that act with it.
+        env_spec: of the env that it acts in: its cameras, and the meaning of states and actions.
+        config: what it was built from.
+    """
+
+    policy: Policy
+    env_spec: EnvSpec
+    config: RunConfig
+
+    def select_actions(
+        self,
+        observation: Observation,
+        seed: int | Sequence[int] | RowKeys = 0,
+        deterministic: bool = True,
+        forward_batch: int | None = None,
+    ) -> np.ndarray:
+        """Actions of the next C steps, float32 `[B, C, A]`, in the env's units. A row depends
+        neither on the rows beside it (but for rounding) nor on earlier calls.
+
+        Args:
+            observation: B rows, as an env of `env_spec` gives them; `elapsed` may be left out,
+                which only critics look at.
+            seed: of what is drawn: exploration noise, and the noise that decisions of a flow start
+                from. The same one gives the same actions; one for all rows, or one for each, or
+                the keys themselves.
+            deterministic: without exploration noise.
+            forward_batch: rows of each forward, filled up, as `rollout.forward_batch`.
+
+        Raises:
+            PolicyError: the observation is not one of that env.
+        """
+        from rlcore.rollout.decide import decide
+        from rlcore.validation.env import observation_fault
+
+        rows = len(observation["states"]) if "states" in observation else 0
+        given: Any = {"elapsed": np.zeros(rows, np.float32), **observation}
+        fault = observation_fault(self.env_spec, rows, given, np.ones(rows, dtype=bool))
+        if isinstance(seed, RowKeys):
+            keys = seed
+        elif isinstance(seed, int):
+            keys = RowKeys(tuple((SELECTED, seed, row) for row in range(rows)))
+        else:
+            keys = RowKeys(tuple((SELECTED, one, 0) for one in seed))
+        if fault is not None or len(keys) != rows:
+            said = fault or f"{len(keys)} seeds were given for {rows} rows"
+            raise PolicyError(
+                f"a policy for env {self.env_spec.name} can't act on this observation: {said}",
+                hint=fault.hint if fault else "one seed, or one for each row",
+            )
+        return decide(
+            self.policy, self.policy.prepare(given), keys,
+            deterministic=deterministic, forward_batch=forward_batch,
+        ).actions  # fmt: skip
+
+
+def load_policy(
+    source: str | Path | RunConfig,
+    checkpoint: str = "latest",
+    device: str = "cpu",
+    *,
+    trust: bool = False,
+) -> LoadedPolicy:
+    """Load the policy of a run, as its evaluations act with it.
+
+    Args:
+        source: the folder of a run, or of one of its checkpoints, which is then the one that is
+            taken; or a configuration, whose `actor.model` says what is built.
+        checkpoint: of a run: `step_000010`, `best` or `latest`.
+        device: where it computes, as torch names it.
+        trust: allow keys that run code of whoever made the folder.
+
+    Raises:
+        UserError: no such run or checkpoint, a damaged one, or a model that can't be built here.
+    """
+    if isinstance(source, RunConfig):
+        config = source
+    else:
+        run = open_run(source)
+        kept = run.checkpoint(None if checkpoint == "latest" else checkpoint)
+        config = run.config_to_evaluate(kept, trust=trust)
+    policy, env_spec = build_policy(config)
+    placed: Any = policy  # a module too
+    return LoadedPolicy(placed.to(device), env_spec, config)
+
+
+def check_model(config: RunConfig, registry: Registry | None = None) -> None:
+    """Check that `actor.model` fits its files and its envs; build nothing.
+
+    Raises:
+        UserError: it can't be loaded, or can't act in these envs.
+    """
+    from rlcore.checks.facts import gather_facts
+
+    gather_facts(config, registry or load_plugins())
+
+
+def build_policy(config: RunConfig, registry: Registry | None = None) -> tuple[Policy, EnvSpec]:
+    """Build the policy of `actor.model` in this process, with what of the algorithm acts; return it
+    with its env's spec.
+
+    Raises:
+        UserError: see :func:`check_model`.
+    """
+    import torch
+
+    from rlcore.checks.facts import gather_facts
+    from rlcore.config.component_specs import algorithm_needs
+    from rlcore.plugins.import_target import load_target
+
+    registry = registry or load_plugins()
+    facts = gather_facts(config, registry)
+    model, env, named = config.actor.model, facts.policy_env, config.algorithm.name
+    with torch.random.fork_rng(devices=[]):  # what no checkpoint holds is drawn as in a run
+        torch.manual_seed(int(generator(config.runner.seed, "weights").integers(2**31)))
+        make = load_target(registry.get("model", model.model_type).spec.target)
+        policy = make(model, env_spec=env)
+    if named and algorithm_needs(config, registry).acting:
+        from rlcore.learner.acting import together
+
+        algorithm = load_target(registry.get("algorithm", named).spec.target)(config.algorithm)
+        seed, folder = config.runner.seed, model.model_path
+        policy = together(policy, algorithm, env, named=named, seed=seed, folder=folder)
+    return policy, env
+
+
+def restore_trained(policy: Policy, checkpoint: Checkpoint) -> None:
+    """Load the trained parameters that a checkpoint stores for its learner into a policy.
+
+    Raises:
+        CheckpointError: they are damaged, or not this policy's.
+    """
+    from rlcore.learner import trained_parameters
+    from rlcore.run_folder.learner_state import read_learner
+
+    trained_parameters.restore(policy.parameter_groups(), read_learner(checkpoint.path)["tensors"])
+
+
+def save_policy(policy: Policy, env_spec: EnvSpec, folder: Path) -> None:
+    """Write a policy and the spec of its env; `actor.model.model_path` reads it."""
+    from rlcore.run_folder.env_facts import write_env_facts
+
+    policy.save_pretrained(folder)
+    write_env_facts(folder, env_spec)

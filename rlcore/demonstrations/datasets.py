@@ -1,0 +1,153 @@
+"""Look up who reads and writes demonstrations: components of kind `dataset`. Light.
+
+A run asks for the format of a folder by the folder itself; a new one is written as
+`collect.format` says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from rlcore.plugins.import_target import load_target
+from rlcore.plugins.registry import load_plugins
+
+if TYPE_CHECKING:
+    import numpy as np
+    from torch import Tensor
+
+    from rlcore.config.schema import CollectConfig
+    from rlcore.contracts.protocols import Demonstration
+    from rlcore.contracts.specs import EnvSpec, Episode, OtherInterpreter
+    from rlcore.run_folder.env_facts import EnvFacts
+
+OnProgress = Callable[[Mapping[str, float]], None]
+"""Called after each step with `{"steps", "seconds", "train_loss", "val_loss"}`: done and spent so
+far, and the latest losses (no `val_loss` where nothing is held back)."""
+
+
+@dataclass(frozen=True)
+class SupervisedSamples:
+    """M training samples.
+
+    Attributes:
+        inputs: `{name: [M, ...]}`, as a policy's `sft_batch` prepared them.
+        actions: float32 `[M, H, A]`, targets in the env's units.
+        mask: bool `[M, H]`, false past the end of the demonstration.
+        weights: float64 `[M]`, how often each is drawn, relative to others; None: all alike.
+    """
+
+    inputs: dict[str, Tensor]
+    actions: Tensor
+    mask: Tensor
+    weights: np.ndarray | None = None
+
+    def __len__(self) -> int:
+        return len(self.actions)
+
+
+class Dataset(Protocol):
+    """A data set that is read.
+
+    Attributes:
+        facts: of the env that demonstrates.
+        complete: whether its collection came to its end.
+    """
+
+    facts: EnvFacts
+
+    @property
+    def complete(self) -> bool: ...
+
+    def __len__(self) -> int:
+        """Count its episodes."""
+
+    def starts(self) -> set[tuple[str, int]]:
+        """Return (task by name, trial) of its episodes."""
+
+    def check(self, spec: EnvSpec) -> None:
+        """Raise ConfigError unless a policy for `spec` can learn from these episodes."""
+
+    def split(
+        self, val_fraction: float, seed: int
+    ) -> tuple[Sequence[Demonstration], Sequence[Demonstration]]:
+        """Return (training, validation) of those that succeeded, by whole episodes, read when asked
+        for. Which ones are held back depends on (seed, task) alone.
+
+        Raises:
+            ConfigError: there is nothing to hold back.
+        """
+
+
+class DatasetWriter(Protocol):
+    """A data set that is collected."""
+
+    def episodes(self) -> set[Episode]:
+        """Return addresses already written, group left out."""
+
+    def add(self, demonstration: Demonstration) -> None:
+        """Write one episode; it is on the disk when this returns."""
+
+
+class DatasetFormat(Protocol):
+    """A form of data sets on disk. Made without arguments."""
+
+    def holds(self, path: Path) -> bool:
+        """Return whether a folder holds a data set of this form, a complete one or a begun one."""
+
+    def read(self, path: Path) -> Dataset:
+        """Read a data set, its episodes when they are asked for.
+
+        Raises:
+            CheckpointError: no data set at `path`, or a damaged one.
+        """
+
+    def write(
+        self,
+        path: Path,
+        spec: EnvSpec,
+        collect: CollectConfig,
+        *,
+        seed: int,
+        interpreters: Iterable[OtherInterpreter],
+    ) -> AbstractContextManager[DatasetWriter]:
+        """Begin a data set, or go on with one; leaving the context completes it.
+
+        Args:
+            path: the folder.
+            spec: of the env that demonstrates.
+            collect: its settings.
+            seed: root seed of the collection.
+            interpreters: other ones, in which its simulators run.
+
+        Raises:
+            ConfigError: the folder holds a data set made with other settings, or other files.
+        """
+
+    def check_folder(self, path: Path, spec: EnvSpec, collect: CollectConfig, *, seed: int) -> None:
+        """Check that a run can learn from the data in a folder, or write its demonstrations there.
+        Reads headers only.
+
+        Raises:
+            CheckpointError: a data set that is damaged.
+            ConfigError: one of another env, a begun one of other settings, or other files.
+        """
+
+
+def format_of(path: Path | None, new: str = "safetensors") -> DatasetFormat:
+    """Find the format of the data set in a folder; of one without any, and of None, `new`.
+
+    Raises:
+        PluginError: no plugin brings that, or it can't be loaded.
+    """
+    registry = load_plugins()
+    if path is not None:
+        for component in registry.components("dataset"):
+            found: DatasetFormat = load_target(component.spec.target)()
+            if found.holds(path):
+                return found
+    default: DatasetFormat = load_target(registry.usable("dataset", new).spec.target)()
+    return default

@@ -1,0 +1,49 @@
+"""Keep an evaluation with its checkpoint, so that it can be repeated and compared.
+
+checkpoints/step_000010/
+  evaluation.parquet    its episodes
+  evaluation.json       the protocol under which they were played, and what rendered them
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from rlcore.files.atomic import write_text
+from rlcore.results.tables import EpisodeResult, write_results
+from rlcore.run_folder.manifest import versions
+from rlcore.run_folder.state import STATE
+from rlcore.session.session import Session, protocol
+
+EPISODES, PROTOCOL = "evaluation.parquet", "evaluation.json"
+
+
+def keep(session: Session, step: int, results: Sequence[EpisodeResult]) -> None:
+    """Store an evaluation with the checkpoint of that step, if it still exists."""
+    folder = session.folder.checkpoint(step)
+    if not (folder / STATE).is_file():
+        session.progress.line(f"warning: {folder} is gone, so its evaluation can't be kept in it")
+        return
+    write_results(folder / EPISODES, results)
+    facts = {**rules_of(session), "versions": versions_of(session)}
+    write_text(folder / PROTOCOL, json.dumps(facts, indent=1) + "\n")
+
+
+def rules_of(session: Session) -> dict[str, Any]:
+    """Return what must be equal for its episodes to come out alike, as `evaluation.json` has it."""
+    spec = session.assembly.env_specs["eval"]
+    return {
+        "protocol": protocol(session.assembly).values,
+        "seed": session.config.runner.seed,
+        "render_settings": dict(spec.render_settings),
+    }
+
+
+def versions_of(session: Session) -> dict[str, str]:
+    """Return the versions that an evaluation depends on."""
+    return versions(
+        [one for one in session.interpreters if one.side == "eval"],
+        {"eval": session.assembly.env_specs["eval"]},
+    )
