@@ -1,4 +1,4 @@
-"""Seconds from `rlcore train experiment=quickstart` to the first env step and the first update.
+"""Seconds from `rlcore train experiment=quickstart_ppo` to the first env step and the first update.
 
     python benchmarks/cold_start.py [--repeats N] [--json PATH] [key=value ...]
 
@@ -25,7 +25,7 @@ from parts.machine import Machine
 
 from rlcore.placement import Inventory
 
-EXPERIMENT = "experiment=quickstart"
+EXPERIMENT = "experiment=quickstart_ppo"
 SHORT = (
     "collect.episodes_per_task=2",
     "sft.max_steps=1",
@@ -156,7 +156,7 @@ def _lines(events: Sequence[Event], alone: dict[str, float]) -> list[str]:
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("overrides", nargs="*", help="further changes to experiment=quickstart")
+    parser.add_argument("overrides", nargs="*", help="further changes to experiment=quickstart_ppo")
     parser.add_argument("--repeats", type=int, default=3, help="runs; medians are printed")
     parser.add_argument("--json", type=Path, help="write the figures here too")
     return parser.parse_intermixed_args()

@@ -35,17 +35,16 @@ from rlcore.results.tables import success_by_start
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs/results/comparison.md"
-RECIPE = "quickstart_full_speed"
+RECIPE = "quickstart"
 NOTES = ROOT / "docs/results/comparison/notes.md"
 """What was measured besides, written by hand; stands at the end of the page."""
 CONTROL = "control"
 PASSES = 2
 ARMS: dict[str, Sequence[str]] = {
-    "rft": (),  # as the recipe has it
+    "rft": ("runner.val_check_interval=4",),
+    "rft without shift": ("algorithm.episode_shift=0",),
     "ppo": (
         "algorithm=ppo",
-        "runner.max_epochs=24",
-        "env.train.rollout_epoch=3",
         "algorithm.gamma=0.97",
         "algorithm.update_epoch=4",
         "algorithm.critic_warmup_updates=1",
@@ -76,7 +75,7 @@ class Seed:
         self.runs, self.number, self._extra = runs, seed, extra
 
     def path(self, name: str) -> Path:
-        return self.runs / f"{name}-{self.number}"
+        return self.runs / f"{name.replace(' ', '_')}-{self.number}"
 
     def done(self, name: str) -> bool:
         return (self.path(name) / "summary.json").is_file()
@@ -259,7 +258,7 @@ def pictures(seeds: Sequence[Seed], arms: Sequence[str]) -> None:
 
 def styled(svg: str, arms: Sequence[str]) -> str:
     """A picture that stands alone: its colours, and whose they are."""
-    colours = ("#0072b2", "#d55e00", "#009e73", "#cc79a7")
+    colours = ("#0072b2", "#56b4e9", "#d55e00", "#009e73", "#cc79a7")
     style = ".rule{stroke:#ddd}.curve{fill:none;stroke-width:2}.hover{opacity:0}" + "".join(
         f".c{number} .curve{{stroke:{colour}}}" for number, colour in enumerate(colours)
     )
@@ -285,7 +284,7 @@ def main() -> None:
     parser.add_argument("overrides", nargs="*", help="further changes of all runs, after --")
     options = parser.parse_args()
     known = load_plugins().names("algorithm")
-    arms = [arm for arm in options.arms if arm in known]
+    arms = [arm for arm in options.arms if arm.split()[0] in known]
     seeds = [Seed(options.runs.absolute(), seed, options.overrides) for seed in options.seeds]
     for seed in () if options.table else seeds:
         seed.play(arms)

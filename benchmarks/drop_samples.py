@@ -64,7 +64,7 @@ WORDS = (
     "cluster.torch_threads=1",
     "cluster.component_placement={env: all:0, rollout: all:0, actor: all:0}",
 )
-"""The quickstart's env and model, with groups of 8 of which those that always or never succeed are
+"""quickstart_ppo's env and model, with groups of 8 of which those that always or never succeed are
 not trained on. An optimizer step is over as many places as there, trained on or not."""
 TRANSPORTS = ("masked", "executed only", "executed and within bounds")
 
@@ -120,7 +120,7 @@ def measure(overrides: Sequence[str], repeats: int) -> Report:
     if config.actor.model.model_path is None:
         raise ConfigError(
             "random weights never succeed, so every group would be filtered",
-            hint="actor.model.model_path=RUN/sft, of a run of experiment=quickstart",
+            hint="actor.model.model_path=RUN/sft, of a run of experiment=quickstart_ppo",
         )
     torch.set_num_threads(1)  # so that CPU time is work, and others on the machine matter little
     assembly = assemble(config)

@@ -2,8 +2,8 @@
 
     python benchmarks/faults.py [--quick] [--json PATH] [--markdown PATH] [--start FOLDER] [ROW ...]
 
-Each row is `rlcore train experiment=quickstart` cut short, struck from outside in its third update,
-and, where that ends it, `rlcore resume`. See docs/faults.md.
+Each row is `rlcore train experiment=quickstart_ppo` cut short, struck from outside in its third
+update, and, where that ends it, `rlcore resume`. See docs/faults.md.
 """
 
 from __future__ import annotations
@@ -96,15 +96,15 @@ def _figures(
 
 
 def quickstart(work: Path, start: Path | None) -> tuple[str, ...]:
-    """The quickstart cut short, from a policy that there is or one made here."""
+    """quickstart_ppo cut short, from a policy that there is or one made here."""
     policy = start or make_start(work)
     return (*QUICKSTART, f"actor.model.model_path={policy.absolute()}")
 
 
 def make_start(work: Path) -> Path:
-    """The quickstart's policy after a short supervised training."""
+    """quickstart_ppo's policy after a short supervised training."""
     _say("a start: demonstrations, supervised training")
-    words = ["sft", "experiment=quickstart", *START]
+    words = ["sft", "experiment=quickstart_ppo", *START]
     folder = work / "start"
     names = [f"runner.logger.log_path={work}", "runner.logger.experiment_name=start"]
     command = Command([*words, *names], folder, {})

@@ -1,6 +1,6 @@
 """What a rollout gains by `render_detail=pixel`: rollouts with either detail, by turns, in one run.
 
-    python benchmarks/frames_rollout.py [--rollouts N] [experiment=quickstart] [key=value ...]
+    python benchmarks/frames_rollout.py [--rollouts N] [experiment=quickstart_ppo] [key=value ...]
 
 See docs/benchmarks.md for what each figure means.
 """
@@ -23,7 +23,7 @@ def main() -> None:
     parser.add_argument("--rollouts", type=int, default=5, help="of each detail")
     options = parser.parse_args()
     os.environ.setdefault("LP_NUM_THREADS", "1")
-    measure(options.overrides or ["experiment=quickstart"], options.rollouts)
+    measure(options.overrides or ["experiment=quickstart_ppo"], options.rollouts)
     sys.stdout.flush()
     os._exit(0)  # software GL complains in its exit handlers
 

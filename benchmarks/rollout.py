@@ -1,4 +1,4 @@
-"""Env steps per second of the quickstart's rollout, against a bound and a peer, in one run.
+"""Env steps per second of quickstart_ppo's rollout, against a bound and a peer, in one run.
 
     python benchmarks/rollout.py [--quick] [--json PATH] [key=value ...]
 
@@ -173,7 +173,7 @@ def main() -> None:
     options = _arguments()
     # ours sets this for its simulators; MuJoCo and Mesa in this process must find it the same
     os.environ.setdefault("LP_NUM_THREADS", "1")
-    overrides = ["experiment=quickstart", *(QUICK if options.quick else ()), *options.overrides]
+    overrides = ["experiment=quickstart_ppo", *(QUICK if options.quick else ()), *options.overrides]
     report = measure(overrides, _effort(options))
     print("\n".join(report.lines()))
     if options.json is not None:
@@ -263,7 +263,7 @@ def _effort(options: argparse.Namespace) -> Effort:
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("overrides", nargs="*", help="changes to experiment=quickstart")
+    parser.add_argument("overrides", nargs="*", help="changes to experiment=quickstart_ppo")
     parser.add_argument("--rollouts", type=int, default=5, help="measured rollouts of ours")
     parser.add_argument(
         "--peer-envs",

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 MIB = 2**20
-FRAMES = 16 * 48 * 48 * 3  # bytes: what a stage of the quickstart shows its policy at once
+FRAMES = 16 * 48 * 48 * 3  # bytes: what a stage of quickstart_ppo shows its policy at once
 PATIENT = "cluster.timeouts.start=1000"  # the machine may be busy
 WORKERS = {1: "0:0", 2: "0-1:0-1", 4: "0-1:0-3"}
 """Env workers on the first two cores, which they share."""
@@ -89,7 +89,7 @@ def workers(options: argparse.Namespace) -> tuple[list[str], Any]:
     from rlcore.session.assembly import assemble
 
     toy = ["env=toy", "model=toy", "algorithm=ppo"]
-    chosen = [*(toy if options.quick else ["experiment=quickstart"]), PATIENT]
+    chosen = [*(toy if options.quick else ["experiment=quickstart_ppo"]), PATIENT]
     counts = (1, 2) if options.quick else tuple(WORKERS)
     found = {}
     for count in counts:
@@ -122,7 +122,7 @@ PARTS: dict[str, Callable[[argparse.Namespace], tuple[list[str], Any]]] = {
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument(
-        "overrides", nargs="*", help="changes to experiment=quickstart, for the env workers"
+        "overrides", nargs="*", help="changes to experiment=quickstart_ppo, for the env workers"
     )
     parser.add_argument("--only", nargs="+", choices=PARTS, default=list(PARTS))
     parser.add_argument("--quick", action="store_true", help="does it run? figures mean nothing")

@@ -35,7 +35,7 @@ EQUAL = (
     "cluster.torch_threads=1",
 )
 QUICKSTART = (
-    "experiment=quickstart",
+    "experiment=quickstart_ppo",
     *EQUAL,
     "env.train.rollout_epoch=2",
     "algorithm.critic_warmup_updates=0",

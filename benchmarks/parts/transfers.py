@@ -66,8 +66,8 @@ def measure_transfer(size: int, repeats: int) -> Transfer:
 
 
 def _routes(assembly: Assembly, way: str) -> tuple[WeightRoute, ...]:
-    seats = assembly.placement.seats
-    return plan_weight_routes(seats("actor"), seats("rollout"), sync=way)
+    allocations = assembly.placement.allocations
+    return plan_weight_routes(allocations("actor"), allocations("rollout"), sync=way)
 
 
 def table(transfers: Sequence[Transfer]) -> list[str]:

@@ -18,7 +18,7 @@ from rlcore.plugins.registry import load_plugins
 
 TOY = ("env=toy", "model=toy", "algorithm=ppo")
 METAWORLD = ("env=metaworld", "model=pi0_tiny", "algorithm=ppo")
-QUICKSTART = ("experiment=quickstart",)
+QUICKSTART = ("experiment=quickstart_ppo",)
 BASES = {
     TOY: ("toy", "toy"),
     METAWORLD: ("metaworld", "openpi"),

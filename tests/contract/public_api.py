@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
 
-from rlcore.plugins.validate import API_VERSION
+from rlcore.contracts.version import API_VERSION
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs/api.md"

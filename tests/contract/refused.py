@@ -7,8 +7,8 @@ from rlcore.contracts.errors import UserError
 LONGEST = 1500  # characters of an error that one still reads
 
 
-class Started(Exception):
-    """A command got as far as a run folder or workers."""
+class Started(BaseException):
+    """A command got as far as a run folder or workers. Not an error: a plugin's would be told."""
 
 
 def refuse(*arguments: object) -> None:

@@ -41,6 +41,10 @@ ENVS = [
 ONE_EACH = "cluster.component_placement={env: 0, rollout: 0, actor: 0}"
 
 
+GIVEN = {"gymnasium": ["env.train.id=CartPole-v1"]}
+"""Keys that an env leaves to whoever runs it."""
+
+
 def checked(*overrides: str) -> RunConfig:
     config = compose(overrides)
     check(config, plan=make_plan(config.cluster, EIGHT_GPUS))
@@ -71,7 +75,8 @@ PAIRS = [
 
 @pytest.mark.parametrize(("env", "model"), PAIRS)
 def test_any_installed_env_and_model_compose(env, model):
-    config = compose([f"env={env}", f"model={model}"], require=("env", "model"))
+    words = [f"env={env}", f"model={model}", *GIVEN.get(env, ())]
+    config = compose(words, require=("env", "model"))
     assert config.env.train.env_type in load_plugins().names("env")
     assert config.actor.model.model_type in load_plugins().names("model")
 
@@ -82,7 +87,12 @@ TOKENS = ("openvla_tiny", "openvla_oft_tiny")
 @pytest.mark.parametrize("env", ENVS)
 def test_a_small_token_model_is_told_the_sentences_of_any_env(env):
     """Without its tasks being narrowed: the prompt is as long as the longest sentence asks."""
-    one_worker = (ONE_EACH, "env.train.total_num_envs=1", "env.eval.total_num_envs=1")
+    one_worker = (
+        *GIVEN.get(env, ()),
+        ONE_EACH,
+        "env.train.total_num_envs=1",
+        "env.eval.total_num_envs=1",
+    )
     for model in TOKENS:
         checked(f"env={env}", f"model={model}", "runner.only_eval=true", *one_worker)
 
@@ -109,7 +119,7 @@ def test_the_prompts_of_shipped_recipes_keep_their_length():
 @pytest.mark.parametrize("algorithm", CATALOG.options("algorithm"))
 @pytest.mark.parametrize("model", [name for name in CATALOG.options("model") if "tiny" in name])
 def test_a_recipe_runs_with_another_model_and_algorithm(model, algorithm):
-    words = ("experiment=quickstart", f"model={model}", f"algorithm={algorithm}")
+    words = ("experiment=quickstart_ppo", f"model={model}", f"algorithm={algorithm}")
     if algorithm.startswith("dsrl") and not model.startswith("pi0"):
         with pytest.raises(ConfigError, match="the noise it starts from"):
             checked(*words)
@@ -124,14 +134,14 @@ def test_what_a_recipe_says_to_another_algorithm_is_left_out_and_said():
     """gamma is every algorithm's, but grpo declares it anew: 1 there. update_epoch is 4 to both.
     The command line has the last word."""
     with pytest.warns(ConfigWarning) as said:
-        config = compose(["experiment=quickstart", "algorithm=grpo", "algorithm.group_size=4"])
+        config = compose(["experiment=quickstart_ppo", "algorithm=grpo", "algorithm.group_size=4"])
     assert [str(warning.message) for warning in said] == [
-        "experiment=quickstart is for ppo; grpo does not use its settings algorithm.gamma, "
+        "experiment=quickstart_ppo is for ppo; grpo does not use its settings algorithm.gamma, "
         "algorithm.critic_warmup_updates"
     ]
     algorithm = config.algorithm
     assert (algorithm.gamma, algorithm.update_epoch, algorithm.group_size) == (1.0, 4, 4)
-    assert compose(["experiment=quickstart", "algorithm=ppo"]).algorithm.gamma == 0.97
+    assert compose(["experiment=quickstart_ppo", "algorithm=ppo"]).algorithm.gamma == 0.97
 
 
 @pytest.mark.filterwarnings("default::rlcore.config.old_names.ConfigWarning")
@@ -155,11 +165,11 @@ def test_another_suite_brings_its_own_time_limit_to_a_recipe_and_says_so():
 def test_names_that_belong_to_one_component_stay_behind():
     """MetaWorld's tasks are none of the toy env's, and a width of actions goes with the entries
     that one model picks of them; a time limit means the same to all."""
-    config = checked("experiment=quickstart", "env=toy", "model=toy")
+    config = checked("experiment=quickstart_ppo", "env=toy", "model=toy")
     for side in (config.env.train, config.env.eval):
         assert (side.env_type, side.tasks) == ("toy", None)
     assert config.env.train.max_episode_steps == 95
-    chosen = checked("experiment=quickstart", "env=toy", "env.train.tasks=[reach-left]")
+    chosen = checked("experiment=quickstart_ppo", "env=toy", "env.train.tasks=[reach-left]")
     assert (chosen.env.train.tasks, chosen.env.eval.tasks) == (["reach-left"], None)
     other = recipe("metaworld_50_grpo_openvlaoft", "model=pi0_tiny")
     assert other.actor.model.action_dim is None

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 from refused import Started
 
-from rlcore.checks import resources
+from rlcore.checks import ready, resources
 from rlcore.checks.ready import OF_THE_USER, Finding
 from rlcore.cli import doctor, verbs
 from rlcore.cli.main import main
@@ -28,7 +28,7 @@ Found = Callable[..., list[Finding]]
 def found(monkeypatch: pytest.MonkeyPatch, nothing_starts: Path) -> Found:
     """`found(*words)`: what a command finds, without starting anything."""
     seen: list[Finding] = []
-    look = verbs.look
+    look = ready.look
 
     def remember(*arguments: object, **named: object) -> object:
         facts, findings = look(*arguments, **named)  # type: ignore[arg-type]
@@ -48,7 +48,7 @@ def found(monkeypatch: pytest.MonkeyPatch, nothing_starts: Path) -> Found:
 
     free = SimpleNamespace(free=2**40)  # others write meanwhile
     monkeypatch.setattr(resources.shutil, "disk_usage", lambda place: free)
-    for module in (verbs, doctor):
+    for module in (verbs, doctor, ready):
         monkeypatch.setattr(module, "look", remember)
     monkeypatch.setattr(doctor, "_kernels", lambda: resources.row("kernels", ""))
     return run

@@ -12,7 +12,7 @@ import pytest
 import yaml
 from refused import Started, the_error
 
-from rlcore.cli.eval import of_run
+from rlcore.api.run import config_to_evaluate
 from rlcore.cli.main import main
 from rlcore.config.compose import compose, load, recipe_of, to_yaml
 from rlcore.config.schema import RunConfig
@@ -191,10 +191,10 @@ def test_a_recipe_of_theirs_is_not_composed(run, tmp_path):
 def test_an_evaluation_is_written_beside_the_run_wherever_that_is(run, tmp_path):
     for path in ("runner.logger.log_path", "collect.path", "env.eval.video_cfg.video_base_dir"):
         change(run, path, "/another/machine")
-    config = of_run(run)
+    config = config_to_evaluate(run)
     assert config.runner.logger.log_path == str(run.parent)
     assert config.collect.path is None and config.env.eval.video_cfg.video_base_dir is None
-    mine = of_run(run, [f"runner.logger.log_path={tmp_path}"])
+    mine = config_to_evaluate(run, f"runner.logger.log_path={tmp_path}")
     assert mine.runner.logger.log_path == str(tmp_path)
 
 

@@ -17,9 +17,9 @@ HEAVY = ("torch", "ray", "gymnasium", "transformers")
 
 # Rooms of core by what their modules may load.
 LIGHT = ("terminal", "contracts", "process", "files", "plugins", "config", "placement", "checks",
-         "cli", "numerics", "validation", "api")  # fmt: skip
+         "cli", "demonstrations", "numerics", "validation", "api")  # fmt: skip
 RUNNING = ("workers", "session", "evaluation", "training")
-TORCH = ("learner", "rollout", "transport", "run_folder", "demonstrations", "results")
+TORCH = ("learner", "rollout", "transport", "run_folder", "results")
 # Modules of light rooms that are about tensors: who imports one pays for torch.
 TENSORS = {
     "rlcore.contracts.learning", "rlcore.contracts.metric", "rlcore_policy_gradient.minibatch",

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 from rlcore_tools.protocol.rows import protocol_spec
+from rlcore_tools.protocol.table import headline, protocol_rows
 
 from rlcore.contracts.specs import ProtocolSpec
 from rlcore.plugins.registry import load_plugins
-from rlcore.results.tables import headline, protocol_rows
 
 ROOT = Path(__file__).parents[2]
 SPECS = {name: protocol_spec(load_plugins(), name) for name in load_plugins().names("protocol")}

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 from sameness import assert_same, numbers, tensors
 
+import rlcore
 from rlcore.cli.main import main
 from rlcore.config.compose import compose, load
 from rlcore.contracts.errors import ConfigError
@@ -116,11 +119,14 @@ def test_another_algorithm_begins_with_the_policy_alone(whole: Path):
 
 
 def test_a_loaded_policy_acts_with_its_networks(whole: Path):
-    from rlcore.api import load_policy, open_run
-
-    run = open_run(whole)
-    policy, _ = load_policy(run.config_to_evaluate(run.checkpoint()))
-    assert isinstance(policy, ActingPolicy) and bool(policy.networks["edit"].ready)
+    policy = rlcore.load_policy(whole)
+    acting = policy.policy
+    assert isinstance(acting, ActingPolicy) and bool(acting.networks["edit"].ready)
+    with contextlib.closing(rlcore.make_env("toy", num_envs=2)) as envs:
+        observation, _ = envs.reset(seed=0)
+    edited = policy.select_actions(observation)
+    alone = replace(policy, policy=acting.policy).select_actions(observation)
+    assert edited.shape == alone.shape and (edited != alone).any()
 
 
 def test_an_export_says_who_acts(whole: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):

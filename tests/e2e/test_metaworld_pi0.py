@@ -33,7 +33,7 @@ PUBLISHED_METRICS = {
 }
 
 SMALL_QUICKSTART = [
-    "experiment=quickstart",
+    "experiment=quickstart_ppo",
     "env.train.tasks=[button-press-topdown-v3,faucet-open-v3]",
     "env.eval.tasks=[button-press-topdown-v3,faucet-open-v3]",
     "collect.speed=1.0",
@@ -58,7 +58,7 @@ SMALL_QUICKSTART = [
 def folder(tmp_path_factory: pytest.TempPathFactory, ray_cluster) -> Path:
     log_path = tmp_path_factory.mktemp("logs")
     train.run(assemble(compose([*SMALL_QUICKSTART, f"runner.logger.log_path={log_path}"])))
-    return log_path / "quickstart"
+    return log_path / "quickstart_ppo"
 
 
 def test_all_published_metrics_are_logged(folder: Path):

@@ -33,7 +33,7 @@ TOY = [
     "runner.logger.log_path=logs",
 ]  # fmt: skip
 METAWORLD = [
-    "train", "experiment=quickstart", "sft.enabled=false", "runner.max_epochs=2",
+    "train", "experiment=quickstart_ppo", "sft.enabled=false", "runner.max_epochs=2",
     "runner.val_before_train=false", "env.train.tasks=[button-press-topdown-v3]",
     "env.eval.tasks=[button-press-topdown-v3]", "env.train.total_num_envs=4",
     "env.train.rollout_epoch=1", "env.train.max_episode_steps=40", "env.eval.total_num_envs=4",
@@ -135,7 +135,7 @@ def test_metaworld_and_a_tiny_pi0_make_two_updates(two_nodes: Cluster, tmp_path:
     """Both env processes are on the first node, the policies on the second."""
     ended = run([*METAWORLD, "cluster.num_nodes=2"], two_nodes, tmp_path)
     assert ended.code == 0, ended.err
-    found = numbers(tmp_path / "logs" / "quickstart")
+    found = numbers(tmp_path / "logs" / "quickstart_ppo")
     assert [line["step"] for line in found if "train/actor/lr" in line] == [1, 2]
     assert all(line["train/actor/optimizer_steps"] for line in found if "train/actor/lr" in line)
 

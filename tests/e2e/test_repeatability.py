@@ -17,6 +17,7 @@ import torch
 from _pytest.mark import ParameterSet
 from recording import Decision, Key, Record, recorded
 from resume_cases import Failing, go_on
+from rlcore_demonstrations import sft
 from safetensors.torch import load_file
 from sameness import assert_same, numbers, tensors
 
@@ -30,13 +31,13 @@ from rlcore.rollout.columns import HEAVY, LIGHT
 from rlcore.run_folder.checkpoint import load_checkpoint
 from rlcore.session.assembly import assemble
 from rlcore.session.session import open_session
-from rlcore.training import sft, train
+from rlcore.training import train
 
 pytestmark = pytest.mark.usefixtures("two_cores")
 TASKS = "[button-press-topdown-v3,reach-v3,drawer-close-v3]"
 UPDATES = 2
 BASE = [
-    "experiment=quickstart",
+    "experiment=quickstart_ppo",
     *(
         f"env.{side}.{setting}"
         for side in ("train", "eval")
@@ -353,7 +354,7 @@ def uninterrupted(where: Path, data: Path, *overrides: str) -> Path:
     names = (f"runner.logger.log_path={where}", f"collect.path={data}")
     settings = ("sft.enabled=true", "runner.max_epochs=3", "runner.save_interval=1")
     train.run(assemble(compose([*BASE, LOCAL, *placed(FUSED), *settings, *names, *overrides])))
-    return where / "quickstart"
+    return where / "quickstart_ppo"
 
 
 def interrupted(where: Path, data: Path, *overrides: str) -> Path:
@@ -362,7 +363,7 @@ def interrupted(where: Path, data: Path, *overrides: str) -> Path:
         patch.setattr(train, "improve", Failing(train.improve, [1]))
         with pytest.raises(WorkerError, match="told to fail"):
             uninterrupted(where, data, *overrides)
-    run = where / "quickstart"
+    run = where / "quickstart_ppo"
     assert load_checkpoint(run).step == 1
     return run
 

@@ -16,7 +16,7 @@ import yaml
 from rlcore_testing import toy_env, toy_policy
 from safetensors.numpy import load_file
 
-from rlcore.cli.eval import of_run
+from rlcore.api.run import config_to_evaluate
 from rlcore.cli.main import main
 from rlcore.config.compose import compose
 from rlcore.contracts.specs import Episode
@@ -75,7 +75,7 @@ def nothing_starts(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*arguments: object) -> None:
         raise Started
 
-    monkeypatch.setattr("rlcore.workers.backend.make_group", refuse)
+    monkeypatch.setattr("rlcore_tools.play_episode.make_group", refuse)
 
 
 def played(run: Path, *arguments: str, task: str, trial: int) -> tuple[Arrays, dict]:
@@ -88,7 +88,7 @@ def played(run: Path, *arguments: str, task: str, trial: int) -> tuple[Arrays, d
 
 def traced(run: Path, phase: str, update: int, columns: list[Column]) -> dict[int, Trace]:
     """What passed in an evaluation or a rollout of the run itself, all its episodes together."""
-    assembly = assemble(of_run(run, ["runner.logger.log_path=unused"]))
+    assembly = assemble(config_to_evaluate(run, "runner.logger.log_path=unused"))
     order = GatherOrder(
         side=phase, columns=columns, phase=phase, update=update, deterministic=phase == "eval",
         keep=False, trace=frozenset(column.number for column in columns),
@@ -120,7 +120,7 @@ def test_every_evaluated_episode_comes_out_again(run: Path, capsys: pytest.Captu
 
 
 def test_all_that_passed_is_bitwise_what_passed_in_the_evaluation(run: Path):
-    config = of_run(run)
+    config = config_to_evaluate(run)
     columns = evaluation_columns(assemble(config).env_specs["eval"], config.env.eval)
     traces = traced(run, "eval", 0, columns)
     assert len(traces) == 8
@@ -134,7 +134,7 @@ def test_a_training_episode_of_the_update_after_the_checkpoint(
     run: Path, capsys: pytest.CaptureFixture[str]
 ):
     first = run / "checkpoints" / "step_000001"
-    config = of_run(first)
+    config = config_to_evaluate(first)
     columns = training_columns(
         assemble(config).env_specs["train"], config.env.train,
         seed=0, update=1, num_action_chunks=config.actor.model.num_action_chunks,
@@ -190,7 +190,7 @@ def test_it_is_computed_as_the_run_computed(alone: Path, capsys: pytest.CaptureF
 
 def test_the_actions_played_on_a_fresh_env_give_what_was_observed_and_rewarded(run: Path):
     arrays, facts = played(run, task="reach-left", trial=1001)
-    config = of_run(run).env.eval
+    config = config_to_evaluate(run).env.eval
     env = toy_env.ToyEnv(config, num_envs=1)  # type: ignore[arg-type]
     observation, _ = env.reset(options={"episodes": [Episode(1, 1001)]})
     for t, actions in enumerate(arrays["actions"]):
@@ -212,7 +212,7 @@ def test_the_actions_played_on_a_fresh_env_give_what_was_observed_and_rewarded(r
 def test_log_probs_and_values_are_those_of_the_checkpoint(run: Path):
     arrays, _ = played(run, task="reach-up", trial=1003)
     assert not arrays["logprobs"].any()  # nothing is drawn in an evaluation
-    config = of_run(run)
+    config = config_to_evaluate(run)
     spec = assemble(config).env_specs["train"]
     policy = toy_policy.make(config.actor.model, env_spec=spec)  # type: ignore[arg-type]
 

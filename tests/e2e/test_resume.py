@@ -481,7 +481,7 @@ def test_an_earlier_end_is_no_end_of_what_follows(
 ):
     run = start(log_path, "longer", "runner.max_epochs=2")
     with monkeypatch.context() as patch:
-        patch.setattr(train, "freeze", Failing(train.freeze, [4]))  # all updates are done
+        patch.setattr(train, "keep", Failing(train.keep, [4]))  # all updates are done
         with pytest.raises(WorkerError):
             go_on(run, "runner.max_epochs=4")
     assert load_checkpoint(run).step == 4 and not (run / "summary.json").exists()

@@ -174,7 +174,7 @@ def test_one_that_was_killed_after_its_stop_only_finishes(
     with plugged_in(Enough(2)):
         run = start(log_path, "whole")
         with monkeypatch.context() as patch:
-            patch.setattr(train, "freeze", Failing(train.freeze, [2]))
+            patch.setattr(train, "keep", Failing(train.keep, [2]))
             with pytest.raises(WorkerError):
                 start(log_path, "killed")
     go_on(log_path / "killed")  # the plugin is gone; the stop is the run's

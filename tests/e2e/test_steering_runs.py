@@ -12,7 +12,7 @@ from safetensors.torch import load_file
 from sameness import assert_same, numbers, tensors
 from test_pairs import COMMON
 
-from rlcore.api import load_policy, open_run
+from rlcore.api import build_policy, open_run
 from rlcore.cli.main import main
 from rlcore.config.compose import compose, load
 from rlcore.contracts.rng import RowKeys
@@ -71,7 +71,7 @@ def test_a_loaded_policy_is_the_frozen_one_under_the_actors_mean_noise(whole: Pa
     folder = find_checkpoint(whole) / "actor"
     assert saved_with(folder) == "dsrl"
     run = open_run(whole)
-    policy, env = load_policy(run.config_to_evaluate(run.checkpoint()))
+    policy, env = build_policy(run.config_to_evaluate(run.checkpoint()))
     inputs = policy.prepare(random_observation(env, 2))
     keys = RowKeys(((0,), (1,)))
     steered = policy.act(inputs, keys, deterministic=True)

@@ -7,15 +7,16 @@ from pathlib import Path
 
 import pytest
 from resume_cases import COMMON, go_on
+from rlcore_demonstrations import collect
 
-from rlcore.cli.eval import of_run
+from rlcore.api import open_run
 from rlcore.cli.main import main
 from rlcore.config.compose import compose
 from rlcore.contracts.errors import ConfigError
 from rlcore.evaluation import evaluate
 from rlcore.files.damaged_files import read_mapping
 from rlcore.session.assembly import assemble
-from rlcore.training import collect, train
+from rlcore.training import train
 
 SWAPPED = ["env.train.split=heldout", "env.eval.split=train"]
 
@@ -45,7 +46,9 @@ def test_the_other_splits_are_as_good(log_path: Path, capsys: pytest.CaptureFixt
     assert "training starts" not in capsys.readouterr().out
     assert "evaluation, held-out starts" in (log_path / "run" / "report.html").read_text()
     # what was held out by number is what was trained on
-    evaluate.run(assemble(of_run(log_path / "run", ["env.eval.split=heldout"])))
+    run = open_run(log_path / "run")
+    heldout = run.config_to_evaluate(run.checkpoint(), "env.eval.split=heldout")
+    evaluate.run(assemble(heldout))
     assert "evaluated on training starts" in capsys.readouterr().out
 
 

@@ -34,12 +34,12 @@ def test_a_policy_of_four_stores_goes_every_way(tmp_path: Path):
         )  # fmt: skip
         assembly = assemble(config)
         assert gather_facts(config, load_plugins()).policy.parameters * 4 > 4 * STORE
-        seats = [assembly.placement.seats(name) for name in ("actor", "rollout")]
+        allocations = [assembly.placement.allocations(name) for name in ("actor", "rollout")]
         with make_group(assembly.worker_specs) as group:
             group.start()
             assert group.weight_sync() == ["object_store"]
             for number, way in enumerate(("object_store", "broadcast")):
-                group.routes = plan_weight_routes(*seats, sync=way)
+                group.routes = plan_weight_routes(*allocations, sync=way)
                 folder = tmp_path / way
                 group.save(folder)
                 file = folder / WEIGHTS

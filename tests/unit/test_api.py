@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+import rlcore
 from rlcore import api
 from rlcore.contracts.errors import CheckpointError, ConfigError
 from rlcore.results.tables import EpisodeResult, write_results
@@ -41,7 +45,7 @@ def test_evaluations_are_read_with_their_rules(folder):
     write_results(folder / "eval/after.parquet", [ROW], {"protocol": {"env": "toy"}})
     (folder / "eval/.partial-1-before.parquet").write_text("never finished")
     (found,) = api.open_run(folder).evaluations().items()
-    assert found == ("after", api.KeptEvaluation([ROW], {"env": "toy"}))
+    assert found == ("after", api.Evaluation([ROW], {"env": "toy"}, "after"))
 
 
 def test_an_evaluation_that_leads_out_of_the_folder_is_refused(folder, tmp_path):
@@ -78,3 +82,48 @@ def test_names_of_heavier_modules_are_found_when_they_are_asked_for():
     assert api.Checkpoint is Checkpoint
     with pytest.raises(AttributeError, match="has no attribute 'Checkpiont'"):
         api.Checkpiont  # noqa: B018
+
+
+def test_importing_rlcore_loads_nothing_that_takes_time():
+    script = (
+        "import sys, rlcore; assert dir(rlcore) == rlcore.__all__;"
+        "heavy = {'torch', 'ray', 'gymnasium', 'hydra', 'pluggy', 'rich'} & {*sys.modules};"
+        "assert not heavy, heavy; rlcore.train;"
+        "heavy = {'torch', 'ray', 'gymnasium'} & {*sys.modules}; assert not heavy, heavy"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True)
+
+
+def test_functions_of_every_day_are_those_of_the_api():
+    functions = set(rlcore.__all__) - {"__version__", "hookimpl", "observer"}
+    for name in functions:
+        assert getattr(rlcore, name) is getattr(api, name)
+    with pytest.raises(AttributeError, match="has no attribute 'trian'"):
+        rlcore.trian  # noqa: B018
+
+
+def test_a_recipe_is_named_by_its_name_or_its_file(tmp_path):
+    (tmp_path / "experiment").mkdir()
+    file = tmp_path / "experiment" / "mine.yaml"
+    file.write_text("# @package _global_\ndefaults:\n  - /env: toy\nrunner:\n  seed: 11\n")
+    for words in ((str(file),), ("mine",)):
+        config = api.compose(*words, "runner.max_epochs=2", config_dirs=[tmp_path])
+        assert (config.runner.seed, config.runner.max_epochs) == (11, 2)
+        assert config.runner.logger.experiment_name == "mine"
+
+
+def test_what_an_evaluation_says_of_its_episodes():
+    rows = [replace(ROW, trial=trial, success=trial < 3) for trial in range(4)]
+    found = api.Evaluation(rows, {})
+    assert (found.rate, found.failures) == (0.75, [rows[3]])
+    # Wilson, z = 1.96: centre (0.75 + 0.48)/(1 + 0.96) = 0.6275, half 0.3269
+    assert found.interval == pytest.approx((0.3006, 0.9544), abs=2e-4)
+
+
+def test_an_evaluation_by_its_label(folder):
+    failed = replace(ROW, trial=4, success=False)
+    write_results(folder / "eval/after.parquet", [ROW, failed])
+    run = api.open_run(folder)
+    assert (run.episodes("after"), run.failures()) == ([ROW, failed], [failed])
+    with pytest.raises(CheckpointError, match="no evaluation 'befor'; choose from: after"):
+        run.episodes("befor")

@@ -219,11 +219,15 @@ def nodes_for(worker_specs: WorkerSpecs) -> list[str]:
                 f"node {index} ({worker_specs.nodes[index].name}) has left the cluster",
                 hint="rlcore cluster shows the nodes that are there",
             )
-    seats = [member.seat for members in worker_specs.members.values() for member in members]
+    allocations = [
+        member.allocation for members in worker_specs.members.values() for member in members
+    ]
     for resource in ("CPU", "GPU"):
         for index, name in enumerate(ids):
-            here = [seat for seat in seats if seat.node == index]
-            need = sum(seat.cpus if resource == "CPU" else seat.gpus for seat in here)
+            here = [allocation for allocation in allocations if allocation.node == index]
+            need = sum(
+                allocation.cpus if resource == "CPU" else allocation.gpus for allocation in here
+            )
             have = alive[name]["Resources"].get(resource, 0.0)
             if need > have + 1e-6:
                 raise PlacementError(

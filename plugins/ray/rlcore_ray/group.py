@@ -23,7 +23,7 @@ from ray.exceptions import GetTimeoutError, RayError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from rlcore.numerics.mkl import settle
-from rlcore.placement import Node, Seat
+from rlcore.placement import Allocation, Node
 from rlcore.rollout.messages import InteractReport
 from rlcore.workers.group import WorkerGroup
 from rlcore.workers.roles import FOLDERS, ROLES, START, has_component
@@ -80,7 +80,7 @@ class RayGroup(WorkerGroup):
     def _place(self) -> None:
         """Create the queues and the workers; they are not waited for."""
         self._nodes = nodes_for(self._worker_specs)
-        on = [self._nodes[member.seat.node] for member in self._worker_specs.of("env")]
+        on = [self._nodes[member.allocation.node] for member in self._worker_specs.of("env")]
         self._queues = Queues(self._nodes[0], on)
         self._waiting = Waiting(self._queues, self._health, self._timeouts.stop)
         for role, members in self._worker_specs.members.items():
@@ -138,7 +138,9 @@ class RayGroup(WorkerGroup):
 
     def _away(self, role: str) -> Away:
         apart, members = self._worker_specs.apart, enumerate(self._worker_specs.members[role])
-        return Away({n: one.seat.node for n, one in members if one.seat.node in apart}, apart)
+        return Away(
+            {n: one.allocation.node for n, one in members if one.allocation.node in apart}, apart
+        )
 
     def _transfers(
         self, role: str, ranks: Sequence[int], question: str, *arguments: Any
@@ -228,7 +230,7 @@ class RayGroup(WorkerGroup):
             self._worker_specs, members={**self._worker_specs.members, "env": members}
         )
         for rank in lost:
-            self._queues.renew(rank, self._nodes[members[rank].seat.node])
+            self._queues.renew(rank, self._nodes[members[rank].allocation.node])
             workers[rank] = self._spawn("env", rank, members[rank])
             workers[rank].adopt.remote(self.kernels)  # an actor does what it is asked in order
         refs = {
@@ -249,39 +251,47 @@ class RayGroup(WorkerGroup):
         return True
 
     def _spawn(self, role: str, rank: int, member: Member) -> Any:
-        node = NodeAffinitySchedulingStrategy(self._nodes[member.seat.node], soft=False)
+        node = NodeAffinitySchedulingStrategy(self._nodes[member.allocation.node], soft=False)
         kind = type(ROLES[role].__name__, (WorkerProcess,), {})  # its process is titled so
-        seat = member.seat
-        variables = {**self._network(seat), **seat.env_vars}
+        allocation = member.allocation
+        variables = {**self._network(allocation), **allocation.env_vars}
         return (
             ray.remote(kind)
             .options(
-                num_cpus=seat.cpus,
-                num_gpus=seat.gpus,
+                num_cpus=allocation.cpus,
+                num_gpus=allocation.gpus,
                 scheduling_strategy=node,
                 runtime_env={"env_vars": variables} if variables else None,
             )
             .remote(
-                role, self._name(role, rank), member.settings, self._queues.hub, self._devices(seat)
+                role,
+                self._name(role, rank),
+                member.settings,
+                self._queues.hub,
+                self._devices(allocation),
             )
         )
 
-    def _network(self, seat: Seat) -> dict[str, str]:
+    def _network(self, allocation: Allocation) -> dict[str, str]:
         """Processes on several nodes that hold a policy must meet at an address that all can
         reach; left alone, they may take the loopback, or a bridge of containers."""
         members = (*self._worker_specs.of("actor"), *self._worker_specs.of("rollout"))
-        apart = len({member.seat.node for member in members}) > 1
-        name = self._worker_specs.nodes[seat.node].interface if apart else ""
+        apart = len({member.allocation.node for member in members}) > 1
+        name = self._worker_specs.nodes[allocation.node].interface if apart else ""
         return dict.fromkeys(INTERFACE, name) if name else {}
 
-    def _devices(self, seat: Seat) -> str | None:
+    def _devices(self, allocation: Allocation) -> str | None:
         """The accelerators that were planned for a process, as `CUDA_VISIBLE_DEVICES` names them.
         Ray counts them, but fills one with shares before it takes the next, whatever was planned.
         None: its node has none."""
-        node = self._worker_specs.nodes[seat.node] if self._worker_specs.nodes else Node(0)
+        node = self._worker_specs.nodes[allocation.node] if self._worker_specs.nodes else Node(0)
         if not node.devices:
             return None
-        return ",".join(node.devices[local] for local in seat.local_ranks) if seat.gpus else ""
+        return (
+            ",".join(node.devices[local] for local in allocation.local_ranks)
+            if allocation.gpus
+            else ""
+        )
 
     def _role(self, component: str) -> str:
         return next(role for role in self._workers if has_component(role, component))

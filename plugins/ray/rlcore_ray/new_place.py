@@ -6,42 +6,45 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from rlcore.placement import Node, Seat
+from rlcore.placement import Allocation, Node
 
 ROUNDING = 1e-6  # shares are fractions that should add up to 1
 
 
 def elsewhere(
-    seat: Seat, others: Sequence[Seat], nodes: Sequence[Node], present: Iterable[int]
-) -> Seat | None:
-    """A seat of the same size on a node that is left; None where there is no room.
+    allocation: Allocation,
+    others: Sequence[Allocation],
+    nodes: Sequence[Node],
+    present: Iterable[int],
+) -> Allocation | None:
+    """An allocation of the same size on a node that is left; None where there is no room.
 
     Its ranks are as many as before, of the same kind, and each has as large a share left: a rank
     that one process had for itself is exchanged for one that nobody has.
 
     Args:
-        seat: of the process; :attr:`Seat.among` says where it may go.
-        others: seats of all other processes.
+        allocation: of the process; :attr:`Allocation.among` says where it may go.
+        others: allocations of all other processes.
         nodes: the machines, by number.
         present: numbers of the nodes that are left, the preferred ones first.
     """
-    share = (seat.gpus or seat.cpus) / len(seat.local_ranks)
+    share = (allocation.gpus or allocation.cpus) / len(allocation.local_ranks)
     for number in present:
-        if seat.among is not None and number not in seat.among:
+        if allocation.among is not None and number not in allocation.among:
             continue
         node, here = nodes[number], [other for other in others if other.node == number]
         taken: defaultdict[int, float] = defaultdict(float)
         for other in here:
-            if bool(other.gpus) == bool(seat.gpus):
+            if bool(other.gpus) == bool(allocation.gpus):
                 for rank in other.local_ranks:
                     taken[rank] += (other.gpus or other.cpus) / len(other.local_ranks)
         free = [
             rank
-            for rank in range(node.gpus if seat.gpus else node.cpus)
+            for rank in range(node.gpus if allocation.gpus else node.cpus)
             if taken[rank] + share <= 1 + ROUNDING
         ]
         cores = node.cpus - sum(other.cpus for other in here)
-        if len(free) >= len(seat.local_ranks) and seat.cpus <= cores + ROUNDING:
-            ranks = tuple(sorted(free[: len(seat.local_ranks)]))
-            return replace(seat, node=number, local_ranks=ranks)
+        if len(free) >= len(allocation.local_ranks) and allocation.cpus <= cores + ROUNDING:
+            ranks = tuple(sorted(free[: len(allocation.local_ranks)]))
+            return replace(allocation, node=number, local_ranks=ranks)
     return None

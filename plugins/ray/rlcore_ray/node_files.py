@@ -59,7 +59,7 @@ def require_node_files(
     """
     timeout = worker_specs.cluster.timeouts.start
     ids = {number: node.id for number, node in enumerate(worker_specs.nodes)}
-    components = seated(worker_specs)
+    components = components_by_node(worker_specs)
     wanted = [_wanted(config, here) for here in components]
     named = {place: key.split(".")[0] for places in wanted for key, place in places.items()}
     levels = {place: LEVELS[section] for place, section in named.items()}
@@ -103,12 +103,12 @@ def components_of(
     return chosen
 
 
-def seated(worker_specs: WorkerSpecs) -> list[set[str]]:
+def components_by_node(worker_specs: WorkerSpecs) -> list[set[str]]:
     """The components on each node."""
     found: list[set[str]] = [set() for _ in worker_specs.nodes]
     for role, members in worker_specs.members.items():
         for member in members:
-            found[member.seat.node] |= {
+            found[member.allocation.node] |= {
                 name for name in ("env", "rollout", "actor") if has_component(role, name)
             }
     return found

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
-from rlcore.placement import Seat
+from rlcore.placement import Allocation
 from rlcore.workers.worker_specs import Member, WorkerSpecs
 from rlcore_ray.channel import WorkerLost
 from rlcore_ray.health import GOES_ON
@@ -35,33 +35,36 @@ def relocate(
     """
     for role, members in worker_specs.members.items():
         for rank, member in enumerate(members):
-            if role != "env" and member.seat.node in gone:
+            if role != "env" and member.allocation.node in gone:
                 raise Irreplaceable(
-                    _left(worker_specs, member.seat, f"{role} worker {rank}"), hint=GOES_ON
+                    _left(worker_specs, member.allocation, f"{role} worker {rank}"), hint=GOES_ON
                 )
     workers, said = list(worker_specs.members["env"]), []
     present = [number for number in range(len(worker_specs.nodes)) if number not in gone]
     # first those with an env worker, which have been asked for the simulator before the run
-    present.sort(key=lambda number: number not in {one.seat.node for one in workers})
+    present.sort(key=lambda number: number not in {one.allocation.node for one in workers})
     for rank in lost:
-        seat = workers[rank].seat
-        if seat.node not in gone:
+        allocation = workers[rank].allocation
+        if allocation.node not in gone:
             continue
-        others = [one.seat for n, one in enumerate(workers) if n != rank]
+        others = [one.allocation for n, one in enumerate(workers) if n != rank]
         others += [
-            m.seat for role, each in worker_specs.members.items() if role != "env" for m in each
+            m.allocation
+            for role, each in worker_specs.members.items()
+            if role != "env"
+            for m in each
         ]
-        found = elsewhere(seat, others, worker_specs.nodes, present)
-        left = _left(worker_specs, seat, f"env worker {rank}")
+        found = elsewhere(allocation, others, worker_specs.nodes, present)
+        left = _left(worker_specs, allocation, f"env worker {rank}")
         if found is None:
             raise Irreplaceable(
                 f"{left}, and no other node has room for it",
                 hint=f"start Ray there again, or plan without it; {GOES_ON}",
             )
-        workers[rank] = replace(workers[rank], seat=found)
+        workers[rank] = replace(workers[rank], allocation=found)
         said.append(f"{left}, which goes on on {worker_specs.node_name(found.node)}")
     return tuple(workers), said
 
 
-def _left(worker_specs: WorkerSpecs, seat: Seat, worker: str) -> str:
-    return f"{worker_specs.node_name(seat.node)} left the cluster, with {worker}"
+def _left(worker_specs: WorkerSpecs, allocation: Allocation, worker: str) -> str:
+    return f"{worker_specs.node_name(allocation.node)} left the cluster, with {worker}"

@@ -13,18 +13,18 @@ from rlcore.placement import Inventory, Node, make_plan
 CORES = (Node(cpus=4), Node(cpus=2), Node(cpus=4))
 
 
-def seats(placement, nodes, **more):
-    """Seats of the env processes, and those of the others."""
+def allocations(placement, nodes, **more):
+    """Allocations of the env processes, and those of the others."""
     mapping = yaml.safe_load(placement)
     cluster = ClusterConfig(num_nodes=len(nodes), component_placement=mapping, **more)
     plan = make_plan(cluster, Inventory(nodes))
-    others = [plan.seat(p) for name, each in plan.roles() if name != "env" for p in each]
-    return list(plan.seats("env")), others
+    others = [plan.allocation(p) for name, each in plan.roles() if name != "env" for p in each]
+    return list(plan.allocations("env")), others
 
 
 def test_a_process_takes_ranks_that_nobody_has():
     # env processes on core 1 of node 1 and on core 0 of node 2; a policy on core 0 of node 0
-    (first, second), others = seats("{env: '5,6', rollout: 0, actor: 0}", CORES)
+    (first, second), others = allocations("{env: '5,6', rollout: 0, actor: 0}", CORES)
     assert (first.node, first.local_ranks) == (1, (1,))
     moved = elsewhere(first, [second, *others], CORES, [0, 2])
     assert moved == replace(first, node=0, local_ranks=(1,))
@@ -36,7 +36,7 @@ def test_a_process_takes_ranks_that_nobody_has():
 
 def test_there_may_be_no_room():
     # an env process of two cores on node 1; node 0 has one left, node 2 has two
-    (env,), others = seats("{env: '4-5:0', rollout: 0-2, actor: 0-2}", CORES)
+    (env,), others = allocations("{env: '4-5:0', rollout: 0-2, actor: 0-2}", CORES)
     assert elsewhere(env, others, CORES, [0]) is None
     assert elsewhere(env, others, CORES, [0, 2]) == replace(env, node=2, local_ranks=(0, 1))
     assert elsewhere(env, others, CORES, []) is None
@@ -45,7 +45,7 @@ def test_there_may_be_no_room():
 def test_a_share_needs_a_share():
     # two env processes and a policy share core 0 of node 0: each has a third
     placement = "{env: '0:0-1,4:2', rollout: 0, actor: 0}"
-    (one, two, alone), others = seats(placement, CORES)
+    (one, two, alone), others = allocations(placement, CORES)
     assert one.cpus == 1 / 3 and alone.cpus == 1.0
     # a third fits on the core that two thirds are taken of: the free one comes first, though
     assert elsewhere(one, [alone, *others], CORES[:1], [0]).local_ranks == (0,)
@@ -58,7 +58,7 @@ def test_a_share_needs_a_share():
 def test_a_group_is_not_left():
     groups = [{"label": "sim", "node_ranks": "1-2"}]
     placement = "{env: {node_group: sim, placement: 0}, 'rollout,actor': 0}"
-    (env,), others = seats(placement, CORES, node_groups=groups)
+    (env,), others = allocations(placement, CORES, node_groups=groups)
     assert env.node == 1 and env.among == (1, 2)
     assert elsewhere(env, others, CORES, [0]) is None
     assert elsewhere(env, others, CORES, [0, 2]).node == 2
@@ -66,7 +66,7 @@ def test_a_group_is_not_left():
 
 def test_accelerators_are_exchanged_for_accelerators():
     nodes = (Node(cpus=8, gpus=2), Node(cpus=8, gpus=2), Node(cpus=64))
-    (env,), others = seats("{env: 2, rollout: 0, actor: 0}", nodes)
+    (env,), others = allocations("{env: 2, rollout: 0, actor: 0}", nodes)
     # rank 1 of node 0 is nobody's; the cores of node 2 don't count
     assert elsewhere(env, others, nodes, [2]) is None
     assert elsewhere(env, others, nodes, [2, 0]) == replace(env, node=0, local_ranks=(1,))

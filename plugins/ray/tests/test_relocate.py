@@ -7,7 +7,7 @@ import pytest
 from rlcore_ray.relocate import Irreplaceable, relocate
 
 from rlcore.config.schema import ClusterConfig
-from rlcore.placement import Node, Seat
+from rlcore.placement import Allocation, Node
 from rlcore.workers.worker_specs import Member, WorkerSpecs
 
 NODES = (Node(cpus=3, name="a", id="1"), Node(cpus=2, name="b", id="2"))
@@ -15,7 +15,7 @@ NODES = (Node(cpus=3, name="a", id="1"), Node(cpus=2, name="b", id="2"))
 
 def on(node: int, rank: int) -> Member:
     # what a worker is made of does not matter here
-    return Member(None, Seat(node=node, local_ranks=(rank,), cpus=1.0, gpus=0.0))  # type: ignore[arg-type]
+    return Member(None, Allocation(node=node, local_ranks=(rank,), cpus=1.0, gpus=0.0))  # type: ignore[arg-type]
 
 
 def worker_specs(*env: Member, policy: Member) -> WorkerSpecs:
@@ -26,13 +26,13 @@ def test_only_those_whose_node_is_gone_move():
     """Node 0 has cores 1 and 2 left; the worker that died on it stays there."""
     before = worker_specs(on(0, 1), on(1, 0), on(1, 1), policy=on(0, 0))
     members, said = relocate(before, [0, 1], gone={1})
-    assert [(one.seat.node, one.seat.local_ranks) for one in members] == [
+    assert [(one.allocation.node, one.allocation.local_ranks) for one in members] == [
         (0, (1,)),
         (0, (2,)),
         (1, (1,)),  # it was not found lost yet
     ]
     assert said == ["node 1 (b) left the cluster, with env worker 1, which goes on on node 0 (a)"]
-    assert before.members["env"][1].seat.node == 1
+    assert before.members["env"][1].allocation.node == 1
 
 
 def test_without_room_the_node_is_named():
@@ -47,7 +47,7 @@ def test_without_room_the_node_is_named():
 
 def test_two_that_move_take_different_ranks():
     members, _ = relocate(worker_specs(on(1, 0), on(1, 1), policy=on(0, 2)), [0, 1], gone={1})
-    assert [one.seat.local_ranks for one in members] == [(0,), (1,)]
+    assert [one.allocation.local_ranks for one in members] == [(0,), (1,)]
 
 
 def test_a_policy_does_not_move():

@@ -12,7 +12,7 @@ from rlcore_ray.group import RayGroup
 from rlcore_ray.relocate import Irreplaceable
 
 from rlcore.config.schema import ClusterConfig
-from rlcore.placement import Node, Seat
+from rlcore.placement import Allocation, Node
 from rlcore.rollout.messages import InteractReport, Route
 from rlcore.workers.worker_specs import Member, Part, WorkerSpecs
 
@@ -75,8 +75,10 @@ class PlayedQueues:
 @pytest.fixture
 def group(monkeypatch: pytest.MonkeyPatch):
     """An env worker on node 1, which is alone there, and a policy on node 0."""
-    seats = {role: Seat(n, (0,), 1.0, 0.0) for role, n in (("env", 1), ("rollout+actor", 0))}
-    members = {role: (Member(None, seat),) for role, seat in seats.items()}  # type: ignore[arg-type]
+    allocations = {
+        role: Allocation(n, (0,), 1.0, 0.0) for role, n in (("env", 1), ("rollout+actor", 0))
+    }
+    members = {role: (Member(None, allocation),) for role, allocation in allocations.items()}  # type: ignore[arg-type]
     made = RayGroup(WorkerSpecs(ClusterConfig(simulator_restarts=2), members, nodes=NODES))
     told: list[str] = []
     made._nodes = ["1", "2"]
@@ -101,7 +103,7 @@ def test_a_worker_that_died_is_started_where_it_was(group):
     lose(made, "env")
     (report, _) = made._talk(TALK)
     assert report.incidents == [DIED.format("converse")]
-    assert made._worker_specs.members["env"][0].seat.node == 1
+    assert made._worker_specs.members["env"][0].allocation.node == 1
     assert made._waiting.broken_off == ["env worker 0 died"]
     assert made._queues.renewed == [(0, "2")] and "new env.call(start)" in told
     assert told.count("new env.talk(converse)") == 1
@@ -130,8 +132,8 @@ def test_a_worker_is_given_the_queues_it_uses(group):
     made._workers = {
         role: [Talks(f"{role}{rank}", []) for rank in range(3)] for role in made._workers
     }
-    seats = {role: (members * 3) for role, members in made._worker_specs.members.items()}
-    made._worker_specs = replace(made._worker_specs, members=seats)
+    allocations = {role: (members * 3) for role, members in made._worker_specs.members.items()}
+    made._worker_specs = replace(made._worker_specs, members=allocations)
     made._waiting.results = lambda refs, *_: list(refs)
     routes = [(Route(0, 0), Route(1, 0)), (Route(2, 0, 1), Route(2, 1)), ()]
     made.converse([None] * 3, [Job(one) for one in routes])
@@ -152,8 +154,8 @@ def test_one_whose_node_is_gone_is_started_elsewhere(group):
     (report, _) = made._talk(TALK)
     moved = "node 1 (b) left the cluster, with env worker 0, which goes on on node 0 (a)"
     assert report.incidents == [DIED.format("converse"), moved]
-    seat = made._worker_specs.members["env"][0].seat
-    assert (seat.node, seat.local_ranks) == (0, (1,))
+    allocation = made._worker_specs.members["env"][0].allocation
+    assert (allocation.node, allocation.local_ranks) == (0, (1,))
     assert made._queues.renewed == [(0, "1")]
 
 

@@ -76,11 +76,14 @@ def checked_step(outcome: Any, where: str) -> Step:
         if not isinstance(name, str):
             raise _wrong("name of an info", name, where, "a text")
         infos[str(name)] = _number(f"info {name!r}", value, where)
-    success = _one(outcome.success)
+    success, over = _one(outcome.success), _one(outcome.over)
     if success not in (False, True):  # nan would count as true
         hint = "the env is at fault: Step.success must say whether the task is solved"
         raise _wrong("success", outcome.success, where, "true or false", hint)
-    return Step(_number("reward", outcome.reward, where), bool(success), infos)
+    if over not in (False, True):
+        hint = "the env is at fault: Step.over must say whether the scene can go on"
+        raise _wrong("over", outcome.over, where, "true or false", hint)
+    return Step(_number("reward", outcome.reward, where), bool(success), infos, bool(over))
 
 
 def checked_states(simulator: AnySimulator, spec: EnvSpec, where: str) -> np.ndarray:

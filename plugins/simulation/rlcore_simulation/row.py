@@ -118,7 +118,7 @@ class Row:
         reward = self.rules.coefficient * outcome.reward
         gained = reward - self._last_reward if self.rules.relative else reward
         self._last_reward = reward
-        terminated = outcome.success and not self.rules.ignore_success
+        terminated = (outcome.success or outcome.over) and not self.rules.ignore_success
         truncated = self.steps >= self.rules.max_steps and not terminated
         self.over = terminated or truncated
         return gained, terminated, truncated

@@ -17,9 +17,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-# Square pixels of a wrong normal (by 1) that a collapse may cost. Measured on MetaWorld at
-# 64 px: half of the cost of a frame; more makes frames differ, less leaves faces.
-COST = 0.0025
+# Square pixels of a wrong normal (by 1) that a collapse may cost. More makes frames differ, less
+# leaves faces; docs/benchmarks.md has the figures of both.
+COST = 0.0015
 # A point may be this far from the surface, in pixels (root mean square).
 DISTANCE = 0.5
 # Shares of COST up to which rounds of collapses go, so that the cheapest come first.

@@ -21,11 +21,14 @@ class Step:
         reward: before the env's factor and difference (`reward_coef`, `use_rel_reward`).
         success: whether the task is solved in this step.
         info: diagnostics, passed on as `ChunkResult.infos`.
+        over: whether the scene can't go on after this step, solved or not, as after a fall. The
+            episode terminates; with `ignore_terminations` it is stepped on nevertheless.
     """
 
     reward: float
     success: bool
     info: Mapping[str, float] = field(default_factory=dict)
+    over: bool = False
 
 
 class Simulator(Protocol):

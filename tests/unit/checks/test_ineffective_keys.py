@@ -101,7 +101,7 @@ def test_every_condition_names_a_key_that_there_is():
 
 def test_what_was_warned_of_is_not_warned_of_again():
     """What the choices alone give is composed a second time, as settings were given in vain."""
-    config = compose(["experiment=quickstart", "algorithm=grpo", "algorithm.group_size=4"])
+    config = compose(["experiment=quickstart_ppo", "algorithm=grpo", "algorithm.group_size=4"])
     with warnings.catch_warnings(record=True) as again:
         warnings.simplefilter("always")
         unread(config)

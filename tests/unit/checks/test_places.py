@@ -25,7 +25,10 @@ TOY = ["env=toy", "model=toy", "algorithm=plain"]
         (f"collect.path={LONG}", "collect.path must be a folder, got '/xxx"),
         (f"actor.model.model_path={LONG}", "actor.model.model_path must be a folder, got '/xxx"),
         (f"env.eval.video_cfg.video_base_dir={LONG}", "video_base_dir must be a folder, got '/xxx"),
-        ("runner.logger.experiment_name=../x", "must be a name or a path below"),
+        *(
+            (f"runner.logger.experiment_name={name}", "must be a name or a path below")
+            for name in ("''", "../elsewhere", "/etc/run", "a/../../b")
+        ),
         ("actor.model.model_path=/no/where", "must be an existing folder, got '/no/where'"),
     ],
 )

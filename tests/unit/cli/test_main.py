@@ -10,7 +10,6 @@ from types import ModuleType
 import pytest
 
 import rlcore
-from rlcore.cli import verbs
 from rlcore.cli.main import main
 from rlcore.config.schema import RunConfig
 from rlcore.contracts.errors import RunWarning, WorkerError
@@ -37,7 +36,7 @@ class Loop:
 @pytest.fixture
 def loop(monkeypatch: pytest.MonkeyPatch) -> Loop:
     made = Loop()
-    monkeypatch.setattr(verbs, "load_target", lambda target: made.run)
+    monkeypatch.setattr("rlcore.api.run.load_target", lambda target: made.run)
     return made
 
 
@@ -113,7 +112,7 @@ def test_a_plugin_that_leaves_is_named(loop, capsys):
 def test_a_bug_keeps_its_traceback(loop):
     loop.error = ZeroDivisionError()
     with pytest.raises(ZeroDivisionError):
-        main(COLLECT)
+        main(["eval", "model=toy", *COLLECT[1:]])
 
 
 def test_a_dry_run_shows_configuration_and_placement_and_starts_nothing(loop, capsys):
@@ -136,6 +135,14 @@ def test_help_of_a_key(capsys):
         "  runner.seed: int = 0 [at least 0]\n      root of all randomness\n"
     )
     assert main(["train", "--help", "runner.sed"]) == 2
+
+
+def test_help_of_tasks_lists_those_of_the_env(capsys):
+    assert main(["train", "env=toy", "env.train.tasks=[x]", "--help", "env.train.tasks"]) == 0
+    listed = "toy: reach-left, reach-right, reach-up, reach-down"
+    assert capsys.readouterr().out.endswith(f"null: all\n      {listed}\n")
+    assert main(["train", "--help", "env.train.tasks"]) == 0
+    assert "reach" not in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -163,7 +170,7 @@ def test_help_of_a_recipe_and_of_a_command(capsys):
     for words in (["train", "quickstart", "--help"], ["help", "train", "quickstart"]):
         assert main(words) == 0
         said = capsys.readouterr().out
-        assert said.startswith("rlcore train: fine-tune") and "runner.max_epochs: int = 30" in said
+        assert said.startswith("rlcore train: fine-tune") and "runner.max_epochs: int = 12" in said
     assert main(["help", "help"]) == main(["help", "--json"]) == 0
     assert main(["help", "trian"]) == 2
     assert "there is no command 'trian'" in capsys.readouterr().err
@@ -271,7 +278,7 @@ def test_warnings_for_the_user_are_a_line_whoever_they_come_from(monkeypatch, ca
         warnings.warn("look here", TheirWarning, stacklevel=1)
         warnings.warn("mind the step", stacklevel=1)
 
-    monkeypatch.setattr(verbs, "load_target", lambda target: run)
+    monkeypatch.setattr("rlcore.api.run.load_target", lambda target: run)
     with warnings.catch_warnings():
         warnings.simplefilter("always")
         assert main(COLLECT) == 0

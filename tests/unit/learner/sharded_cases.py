@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from rlcore_demonstrations.supervised import SupervisedSamples, SupervisedTrainer
 from rlcore_testing.conformance.paper import paper_env, paper_observation
 from rlcore_testing.conformance.trajectories import random_trajectory
 from torch import nn
@@ -38,7 +39,6 @@ from rlcore.contracts.rng import RowKeys
 from rlcore.contracts.trajectory import Trajectory
 from rlcore.learner import collectives, dtensor
 from rlcore.learner.offload import HostCopies
-from rlcore.learner.supervised import SupervisedSamples, SupervisedTrainer
 from rlcore.learner.update import Learner
 from rlcore.rollout.columns import take
 from rlcore.run_folder.learner_state import read_learner, write_learner
@@ -413,7 +413,7 @@ def outcome(policy: nn.Module, trainer: Learner) -> dict[str, Any]:
 
 
 def _like(moment: torch.Tensor, parameter: Any) -> torch.Tensor:
-    if not dtensor.divided(parameter):
+    if not dtensor.is_sharded(parameter):
         return moment.float()
     from torch.distributed.tensor import DTensor
 

@@ -7,7 +7,7 @@ import copy
 import torch
 from torch import nn
 
-from rlcore.learner.lazy_init import Postponed
+from rlcore.learner.lazy_init import LazyInit
 
 
 class Net(nn.Module):
@@ -39,7 +39,7 @@ def test_the_same_numbers_and_the_same_draws_afterwards():
     torch.manual_seed(3)
     plain, after = Net(), torch.randn(5)
     torch.manual_seed(3)
-    with Postponed(least=0) as postponed:
+    with LazyInit(least=0) as lazy:
         late = Net()
         last = torch.randn(5)
     assert torch.equal(after, last)
@@ -49,9 +49,9 @@ def test_the_same_numbers_and_the_same_draws_afterwards():
     assert not {"place", "seen", "second.weight", "before"} & set(waiting)
     assert late.tied.weight is late.first.weight and late.halved.weight.dtype == torch.bfloat16
     state = torch.get_rng_state()
-    postponed.fill(late.halved.parameters())
+    lazy.fill(late.halved.parameters())
     assert not late.first.weight.untyped_storage().nbytes()  # only what was asked for
-    postponed.fill(late.parameters())
+    lazy.fill(late.parameters())
     assert torch.equal(torch.get_rng_state(), state)
     for name, parameter in plain.named_parameters():
         found = dict(late.named_parameters())[name]
@@ -67,14 +67,14 @@ def test_buffers_too():
     torch.manual_seed(3)
     plain = made()
     torch.manual_seed(3)
-    with Postponed(least=0) as postponed:
+    with LazyInit(least=0) as lazy:
         late = made()
-    postponed.fill(late.buffers())
+    lazy.fill(late.buffers())
     assert torch.equal(late.table, plain.table)
 
 
 def test_small_tensors_are_made_at_once():
-    with Postponed(least=65):
+    with LazyInit(least=65):
         small, large = nn.Linear(4, 4, bias=False), nn.Linear(5, 4, bias=False)
     assert small.weight.untyped_storage().nbytes() == 64
     assert not large.weight.untyped_storage().nbytes()
@@ -84,8 +84,8 @@ def test_what_is_mapped_is_cast_later():
     """As the weights of a file: part of a larger memory, which is not freed."""
     file = torch.arange(40.0)
     kept = copy.deepcopy(file)
-    with Postponed(least=0) as postponed:
+    with LazyInit(least=0) as lazy:
         half = file[8:24].view(4, 4).to(torch.bfloat16)
     assert half.shape == (4, 4) and not half.untyped_storage().nbytes()
-    postponed.fill([half])
+    lazy.fill([half])
     assert torch.equal(half, kept[8:24].view(4, 4).bfloat16()) and torch.equal(file, kept)

@@ -11,8 +11,8 @@ import torch
 from rlcore.contracts.errors import AlgorithmError, CheckpointError
 from rlcore.contracts.specs import ActionChannel, EnvSpec, PolicySpec, ReplayNeeds
 from rlcore.contracts.trajectory import Trajectory
+from rlcore.demonstrations.datasets import SupervisedSamples
 from rlcore.learner.replay import ReplayStore
-from rlcore.learner.supervised import SupervisedSamples
 from rlcore.rollout.columns import canonical
 
 ROOM = 10**6

@@ -8,10 +8,10 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from rlcore_demonstrations.supervised import SupervisedHistory, SupervisedSamples, SupervisedTrainer
 
 from rlcore.config.schema import SFTConfig
 from rlcore.contracts.errors import ConfigError, PolicyError, TrainingError
-from rlcore.learner.supervised import SupervisedHistory, SupervisedSamples, SupervisedTrainer
 
 CONFIG = SFTConfig(max_steps=60, batch_size=16, lr=0.02, lr_warmup_steps=5, val_interval=10)
 
@@ -79,7 +79,7 @@ def clocked(monkeypatch, *readings):
     """The trainer's clock shows these, one after another; everybody else's goes on."""
     clock = iter(readings)
     mocked = SimpleNamespace(monotonic=lambda: next(clock))
-    monkeypatch.setattr("rlcore.learner.supervised.time", mocked)
+    monkeypatch.setattr("rlcore_demonstrations.supervised.time", mocked)
 
 
 def test_going_on_takes_time_and_other_batches(policy, monkeypatch):

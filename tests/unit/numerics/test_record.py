@@ -6,14 +6,16 @@ import json
 
 import pytest
 
-from rlcore.numerics.mkl import Kernels, Processor, Rounding
+from rlcore.numerics.mkl import BatchInvariance, Kernels, Processor
 from rlcore.numerics.record import KEY, Computed, computed, entry, words
 
 INTEL = Kernels(Processor("AVX512", "GenuineIntel", ("amx_bf16",)), {"MKL_CBWR": "AVX512,STRICT"})
 AMD = Kernels(Processor("AVX2", "AuthenticAMD"), {"MKL_CBWR": "AVX2,STRICT"})
 HAND = Kernels(INTEL.processor, {"MKL_CBWR": "SSE4_2"}, by_hand=True)
-SEEN = Rounding(rows=4, kernels=(), decisions=(), digest="a1")
-MOVED = Rounding(rows=4, kernels=("linear 39 to 4",), decisions=("actions", "values"), digest="a1")
+SEEN = BatchInvariance(rows=4, kernels=(), decisions=(), digest="a1")
+MOVED = BatchInvariance(
+    rows=4, kernels=("linear 39 to 4",), decisions=("actions", "values"), digest="a1"
+)
 
 
 @pytest.mark.parametrize("kernels", [INTEL, AMD, HAND])
@@ -78,13 +80,13 @@ def test_decisions_that_move_are_named_with_what_may_help():
 
 
 def test_kernels_that_move_where_decisions_don_t_are_for_the_manifest_alone():
-    other = Rounding(4, ("linear 39 to 4",), (), "a1")
+    other = BatchInvariance(4, ("linear 39 to 4",), (), "a1")
     assert words(INTEL, [other], 4, None) == []
     assert entry(INTEL, [other])["rounding"]["kernels"] == ["linear 39 to 4"]
 
 
 def test_workers_that_round_unlike_each_other():
-    unlike = Rounding(4, (), (), "b2")
+    unlike = BatchInvariance(4, (), (), "b2")
     (line,) = words(INTEL, [SEEN, unlike], 4, None)
     assert "round sums differently" in line
     assert words(INTEL, [SEEN, unlike], None, None) == []  # no bits were promised

@@ -29,34 +29,37 @@ def test_nodes_by_what_they_were_labelled_with():
     plan = plan_for({"env,rollout": 0, "actor": through("late", "0-1")}, groups, (small, BIG))
     # node 0 has ranks 0-1, node 1 ranks 2-9
     assert [p.resources for p in plan.processes("actor")] == [(2,), (3,)]
-    assert [seat.node for seat in plan.seats("actor")] == [1, 1]
+    assert [allocation.node for allocation in plan.allocations("actor")] == [1, 1]
 
 
 def test_cores_of_nodes_without_accelerators():
     groups = [{"label": "sim", "node_labels": {"pool": "sim"}, "ignore_hardware": True}]
     plan = plan_for({"env": through("sim", "0-15:0-3"), "rollout,actor": "all"}, groups)
-    seats = plan.seats("env")
-    assert [seat.node for seat in seats] == [1] * 4
-    assert seats[1].local_ranks == (4, 5, 6, 7)
-    assert (seats[1].cpus, seats[1].gpus, plan.cores(seats[1])) == (4.0, 0.0, 4)
+    allocations = plan.allocations("env")
+    assert [allocation.node for allocation in allocations] == [1] * 4
+    assert allocations[1].local_ranks == (4, 5, 6, 7)
+    assert (allocations[1].cpus, allocations[1].gpus, plan.cores(allocations[1])) == (4.0, 0.0, 4)
     # the GPUs keep all 32 cores of their node
-    assert plan.seats("actor")[0].cpus == 4.0
+    assert plan.allocations("actor")[0].cpus == 4.0
 
 
 def test_cores_beside_accelerators_are_taken_from_them():
     groups = [{"label": "host", "node_ranks": 0, "ignore_hardware": True}]
     plan = plan_for({"env": through("host", "0-7"), "rollout,actor": "all"}, groups, (BIG,))
     # 32 cores, 8 of them env processes: 24 for 8 GPUs
-    assert plan.seats("actor")[5].cpus == 3.0
-    assert plan.cores(plan.seats("actor")[5]) == 3
-    assert sum(seat.cpus for name in ("env", "actor") for seat in plan.seats(name)) == 32.0
+    assert plan.allocations("actor")[5].cpus == 3.0
+    assert plan.cores(plan.allocations("actor")[5]) == 3
+    assert (
+        sum(allocation.cpus for name in ("env", "actor") for allocation in plan.allocations(name))
+        == 32.0
+    )
 
 
 def test_variables_go_to_who_is_placed_through_the_group():
     groups = [{"label": "sim", "node_ranks": 0, "env_vars": {"MUJOCO_GL": "egl", "N": 1}}]
     plan = plan_for({"env": through("sim", 0), "rollout,actor": 0}, groups, (BIG,))
-    assert plan.seats("env")[0].env_vars == {"MUJOCO_GL": "egl", "N": "1"}
-    assert plan.seats("actor")[0].env_vars == {}
+    assert plan.allocations("env")[0].env_vars == {"MUJOCO_GL": "egl", "N": "1"}
+    assert plan.allocations("actor")[0].env_vars == {}
     assert plan.fused
 
 

@@ -1,4 +1,4 @@
-"""Plans: seats, shares, routes and the checks that need the machines."""
+"""Plans: allocations, shares, routes and the checks that need the machines."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from rlcore.cli.main import main
 from rlcore.config.schema import ClusterConfig
 from rlcore.contracts.errors import PlacementError, PluginError
-from rlcore.placement import Inventory, Need, Node, Seat, make_plan, parts, route
+from rlcore.placement import Allocation, Inventory, Need, Node, make_plan, parts, route
 from rlcore.placement.memory import worth_leaving
 from rlcore.plugins.registry import Registry, load_plugins
 
@@ -80,7 +80,7 @@ def test_a_driver_that_fails_means_no_accelerator(monkeypatch, tmp_path):
     assert Inventory.local().nodes[0].gpus == 0
 
 
-# -- seats --------------------------------------------------------------------------------------
+# -- allocations --------------------------------------------------------------------------------
 
 
 def test_shared_layout_is_fused_and_shares_each_gpu_in_two():
@@ -88,28 +88,30 @@ def test_shared_layout_is_fused_and_shares_each_gpu_in_two():
     assert plan.fused
     assert [name for name, _ in plan.roles()] == ["env", "rollout+actor"]
     # each GPU: one env process and one fused process; 32 cores / 8 GPUs = 4 cores a GPU
-    assert plan.seats("env") == plan.seats("actor") == plan.seats("rollout")
-    assert plan.seats("env")[5] == Seat(node=0, local_ranks=(5,), cpus=2.0, gpus=0.5)
+    assert plan.allocations("env") == plan.allocations("actor") == plan.allocations("rollout")
+    assert plan.allocations("env")[5] == Allocation(node=0, local_ranks=(5,), cpus=2.0, gpus=0.5)
 
 
 def test_hybrid_layout_is_not_fused():
     plan = plan_for(HYBRID, Inventory.uniform(1, EIGHT_GPUS))
     assert not plan.fused
     assert [plan.world_size(name) for name in ("env", "rollout", "actor")] == [4, 4, 8]
-    assert plan.seats("rollout")[1] == Seat(node=0, local_ranks=(5,), cpus=2.0, gpus=0.5)
+    assert plan.allocations("rollout")[1] == Allocation(
+        node=0, local_ranks=(5,), cpus=2.0, gpus=0.5
+    )
 
 
 def test_separate_layout_has_its_accelerators_alone():
     mapping = {"env": "0-1", "rollout": "2-5", "actor": "6-7"}
     plan = plan_for(mapping, Inventory.uniform(1, EIGHT_GPUS))
-    assert plan.seats("actor")[1] == Seat(node=0, local_ranks=(7,), cpus=4.0, gpus=1.0)
+    assert plan.allocations("actor")[1] == Allocation(node=0, local_ranks=(7,), cpus=4.0, gpus=1.0)
 
 
 def test_two_nodes():
     mapping = {"env": "0-7", "rollout": "8-15", "actor": "0-15"}
     plan = plan_for(mapping, Inventory.uniform(2, EIGHT_GPUS))
-    assert [seat.node for seat in plan.seats("actor")] == [0] * 8 + [1] * 8
-    assert plan.seats("rollout")[7].local_ranks == (7,)  # rank 15 is number 7 of node 1
+    assert [allocation.node for allocation in plan.allocations("actor")] == [0] * 8 + [1] * 8
+    assert plan.allocations("rollout")[7].local_ranks == (7,)  # rank 15 is number 7 of node 1
 
 
 def test_same_ranks_in_other_processes_are_not_fused():
@@ -121,7 +123,9 @@ def test_one_process_over_all_cores():
     plan = plan_for({"env,rollout,actor": "all:0"}, Inventory.uniform(1, Node(cpus=4)))
     assert plan.fused
     # four cores, each shared by the env process and the fused one
-    assert plan.seats("actor") == (Seat(node=0, local_ranks=(0, 1, 2, 3), cpus=2.0, gpus=0.0),)
+    assert plan.allocations("actor") == (
+        Allocation(node=0, local_ranks=(0, 1, 2, 3), cpus=2.0, gpus=0.0),
+    )
 
 
 @pytest.mark.parametrize(
@@ -140,9 +144,9 @@ def test_shares_never_exceed_a_node(mapping):
     for _, processes in plan.roles():
         for process in processes:
             gpus = sum(Fraction(1, uses[rank]) for rank in process.resources)
-            assert plan.seat(process).gpus == pytest.approx(float(gpus))
-            assert plan.seat(process).cpus == pytest.approx(float(4 * gpus))
-    total = sum(plan.seat(p).gpus for _, processes in plan.roles() for p in processes)
+            assert plan.allocation(process).gpus == pytest.approx(float(gpus))
+            assert plan.allocation(process).cpus == pytest.approx(float(4 * gpus))
+    total = sum(plan.allocation(p).gpus for _, processes in plan.roles() for p in processes)
     assert total == pytest.approx(len(uses))
 
 
@@ -225,7 +229,7 @@ def test_node_groups_come_from_the_configuration():
         Inventory.uniform(2, EIGHT_GPUS),
         node_groups=[{"label": "sim", "node_ranks": 1}],
     )
-    assert [seat.node for seat in plan.seats("env")] == [1, 1, 1, 1]
+    assert [allocation.node for allocation in plan.allocations("env")] == [1, 1, 1, 1]
     assert plan.processes("env")[0].resources == (8,)
 
 
@@ -281,7 +285,12 @@ def halves(inventory, cluster):
     cluster = ClusterConfig(component_placement="half_each")
     plan = make_plan(cluster, Inventory.uniform(1, EIGHT_GPUS), registry)
     assert [p.resources for p in plan.processes("actor")] == [(4,), (5,), (6,), (7,)]
-    assert [seat.local_ranks for seat in plan.seats("env")] == [(0,), (1,), (2,), (3,)]
+    assert [allocation.local_ranks for allocation in plan.allocations("env")] == [
+        (0,),
+        (1,),
+        (2,),
+        (3,),
+    ]
 
 
 def test_a_registered_placement_on_the_command_line(install, monkeypatch, capsys):
@@ -341,11 +350,13 @@ def functions_called(nodes: int) -> int:
     sys.setprofile(note)
     try:
         plan = plan_for(mapping, Inventory.uniform(nodes, EIGHT_GPUS))
-        seats = plan.seats("env") + plan.seats("actor") + plan.seats("rollout")
+        allocations = (
+            plan.allocations("env") + plan.allocations("actor") + plan.allocations("rollout")
+        )
         best = worth_leaving(plan, memory)
     finally:
         sys.setprofile(None)
-    assert len(seats) == 20 * nodes
+    assert len(allocations) == 20 * nodes
     assert best == ("rollout", "actor")  # 2 and 5 in turn; 7 if either of them stays
     return count
 

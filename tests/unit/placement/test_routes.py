@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from rlcore.placement import Seat, WeightRoute, in_words, plan_weight_routes
+from rlcore.placement import Allocation, WeightRoute, in_words, plan_weight_routes
 
 
 def cores(*nodes):
-    return [Seat(node, (rank,), 1.0, 0.0) for rank, node in enumerate(nodes)]
+    return [Allocation(node, (rank,), 1.0, 0.0) for rank, node in enumerate(nodes)]
 
 
 def gpus(*places):
-    """Seats of a GPU each, at (node, GPU)."""
-    return [Seat(node, (gpu,), 4.0, 1.0) for node, gpu in places]
+    """Allocations of a GPU each, at (node, GPU)."""
+    return [Allocation(node, (gpu,), 4.0, 1.0) for node, gpu in places]
 
 
 def told(routes):

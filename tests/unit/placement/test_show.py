@@ -113,7 +113,7 @@ def test_over_what_weights_go():
         ClusterConfig(component_placement={"env": "0", "rollout": "0-1", "actor": "2"}),
         Inventory.uniform(1, Node(cpus=4)),
     )
-    routes = plan_weight_routes(plan.seats("actor"), plan.seats("rollout"))
+    routes = plan_weight_routes(plan.allocations("actor"), plan.allocations("rollout"))
     # 2**20 trained numbers of 4 bytes
     assert (
         "an update sends about 4.00 MiB of weights to each rollout process, over the object store\n"

@@ -29,12 +29,6 @@ def test_a_job_of_a_sweep_lies_deeper(tmp_path):
     assert folder.path == tmp_path / "sweep" / "0_lr=0.1"
 
 
-@pytest.mark.parametrize("name", ["", "../elsewhere", "/etc/run", "a/../../b"])
-def test_names_that_lead_outside_are_refused(tmp_path, name):
-    with pytest.raises(ConfigError, match="experiment_name"):
-        RunFolder.create(tmp_path / "logs", name)
-
-
 def test_a_place_that_cannot_be_written_to(tmp_path):
     (tmp_path / "file").write_text("not a folder")
     with pytest.raises(ConfigError, match="can't make a folder") as caught:

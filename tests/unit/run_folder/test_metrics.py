@@ -1,4 +1,4 @@
-"""Names, aliases and metrics of rollouts and episodes, worked by hand."""
+"""Metrics of rollouts and episodes, worked by hand."""
 
 import subprocess
 import sys
@@ -7,12 +7,7 @@ import pytest
 
 from rlcore.contracts.episodes import EpisodeOutcome
 from rlcore.contracts.specs import Episode
-from rlcore.run_folder.metrics import (
-    ALIASES,
-    env_metrics,
-    rollout_metrics,
-    with_aliases,
-)
+from rlcore.run_folder.metrics import env_metrics, rollout_metrics
 
 
 def outcome(success, total, length, finished=True):
@@ -61,15 +56,6 @@ def test_rollout_metrics_against_a_loop(play):
         "rollout/returns_mean": pytest.approx(sum(returns.values()) / len(returns), rel=1e-5),
     }
     assert len(returns) > N  # some columns hold several
-
-
-def test_aliases_copy_what_is_there():
-    assert with_aliases({"train/actor/policy_loss": 2.0, "time/env": 1.0}) == {
-        "train/actor/policy_loss": 2.0,
-        "time/env": 1.0,
-        "actor/loss": 2.0,
-    }
-    assert not set(ALIASES) & set(ALIASES.values())
 
 
 def test_is_light():

@@ -13,7 +13,7 @@ from rlcore_testing.toy_settings import ToyEnvConfig, ToyModelConfig, env_spec
 
 from rlcore.config.schema import ActorConfig, AlgorithmConfig, ClusterConfig
 from rlcore.contracts.errors import WorkerError
-from rlcore.placement import Seat, parts, route
+from rlcore.placement import Allocation, parts, route
 from rlcore.plugins.registry import load_plugins
 from rlcore.rollout.columns import LIGHT, canonical, join, take
 from rlcore.rollout.messages import GatherOrder, InteractJob, RolloutJob, Route
@@ -30,7 +30,7 @@ from rlcore.workers.worker_specs import Member, WorkerSpecs
 
 ENV = ToyEnvConfig(env_type="toy", total_num_envs=12)
 MODEL = ToyModelConfig(model_type="toy", num_action_chunks=2, add_value_head=True)
-SEAT = Seat(node=0, local_ranks=(0,), cpus=1.0, gpus=0.0)
+SEAT = Allocation(node=0, local_ranks=(0,), cpus=1.0, gpus=0.0)
 
 
 def policy_settings(seed=1) -> PolicyWorkerSettings:

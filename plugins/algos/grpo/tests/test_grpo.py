@@ -21,9 +21,9 @@ from rlcore.contracts.protocols import Evaluation
 from rlcore.contracts.rng import generator
 from rlcore.contracts.specs import GroupFilter, PolicySpec
 from rlcore.contracts.trajectory import Trajectory
+from rlcore.contracts.version import API_VERSION
 from rlcore.learner.optim import PolicyOptimizer, StepReport
 from rlcore.learner.update import Learner
-from rlcore.plugins.validate import API_VERSION
 
 ACTIONS, ENTRIES = 3, 2
 

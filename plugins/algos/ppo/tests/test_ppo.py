@@ -9,6 +9,7 @@ from rlcore_algo_ppo.ppo import PPO
 from rlcore_algo_ppo.settings import PPOConfig, needs
 from rlcore_policy_gradient.minibatch import Minibatch, Weights
 from rlcore_testing.conformance.trajectories import Bandit, bandit_rollout
+from rlcore_tools.observers import rlcore_after_update
 
 from rlcore.checks import check
 from rlcore.config.compose import compose
@@ -17,9 +18,9 @@ from rlcore.contracts.episodes import EpisodeOutcome
 from rlcore.contracts.errors import ConfigError
 from rlcore.contracts.protocols import Evaluation
 from rlcore.contracts.specs import Episode
+from rlcore.contracts.version import API_VERSION
 from rlcore.learner.update import Learner
-from rlcore.plugins.validate import API_VERSION
-from rlcore.run_folder.metrics import env_metrics, rollout_metrics, with_aliases
+from rlcore.run_folder.metrics import env_metrics, rollout_metrics
 
 PUBLISHED = {
     *(
@@ -56,7 +57,9 @@ def test_a_bandit_learns_and_reports_all_26_names():
         metrics = learner.update(trajectory, update)
     assert policy.mean.item() == pytest.approx(1.0, abs=0.15)
     outcomes = [EpisodeOutcome(Episode(0, 0), True, 1.0, 5)]
-    names = set(with_aliases({**metrics, **rollout_metrics(trajectory), **env_metrics(outcomes)}))
+    metrics |= {**rollout_metrics(trajectory), **env_metrics(outcomes)}
+    rlcore_after_update(metrics)
+    names = set(metrics)
     assert len(PUBLISHED) == 26 and names >= PUBLISHED
     assert 0 <= metrics["train/actor/clip_fraction"] <= 1
 

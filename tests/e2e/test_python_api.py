@@ -1,0 +1,186 @@
+"""The Python API: trained, evaluated, played and read again in one process, without a command."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import rlcore
+from rlcore.api import RunResult
+from rlcore.cli.main import main
+from rlcore.contracts.errors import CheckpointError, ConfigError, PluginError, PolicyError
+from rlcore.contracts.run import Run
+from rlcore.plugins.registry import load_plugins
+from rlcore.session.callbacks import HookError
+
+TOY = (
+    "env=toy", "model=toy", "algorithm=ppo", "cluster.backend=local",
+    "env.train.total_num_envs=8", "env.eval.total_num_envs=4", "env.eval.trials_per_task=2",
+    "env.*.tasks=[reach-left,reach-up]", "runner.max_epochs=3", "runner.val_before_train=false",
+    "actor.micro_batch_size=16", "actor.global_batch_size=32", "actor.model.num_action_chunks=2",
+    "runner.logger.logger_backends=[]", "cluster.torch_threads=1", "rollout.forward_batch=4",
+)  # fmt: skip
+
+
+def short(folder: Path, *overrides: str, **named: Any) -> RunResult:
+    return rlcore.train(*TOY, f"runner.logger.log_path={folder}", *overrides, **named)
+
+
+@pytest.fixture(scope="module")
+def seen() -> list[int]:
+    return []
+
+
+@pytest.fixture(scope="module")
+def result(tmp_path_factory: pytest.TempPathFactory, seen: list[int]) -> RunResult:
+    def count(run: Run, metrics: dict[str, float]) -> None:
+        seen.append(run.update)
+        metrics["mine/doubled"] = 2.0 * run.update
+
+    return short(tmp_path_factory.mktemp("runs"), callbacks=[count])
+
+
+@pytest.fixture(scope="module")
+def observation(result: RunResult) -> dict[str, Any]:
+    """Of three starts."""
+    envs = rlcore.make_env("toy", "env.eval.tasks=[reach-left,reach-up]", num_envs=3)
+    with contextlib.closing(envs):
+        return envs.reset(seed=1)[0]
+
+
+def test_a_run_says_what_it_came_to(result, seen):
+    assert seen == [1, 2, 3]
+    assert result.summary == json.loads((result.folder / "summary.json").read_text())
+    assert result.summary["success_after"]["n"] == 4  # 2 tasks, 2 trials
+    logged = [line["mine/doubled"] for line in result.metrics if "mine/doubled" in line]
+    assert logged == [2.0, 4.0, 6.0]
+
+
+def test_a_callback_ends_training(tmp_path):
+    def enough(run: Run, metrics: Mapping[str, float]) -> None:
+        run.stop("that will do")
+
+    assert short(tmp_path, callbacks=[enough]).summary["stopped"] == "that will do"
+    assert not [name for name, _ in load_plugins().manager.list_name_plugin()
+                if "callback" in name]  # fmt: skip
+
+
+def test_a_callback_that_fails_is_named(tmp_path):
+    def broken(run: Run, metrics: Mapping[str, float]) -> None:
+        raise ValueError("no such luck")
+
+    with pytest.raises(HookError, match=r"callback .*broken.* failed in rlcore_after_update"):
+        short(tmp_path, callbacks=[broken])
+    assert rlcore.open_run(tmp_path / "run").checkpoint().step == 1
+
+
+def test_an_object_has_the_hooks_of_a_plugin(tmp_path):
+    class Labels:
+        def __init__(self) -> None:
+            self.seen: list[str] = []
+
+        @rlcore.observer
+        def rlcore_after_eval(self, label: str) -> None:
+            self.seen.append(label)
+
+    labels = Labels()
+    short(tmp_path, "runner.max_epochs=1", callbacks=[labels])
+    assert labels.seen == ["after"]
+    with pytest.raises(PluginError, match="neither a function nor an object with hooks"):
+        short(tmp_path, callbacks=[object()])
+
+
+def test_a_run_is_evaluated_like_by_the_command(result, tmp_path, capsys):
+    again = rlcore.evaluate(str(result.folder), f"runner.logger.log_path={tmp_path}")
+    assert again.episodes == result.run.episodes("after")
+    assert main(["eval", str(result.folder), f"runner.logger.log_path={tmp_path}"]) == 0
+    by_command = rlcore.open_run(tmp_path / "run-eval-2").evaluation("eval")
+    assert by_command == again
+    assert again.rate == sum(one.success for one in again.episodes) / 4
+    assert again.failures == [one for one in again.episodes if not one.success]
+
+
+def test_fewer_trials(result, tmp_path):
+    fewer = rlcore.evaluate(result, f"runner.logger.log_path={tmp_path}", trials=1)
+    assert [one.trial for one in fewer.episodes] == [1000, 1000]
+
+
+def test_a_policy_in_memory_is_evaluated(result, tmp_path):
+    policy = result.policy
+    place = f"runner.logger.log_path={tmp_path}"
+    assert rlcore.evaluate(policy, place).episodes == result.run.episodes("after")
+    for parameter in policy.policy.parameter_groups()["policy"]:
+        parameter.data.zero_()  # does nothing any more
+    still = rlcore.evaluate(policy, place)
+    assert still.rate == 0.0 and still.interval[0] == 0.0
+
+
+def test_a_policy_acts_on_what_an_env_shows(result, observation):
+    policy = rlcore.load_policy(result.folder)
+    actions = policy.select_actions(observation)
+    assert (actions.shape, actions.dtype) == ((3, 2, 2), np.float32)
+    assert (actions == policy.select_actions(observation, seed=7)).all()  # nothing is drawn
+    drawn = policy.select_actions(observation, seed=7, deterministic=False)
+    assert (drawn == policy.select_actions(observation, seed=7, deterministic=False)).all()
+    assert (drawn != policy.select_actions(observation, seed=8, deterministic=False)).any()
+
+
+def test_a_row_with_a_seed_of_its_own_is_drawn_alike_in_any_place(result, observation):
+    policy = rlcore.load_policy(result.folder / "checkpoints" / "step_000003")
+    first = {
+        "cameras": {name: frames[:1] for name, frames in observation["cameras"].items()},
+        "states": observation["states"][:1],
+        "task_descriptions": observation["task_descriptions"][:1],
+    }
+    alone = policy.select_actions(first, seed=[5], deterministic=False)
+    beside = policy.select_actions(observation, seed=[5, 6, 5], deterministic=False)
+    np.testing.assert_allclose(alone[0], beside[0], atol=1e-6)
+
+
+def test_an_observation_of_another_env_is_refused(result, observation):
+    policy = result.policy
+    with pytest.raises(PolicyError, match=r"toy can't act .*: states is float64 \[3, 2\], expecte"):
+        policy.select_actions({**observation, "states": np.zeros((3, 2))})
+    with pytest.raises(PolicyError, match="2 seeds were given for 3 rows"):
+        policy.select_actions(observation, seed=[1, 2])
+
+
+def test_an_episode_is_played_again(result):
+    row = result.run.episodes("after")[0]
+    played = result.run.replay(row.task, row.trial)
+    assert played.result == row
+    assert len(played.trace.arrays["actions"]) >= 1
+
+
+def test_an_evaluation_that_was_not_made_is_named(result):
+    with pytest.raises(CheckpointError, match=r"no evaluation 'before'.* after"):
+        result.run.episodes("before")
+
+
+def test_a_configuration_is_changed_and_trained(result, tmp_path):
+    config = rlcore.compose(*TOY, f"runner.logger.log_path={tmp_path}")
+    other = rlcore.train(config, "runner.max_epochs=1", "runner.seed=3")
+    assert (other.summary["seed"], other.run.checkpoint().step) == (3, 1)
+
+
+def test_what_is_missing_is_said_before_a_run():
+    with pytest.raises(ConfigError, match="no model is chosen"):
+        rlcore.train("env=toy", "algorithm=ppo")
+    with pytest.raises(ConfigError, match="no experiment 'quikstart'"):
+        rlcore.compose("quikstart")
+    with pytest.raises(CheckpointError, match="neither the folder of a run nor an experiment"):
+        rlcore.evaluate("no-such-run")
+
+
+def test_a_sweep_gives_its_runs(tmp_path):
+    words = [word for word in TOY if "max_epochs" not in word]
+    place = f"runner.logger.log_path={tmp_path}"
+    runs = rlcore.sweep(*words, "runner.max_epochs=1", place, "runner.seed=1,2")
+    assert [run.config().runner.seed for run in runs] == [1, 2]
+    assert all(run.episodes("after") for run in runs)
