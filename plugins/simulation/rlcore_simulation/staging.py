@@ -28,8 +28,9 @@ from rlcore_simulation.interpreters import cache_folder
 
 CORE = (
     *("__init__", "config/__init__", "config/schema", "contracts/__init__", "contracts/decisions"),
-    *("contracts/errors", "contracts/protocols", "contracts/rng", "contracts/specs", "contracts/version"),
-    *("files/__init__", "files/hub", "files/reading", "numerics/__init__", "numerics/mkl"),
+    *("contracts/errors", "contracts/protocols", "contracts/rng", "contracts/specs"),
+    *("contracts/version", "files/__init__", "files/hub", "files/reading"),
+    *("numerics/__init__", "numerics/mkl"),
     *("plugins/__init__", "plugins/import_target", "plugins/system_libraries"),
     *("process/__init__", "process/signals", "terminal/__init__", "terminal/stdio"),
     *("terminal/text", "validation/__init__", "validation/env", "validation/faults"),

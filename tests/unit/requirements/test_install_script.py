@@ -127,7 +127,7 @@ def test_the_mirror_is_pips_own_variable_or_the_one_of_the_page(clone):
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("embodied --model openpi --env metawold", "there is no env 'metawold'; choose from: gymnasium libero"),
+        ("embodied --model openpi --env metawold", "there is no env 'metawold'; choose from: gym"),
         ("embodied --model pi0 --env metaworld", "there is no model 'pi0'; choose from: openpi"),
         ("embodied --env maniskill_nowhere", "no env 'nowhere' (of maniskill_nowhere); choose"),
         ("embodied --modle openpi", "unknown option '--modle'; choose from: --model --env"),
