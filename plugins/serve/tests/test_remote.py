@@ -38,7 +38,7 @@ def test_the_same_episodes_succeed_as_in_process(run, policy, tmp_path, determin
         there = rlcore.evaluate(
             *EVAL, *flags, f"actor.model.url={server.url}", f"runner.logger.log_path={tmp_path}/b"
         )
-    played = [[(e.task, e.trial, e.replica, e.success, e.steps, e.episode_return)
+    played = [[(e.task, e.trial, e.replica, e.success, e.length, e.episode_return)
                for e in one.episodes] for one in (here, there)]  # fmt: skip
     assert played[0] == played[1] and len(played[0]) == 6
     (manifest,) = (tmp_path / "b").rglob("manifest.json")
