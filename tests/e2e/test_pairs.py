@@ -48,7 +48,7 @@ def test_every_model_has_a_small_option():
     types = {
         compose([f"model={name}"], require=("model",)).actor.model.model_type for name in SMALL
     }
-    assert types == set(REGISTRY.names("model")) - TOY
+    assert types == set(REGISTRY.names("model")) - TOY - {"remote"}  # not trained
 
 
 @pytest.mark.filterwarnings("ignore::rlcore.config.old_names.ConfigWarning")

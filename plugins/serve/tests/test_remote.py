@@ -41,7 +41,7 @@ def test_the_same_episodes_succeed_as_in_process(run, policy, tmp_path, determin
     played = [[(e.task, e.trial, e.replica, e.success, e.length, e.episode_return)
                for e in one.episodes] for one in (here, there)]  # fmt: skip
     assert played[0] == played[1] and len(played[0]) == 6
-    (manifest,) = (tmp_path / "b").rglob("manifest.json")
+    manifest = tmp_path / "b" / "run" / "manifest.json"
     noted = json.loads(manifest.read_text())["policy_server"]
     assert noted["url"] == server.url and noted["says"]["policy"] == "toy"
     assert noted["says"]["deterministic"] is deterministic
