@@ -18,7 +18,8 @@ from rlcore_simulation.kept_meshes import kept, shared_width
 from rlcore_simulation.simplify import Mesh
 
 from rlcore_mujoco.model import Kept
-from rlcore_mujoco.nearness import Sight
+from rlcore_mujoco.nearness import Sight, at_rest
+from rlcore_mujoco.still import can_keep
 from rlcore_mujoco.view import View
 
 # Where things are in a model. Episodes move some of them, and the geometry must not depend on that.
@@ -43,25 +44,33 @@ def drawn_model(model: mujoco.MjModel, view: View) -> mujoco.MjModel:
     drawn = copy.copy(model)
     if model in _built:
         _built[model].put(drawn)
-    quality = drawn.vis.quality
-    # half a pixel off for what is round, with a radius of a quarter of the frame's height
-    height = max(camera.height for camera in view.cameras.values())
-    slices = math.ceil(math.pi * math.sqrt(height / 4))
-    quality.numslices = min(quality.numslices, slices)
-    quality.numstacks = min(quality.numstacks, math.ceil(slices / 2))
-    quality.numquads = min(quality.numquads, FLAT)
+    keeps = all(
+        can_keep(model, view, model.camera(camera.name).id) for camera in view.cameras.values()
+    )
+    if not keeps:
+        _simplify_primitives(drawn, max(camera.height for camera in view.cameras.values()))
     geoms = drawn_meshes(model, view)
     if len(geoms):
         sights = [Sight(drawn, camera, geoms) for camera in view.cameras.values()]
         widths = np.min([sight.widths for sight in sights], axis=0)
         numbers = model.geom_dataid[geoms]
         textured = _textured(model, geoms)
-        for mesh in np.unique(numbers):
+        rests = at_rest(model, geoms)
+        for mesh in np.unique(numbers[~rests] if keeps else numbers):
             users = numbers == mesh
             width = shared_width(widths[users].min())
             seen = np.max([sight.seen(geom) for sight in sights for geom in geoms[users]], axis=0)
             _simplify(drawn, int(mesh), width, seen, textured=bool(textured[users].any()))
     return drawn
+
+
+def _simplify_primitives(model: mujoco.MjModel, height: int) -> None:
+    """Half a pixel off for what is round, with a radius of a quarter of the frame's height."""
+    quality = model.vis.quality
+    slices = math.ceil(math.pi * math.sqrt(height / 4))
+    quality.numslices = min(quality.numslices, slices)
+    quality.numstacks = min(quality.numstacks, math.ceil(slices / 2))
+    quality.numquads = min(quality.numquads, FLAT)
 
 
 def drawn_meshes(model: mujoco.MjModel, view: View) -> np.ndarray:

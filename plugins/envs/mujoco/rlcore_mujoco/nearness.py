@@ -63,7 +63,7 @@ class Sight:
         root = model.body_rootid[model.geom_bodyid[geoms]]
         self._free = np.array([_is_free(model, body) for body in root], dtype=bool)
         near = self._nearest()
-        moves = (model.body_weldid[model.geom_bodyid[geoms]] != 0) & ~self._free
+        moves = ~at_rest(model, geoms) & ~self._free
         held = model.body_weldid[model.cam_bodyid[number]] != 0
         hand = moves & held & (root == model.body_rootid[model.cam_bodyid[number]])
         hand &= np.isfinite(near)
@@ -173,6 +173,13 @@ def _points(model: mujoco.MjModel, geom: int) -> np.ndarray:
     which = np.linspace(0, count - 1, POINTS).astype(int)
     points: np.ndarray = model.mesh_vert[first + which].astype(np.float64)
     return points
+
+
+def at_rest(model: mujoco.MjModel, geoms: np.ndarray) -> np.ndarray:
+    """Whether geoms are fixed in the world, bool `[G]`; episodes may still place them."""
+    bodies = model.geom_bodyid[geoms]
+    fixed: np.ndarray = model.body_weldid[bodies] == 0
+    return fixed & (model.body_mocapid[model.body_rootid[bodies]] < 0)
 
 
 def _is_free(model: mujoco.MjModel, root: int) -> bool:

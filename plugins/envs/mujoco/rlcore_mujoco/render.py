@@ -97,6 +97,8 @@ class Renderer:
         """Draw what a camera sees into its pixels."""
 
         def update() -> None:
+            # infinite planes are laid around where the scene's camera was before
+            mujoco.mjv_updateCamera(model, data, eye.camera, self._scene)
             mujoco.mjv_updateScene(
                 model,
                 data,

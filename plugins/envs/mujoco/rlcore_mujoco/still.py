@@ -3,8 +3,8 @@
 A picture of all that stands still is kept, with its depths. Then a frame takes a pass over what
 moves, and each of its pixels is of the nearer one. Things stand still while the numbers that the
 renderer gets of them, float32, keep their bits. How many of them do changes what frames cost, and
-no pixel (but where surfaces of a thing that moves and of one that doesn't are at the same depth to
-the bit; there either may show).
+no pixel: where surfaces of both are at the same depth to the bit, the frame is drawn whole, as it
+is where something can be seen through.
 
 A picture is made anew when one of its things moves, or once the faces that were drawn beside it,
 of things that came to rest later, add up to those that it takes: no order of events costs more
@@ -13,7 +13,8 @@ than twice what the best choice would have.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from operator import attrgetter
 from weakref import WeakKeyDictionary
 
 import mujoco
@@ -40,20 +41,16 @@ class Still:
     ) -> None:
         self._camera, self._size = camera, size
         self._depth = np.empty(size, dtype=np.float32)
-        self._usable = (
-            # by edges that are averaged, mirrors and shadows one thing shows on another
-            not model.vis.quality.offsamples
-            and not (view.reflection and model.mat_reflectance.any())
-            and not model.light_castshadow.any()
-            and not model.nskin
-            and not model.nflex
-            and model.cam_mode[camera] == mujoco.mjtCamLight.mjCAMLIGHT_FIXED.value
-        )
+        self._usable = can_keep(model, view, camera)
         meshes = (model.geom_type == mujoco.mjtGeom.mjGEOM_MESH.value) & (model.geom_dataid >= 0)
         self._faces = np.full(model.ngeom, 50.0)  # of a primitive, about
         self._faces[meshes] = model.mesh_facenum[model.geom_dataid[meshes]]
-        self._looks = ["geom_size", "geom_rgba", "geom_matid", "geom_group", "geom_dataid"]
-        self._looks += [name for name in dir(model) if name.startswith(("light_", "mat_"))]
+        names = [f"geom_{what}" for what in ("type", "size", "rgba", "matid", "group", "dataid")]
+        names += [name for name in dir(model) if name.startswith(("light_", "mat_", "cam_"))]
+        headlight = ("active", "ambient", "diffuse", "specular")
+        names += [f"vis.headlight.{what}" for what in headlight]
+        names += ["vis.map.znear", "vis.map.zfar", "vis.map.haze", "vis.rgba.haze", "stat.extent"]
+        self._looks = attrgetter(*names)
         self._pictures: WeakKeyDictionary[object, _Picture] = WeakKeyDictionary()
 
     def draw(
@@ -85,11 +82,11 @@ class Still:
         still = picture.see(self._places(model, data), self._seen_by(model, data))
         picture.beside += self._faces[still & ~picture.shown].sum()
         if (picture.shown & ~still).any() or picture.beside >= self._faces[still].sum():
-            picture.shown, picture.beside = still, 0.0
             if still.any():
                 _leave_out(scene, ~still, others=True)
                 render(picture.pixels, picture.depth)
                 update()
+            picture.shown, picture.beside = still, 0.0
         if not picture.shown.any():
             render(pixels, None)
             return
@@ -97,6 +94,10 @@ class Still:
         scene.flags[SKYBOX], flag = 0, scene.flags[SKYBOX]
         render(pixels, self._depth)
         scene.flags[SKYBOX] = flag
+        if ((self._depth == picture.depth) & (self._depth > 0)).any():
+            update()
+            render(pixels, None)
+            return
         np.copyto(pixels, picture.pixels, where=(self._depth <= picture.depth)[..., None])
 
     def _places(self, model: mujoco.MjModel, data: mujoco.MjData) -> np.ndarray:
@@ -105,13 +106,25 @@ class Still:
 
     def _seen_by(self, model: mujoco.MjModel, data: mujoco.MjData) -> bytes:
         """All else that frames depend on: the camera, lights and looks."""
-        head, at = model.vis.headlight, self._camera
-        arrays: Sequence[np.ndarray] = [
-            data.cam_xpos[at], data.cam_xmat[at], model.cam_fovy, data.light_xpos, data.light_xdir,
-            head.ambient, head.diffuse, head.specular,
-            *(getattr(model, name) for name in self._looks),
-        ]  # fmt: skip
-        return b"".join(array.tobytes() for array in arrays)
+        at = self._camera
+        places = (data.cam_xpos[at], data.cam_xmat[at], data.light_xpos, data.light_xdir)
+        return b"".join(np.asarray(each).tobytes() for each in (*places, *self._looks(model)))
+
+
+def can_keep(model: mujoco.MjModel, view: View, camera: int) -> bool:
+    """Whether a camera stands still, and frames can be put together from what is drawn apart."""
+    return bool(
+        model.body_weldid[model.cam_bodyid[camera]] == 0
+        and model.cam_mode[camera] == mujoco.mjtCamLight.mjCAMLIGHT_FIXED.value
+        # by edges that are averaged, mirrors and shadows one thing shows on another
+        and not model.vis.quality.offsamples
+        and not (view.reflection and model.mat_reflectance.any())
+        and not model.light_castshadow.any()
+        # textures that can be seen through
+        and not (model.tex_nchannel == 4).any()
+        and not model.nskin
+        and not model.nflex
+    )
 
 
 class _Picture:

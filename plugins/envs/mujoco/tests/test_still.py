@@ -98,6 +98,20 @@ def hide(model: mujoco.MjModel, data: mujoco.MjData) -> None:
     model.geom("ball").rgba[3] = 0.0
 
 
+def widen(model: mujoco.MjModel, data: mujoco.MjData) -> None:
+    model.geom("shelf").size[0] *= 2
+
+
+def leave_group(model: mujoco.MjModel, data: mujoco.MjData) -> None:
+    model.geom("shelf").group = 4
+
+
+def fit(model: mujoco.MjModel, data: mujoco.MjData) -> None:
+    """Its front is in the plane of the shelf's, across the view; it hides a part of it."""
+    data.qpos[-7:-4] = 0.3, 0.4, 0.2
+    model.geom("ball").type, model.geom("ball").size[:] = mujoco.mjtGeom.mjGEOM_BOX, 0.1
+
+
 def states(*changes: Change) -> Iterator[tuple[mujoco.MjModel, mujoco.MjData]]:
     """The arm swings for some frames before and after each change."""
     model, data = built()
@@ -111,7 +125,8 @@ def states(*changes: Change) -> Iterator[tuple[mujoco.MjModel, mujoco.MjData]]:
 
 @pytest.mark.parametrize(
     "changes",
-    [(), (push, push), (move_shelf,), (move_camera,), (paint, darken), (see_through,), (hide,)],
+    [(), (push, push), (move_shelf,), (move_camera,), (paint, darken), (see_through,), (hide,)]
+    + [(widen,), (leave_group,), (fit,)],
     ids=lambda changes: "-".join(change.__name__ for change in changes),
 )
 def test_frames_are_those_that_are_drawn_whole(
@@ -129,6 +144,114 @@ def test_frames_are_those_that_are_drawn_whole(
     renderer.close()
     assert len({frame.tobytes() for frame in whole}) == len(whole)
     np.testing.assert_array_equal(np.stack(found), np.stack(whole))
+
+
+WORLD = """
+<mujoco>
+  <visual><map znear=".02" zfar="30"/></visual>
+  <asset>
+    <texture name="sky" type="skybox" builtin="gradient" rgb1=".3 .5 .7" rgb2="0 0 0" width="32"
+      height="192"/>
+    <texture name="squares" type="2d" builtin="checker" rgb1=".1 .2 .3" rgb2=".8 .8 .7" width="32"
+      height="32"/>
+    <material name="squares" texture="squares" texrepeat="5 5" reflectance=".3"/>
+    <material name="metal" specular="1" shininess=".9" rgba=".6 .6 .7 1"/>
+    <mesh name="wedge" vertex="0 0 0 .3 0 0 0 .3 0 0 0 .3 .3 .3 0"/>
+  </asset>
+  <worldbody>
+    <light name="lamp" pos="1 -1 3" dir="-.3 .3 -1" castshadow="false"/>
+    <geom name="floor" type="plane" size="0 0 .1" material="squares"/>
+    {bodies}
+    <camera name="south" pos="0 -2.5 1" xyaxes="1 0 0 0 .4 1" fovy="50"/>
+  </worldbody>
+</mujoco>"""
+
+
+def world(random: np.random.Generator) -> mujoco.MjModel:
+    """Things of all kinds, placed in steps of 0.1 m, so that faces lie in one plane."""
+    bodies = []
+    for number in range(12):
+        kind = random.choice(["box", "sphere", "capsule", "cylinder", "ellipsoid", "mesh"])
+        shape = 'mesh="wedge"' if kind == "mesh" else 'size=".2 .2 .2"'
+        place = " ".join(f"{step / 10}" for step in random.integers((-8, -5, 1), (9, 9, 9)))
+        colour = " ".join(f"{part:.2f}" for part in random.uniform(0.1, 1, 3))
+        joint = random.choice(
+            ["", "", "<freejoint/>", '<joint axis="0 1 0"/>', '<joint type="slide" axis="1 0 0"/>']
+        )
+        light = '<light pos="0 0 .5" castshadow="false"/>' if number == 3 else ""
+        mocap = 'mocap="true"' if number == 11 else ""
+        bodies.append(
+            f'<body name="b{number}" pos="{place}" {mocap}>{"" if mocap else joint}'
+            f'<geom name="g{number}" type="{kind}" {shape} mass="1" rgba="{colour} 1"/>'
+            f'<site pos=".2 0 0" size=".05" rgba="1 1 0 1"/>{light}</body>'
+        )
+    return mujoco.MjModel.from_xml_string(WORLD.format(bodies="".join(bodies)))
+
+
+def disturb(random: np.random.Generator, model: mujoco.MjModel, data: mujoco.MjData) -> None:
+    """Change one thing that shows."""
+    body, geom = random.integers(1, model.nbody), random.integers(model.ngeom)
+    step = random.integers(-2, 3, 3) / 10
+    head, map_ = model.vis.headlight, model.vis.map
+    changes: list[Callable[[], object]] = [
+        lambda: model.body_pos.__setitem__(body, model.body_pos[body] + step),
+        lambda: data.mocap_pos.__iadd__(step),
+        lambda: mujoco.mj_resetData(model, data),
+        lambda: model.geom_rgba.__setitem__((geom, slice(3)), random.uniform(0, 1, 3)),
+        lambda: model.geom_rgba.__setitem__((geom, 3), random.choice([0, 0.5, 1, 1, 1])),
+        lambda: model.geom_size.__setitem__(geom, model.geom_size[geom] * 1.1),
+        lambda: model.geom_matid.__setitem__(geom, random.integers(-1, model.nmat)),
+        lambda: model.geom_group.__setitem__(geom, random.choice([0, 0, 4])),
+        lambda: model.mat_rgba.__setitem__((1, slice(3)), random.uniform(0, 1, 3)),
+        lambda: model.mat_texrepeat.__setitem__(0, random.integers(1, 6, 2)),
+        lambda: model.light_active.__setitem__(0, random.integers(2)),
+        lambda: model.light_diffuse.__setitem__(0, random.uniform(0, 1, 3)),
+        lambda: model.light_pos.__setitem__(0, model.light_pos[0] + step),
+        lambda: model.cam_pos.__setitem__(0, model.cam_pos[0] + step),
+        lambda: model.cam_fovy.__setitem__(0, random.uniform(30, 70)),
+        lambda: head.ambient.__setitem__(0, random.uniform(0, 0.5)),
+        lambda: setattr(head, "active", int(random.integers(2))),
+        lambda: setattr(map_, "haze", random.uniform(0.1, 0.9)),
+        lambda: model.vis.rgba.haze.__setitem__(0, random.uniform()),
+        lambda: setattr(map_, "znear", random.uniform(0.01, 0.5)),
+        lambda: setattr(model.stat, "extent", random.uniform(1, 3)),
+    ]
+    changes[random.integers(len(changes))]()
+
+
+def sees_two(renderer: Renderer, model: mujoco.MjModel, data: mujoco.MjData) -> int:
+    """Draw as it is and then whole; equal to the bit. How many geoms its picture showed."""
+    found = drawn(renderer, model, data)
+    eye = renderer._cameras["side"]
+    still, eye.still = eye.still, None
+    np.testing.assert_array_equal(found, drawn(renderer, model, data))
+    eye.still = still
+    assert still is not None
+    return sum(int(each.shown.sum()) for each in still._pictures.values())
+
+
+@pytest.mark.parametrize(
+    ("worlds", "frames"), [(3, 60), pytest.param(100, 150, marks=pytest.mark.long)]
+)
+def test_whatever_changes_in_any_order_frames_are_those_drawn_whole(
+    worlds: int, frames: int
+) -> None:
+    shown = 0
+    for seed in range(worlds):
+        random = np.random.default_rng(seed)
+        model = world(random)
+        prepare_model(model, VIEW)
+        data = mujoco.MjData(model)
+        renderer = Renderer(model, VIEW)
+        for _ in range(frames):
+            if random.uniform() < 0.4:
+                disturb(random, model, data)
+            if random.uniform() < 0.8 and model.nv:
+                data.qpos[random.integers(model.nq)] += random.integers(-2, 3) / 10
+            mujoco.mj_forward(model, data)
+            shown += sees_two(renderer, model, data) > 0
+        renderer.close()
+    assert shown > worlds * frames / 8  # many of them were put together
 
 
 def test_rows_that_take_turns_have_their_own_pictures(pictures: list[int]) -> None:
