@@ -12,17 +12,18 @@ import copy
 import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from statistics import fmean
 
+from rlcore.checks.further_sides import FORGETTING
 from rlcore.config.schema import RunnerConfig
 from rlcore.contracts.errors import MicroBatchError, WorkerError
-from rlcore.evaluation.evaluate import conclude, evaluate, films
+from rlcore.evaluation.evaluate import conclude, evaluate, evaluate_to_choose, films
 from rlcore.evaluation.record import keep
 from rlcore.plugins.registry import load_component
 from rlcore.process.stopping import StopSignals
 from rlcore.results.summary import Summary
-from rlcore.run_folder.checkpoint import save_checkpoint
-from rlcore.run_folder.history import checkpoint_name, require_latest
+from rlcore.results.tables import EpisodeResult
+from rlcore.run_folder.checkpoint import POLICY, save_checkpoint
+from rlcore.run_folder.history import checkpoint_name, read_history, require_latest
 from rlcore.run_folder.metrics import MICRO_BATCH_SIZE, env_metrics
 from rlcore.run_folder.segments import files_in, link_segments
 from rlcore.session import session_state
@@ -75,27 +76,52 @@ def _story(session: Session, saved: resume.Saved | None) -> Summary:
     if saved is not None:
         resume.take_up(session, saved)
     if config.runner.only_eval:
-        return conclude(session, after=evaluate(session, "eval"))
+        return conclude(session, {"after": evaluate(session, "eval")})
     start = None
     if config.sft.enabled:
         start = load_component("function", "starting_policy")(session)
-    before = None
+    seen: dict[str, list[EpisodeResult]] = {}
+    forgets = FORGETTING in session.assembly.further
     if config.runner.val_before_train:
-        before = resume.same_evaluation(session, saved)
-        if before is None:
-            before = evaluate(session, "before")
-            if saved is not None and saved.checkpoint is not None:
-                session_state.stand_on(session.folder, saved.checkpoint, session.folder.before)
+        seen["before"] = _before(session, saved, session.folder.before, "eval")
+        if forgets:
+            seen["forgetting/before"] = _before(
+                session, saved, session.folder.forgetting, FORGETTING
+            )
+            session.group.release(FORGETTING)
     updates = reinforce(session, resume.restore(session, saved))
     stopped = session.steering.stopped  # who asks for an end from here on comes too late
-    after = evaluate(session, "after", update=updates)
-    keep(session, updates, after)
-    control = None
+    seen["after"] = evaluate(session, "after", update=updates)
+    keep(session, updates, seen["after"])
+    if forgets:
+        label = "forgetting/after"
+        seen[label] = evaluate(session, label, update=updates, side=FORGETTING)
+        session.group.release(FORGETTING)
+    best = read_history(session.folder.checkpoints).best if config.runner.keep_best else None
+    if best is not None and best != session.latest:
+        session.group.load(session.folder.checkpoints / best / POLICY)
+        session.group.sync()
+        seen["best"] = evaluate(session, "best", update=updates, policy="best")
+    elif best is not None:
+        seen["best"] = seen["after"]
     if start is not None and config.sft.control:
         spent = session.clock.seconds["rollout"] + session.clock.seconds["update"]
-        load_component("function", "more_supervised")(session, start, seconds=spent)
-        control = evaluate(session, "control", update=updates)
-    return conclude(session, before=before, after=after, control=control, stopped=stopped)
+        go_on = load_component("function", "more_supervised")
+        seen |= go_on(session, start, seconds=spent, update=updates)
+    return conclude(session, seen, stopped=stopped, best=best)
+
+
+def _before(
+    session: Session, saved: resume.Saved | None, path: Path, side: str
+) -> list[EpisodeResult]:
+    """An evaluation of the start, read back where a resumed run has it."""
+    found = resume.same_evaluation(session, saved, path, side)
+    if found is None:
+        label = path.relative_to(session.folder.evaluations).with_suffix("").as_posix()
+        found = evaluate(session, label, side=side)
+        if saved is not None and saved.checkpoint is not None:
+            session_state.stand_on(session.folder, saved.checkpoint, path)
+    return found
 
 
 def reinforce(session: Session, done: int = 0) -> int:
@@ -154,9 +180,9 @@ def _updates(session: Session, update: int, stop: StopSignals) -> int:
         due = runner.val_check_interval > 0 and update % runner.val_check_interval == 0
         if due and (session.config.chooses_on_validation or not last):
             with contextlib.suppress(HookError):  # raised once there is a checkpoint
-                seen = evaluate(session, f"step_{update:06d}", update=update)
+                success = evaluate_to_choose(session, f"step_{update:06d}", update)
                 if session.config.chooses_on_validation:
-                    session.successes.append(fmean(one.success for one in seen))
+                    session.successes.append(success)
         if _is_due(runner, update) and not last:
             checkpoint(session, update)
         if ending():

@@ -88,7 +88,8 @@ class RunConfig(Settings):
     def chooses_on_validation(self) -> bool:
         """Whether the best checkpoint is the best on validation starts."""
         evaluates = self.runner.keep_best and self.runner.val_check_interval > 0
-        return evaluates and self.env.eval.split == "validation"
+        validates = self.env.validation.trials_per_task or self.env.eval.split == "validation"
+        return evaluates and bool(validates)
 
     @property
     def played(self) -> dict[str, EnvConfig]:

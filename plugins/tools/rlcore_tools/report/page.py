@@ -62,6 +62,7 @@ def run_page(record: RunRecord, base: Path) -> str:
         means=means(record.before, record.after, record.task_groups) if len(tasks) > 1 else [],
         control=gain(record.before, record.evaluations.get("control")),
         success=success_charts([record], ["training"]),
+        said=record.summary or {},
         reached=list(((record.summary or {}).get("reached") or {}).items()),
         curves=metric_charts([record], ["this run"]),
         imitation=imitation_chart(record),
