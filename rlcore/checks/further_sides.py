@@ -1,75 +1,24 @@
-"""Lay out what a training run is evaluated on besides `env.eval`: validation starts, and tasks
-that it does not train on. Light."""
+"""Name what a training run is evaluated on besides `env.eval`. Light."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
-
-from rlcore.config.component_specs import ask_spec
-from rlcore.config.schema import EnvConfig, RunConfig
-from rlcore.config.schema.env import OWN
-from rlcore.contracts.errors import ConfigError, UserError
-from rlcore.contracts.specs import EnvSpec
+from rlcore.config.schema import RunConfig
+from rlcore.plugins.import_target import load_target
 from rlcore.plugins.registry import Registry
 
 VALIDATION, FORGETTING = "validation", "forgetting"
-"""Names of the sides."""
-MOST = 4
-"""Tasks that nobody named, at most, spread over those of the env."""
+"""Starts to choose on; tasks that are not trained on."""
 
 
 def further_sides(config: RunConfig, registry: Registry) -> dict[str, RunConfig]:
-    """The configurations whose `env.eval` a training run plays too, by the name of their side.
+    """The configurations whose `env.eval` a training run plays too, by the name of their side;
+    none where no plugin lays them out.
 
     Raises:
-        UserError: `env.forgetting.tasks` names one that is trained on, or that there is not.
+        UserError: they can't be as they are asked for.
     """
-    if config.runner.only_eval or not config.algorithm.name:
+    if config.runner.only_eval or "further_sides" not in registry.names("function"):
         return {}
-    sides = {}
-    if trials := config.env.validation.trials_per_task:
-        sides[VALIDATION] = _side(config, split="validation", trials_per_task=trials)
-    if tasks := _untrained(config, registry):
-        trials = config.env.forgetting.trials_per_task
-        sides[FORGETTING] = _side(config, tasks=tasks, trials_per_task=trials)
+    find = load_target(registry.usable("function", "further_sides").spec.target)
+    sides: dict[str, RunConfig] = find(config, registry)
     return sides
-
-
-def _side(config: RunConfig, **changes: object) -> RunConfig:
-    settings = config.env.eval
-    video = replace(settings.video_cfg, save_video=False)
-    settings = replace(settings, rollout_epoch=1, video_cfg=video, **changes)  # type: ignore[arg-type]  # of keys that it has
-    changed = replace(config, env=replace(config.env, eval=settings))
-    changed.freeze()
-    return changed
-
-
-def _untrained(config: RunConfig, registry: Registry) -> list[str]:
-    """Tasks to look at forgetting with."""
-    named, env = config.env.forgetting.tasks, config.env
-    alike = env.eval.env_type == env.train.env_type
-    if named is not None:
-        trained = _tasks(env.train, registry, "env.train") if alike else ()
-        for task in named:
-            if task in trained:
-                raise ConfigError(
-                    f"env.forgetting.tasks must not name tasks that are trained on, got {task}",
-                    hint="name others of the env, or [] for none",
-                )
-        return list(named)
-    begins = config.actor.model.model_path is not None and config.runner.val_before_train
-    if not (begins and alike and env.eval.tasks and env.eval.sentences == OWN):
-        return []
-    try:
-        every = _tasks(replace(env.eval, tasks=None), registry, "env.eval")
-        others = [one for one in every if one not in _tasks(env.train, registry, "env.train")]
-    except UserError:  # said of the env itself, or it has none without names
-        return []
-    count = min(MOST, len(others))
-    return [others[i * len(others) // count] for i in range(count)]
-
-
-def _tasks(settings: EnvConfig, registry: Registry, path: str) -> Sequence[str]:
-    found: EnvSpec = ask_spec(registry, "env", path, settings.env_type, settings)
-    return tuple(found.tasks if settings.tasks is None else settings.tasks)

@@ -23,7 +23,7 @@ from rlcore.checks.ineffective_keys import unread
 from rlcore.checks.subject import Check
 from rlcore.config import schema_tree
 from rlcore.config.old_names import warn
-from rlcore.config.schema import ClusterConfig, EnvConfig, RunConfig
+from rlcore.config.schema import ClusterConfig, RunConfig
 from rlcore.config.schema.actor import WHOLE
 from rlcore.contracts.errors import ConfigError, PluginError, UserError, collecting, joined
 from rlcore.contracts.specs import EnvSpec
@@ -107,7 +107,7 @@ def survey(
             others[name] = of_row.envs["eval"]
     with collecting(wrong):
         for name, side in ({} if further else further_sides(seen, registry)).items():
-            others[name] = _side_spec(name, side.env.eval, registry)
+            others[name] = env_spec(registry, f"env.{name}", side.env.eval)
     facts, refused = _gathered(seen, registry, plan, others)
     wrong += refused
     if facts is not None and not numbers:
@@ -119,22 +119,6 @@ def survey(
     first = [(name, error) for name, error in of_rows if error.message not in own][:1]
     wrong += [type(e)(f"row {name}: {e.message}", hint=e.hint) for name, e in first]
     return facts, wrong
-
-
-def _side_spec(name: str, settings: EnvConfig, registry: Registry) -> EnvSpec:
-    """What a side of :func:`rlcore.checks.further_sides.further_sides` offers.
-
-    Raises:
-        UserError: it has no such tasks, or too few starts.
-    """
-    spec = env_spec(registry, f"env.{name}", settings)
-    available = len(spec.trials(settings.split))
-    if settings.trials_per_task > available:
-        raise _refusal(
-            f"env.{name}.trials_per_task must be at most {available} (the {settings.split} trials "
-            f"of {spec.name}), got {settings.trials_per_task}"
-        )
-    return spec
 
 
 def lacking_trackers(config: RunConfig, registry: Registry) -> Iterator[PluginError]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from rlcore.checks import limits
 from rlcore.checks.facts import Facts
 from rlcore.checks.subject import Subject
-from rlcore.config.schema.supervised import OWN_SUCCESSES
+from rlcore.config.schema import OWN_SUCCESSES
 
 CHECKS = Subject()
 

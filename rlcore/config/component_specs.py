@@ -6,8 +6,7 @@ import traceback
 from dataclasses import fields, replace
 from typing import Any
 
-from rlcore.config.schema import RunConfig
-from rlcore.config.schema.supervised import OWN_SUCCESSES
+from rlcore.config.schema import OWN_SUCCESSES, RunConfig
 from rlcore.contracts.errors import ConfigError, PluginError, UserError
 from rlcore.contracts.specs import AlgorithmNeeds, EnvSpec, Kind, PolicySpec, ReplayNeeds
 from rlcore.plugins.entry_points import LEAVE_OUT

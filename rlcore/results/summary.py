@@ -134,16 +134,13 @@ def build_summary(
         "episodes": totals.episodes,
         "versions": dict(versions),
     }
-    if (control := seen.get("control")) is not None:
-        summary["success_control"] = _rate(control)
-        summary["control_difference"] = _difference(before, control)
-    if (chosen := seen.get("control_best")) is not None:
-        summary["success_control_best"] = _rate(chosen)
-        summary["control_best_difference"] = _difference(before, chosen)
+    for name in ("control", "control_best", "best"):
+        if name in seen:
+            summary[f"success_{name}"] = _rate(seen[name])  # type: ignore[literal-required]
+            between = _difference(before, seen[name])
+            summary[f"{name}_difference"] = between  # type: ignore[literal-required]
     if best is not None:
         summary["best_checkpoint"] = best
-        summary["success_best"] = _rate(seen.get("best"))
-        summary["best_difference"] = _difference(before, seen.get("best"))
     if (last := seen.get("forgetting/after")) is not None:
         first = seen.get("forgetting/before")
         summary["forgetting"] = {

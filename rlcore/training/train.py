@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 
 from rlcore.checks.further_sides import FORGETTING
@@ -24,7 +24,7 @@ from rlcore.results.summary import Summary
 from rlcore.results.tables import EpisodeResult
 from rlcore.run_folder.checkpoint import POLICY, save_checkpoint
 from rlcore.run_folder.history import checkpoint_name, read_history, require_latest
-from rlcore.run_folder.metrics import MICRO_BATCH_SIZE, env_metrics
+from rlcore.run_folder.metrics import env_metrics
 from rlcore.run_folder.segments import files_in, link_segments
 from rlcore.session import session_state
 from rlcore.session.assembly import Assembly
@@ -38,7 +38,6 @@ from rlcore.training.after_node_loss import (
 )
 from rlcore.training.batch import gather_batch
 from rlcore.training.limits import goes_on
-from rlcore.training.no_progress import moved_far, nothing_learned
 
 
 def run(assembly: Assembly) -> Summary:
@@ -172,7 +171,8 @@ def _updates(session: Session, update: int, stop: StopSignals) -> int:
         if not session.config.chooses_on_validation:
             session.successes.append(metrics["env/success_once"])
         session.progress.update_line(update, runner.max_epochs, metrics)
-        for said in _warnings(session, update, metrics):
+        for said in sorted({*session.group.remarks()} - session.warned):
+            session.warned.add(said)
             session.progress.line(f"warning: {said}")
         if ending():
             return update
@@ -268,27 +268,6 @@ def checkpoint(session: Session, update: int) -> None:
             keep=runner.keep_last,
         )
     session.latest = path.name
-
-
-def _warnings(session: Session, update: int, metrics: Mapping[str, float]) -> list[str]:
-    """Warnings about an update that the user has not seen yet."""
-    lasting = {said: said for said in session.group.remarks()}
-    lasting["moved far"] = moved_far(update, metrics, session.config.algorithm) or ""
-    fresh = [said for cause, said in lasting.items() if said and cause not in session.warned]
-    session.warned |= {cause for cause, said in lasting.items() if said}
-    now = (nothing_learned(update, metrics), _out_of_memory(update, metrics))
-    return [*fresh, *(said for said in now if said is not None)]
-
-
-def _out_of_memory(update: int, metrics: Mapping[str, float]) -> str | None:
-    """The warning about an update whose micro-batches did not fit; None for others."""
-    fits = metrics.get(MICRO_BATCH_SIZE)
-    if fits is None:
-        return None
-    return (
-        f"update {update} ran out of memory, and was made with smaller micro-batches: the run goes "
-        f"on with actor.micro_batch_size={fits:.0f}"
-    )
 
 
 def _trains_on(session: Session, update: int) -> bool:

@@ -57,6 +57,10 @@ EXCEPTIONS: dict[str, tuple[str, ...]] = {
         "rlcore.run_folder.manifest", "rlcore.session.assembly",
         "rlcore.session.session", "rlcore.session.trained_on",
     ),
+    # lays out sides as the checks do
+    "plugins/tools/rlcore_tools/further_sides.py": (
+        "rlcore.checks.further_sides", "rlcore.config.component_specs", "rlcore.config.schema.env",
+    ),
     # repeats an evaluation as core made it
     "plugins/tools/rlcore_tools/verify.py": (
         "rlcore.evaluation.evaluate", "rlcore.evaluation.record", "rlcore.run_folder.manifest",

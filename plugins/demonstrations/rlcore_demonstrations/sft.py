@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from rlcore.api import Assembly
-from rlcore.config.schema.supervised import OWN_SUCCESSES
+from rlcore.config.schema import OWN_SUCCESSES
 from rlcore.evaluation.evaluate import conclude, evaluate, evaluate_to_choose
 from rlcore.files.atomic import new_folder, write_text
 from rlcore.files.damaged_files import read_json

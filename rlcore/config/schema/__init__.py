@@ -23,10 +23,11 @@ from rlcore.config.schema.keys import Door, Range, Settings, When, key
 from rlcore.config.schema.model import ModelConfig
 from rlcore.config.schema.rollout import RolloutConfig, RolloutModelConfig
 from rlcore.config.schema.runner import LoggerConfig, RunnerConfig
-from rlcore.config.schema.supervised import CollectConfig, SFTConfig
+from rlcore.config.schema.supervised import OWN_SUCCESSES, CollectConfig, SFTConfig
 
 __all__ = [
     "CHECKPOINT",
+    "OWN_SUCCESSES",
     "ActorConfig",
     "AlgorithmConfig",
     "ClusterConfig",

@@ -100,11 +100,11 @@ class EnvConfig(Settings):
 
 @dataclass
 class ValidationConfig(Settings):
-    """Starts to choose the best checkpoint on, besides those of `env.eval`."""
+    """Starts to choose the best checkpoint on."""
 
     trials_per_task: int = key(
-        "validation starts of each task of env.eval that are played every "
-        "runner.val_check_interval updates, in place of those of env.eval; 0: none",
+        "validation starts of each task of env.eval, played every runner.val_check_interval "
+        "updates in place of those of env.eval; 0: none",
         0,
         least=0,
     )
@@ -115,9 +115,8 @@ class ForgettingConfig(Settings):
     """Tasks that are not trained on, played before and after training."""
 
     tasks: list[str] | None = key(
-        "tasks of the env that a run does not train on, whose success is measured before and "
-        "after; []: none; null: four of them, where there are some and the policy begins from "
-        "actor.model.model_path: from random weights there is nothing to forget",
+        "by name; []: none; null: four, where the env has others than those that are trained on "
+        "and the policy begins from actor.model.model_path"
     )
     trials_per_task: int = key("starts of each of them, of the split of env.eval", 8, least=1)
 

@@ -84,9 +84,8 @@ class SFTConfig(Settings):
     )
     control: str | None = key(
         "run a control: after training, continue SFT from the same start for as long as RL took, "
-        "and evaluate the result too. demonstrations: on these; own_successes: on these and on the "
+        "and evaluate the result too: on demonstrations, or with own_successes on these and the "
         "successful training episodes, half of a batch each; null: none",
-        None,
         choices=("demonstrations", OWN_SUCCESSES),
         when=WITH_SFT,
         fixed="no",  # it is read at the end too
