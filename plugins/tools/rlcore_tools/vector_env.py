@@ -24,7 +24,7 @@ from rlcore.contracts.protocols import Observation
 from rlcore.contracts.specs import EnvSpec, Episode
 from rlcore.plugins.import_target import load_target
 from rlcore.plugins.registry import load_plugins
-from rlcore.workers.checked_env import CheckedEnv
+from rlcore.workers.checked_env import CheckedEnv as CheckedEnv
 from rlcore.workers.restarting_env import RestartingEnv
 
 LONGEST = 4096  # characters of a sentence

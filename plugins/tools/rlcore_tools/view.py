@@ -23,12 +23,11 @@ from rlcore.contracts.specs import EnvSpec, Episode
 from rlcore.results.tables import EpisodeResult
 from rlcore.run_folder.folder import RunFolder
 from rlcore.terminal.text import spans
-from rlcore.workers.checked_env import CheckedEnv
 from rlcore_tools.report import write_page
 from rlcore_tools.report.clips import Shelf
 from rlcore_tools.report.page import render
 from rlcore_tools.report.record import read_run
-from rlcore_tools.vector_env import checked_env
+from rlcore_tools.vector_env import CheckedEnv, checked_env
 from rlcore_tools.video import caption, write_video
 
 MOST_ROWS = 8  # of the env that starts are drawn from

@@ -26,13 +26,12 @@ def main(arguments: Sequence[str]) -> int:
     """
     options = _parser().parse_args(arguments)
     from rlcore.api import compose, open_run
-    from rlcore.config.catalog import is_folder
     from rlcore_tools.view import page_of, view_env, view_run
 
     if options.trials < 1:
         raise ConfigError(f"--trials must be at least 1, got {options.trials}")
     first, *words = options.words
-    if is_folder(first):
+    if Path(first).is_dir():
         run, trials = open_run(first), options.trials
         output = options.output or page_of(run.folder)
         print(view_run(run, *words, trials=trials, output=output, trust=options.trust))
