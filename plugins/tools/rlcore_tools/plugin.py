@@ -17,6 +17,7 @@ COMMANDS = {
     "replay": "play one episode of a run again: video, and all that env and policy exchanged",
     "export": "write a checkpoint's policy in the original layout of its model",
     "report": "write a run's report again, or compare several runs",
+    "view": "look at an env or at a run's episodes, on one page: view env=NAME, view RUN",
     "runs": "list the runs of a folder; show one, compare two, find the best setting",
     "cluster": "show a run's nodes and the resources it needs",
     "protocol": "evaluate under all settings of a protocol: eval RUN protocol=NAME",
