@@ -9,7 +9,7 @@ wherever it is, and prefixing `+` changes nothing.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass, make_dataclass, replace
 from difflib import get_close_matches
 from typing import Any
 
@@ -24,9 +24,12 @@ from rlcore.config.schema import (
     EnvConfig,
     EnvPair,
     ModelConfig,
+    PluginConfig,
+    PluginsConfig,
     RunConfig,
     Settings,
 )
+from rlcore.config.schema.keys import key as declared
 from rlcore.contracts.errors import ConfigError, PluginError, did_you_mean
 from rlcore.contracts.specs import Kind
 from rlcore.plugins.import_target import load_target
@@ -86,7 +89,18 @@ def schema_for(registry: Registry, layers: Iterable[Values]) -> RunConfig:
     root = RunConfig(algorithm=algorithm)  # type: ignore[arg-type]
     root.env = EnvPair(train=train, eval=replace(evaluation, split=EnvPair().eval.split))  # type: ignore[arg-type,type-var]
     root.actor.model = model  # type: ignore[assignment]
+    root.plugins = _plugin_settings(registry)
     return root
+
+
+def _plugin_settings(registry: Registry) -> PluginsConfig:
+    """The defaults of all plugins that have settings."""
+    made = {name: load_target(target)() for name, target in registry.settings.items()}
+    for name, one in made.items():
+        if not (is_dataclass(one) and isinstance(one, PluginConfig)):
+            raise PluginError(f"plugin {name!r}: rlcore_settings must name a PluginConfig")
+    sections = [(name, type(one), declared("its settings", one)) for name, one in made.items()]
+    return make_dataclass("PluginsConfig", sections, bases=(PluginsConfig,))()  # type: ignore[no-any-return]
 
 
 def default_settings(registry: Registry, slot: Slot, name: str) -> Settings:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import traceback
+from collections.abc import Sequence
 from dataclasses import fields
-from typing import Any
+from typing import Any, Literal
 
 from rlcore.config.schema import RunConfig
 from rlcore.contracts.errors import ConfigError, PluginError, UserError
 from rlcore.contracts.specs import AlgorithmNeeds, EnvSpec, Kind, PolicySpec
 from rlcore.plugins.entry_points import LEAVE_OUT
 from rlcore.plugins.import_target import load_target
-from rlcore.plugins.registry import Registry
+from rlcore.plugins.registry import Registry, load_component
 from rlcore.terminal.text import short
 
 GIVES: dict[Kind, Any] = {"env": EnvSpec, "model": PolicySpec, "algorithm": AlgorithmNeeds}
@@ -26,8 +27,14 @@ def algorithm_needs(config: RunConfig, registry: Registry) -> AlgorithmNeeds:
         UserError: settings of it that have no meaning.
     """
     algorithm = config.algorithm
-    needs: AlgorithmNeeds = ask_spec(registry, "algorithm", "algorithm", algorithm.name, algorithm)
+    asked = ask_spec(registry, "algorithm", "algorithm", algorithm.name, algorithm)
+    needs: AlgorithmNeeds = wrapped(asked, algorithm.wrappers, "spec")
     return needs
+
+
+def wrapped(inner: Any, chain: Sequence[Any], part: Literal["target", "spec"]) -> Any:
+    """Put wrappers around an env, an algorithm, or the spec of either; needs `rlcore-tools`."""
+    return load_component("function", "wrapped")(inner, chain, part) if chain else inner
 
 
 def ask_spec(registry: Registry, kind: Kind, section: str, name: str, *arguments: Any) -> Any:

@@ -65,12 +65,14 @@ class Registry:
     Attributes:
         manager: the pluggy manager, with the plugins that loaded.
         config_paths: `(distribution, "pkg://..." or folder)` of the plugins' config groups.
+        settings: `"module:attr"` of the settings of plugins, by plugin.
     """
 
     def __init__(self) -> None:
         self.manager = pluggy.PluginManager("rlcore")
         self.manager.add_hookspecs(hookspecs)
         self.config_paths: list[tuple[str, str]] = []
+        self.settings: dict[str, str] = {}
         self._components: dict[tuple[Kind, str], list[Component]] = defaultdict(list)
         self._rows: list[PluginRow] = []
         self._left_out: list[Installed] = []
@@ -306,6 +308,7 @@ class Registry:
             self._check_hooks(module)
             specs = self._call(module, "rlcore_components")
             paths = self._call(module, "rlcore_config_paths")
+            settings = self._call(module, "rlcore_settings")
         # A plugin may fail in any way, SystemExit included; only the user's Ctrl-C passes.
         except KeyboardInterrupt:
             raise
@@ -315,6 +318,7 @@ class Registry:
             self._rows.append(PluginRow("plugin", plugin.name, *origin, "BAD", _reason(error)))
             return
         self.config_paths += [(plugin.distribution, path) for path in paths]
+        self.settings |= {plugin.name.replace("-", "_"): target for target in settings}
         for spec in specs:
             self._register(spec, plugin.name, origin)
         if not specs:

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TypedDict
 
+from rlcore.contracts.episodes import mean_infos
 from rlcore.contracts.run import Totals
 from rlcore.files.atomic import write_text
 from rlcore.results.levels import Reached, levels_reached
@@ -59,7 +60,8 @@ class Summary(_Measured, total=False):
     groups and averages only where the env has groups of tasks, `caveat` only where it has one,
     `stopped` only where a plugin ended training: the reason.
 
-    `groups` are their pooled rates by name, `averages` the "bucket mean" and the "task mean" (see
+    `infos` are means of what the env measured besides, `groups` the pooled rates of groups by name,
+    `averages` the "bucket mean" and the "task mean" (see
     :func:`rlcore.results.tables.success_rows`); `seconds` are wall seconds by phase; `env_steps`
     and `episodes` count training, evaluation apart; `control_difference` is control - before on
     the same episodes; `reached` says what was spent up to each level of success
@@ -73,6 +75,7 @@ class Summary(_Measured, total=False):
     reached: dict[str, Reached | None]
     groups: dict[str, Sides]
     averages: dict[str, Sides]
+    infos: dict[str, Sides]
 
 
 def build_summary(
@@ -119,6 +122,10 @@ def build_summary(
     if control is not None:
         summary["success_control"] = _rate(control)
         summary["control_difference"] = _difference(before, control)
+    first, last = (mean_infos(one.infos for one in side or ()) for side in (before, after))
+    if first or last:
+        names = {**first, **last}
+        summary["infos"] = {n: {"before": first.get(n), "after": last.get(n)} for n in names}
     if groups:
         summary["groups"] = _sides(before, after, groups, "group")
         summary["averages"] = _sides(before, after, groups, "average")

@@ -37,8 +37,18 @@ FUNCTIONS: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "cost_of": ("rlcore_tools.costs:cost_of", "what a recipe costs", ()),
     "said_costs": ("rlcore_tools.costs:said_costs", "what the recipe of a run costs", ()),
     "play_episode": ("rlcore_tools.play_episode:play_episode", "an episode of a run again", ()),
+    "train_only": ("rlcore_tools.train_only:train_only", "actor.trainable", ()),
+    "wrapped": ("rlcore_tools.wrappers:wrapped", "wrappers of envs and algorithms", ()),
     "make_env": ("rlcore_tools.vector_env:make_env", "an env for gymnasium", ("gymnasium",)),
 }
+
+
+WRAPPERS: dict[str, tuple[str, str, str | None]] = {
+    "action_cost": ("CostlyActions", "ActionCost", None),
+    "state_noise": ("NoisyStates", "StateNoise", "noisy_spec"),
+    "episode_shift": ("shifted", "EpisodeShift", "shifted_needs"),
+}
+"""`{name: (target, config, spec)}` of `rlcore_tools.wrappers`."""
 
 
 @hookimpl
@@ -66,6 +76,16 @@ def rlcore_components() -> list[ComponentSpec]:
                 kind="function", name=name, target=target, summary=summary, packages=packages
             )
             for name, (target, summary, packages) in FUNCTIONS.items()
+        ),
+        *(
+            ComponentSpec(
+                kind="wrapper",
+                name=name,
+                target=f"rlcore_tools.wrappers:{target}",
+                config=f"rlcore_tools.wrappers:{config}",
+                spec=spec and f"rlcore_tools.wrappers:{spec}",
+            )
+            for name, (target, config, spec) in WRAPPERS.items()
         ),
     ]
 
