@@ -196,8 +196,9 @@ def rlcore_after_eval(
     """React to an evaluation; its episodes are in `eval/LABEL.parquet`.
 
     Args:
-        label: "before", "step_000010", "after", "control"; "eval" or "sft" of those commands; of
-            a protocol "PROTOCOL/ROW".
+        label: "before", "step_000010", "after", "best", "control", "control_best"; with
+            "validation/" or "forgetting/" before it, of those; "eval" or "sft" of those commands;
+            of a protocol "PROTOCOL/ROW".
         films: of the episodes that were filmed (`env.eval.video_cfg`).
         metrics: `eval/*`.
     """

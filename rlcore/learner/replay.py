@@ -242,6 +242,14 @@ class ReplayStore:
             actions = actions.clamp(low, high)
         return actions, found["mask"]
 
+    def successes(self) -> SupervisedSamples | None:
+        """Decisions of successful episodes as samples of supervised training, where this rank is
+        the only one; None: there are none."""
+        rows = self._rows["successes"]
+        if not len(rows):
+            return None
+        return SupervisedSamples(self.inputs(rows), *self.action_targets(rows))
+
     def following(self, rows: Tensor, *, chunks: int, gamma: float) -> Following:
         found = self._each(rows, lambda kind, some: kind.following(some, chunks, gamma))
         light = {name: found.pop(name) for name in ("rewards", "discounts", "known")}

@@ -64,7 +64,7 @@ class Session:
             update's episodes, or of the evaluations on validation starts.
         best: the highest mean of these so far, None before the first.
         latest: name of the last checkpoint, None before the first.
-        warned: causes of warnings that are shown once.
+        warned: remarks of the learner that were shown.
     """
 
     assembly: Assembly

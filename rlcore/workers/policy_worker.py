@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from rlcore.config.component_specs import wrapped
 from rlcore.config.schema import ActorConfig, AlgorithmConfig, ModelConfig
 from rlcore.contracts.errors import AlgorithmError, PolicyError, WorkerError
-from rlcore.contracts.specs import AlgorithmNeeds, EnvSpec, PolicySpec
+from rlcore.contracts.specs import AlgorithmNeeds, EnvSpec, PolicySpec, ReplayNeeds
 from rlcore.numerics.mkl import BatchInvariance
 from rlcore.plugins.import_target import load_target
 from rlcore.plugins.registry import load_component
@@ -47,6 +47,7 @@ class PolicyWorkerSettings:
         seed: root seed.
         threads: torch threads of this process.
         acts: whether networks of the algorithm act with the policy.
+        keeps: the replay of who learns; None: there is none.
         shards: how many actor processes shard one copy of the parameters; 1: each holds all.
         offload: whether its device memory is offloaded to the host while others work there.
         host: what other nodes know its node by; a backend that spans nodes sets it in the worker's
@@ -61,6 +62,7 @@ class PolicyWorkerSettings:
     seed: int
     threads: int
     acts: bool = False
+    keeps: ReplayNeeds | None = None
     shards: int = 1
     offload: bool = False
     host: str = "127.0.0.1"

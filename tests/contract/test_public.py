@@ -36,11 +36,15 @@ EXCEPTIONS: dict[str, tuple[str, ...]] = {
     ),
     # lays out processes and counts memory as a run does
     "plugins/tools/rlcore_tools/cli/cluster.py": (
-        "rlcore.checks", "rlcore.checks.facts", "rlcore.cli.verbs", "rlcore.placement.show",
+        "rlcore.checks", "rlcore.checks.facts", "rlcore.placement.memory",
     ),
     "plugins/tools/rlcore_tools/cli/plan.py": (
         "rlcore.checks", "rlcore.checks.facts", "rlcore.cli.verbs", "rlcore.config.schema.actor",
-        "rlcore.placement.memory", "rlcore.placement.show",
+        "rlcore.placement.memory",
+    ),
+    "plugins/tools/rlcore_tools/placement_table.py": (
+        "rlcore.checks.facts", "rlcore.placement.grammar", "rlcore.placement.memory",
+        "rlcore.placement.plan", "rlcore.placement.routes",
     ),
     "plugins/tools/rlcore_tools/propose.py": (
         "rlcore.placement.inventory", "rlcore.placement.memory", "rlcore.placement.plan",
@@ -56,6 +60,10 @@ EXCEPTIONS: dict[str, tuple[str, ...]] = {
         "rlcore.config.bind", "rlcore.config.catalog", "rlcore.evaluation.evaluate",
         "rlcore.run_folder.manifest", "rlcore.session.assembly",
         "rlcore.session.session", "rlcore.session.trained_on",
+    ),
+    # lays out sides as the checks do
+    "plugins/tools/rlcore_tools/further_sides.py": (
+        "rlcore.checks.further_sides", "rlcore.config.component_specs", "rlcore.config.schema.env",
     ),
     # repeats an evaluation as core made it
     "plugins/tools/rlcore_tools/verify.py": (

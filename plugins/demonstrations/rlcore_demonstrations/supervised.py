@@ -159,18 +159,27 @@ class SupervisedTrainer:
         val: SupervisedSamples,
         *,
         seconds: float,
+        until: float = 1.0,
+        history: SupervisedHistory | None = None,
         on_progress: OnProgress | None = None,
     ) -> SupervisedHistory:
         """Continue training for `seconds` of wall time, validation included, with batches that
         `fit` did not use: the control that shows what the same time of supervised training would
-        have brought."""
+        have brought.
+
+        Args:
+            until: share of the time after which to return.
+            history: of the calls before, which this one goes on with; None: this is the first.
+        """
+        end = seconds * until
         return self._run(
             train,
             val,
             first=self._config.max_steps,
-            stop=lambda _, spent: f"its {seconds:.1f} s were up" if spent >= seconds else None,
-            share=lambda _, spent: spent / seconds if seconds else 1.0,
+            stop=lambda _, spent: f"its {seconds:.1f} s were up" if spent >= end else None,
+            share=lambda _, spent: min(spent / seconds, 1.0) if seconds else 1.0,
             on_progress=on_progress,
+            history=history,
         )
 
     def validate(self, samples: SupervisedSamples) -> float:
@@ -191,6 +200,7 @@ class SupervisedTrainer:
         stop: Callable[[SupervisedHistory, float], str | None],
         share: Callable[[SupervisedHistory, float], float],
         on_progress: OnProgress | None,
+        history: SupervisedHistory | None = None,
     ) -> SupervisedHistory:
         """Steps `first`, `first + 1`, ... until `stop(history, seconds spent)` has a reason; a
         cosine ends where `share(history, seconds spent)` is 1."""
@@ -199,7 +209,8 @@ class SupervisedTrainer:
                 "there are no demonstrations to train on",
                 hint="raise collect.episodes_per_task or lower sft.val_fraction",
             )
-        history, started = SupervisedHistory(patience=self._config.patience), time.monotonic()
+        history = history or SupervisedHistory(patience=self._config.patience)
+        started = time.monotonic() - history.seconds
         latest: dict[str, float] = {}
         skipped_before = self._optimizer.skipped_steps
         while True:
@@ -221,7 +232,7 @@ class SupervisedTrainer:
                 on_progress({"steps": history.steps, "seconds": spent, **latest})
         if len(val) and history.steps % self._config.val_interval:
             self._record_validation(history, val, first, latest)
-        history.skipped_steps = self._optimizer.skipped_steps - skipped_before
+        history.skipped_steps += self._optimizer.skipped_steps - skipped_before
         history.seconds = time.monotonic() - started
         self._require_finite(history)
         return history

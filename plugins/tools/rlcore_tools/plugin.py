@@ -36,6 +36,8 @@ FUNCTIONS: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "replay": ("rlcore_tools.cli.replay:replay", "SavedRun.replay: an episode again", ()),
     "cost_of": ("rlcore_tools.costs:cost_of", "what a recipe costs", ()),
     "said_costs": ("rlcore_tools.costs:said_costs", "what the recipe of a run costs", ()),
+    "further_sides": ("rlcore_tools.further_sides:further_sides", "what training measures", ()),
+    "placement_table": ("rlcore_tools.placement_table:placement_table", "a plan in a table", ()),
     "play_episode": ("rlcore_tools.play_episode:play_episode", "an episode of a run again", ()),
     "train_only": ("rlcore_tools.train_only:train_only", "actor.trainable", ()),
     "wrapped": ("rlcore_tools.wrappers:wrapped", "wrappers of envs and algorithms", ()),
@@ -88,6 +90,12 @@ def rlcore_components() -> list[ComponentSpec]:
             for name, (target, config, spec) in WRAPPERS.items()
         ),
     ]
+
+
+@hookimpl
+def rlcore_settings() -> list[str]:
+    """`plugins.tools`."""
+    return ["rlcore_tools.settings:ToolsConfig"]
 
 
 @hookimpl

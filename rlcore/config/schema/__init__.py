@@ -24,10 +24,11 @@ from rlcore.config.schema.model import ModelConfig
 from rlcore.config.schema.plugins import PluginConfig, PluginsConfig
 from rlcore.config.schema.rollout import RolloutConfig, RolloutModelConfig
 from rlcore.config.schema.runner import LoggerConfig, RunnerConfig
-from rlcore.config.schema.supervised import CollectConfig, SFTConfig
+from rlcore.config.schema.supervised import OWN_SUCCESSES, CollectConfig, SFTConfig
 
 __all__ = [
     "CHECKPOINT",
+    "OWN_SUCCESSES",
     "ActorConfig",
     "AlgorithmConfig",
     "ClusterConfig",
@@ -92,7 +93,8 @@ class RunConfig(Settings):
     def chooses_on_validation(self) -> bool:
         """Whether the best checkpoint is the best on validation starts."""
         evaluates = self.runner.keep_best and self.runner.val_check_interval > 0
-        return evaluates and self.env.eval.split == "validation"
+        validates = self.env.validation.trials_per_task or self.env.eval.split == "validation"
+        return evaluates and bool(validates)
 
     @property
     def played(self) -> dict[str, EnvConfig]:

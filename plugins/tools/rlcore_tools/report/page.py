@@ -64,6 +64,7 @@ def run_page(record: RunRecord, base: Path) -> str:
         control=gain(record.before, record.evaluations.get("control")),
         infos=_infos(record),
         success=success_charts([record], ["training"]),
+        said=record.summary or {},
         reached=list(((record.summary or {}).get("reached") or {}).items()),
         curves=metric_charts([record], ["this run"]),
         imitation=imitation_chart(record),
