@@ -15,7 +15,7 @@ from rlcore.contracts.errors import PolicyError
 from rlcore.contracts.protocols import Observation, Policy
 from rlcore.contracts.rng import RowKeys, generator
 from rlcore.contracts.specs import EnvSpec
-from rlcore.plugins.registry import Registry, load_component, load_plugins
+from rlcore.plugins.registry import Registry, load_component, load_plugins, wrapped
 
 if TYPE_CHECKING:
     from rlcore.run_folder.checkpoint import Checkpoint
@@ -135,7 +135,7 @@ def build_policy(config: RunConfig, registry: Registry | None = None) -> tuple[P
     import torch
 
     from rlcore.checks.facts import gather_facts
-    from rlcore.config.component_specs import algorithm_needs, wrapped
+    from rlcore.config.component_specs import algorithm_needs
     from rlcore.plugins.import_target import load_target
 
     registry = registry or load_plugins()

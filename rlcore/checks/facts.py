@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from rlcore.checks import places
-from rlcore.config.component_specs import algorithm_needs, ask_spec, wrapped
+from rlcore.config.component_specs import algorithm_needs, ask_spec
 from rlcore.config.instructions import told
 from rlcore.config.schema import EnvConfig, ModelConfig, RunConfig
 from rlcore.config.tasks import checked_spec, narrowed
@@ -29,7 +29,7 @@ from rlcore.placement import (
     parts,
     plan_weight_routes,
 )
-from rlcore.plugins.registry import Registry
+from rlcore.plugins.registry import Registry, wrapped
 from rlcore.run_folder.env_facts import EnvFacts, read_env_facts
 
 NO_POLICY = PolicySpec("no model", 0, 0, 0, 1, 1)

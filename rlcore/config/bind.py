@@ -9,7 +9,7 @@ wherever it is, and prefixing `+` changes nothing.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, fields, is_dataclass, make_dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from difflib import get_close_matches
 from typing import Any
 
@@ -29,7 +29,6 @@ from rlcore.config.schema import (
     RunConfig,
     Settings,
 )
-from rlcore.config.schema.keys import key as declared
 from rlcore.contracts.errors import ConfigError, PluginError, did_you_mean
 from rlcore.contracts.specs import Kind
 from rlcore.plugins.import_target import load_target
@@ -99,8 +98,7 @@ def _plugin_settings(registry: Registry) -> PluginsConfig:
     for name, one in made.items():
         if not (is_dataclass(one) and isinstance(one, PluginConfig)):
             raise PluginError(f"plugin {name!r}: rlcore_settings must name a PluginConfig")
-    sections = [(name, type(one), declared("its settings", one)) for name, one in made.items()]
-    return make_dataclass("PluginsConfig", sections, bases=(PluginsConfig,))()  # type: ignore[no-any-return]
+    return PluginsConfig.of(made)
 
 
 def default_settings(registry: Registry, slot: Slot, name: str) -> Settings:

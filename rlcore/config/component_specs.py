@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Sequence
 from dataclasses import fields, replace
-from typing import Any, Literal
+from typing import Any
 
 from rlcore.config.schema import OWN_SUCCESSES, RunConfig
 from rlcore.contracts.errors import ConfigError, PluginError, UserError
 from rlcore.contracts.specs import AlgorithmNeeds, EnvSpec, Kind, PolicySpec, ReplayNeeds
 from rlcore.plugins.entry_points import LEAVE_OUT
 from rlcore.plugins.import_target import load_target
-from rlcore.plugins.registry import Registry, load_component
+from rlcore.plugins.registry import Registry, wrapped
 from rlcore.terminal.text import short
 
 GIVES: dict[Kind, Any] = {"env": EnvSpec, "model": PolicySpec, "algorithm": AlgorithmNeeds}
@@ -34,11 +33,6 @@ def algorithm_needs(config: RunConfig, registry: Registry) -> AlgorithmNeeds:
     if needs.replay is None and config.sft.enabled and config.sft.control == OWN_SUCCESSES:
         needs = replace(needs, replay=ReplayNeeds(SUCCESSES, failures=False))
     return needs
-
-
-def wrapped(inner: Any, chain: Sequence[Any], part: Literal["target", "spec"]) -> Any:
-    """Put wrappers around an env, an algorithm, or the spec of either; needs `rlcore-tools`."""
-    return load_component("function", "wrapped")(inner, chain, part) if chain else inner
 
 
 def ask_spec(registry: Registry, kind: Kind, section: str, name: str, *arguments: Any) -> Any:

@@ -16,6 +16,7 @@ COMMANDS = {
     "doctor": "check what is missing on this machine",
     "help": "list the commands",
 }
+BACKENDS = {"local": "all workers in one process, without any plugin: pdb works"}
 
 
 @hookimpl
@@ -28,10 +29,13 @@ def rlcore_components() -> list[ComponentSpec]:
             )
             for name, summary in COMMANDS.items()
         ),
-        ComponentSpec(
-            kind="backend",
-            name="local",
-            target="rlcore.workers.local_group:LocalBackend",
-            summary="all workers in one process, without any plugin: pdb works",
+        *(
+            ComponentSpec(
+                kind="backend",
+                name=name,
+                target=f"rlcore.workers.{name}_group:LocalBackend",
+                summary=summary,
+            )
+            for name, summary in BACKENDS.items()
         ),
     ]

@@ -17,12 +17,12 @@ from __future__ import annotations
 import os
 import sys
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.metadata import EntryPoint
-from typing import Any
+from typing import Any, Literal
 
 import pluggy
 
@@ -367,6 +367,11 @@ def load_component(kind: Kind, name: str) -> Any:
         PluginError: as for :meth:`Registry.usable`, or it can't be imported.
     """
     return load_target(load_plugins().usable(kind, name).spec.target)
+
+
+def wrapped(inner: Any, chain: Sequence[Any], part: Literal["target", "spec"]) -> Any:
+    """Put wrappers around an env, an algorithm, or the spec of either; needs `rlcore-tools`."""
+    return load_component("function", "wrapped")(inner, chain, part) if chain else inner
 
 
 def _conflict(claims: list[Component]) -> str:

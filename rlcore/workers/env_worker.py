@@ -18,12 +18,12 @@ from typing import Any
 
 import numpy as np
 
-from rlcore.config.component_specs import wrapped
 from rlcore.config.schema import CollectConfig, EnvConfig
 from rlcore.contracts.errors import EnvError
 from rlcore.contracts.protocols import Demonstration, Env
 from rlcore.contracts.specs import EnvSpec, Episode
 from rlcore.plugins.import_target import load_target
+from rlcore.plugins.registry import wrapped
 from rlcore.rollout.messages import (
     Conversation,
     InteractJob,

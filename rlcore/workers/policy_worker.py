@@ -16,13 +16,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rlcore.config.component_specs import wrapped
 from rlcore.config.schema import ActorConfig, AlgorithmConfig, ModelConfig
 from rlcore.contracts.errors import AlgorithmError, PolicyError, WorkerError
 from rlcore.contracts.specs import AlgorithmNeeds, EnvSpec, PolicySpec, ReplayNeeds
 from rlcore.numerics.mkl import BatchInvariance
 from rlcore.plugins.import_target import load_target
-from rlcore.plugins.registry import load_component
+from rlcore.plugins.registry import load_component, wrapped
 from rlcore.validation.faults import require_made
 
 if TYPE_CHECKING:
