@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,9 @@ import torch
 from rlcore.config.schema import SFTConfig
 from rlcore.contracts.protocols import Demonstration, Policy
 from rlcore.demonstrations.datasets import OnProgress, SupervisedSamples, format_of
-from rlcore_demonstrations.supervised import SupervisedHistory, SupervisedTrainer
+from rlcore_demonstrations.frames import LazyFrames
+from rlcore_demonstrations.stream import StreamedSamples
+from rlcore_demonstrations.supervised import Samples, SupervisedHistory, SupervisedTrainer
 
 
 def fit_demonstrations(
@@ -39,8 +42,13 @@ def fit_demonstrations(
     train, val = map(list, format_of(data).read(data).split(sft.val_fraction, seed))
     trainer = SupervisedTrainer(policy, sft, seed=seed, device=device)
     policy.fit_normalizer(train)
-    samples = [supervised_samples(policy, part) for part in (train, val)]
-    return trainer.fit(*samples, on_progress=on_progress).summary()
+    with ExitStack() as ends:
+        samples = [_samples(policy, part, sft) for part in (train, val)]
+        for one in samples:
+            if isinstance(one, StreamedSamples):
+                ends.enter_context(closing(one))
+        history = trainer.fit(*samples, on_progress=on_progress)
+        return {**history.summary(), "waited": sum(map(_waited, samples))}
 
 
 def more_demonstrations(
@@ -64,9 +72,12 @@ def more_demonstrations(
     """
     train, val = format_of(data).read(data).split(sft.val_fraction, seed)
     trainer = SupervisedTrainer(policy, sft, seed=seed, device=device)
-    samples, held_back = (supervised_samples(policy, list(part)) for part in (train, val))
-    if more is not None:
-        samples = _joined(samples, more)
+    held_back = _samples(policy, list(val), sft)
+    samples: Samples
+    if more is None:
+        samples = _samples(policy, list(train), sft)
+    else:
+        samples = _joined(supervised_samples(policy, list(train)), more)
     history: SupervisedHistory | None = None
 
     def go_on(until: float, on_progress: OnProgress | None) -> dict[str, Any]:
@@ -82,6 +93,18 @@ def more_demonstrations(
         return history.summary()
 
     return go_on
+
+
+def _samples(policy: Policy, demos: Sequence[Demonstration], sft: SFTConfig) -> Samples:
+    """In memory, where their frames are there already; else read ahead of the trainer."""
+    if not any(isinstance(demo.frames, LazyFrames) for demo in demos):
+        return supervised_samples(policy, demos)
+    return StreamedSamples(policy, demos, processes=sft.decoders, memory=sft.memory_gb * 1e9)
+
+
+def _waited(samples: Samples) -> float:
+    """Seconds that a trainer waited for samples to be read."""
+    return samples.waited if isinstance(samples, StreamedSamples) else 0.0
 
 
 def _joined(shown: SupervisedSamples, own: SupervisedSamples) -> SupervisedSamples:
