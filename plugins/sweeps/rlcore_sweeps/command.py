@@ -34,7 +34,7 @@ from rlcore.files import lock
 from rlcore.run_folder.folder import SWEEP_TABLE, RunFolder
 from rlcore.terminal.stdio import lasting
 from rlcore_sweeps import table
-from rlcore_sweeps.composing import composed
+from rlcore_sweeps.composing import composed, composed_if
 from rlcore_sweeps.job import JobFailed, Note
 from rlcore_sweeps.loader import SweepLoader
 from rlcore_sweeps.player import Player
@@ -273,16 +273,16 @@ def _wanted(order: Order, choices: Choices, hydra: DictConfig) -> Path:
 
 def _of_a_job(order: Order, choices: Choices) -> RunConfig | None:
     """The configuration of a job, or of what all have in common; None where none composes."""
-    errors = []
-    fixed = [word for word in choices.first if word in choices.fixed]
-    for words in (choices.first, choices.last, fixed):
+    said = set[str]()
+    for words in (choices.first, choices.last):
         try:
             return composed([order.verb, *order.flags, *for_job(words)])
         except UserError as error:
-            errors.append(error)
-    if errors[0].message == errors[1].message:
-        raise errors[0]
-    return None
+            if error.message in said:
+                raise
+            said.add(error.message)
+    fixed = [word for word in choices.first if word in choices.fixed]
+    return composed_if([order.verb, *order.flags, *for_job(fixed)])
 
 
 def _new(wanted: Path, *, given: bool) -> Path:
