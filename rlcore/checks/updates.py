@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from rlcore.checks import limits
 from rlcore.checks.facts import Facts
 from rlcore.checks.subject import Subject
+from rlcore.config.schema import OWN_SUCCESSES
 
 CHECKS = Subject()
 
@@ -73,6 +74,20 @@ def more_than_a_rank_gets(facts: Facts) -> Iterator[str]:
             f"actor.micro_batch_size={actor.micro_batch_size} is more than each of {ranks} actor "
             f"processes gets of actor.global_batch_size={actor.global_batch_size}, {share} chunks "
             "on average: no micro-batch is larger"
+        )
+
+
+@CHECKS.add
+def a_control_has_its_episodes(facts: Facts) -> Iterator[str]:
+    """Each process has the inputs of its own episodes only, and supervised training asks for any
+    of them."""
+    config, sft, ranks = facts.config, facts.config.sft, facts.workers["actor"]
+    if ranks == 1 or config.cluster.backend == "local" or facts.needs is None:
+        return
+    if sft.enabled and sft.control == OWN_SUCCESSES:
+        yield (
+            f"sft.control must be demonstrations or null with {ranks} actor processes, got "
+            f"{sft.control}"
         )
 
 
