@@ -23,8 +23,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from rlcore import __version__
 from rlcore.contracts.errors import PluginError
-from rlcore.contracts.version import __version__
 
 SECONDS = 30.0
 """How long the module may take; it holds strings only."""
