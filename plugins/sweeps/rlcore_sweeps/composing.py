@@ -11,7 +11,8 @@ from pathlib import Path
 from rlcore.config.compose import load
 from rlcore.config.schema import RunConfig
 from rlcore.contracts.errors import UserError
-from rlcore.plugins.registry import load_component
+from rlcore.plugins.import_target import load_target
+from rlcore.plugins.registry import load_plugins
 
 
 def composed(command: Sequence[str]) -> RunConfig:
@@ -57,9 +58,9 @@ def require_closed(command: Sequence[str], folder: Path) -> None:
 
 def _shown(command: Sequence[str]) -> str:
     verb, *words = command
-    said = io.StringIO()
+    main, said = load_target(load_plugins().get("command", verb).spec.target), io.StringIO()
     with contextlib.redirect_stdout(said), contextlib.redirect_stderr(io.StringIO()):
-        load_component("command", verb)([*words, "--cfg=job", "--package="])
+        main([*words, "--cfg=job", "--package="])
     return said.getvalue()
 
 
