@@ -13,16 +13,14 @@ from pathlib import Path
 
 import numpy as np
 
-from rlcore.api import Assembly, Checkpoint, open_run
+from rlcore.api import Assembly, Checkpoint, Trace, open_run
 from rlcore.contracts.errors import ConfigError, VerificationError
 from rlcore.contracts.protocols import Demonstration
 from rlcore.contracts.specs import EnvSpec, Episode
 from rlcore.demonstrations.datasets import format_of
 from rlcore.results.tables import EpisodeResult
-from rlcore.rollout.messages import Trace
-from rlcore.workers.checked_env import CheckedEnv
 from rlcore_tools.play_episode import gathered_again
-from rlcore_tools.vector_env import checked_env
+from rlcore_tools.vector_env import CheckedEnv, checked_env
 
 WHICH = ("successes", "failures", "all")
 FORMAT = "lerobot"
