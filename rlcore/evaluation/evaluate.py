@@ -193,9 +193,9 @@ def _closing(summary: Summary) -> list[str]:
         if gain["mean"] < 0:
             chance = "" if gain["hi"] < 0 else ", though by no more than chance may do"
             lines.append(
-                f"warning: success fell by {-gain['mean']:.3f} over the run{chance}; look at kl "
-                "and clipped of its updates, try a lower actor.optim.lr or fewer "
-                "algorithm.update_epoch, or go back to an earlier checkpoint"
+                f"warning: success fell by {-gain['mean']:.3f} over the run{chance}; look at the "
+                "metrics of its updates, try a lower actor.optim.lr or fewer steps, or go back to "
+                "an earlier checkpoint"
             )
     if (forgetting := summary.get("forgetting")) is not None:
         sides = (forgetting["success_before"], forgetting["success_after"])

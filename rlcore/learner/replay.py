@@ -114,12 +114,13 @@ class Segment:
         return self.batch.valid.shape[-1]
 
     def bytes(self) -> int:
-        """Of all ranks."""
+        """Of all ranks: light arrays of whole columns, and the inputs of decisions."""
         light = [getattr(self.batch, name)[0, 0] for name in LIGHT]
-        row = sum(one.numel() * one.element_size() for one in light)
+        chunks = len(self.batch.valid) * int(self.batch.valid.any(-1).any(0).sum())
+        total = chunks * sum(one.numel() * one.element_size() for one in light)
         for array in self.batch.inputs.values():
-            row += array.shape[1:].numel() * array.element_size()
-        return len(self) * row
+            total += len(self) * array.shape[1:].numel() * array.element_size()
+        return total
 
     def own(self) -> Trajectory:
         """The columns whose inputs are here."""

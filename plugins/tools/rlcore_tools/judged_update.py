@@ -7,8 +7,10 @@ should see it early.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
-from rlcore.config.schema import AlgorithmConfig
+if TYPE_CHECKING:  # this is loaded with the plugin, by every command
+    from rlcore.config.schema import AlgorithmConfig
 
 MOST_KL, MOST_CLIPPED = 0.5, 0.5
 """Most of an update without a warning. Usual are an approximate KL of 0.01 to 0.05, and 0.1 to 0.3
