@@ -98,7 +98,7 @@ def make(logs: Path, count: int) -> None:
         seeds={"root": 0}, device="cpu", protocol=None, specs={"eval": _spec()}, code=code()
     )
     summary = build_summary(
-        before=None, after=None, seed=0, seconds={"rollout": 9.0, "update": 9.0},
+        {}, seed=0, seconds={"rollout": 9.0, "update": 9.0},
         totals=Totals(env_steps=1, episodes=1), versions=manifest["versions"],
     )  # fmt: skip
     for number in range(count):

@@ -43,8 +43,8 @@ def _supervision(config: RunConfig) -> Iterator[str]:
     if config.sft.val_fraction == 0:
         if config.sft.patience is not None:
             yield (
-                f"sft.patience={config.sft.patience} counts validations, of which "
-                "sft.val_fraction=0 leaves none"
+                "sft.patience must be null with sft.val_fraction=0, which leaves no validations to "
+                f"count, got {config.sft.patience}"
             )
     elif config.collect.path is None and config.collect.episodes_per_task < 2:
         yield (

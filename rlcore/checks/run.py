@@ -17,7 +17,8 @@ from rlcore.checks import (
     processes,
     updates,
 )
-from rlcore.checks.facts import Facts, gather_facts, planned
+from rlcore.checks.facts import Facts, env_spec, gather_facts, planned
+from rlcore.checks.further_sides import further_sides
 from rlcore.checks.ineffective_keys import unread
 from rlcore.checks.subject import Check
 from rlcore.config import schema_tree
@@ -104,6 +105,9 @@ def survey(
         of_rows += [(name, error) for error in errors]
         if of_row is not None:
             others[name] = of_row.envs["eval"]
+    with collecting(wrong):
+        for name, side in ({} if further else further_sides(seen, registry)).items():
+            others[name] = env_spec(registry, f"env.{name}", side.env.eval)
     facts, refused = _gathered(seen, registry, plan, others)
     wrong += refused
     if facts is not None and not numbers:

@@ -3,31 +3,36 @@
 from __future__ import annotations
 
 import traceback
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
-from rlcore.config.schema import RunConfig
+from rlcore.config.schema import OWN_SUCCESSES, RunConfig
 from rlcore.contracts.errors import ConfigError, PluginError, UserError
-from rlcore.contracts.specs import AlgorithmNeeds, EnvSpec, Kind, PolicySpec
+from rlcore.contracts.specs import AlgorithmNeeds, EnvSpec, Kind, PolicySpec, ReplayNeeds
 from rlcore.plugins.entry_points import LEAVE_OUT
 from rlcore.plugins.import_target import load_target
-from rlcore.plugins.registry import Registry
+from rlcore.plugins.registry import Registry, wrapped
 from rlcore.terminal.text import short
 
 GIVES: dict[Kind, Any] = {"env": EnvSpec, "model": PolicySpec, "algorithm": AlgorithmNeeds}
+SUCCESSES = 2**30
+"""Bytes of successful episodes that are kept for a control that imitates them, at most."""
 PLAIN: dict[str, type] = {"str": str, "int": int, "bool": bool}
 """Types whose values are checked, by how a field is annotated."""
 
 
 def algorithm_needs(config: RunConfig, registry: Registry) -> AlgorithmNeeds:
-    """Return what the chosen algorithm requires.
+    """Return what the chosen algorithm requires, and a control that imitates its successes.
 
     Raises:
         UserError: settings of it that have no meaning.
     """
-    algorithm = config.algorithm
-    needs: AlgorithmNeeds = ask_spec(registry, "algorithm", "algorithm", algorithm.name, algorithm)
-    return needs
+    algorithm, sft = config.algorithm, config.sft
+    asked = ask_spec(registry, "algorithm", "algorithm", algorithm.name, algorithm)
+    needs: AlgorithmNeeds = wrapped(asked, algorithm.wrappers, "spec")
+    if needs.replay or not sft.enabled or sft.control != OWN_SUCCESSES:
+        return needs
+    return replace(needs, replay=ReplayNeeds(SUCCESSES, failures=False))
 
 
 def ask_spec(registry: Registry, kind: Kind, section: str, name: str, *arguments: Any) -> Any:

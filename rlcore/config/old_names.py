@@ -12,13 +12,18 @@ from typing import TYPE_CHECKING, Any
 
 from rlcore.config import schema_tree
 from rlcore.contracts.errors import RunWarning
+from rlcore.terminal.text import written
 
 if TYPE_CHECKING:
     from rlcore.config.schema import RunConfig
     from rlcore.plugins.registry import Registry
 
 Values = dict[str, Any]
-OLD_VALUES = {("rollout.sync", "shared_memory"): "object_store"}
+OLD_VALUES = {
+    ("rollout.sync", "shared_memory"): "object_store",
+    ("sft.control", True): "demonstrations",
+    ("sft.control", False): None,
+}
 
 
 class ConfigWarning(RunWarning):
@@ -43,7 +48,7 @@ def modernise(layers: list[Values], registry: Registry, config: RunConfig | None
     for layer in layers:
         for (path, old), new in OLD_VALUES.items():
             if schema_tree.find(layer, path) == old:
-                warn(f"{path}={old} is no longer a way to send weights; {path}={new} is taken")
+                warn(f"{path}={written(old)} is an old value; {path}={written(new)} is taken")
                 take(layer, path)
                 put(layer, path, new)
 

@@ -6,7 +6,7 @@ A run asks for the format of a folder by the folder itself; a new one is written
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -47,6 +47,12 @@ class SupervisedSamples:
 
     def __len__(self) -> int:
         return len(self.actions)
+
+    def batches(self, rows: Iterable[Tensor]) -> Iterator[tuple[dict[str, Tensor], Tensor, Tensor]]:
+        """Inputs, actions and mask of each batch, which `rows` has as numbers of samples."""
+        for one in rows:
+            inputs = {name: array[one] for name, array in self.inputs.items()}
+            yield inputs, self.actions[one], self.mask[one]
 
 
 class Dataset(Protocol):

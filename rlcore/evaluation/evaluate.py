@@ -3,6 +3,10 @@ table."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from statistics import fmean
+
+from rlcore.checks.further_sides import VALIDATION
 from rlcore.contracts.episodes import Film
 from rlcore.contracts.specs import EnvSpec
 from rlcore.files.damaged_files import blaming
@@ -32,12 +36,12 @@ def run(assembly: Assembly) -> list[EpisodeResult]:
     """`rlcore eval`: evaluate `actor.model.model_path` and print the table."""
     with open_session(assembly) as session:
         results = evaluate(session, "eval")
-        conclude(session, after=results)
+        conclude(session, {"after": results})
     return results
 
 
 def evaluate(
-    session: Session, label: str, update: int = 0, side: str = "eval"
+    session: Session, label: str, update: int = 0, side: str = "eval", policy: str = ""
 ) -> list[EpisodeResult]:
     """Play the protocol once with the present weights.
 
@@ -47,13 +51,14 @@ def evaluate(
         session: the run.
         label: name of this evaluation ("before", "after", "step_000010", ...).
         update: updates done so far, the step of the metrics.
-        side: whose simulators play it; the metrics of a further one are logged under its name.
+        side: that is played; the metrics of a further one are logged under its name.
+        policy: whose metrics they are, where not of the one that is trained: a part of their names.
 
     Raises:
         HookError: a hook of a plugin failed; the evaluation was made all the same.
     """
-    config, assembly = session.config, session.assembly
-    spec = assembly.env_specs["eval"]
+    assembly = session.assembly.evaluating(side)
+    config, spec = assembly.config, assembly.env_specs["eval"]
     columns = evaluation_columns(spec, config.env.eval)
     video = config.env.eval.video_cfg
     with (
@@ -82,7 +87,8 @@ def evaluate(
     results = from_outcomes(gathered.outcomes, spec.tasks, sampling(config), rules)
     path = session.folder.evaluations / f"{label}.parquet"
     write_results(path, results, made_with(assembly))
-    metrics = env_metrics(gathered.outcomes, prefix="eval" if side == "eval" else f"eval/{side}")
+    series = ["eval", *([] if side == "eval" else [side]), *filter(None, [policy])]
+    metrics = env_metrics(gathered.outcomes, prefix="/".join(series))
     session.hooks.call(
         "rlcore_after_eval",
         run=session.run,
@@ -100,6 +106,18 @@ def evaluate(
     return results
 
 
+def evaluate_to_choose(session: Session, label: str, update: int, policy: str = "") -> float:
+    """Evaluate with the present weights, on the validation starts of `env.validation` where there
+    are some; returns the mean success.
+
+    Raises:
+        HookError: as :func:`evaluate`.
+    """
+    side = VALIDATION if VALIDATION in session.assembly.further else "eval"
+    label = label if side == "eval" else f"{side}/{label}"
+    return fmean(one.success for one in evaluate(session, label, update, side, policy))
+
+
 def table(session: Session, results: list[EpisodeResult], title: str) -> str:
     """The per-task table with groups and both averages, as text."""
     spec = session.assembly.env_specs["eval"]
@@ -109,13 +127,18 @@ def table(session: Session, results: list[EpisodeResult], title: str) -> str:
 
 def conclude(
     session: Session,
+    seen: Mapping[str, list[EpisodeResult]],
     *,
-    after: list[EpisodeResult],
-    before: list[EpisodeResult] | None = None,
-    control: list[EpisodeResult] | None = None,
     stopped: str = "",
+    best: str | None = None,
 ) -> Summary:
     """Write `summary.json`; print the result and where it is.
+
+    Args:
+        seen: evaluations by label, "after" among them: see
+            :func:`rlcore.results.summary.build_summary`.
+        stopped: why a plugin ended training.
+        best: name of the best checkpoint.
 
     Raises:
         HookError: a hook of a plugin failed; the run is finished all the same.
@@ -124,9 +147,7 @@ def conclude(
     with blaming(session.folder.metrics):
         metrics = read_metrics(session.folder.metrics)
     summary = build_summary(
-        before=before,
-        after=after,
-        control=control,
+        seen,
         groups=session.assembly.env_specs["eval"].task_groups,
         seed=session.config.runner.seed,
         seconds=session.clock.seconds,
@@ -135,10 +156,11 @@ def conclude(
         caveat=caveat(session.assembly),
         stopped=stopped,
         metrics=metrics,
+        best=best,
     )
     session.folder.require_held()
     write_summary(session.folder.summary, summary)
-    session.progress.line(table(session, after, "success after"))
+    session.progress.line(table(session, seen["after"], "success after"))
     for line in _closing(summary):
         session.progress.line(line)
     session.hooks.call("rlcore_after_run", run=session.run, summary=summary)
@@ -153,7 +175,9 @@ def _closing(summary: Summary) -> list[str]:
     for name, side in (
         ("before", summary["success_before"]),
         ("after ", summary["success_after"]),
+        (f"best ({summary.get('best_checkpoint')})", summary.get("success_best")),
         ("control", summary.get("success_control")),
+        ("control, best", summary.get("success_control_best")),
     ):
         if side is not None:
             lines.append(
@@ -169,10 +193,14 @@ def _closing(summary: Summary) -> list[str]:
         if gain["mean"] < 0:
             chance = "" if gain["hi"] < 0 else ", though by no more than chance may do"
             lines.append(
-                f"warning: success fell by {-gain['mean']:.3f} over the run{chance}; look at kl "
-                "and clipped of its updates, try a lower actor.optim.lr or fewer "
-                "algorithm.update_epoch, or go back to an earlier checkpoint"
+                f"warning: success fell by {-gain['mean']:.3f} over the run{chance}; look at the "
+                "metrics of its updates, try a lower actor.optim.lr or fewer steps, or go back to "
+                "an earlier checkpoint"
             )
+    if (forgetting := summary.get("forgetting")) is not None:
+        sides = (forgetting["success_before"], forgetting["success_after"])
+        rates = [f"{side['rate']:.3f}" if side else "not measured" for side in sides]
+        lines.append(f"forgetting      {' -> '.join(rates)}  on {', '.join(forgetting['tasks'])}")
     reached = summary.get("reached", {})
     lines += [_reached(level, at) for level, at in reached.items() if at is not None]
     return lines

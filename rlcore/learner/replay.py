@@ -114,12 +114,13 @@ class Segment:
         return self.batch.valid.shape[-1]
 
     def bytes(self) -> int:
-        """Of all ranks."""
+        """Of all ranks: light arrays of whole columns, and the inputs of decisions."""
         light = [getattr(self.batch, name)[0, 0] for name in LIGHT]
-        row = sum(one.numel() * one.element_size() for one in light)
+        chunks = len(self.batch.valid) * int(self.batch.valid.any(-1).any(0).sum())
+        total = chunks * sum(one.numel() * one.element_size() for one in light)
         for array in self.batch.inputs.values():
-            row += array.shape[1:].numel() * array.element_size()
-        return len(self) * row
+            total += len(self) * array.shape[1:].numel() * array.element_size()
+        return total
 
     def own(self) -> Trajectory:
         """The columns whose inputs are here."""
@@ -241,6 +242,14 @@ class ReplayStore:
             low, high = self._range.to(actions.device)
             actions = actions.clamp(low, high)
         return actions, found["mask"]
+
+    def successes(self) -> SupervisedSamples | None:
+        """Decisions of successful episodes as samples of supervised training, where this rank is
+        the only one; None: there are none."""
+        rows = self._rows["successes"]
+        if not len(rows):
+            return None
+        return SupervisedSamples(self.inputs(rows), *self.action_targets(rows))
 
     def following(self, rows: Tensor, *, chunks: int, gamma: float) -> Following:
         found = self._each(rows, lambda kind, some: kind.following(some, chunks, gamma))

@@ -54,6 +54,7 @@ class Learner:
         device: where the policy computes; None: where its parameters are.
         env: what the policy sees; may be left out where the algorithm has neither networks nor a
             replay.
+        keeps: the replay, where the algorithm has none of its own.
 
     Attributes:
         remarks: what a user should know of the updates so far, by cause; may be empty.
@@ -69,6 +70,7 @@ class Learner:
         seed: int,
         device: torch.device | None = None,
         env: EnvSpec | None = None,
+        keeps: ReplayNeeds | None = None,
     ) -> None:
         self._policy = alone(policy)
         self._acting = policy if isinstance(policy, ActingPolicy) else None
@@ -99,7 +101,8 @@ class Learner:
         self._lockstep = any(map(dtensor.is_sharded, every))
         most = min(actor.micro_batch_size, actor.share_of_each(collectives.count()))
         self._micro = MicroBatches(most, lockstep=self._lockstep)
-        self._replay = ReplayStore(needs.replay or ReplayNeeds(0), policy.spec, env, self._device)
+        self._keeps = needs.replay or keeps
+        self._replay = ReplayStore(self._keeps or ReplayNeeds(0), policy.spec, env, self._device)
         self._reference = ReferenceWeights(groups["policy"] if needs.reference_logprobs else ())
         self.remarks: dict[str, str] = {}
 
@@ -131,7 +134,7 @@ class Learner:
         """
         self._optimizer.lr_factors, size_before = lr_factors or {}, self._micro.size
         batch = collectives.whole_batch(trajectory)
-        if self._algorithm.needs.replay is not None:
+        if self._keeps is not None:
             self._replay.add(update, batch)
         if self._acting is not None:
             self._acting.learned = True
@@ -278,7 +281,7 @@ class Learner:
         Args:
             known: names of files that it will get from an earlier checkpoint.
         """
-        if self._algorithm.needs.replay is None:
+        if self._keeps is None:
             return {}
         return {REPLAY: self._replay.save(folder, known)}
 
@@ -289,8 +292,12 @@ class Learner:
         Raises:
             CheckpointError: a file is missing or damaged.
         """
-        if self._algorithm.needs.replay is not None:
+        if self._keeps is not None:
             self._replay.load(folder, state.get(REPLAY, []))
+
+    def successes(self) -> SupervisedSamples | None:
+        """The decisions of successful episodes in the replay; None: there are none."""
+        return self._replay.successes()
 
     def state_dict(self) -> dict[str, Any]:
         """`{"tensors": {name: tensor}, "state": json-able}`: optimizer, reference weights and

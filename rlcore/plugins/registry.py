@@ -17,23 +17,23 @@ from __future__ import annotations
 import os
 import sys
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.metadata import EntryPoint
-from typing import Any
+from typing import Any, Literal
 
 import pluggy
 
 from rlcore.contracts import hookspecs
-from rlcore.contracts.errors import PackageMissing, PluginError, choosing, did_you_mean, nearest
+from rlcore.contracts.errors import PackageMissing, PluginError, choosing, nearest
 from rlcore.contracts.specs import KINDS, ComponentSpec, Kind, OtherInterpreter
 from rlcore.plugins import extras
 from rlcore.plugins.entry_points import BLOCK, Installed, installed
 from rlcore.plugins.import_target import load_target
 from rlcore.plugins.system_libraries import moved
-from rlcore.plugins.validate import problem_of, require_api
+from rlcore.plugins.validate import problem_of, require_api, unknown_hook
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Component:
 @dataclass(frozen=True)
 class PluginRow:
     """One line of `rlcore plugins`. `kind` is "plugin" where a plugin as a whole is meant;
-    `status` is "ok" or "BAD", and `reason` says why it is BAD."""
+    `status` is "ok", "slow" or "BAD", and `reason` says why."""
 
     kind: str
     name: str
@@ -65,12 +65,14 @@ class Registry:
     Attributes:
         manager: the pluggy manager, with the plugins that loaded.
         config_paths: `(distribution, "pkg://..." or folder)` of the plugins' config groups.
+        settings: `"module:attr"` of the settings of plugins, by plugin.
     """
 
     def __init__(self) -> None:
         self.manager = pluggy.PluginManager("rlcore")
         self.manager.add_hookspecs(hookspecs)
         self.config_paths: list[tuple[str, str]] = []
+        self.settings: dict[str, str] = {}
         self._components: dict[tuple[Kind, str], list[Component]] = defaultdict(list)
         self._rows: list[PluginRow] = []
         self._left_out: list[Installed] = []
@@ -293,8 +295,10 @@ class Registry:
     def _add(self, plugin: Installed) -> None:
         """Load one plugin. Whatever goes wrong in it ends as a BAD row."""
         origin = plugin.distribution, plugin.version
-        module = None
+        module, slow = None, ""
         try:
+            if not extras.is_ours(plugin.distribution) and "try_plugin" in self.names("function"):
+                slow = load_target(self.get("function", "try_plugin").spec.target)(plugin.point)
             module = plugin.load()
             require_api(module, plugin.distribution)
             if self.manager.has_plugin(plugin.name):
@@ -306,6 +310,7 @@ class Registry:
             self._check_hooks(module)
             specs = self._call(module, "rlcore_components")
             paths = self._call(module, "rlcore_config_paths")
+            settings = self._call(module, "rlcore_settings")
         # A plugin may fail in any way, SystemExit included; only the user's Ctrl-C passes.
         except KeyboardInterrupt:
             raise
@@ -315,17 +320,19 @@ class Registry:
             self._rows.append(PluginRow("plugin", plugin.name, *origin, "BAD", _reason(error)))
             return
         self.config_paths += [(plugin.distribution, path) for path in paths]
+        self.settings |= {plugin.name.replace("-", "_"): target for target in settings}
         for spec in specs:
             self._register(spec, plugin.name, origin)
-        if not specs:
-            self._rows.append(PluginRow("plugin", plugin.name, *origin))
+        if slow or not specs:
+            status = "slow" if slow else "ok"
+            self._rows.append(PluginRow("plugin", plugin.name, *origin, status, slow))
 
     def _check_hooks(self, module: Any) -> None:
         """Raise for a hook implementation that no specification knows."""
         for caller in self.manager.get_hookcallers(module) or []:
             if not caller.has_spec():
                 known = [name for name in vars(hookspecs) if name.startswith("rlcore_")]
-                raise PluginError(f"unknown hook {caller.name}.{did_you_mean(caller.name, known)}")
+                raise PluginError(unknown_hook(caller.name, known))
             wrappers = [one for one in caller.get_hookimpls() if one.wrapper or one.hookwrapper]
             if any(one.plugin is module for one in wrappers):
                 raise PluginError(f"{caller.name} is a hook wrapper, which is never called")
@@ -363,6 +370,11 @@ def load_component(kind: Kind, name: str) -> Any:
         PluginError: as for :meth:`Registry.usable`, or it can't be imported.
     """
     return load_target(load_plugins().usable(kind, name).spec.target)
+
+
+def wrapped(inner: Any, chain: Sequence[Any], part: Literal["target", "spec"]) -> Any:
+    """Put wrappers around an env, an algorithm, or the spec of either; needs `rlcore-tools`."""
+    return load_component("function", "wrapped")(inner, chain, part) if chain else inner
 
 
 def _conflict(claims: list[Component]) -> str:

@@ -10,13 +10,14 @@ LEVELS = (0.5, 0.8, 0.9)
 EPISODES = 96
 """Training success is the mean over the last updates with at least so many episodes together: a
 few episodes reach a level by chance."""
+EVALUATIONS = {"eval/success_once": "evaluation", "eval/validation/success_once": "validation"}
 SPENT = ("time/rollout", "time/update", "time/sync")
 
 
 class Reached(TypedDict):
     """Updates, episodes and env steps of training, and their wall seconds, evaluations and
-    supervised training apart, up to when success was `success`; `by`: "evaluation" or "training"
-    episodes, which explore."""
+    supervised training apart, up to when success was `success`; `by`: "evaluation", "validation" or
+    "training" episodes, which explore."""
 
     update: int
     episodes: int
@@ -64,6 +65,7 @@ def levels_reached(lines: Iterable[Mapping[str, float | None]]) -> dict[str, Rea
             total = sum(n for n, _ in late)
             if total >= EPISODES:
                 see(update, sum(n * rate for n, rate in late) / total, "training")
-        if "eval/success_once" in line:
-            see(update, line["eval/success_once"], "evaluation")
+        for name, by in EVALUATIONS.items():
+            if name in line:
+                see(update, line[name], by)
     return found

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TypedDict
 
+from rlcore.contracts.episodes import mean_infos
 from rlcore.contracts.run import Totals
 from rlcore.files.atomic import write_text
 from rlcore.results.levels import Reached, levels_reached
@@ -43,6 +44,15 @@ class Sides(TypedDict):
     after: float | None
 
 
+class Forgetting(TypedDict):
+    """Success on tasks that were not trained on; None where a side was not measured."""
+
+    tasks: list[str]
+    success_before: SuccessFigures | None
+    success_after: SuccessFigures | None
+    paired_difference: DifferenceFigures | None
+
+
 class _Measured(TypedDict):
     success_before: SuccessFigures | None
     success_after: SuccessFigures | None
@@ -59,27 +69,34 @@ class Summary(_Measured, total=False):
     groups and averages only where the env has groups of tasks, `caveat` only where it has one,
     `stopped` only where a plugin ended training: the reason.
 
-    `groups` are their pooled rates by name, `averages` the "bucket mean" and the "task mean" (see
+    `infos` are means of what the env measured besides, `groups` the pooled rates of groups by name,
+    `averages` the "bucket mean" and the "task mean" (see
     :func:`rlcore.results.tables.success_rows`); `seconds` are wall seconds by phase; `env_steps`
     and `episodes` count training, evaluation apart; `control_difference` is control - before on
-    the same episodes; `reached` says what was spent up to each level of success
+    the same episodes, those of the best checkpoints likewise; `best_checkpoint` is what
+    `runner.keep_best` chose; `reached` says what was spent up to each level of success
     (:func:`rlcore.results.levels.levels_reached`), of a run that trained by reinforcement.
     """
 
     success_control: SuccessFigures | None
     control_difference: DifferenceFigures | None
+    success_control_best: SuccessFigures | None
+    control_best_difference: DifferenceFigures | None
+    best_checkpoint: str
+    success_best: SuccessFigures | None
+    best_difference: DifferenceFigures | None
+    forgetting: Forgetting
     caveat: str
     stopped: str
     reached: dict[str, Reached | None]
     groups: dict[str, Sides]
     averages: dict[str, Sides]
+    infos: dict[str, Sides]
 
 
 def build_summary(
+    seen: Mapping[str, Sequence[EpisodeResult]],
     *,
-    before: Sequence[EpisodeResult] | None,
-    after: Sequence[EpisodeResult] | None,
-    control: Sequence[EpisodeResult] | None = None,
     groups: Mapping[str, Sequence[str]] | None = None,
     seed: int,
     seconds: Mapping[str, float],
@@ -88,12 +105,14 @@ def build_summary(
     caveat: str = "",
     stopped: str = "",
     metrics: Sequence[Mapping[str, float | None]] = (),
+    best: str | None = None,
 ) -> Summary:
     """Rates with Wilson intervals and differences paired on (task, trial), which there are only
     between sides that were played under one protocol.
 
     Args:
-        before, after, control: evaluated episodes; None where not measured.
+        seen: evaluated episodes: "before", "after", "best", "control", "control_best",
+            "forgetting/before", "forgetting/after", as far as measured.
         groups: :attr:`rlcore.contracts.specs.EnvSpec.task_groups`.
         seed: root seed of the run.
         seconds: see :class:`Summary`.
@@ -102,10 +121,12 @@ def build_summary(
         caveat: :attr:`rlcore.contracts.specs.EnvSpec.caveat` of what was evaluated.
         stopped: why a plugin ended training; empty: none did.
         metrics: lines of `metrics.jsonl`.
+        best: name of the best checkpoint.
 
     Raises:
         ValueError: the sides are not the same episodes, each once.
     """
+    before, after = seen.get("before"), seen.get("after")
     summary: Summary = {
         "success_before": _rate(before),
         "success_after": _rate(after),
@@ -116,9 +137,25 @@ def build_summary(
         "episodes": totals.episodes,
         "versions": dict(versions),
     }
-    if control is not None:
-        summary["success_control"] = _rate(control)
-        summary["control_difference"] = _difference(before, control)
+    for name in ("control", "control_best", "best"):
+        if name in seen:
+            summary[f"success_{name}"] = _rate(seen[name])  # type: ignore[literal-required]
+            between = _difference(before, seen[name])
+            summary[f"{name}_difference"] = between  # type: ignore[literal-required]
+    if best is not None:
+        summary["best_checkpoint"] = best
+    if (last := seen.get("forgetting/after")) is not None:
+        first = seen.get("forgetting/before")
+        summary["forgetting"] = {
+            "tasks": list(dict.fromkeys(one.task for one in last)),
+            "success_before": _rate(first),
+            "success_after": _rate(last),
+            "paired_difference": _difference(first, last),
+        }
+    told, found = (mean_infos(one.infos for one in side or ()) for side in (before, after))
+    if told or found:
+        names = {**told, **found}
+        summary["infos"] = {n: {"before": told.get(n), "after": found.get(n)} for n in names}
     if groups:
         summary["groups"] = _sides(before, after, groups, "group")
         summary["averages"] = _sides(before, after, groups, "average")

@@ -57,7 +57,9 @@ class RunFolder:
     sft = Inside("sft")  # the supervised start
     checkpoints = Inside("checkpoints")
     evaluations = Inside("eval")
-    before = Inside("eval/before.parquet")  # made once, and read back by each resume
+    # made once, and read back by each resume
+    before = Inside("eval/before.parquet")
+    forgetting = Inside("eval/forgetting/before.parquet")
     demonstrations = Inside("demonstrations")
 
     @classmethod

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from rlcore.checks import announce, check
 from rlcore.checks.facts import NO_POLICY, Facts, planned
+from rlcore.checks.further_sides import further_sides
 from rlcore.checks.held_out import Learned
 from rlcore.config.component_specs import algorithm_needs
 from rlcore.config.schema import RunConfig
@@ -62,6 +63,17 @@ class Assembly:
         """Specs of the sides that are played."""
         return {side: spec for side, spec in self.env_specs.items() if side in self.played}
 
+    def evaluating(self, side: str) -> Assembly:
+        """The assembly as an evaluation of a side sees it."""
+        if side not in self.further:
+            return self
+        return replace(
+            self,
+            config=self.further[side],
+            sides={**self.sides, "eval": self.sides[side]},
+            env_specs={**self.env_specs, "eval": self.env_specs[side]},
+        )
+
     def interpreters(self) -> list[OtherInterpreter]:
         """The other ones than rlcore's in which played envs simulate, as they are now.
 
@@ -99,12 +111,12 @@ def assemble(
         UserError: a missing component, a wrong setting, a placement that can't be carried out.
     """
     registry = registry or load_plugins()
-    further = further or {}
     if facts is None:
         plan = planned(config, find_inventory(config.cluster), registry)
         facts = check(config, registry, plan, further, collects=collects)
         announce(facts, collects=collects)
     placement = facts.placement
+    further = further or further_sides(config, registry)
     sides = {
         name: EnvSide(registry.get("env", env.env_type).spec.target, env, facts.envs[name])
         for name, env in (("train", config.env.train), ("eval", config.env.eval))
@@ -157,10 +169,12 @@ def _policy_workers(
 ) -> dict[str, tuple[Member, ...]]:
     """By role: those that act and those that learn, or those that do both."""
     name = config.algorithm.name
+    needs = algorithm_needs(config, registry) if name else AlgorithmNeeds()
     settings = PolicyWorkerSettings(
         policy_target=registry.get("model", config.actor.model.model_type).spec.target,
         algorithm_target=registry.get("algorithm", name).spec.target if name else "",
-        acts=bool(name) and bool(algorithm_needs(config, registry).acting),
+        acts=bool(needs.acting),
+        keeps=needs.replay,
         actor=config.actor,
         algorithm=config.algorithm,
         env_spec=env_spec,

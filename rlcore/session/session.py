@@ -64,7 +64,7 @@ class Session:
             update's episodes, or of the evaluations on validation starts.
         best: the highest mean of these so far, None before the first.
         latest: name of the last checkpoint, None before the first.
-        warned: causes of warnings that are shown once.
+        warned: remarks of the learner that were shown.
     """
 
     assembly: Assembly
@@ -221,7 +221,7 @@ def open_session(
             trackers,
             progress,
             clock,
-            RunHooks(registry.manager, config.cluster.timeouts.hook),
+            RunHooks(registry.manager, config.cluster.timeouts.hook, config.plugins),
             manifest,
             interpreters,
         )

@@ -29,7 +29,7 @@ def state(session: Session) -> dict[str, Any]:
     """What a checkpoint saves of the session; :func:`restore_state` is the reverse."""
     session.trackers.sync()
     folder = session.folder
-    relied_on = (folder.metrics, folder.before)
+    relied_on = (folder.metrics, folder.before, folder.forgetting)
     return {
         "seed": session.config.runner.seed,
         "totals": vars(session.totals),

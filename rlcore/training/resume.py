@@ -34,7 +34,7 @@ from rlcore.session.trained_on import check_untrained
 from rlcore.training.fixed_keys import check_fixed_keys
 from rlcore.training.limits import check_limits, is_evaluation
 
-ENDS = ("after", "control")
+ENDS = ("after", "best", "control")
 """Labels of the evaluations that a run ends with."""
 
 
@@ -89,8 +89,9 @@ def find(assembly: Assembly, holds: ExitStack) -> Saved | None:
         check_limits(config, saved.folder, so_far, saved.checkpoint, named=saved.named)
         facts = _with_policy(assembly, saved.checkpoint.policy_path)
         check_fixed_keys(config, so_far, saved.folder.path, saved.checkpoint, facts)
-        if _changed(saved.folder, saved.checkpoint) is None:  # else it is made again
-            _first_evaluation(saved.folder)
+        # else it is made again
+        if _changed(saved.folder.before, saved.folder, saved.checkpoint) is None:
+            _first_evaluation(saved.folder.before)
     if saved.checkpoint is not None or saved.folder.sft.is_dir():  # something was learned
         check_untrained(config, saved.folder)
     if config.sft.enabled:
@@ -158,7 +159,7 @@ def _behind(folder: RunFolder, step: int) -> Iterator[Path]:
     for path in folder.evaluations.glob("*.parquet"):
         prefix, _, number = path.stem.rpartition("_")
         later = prefix == "step" and number.isdecimal() and int(number) > step
-        if later or path.stem in ENDS:
+        if later or path.stem in ENDS or prefix == "control":
             yield path
 
 
@@ -196,36 +197,41 @@ def _steer_on(session: Session, saved: Saved) -> None:
         steering.task_weights = {}
 
 
-def _first_evaluation(folder: RunFolder) -> list[EpisodeResult] | None:
-    """The rows of the evaluation before training; None if there are none."""
-    path = folder.before
+def _first_evaluation(path: Path) -> list[EpisodeResult] | None:
+    """The rows of an evaluation before training; None if there are none."""
     return read_results(path) if path.exists() else None
 
 
-def _changed(folder: RunFolder, at: Checkpoint) -> str | None:
+def _changed(path: Path, folder: RunFolder, at: Checkpoint) -> str | None:
     """Say what changed in that evaluation since the checkpoint was written; None: nothing."""
-    then = extents(at).get(folder.before.relative_to(folder.path).as_posix())
-    return None if then is None else then.fault(folder.before)
+    then = extents(at).get(path.relative_to(folder.path).as_posix())
+    return None if then is None else then.fault(path)
 
 
-def same_evaluation(session: Session, saved: Saved | None) -> list[EpisodeResult] | None:
-    """The rows of the evaluation before training, if this session would make the same one; else
-    None, and it is repeated, as rates under two protocols can't be compared."""
+def same_evaluation(
+    session: Session, saved: Saved | None, path: Path, side: str
+) -> list[EpisodeResult] | None:
+    """The rows of an evaluation before training, if this session would make the same one; else
+    None, and it is repeated, as rates under two protocols can't be compared.
+
+    Args:
+        path: of its file.
+        side: that it is of.
+    """
     if saved is None or saved.checkpoint is None:
         return None
-    fault = _changed(saved.folder, saved.checkpoint)
+    fault = _changed(path, saved.folder, saved.checkpoint)
     if fault is not None:  # of another run, or made by a resume that got no further
         session.progress.line(
             "the evaluation before training is not the one that "
-            f"{saved.checkpoint.path.name} was written with: {saved.folder.before.name} {fault}; "
-            "it is made again"
+            f"{saved.checkpoint.path.name} was written with: {path.name} {fault}; it is made again"
         )
         return None
-    found = _first_evaluation(saved.folder)
+    found, assembly = _first_evaluation(path), session.assembly.evaluating(side)
     if found is None:
         return None
-    then, now = read_note(saved.folder.before), made_with(session.assembly)
-    if then == now and {row.protocol for row in found} == {protocol(session.assembly).digest}:
+    then, now = read_note(path), made_with(assembly)
+    if then == now and {row.protocol for row in found} == {protocol(assembly).digest}:
         return found
     session.progress.line(
         "the evaluation before training was made under other settings "

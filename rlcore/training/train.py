@@ -10,20 +10,21 @@ from __future__ import annotations
 import contextlib
 import copy
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
-from statistics import fmean
 
+from rlcore.checks.further_sides import FORGETTING
 from rlcore.config.schema import RunnerConfig
 from rlcore.contracts.errors import MicroBatchError, WorkerError
-from rlcore.evaluation.evaluate import conclude, evaluate, films
+from rlcore.evaluation.evaluate import conclude, evaluate, evaluate_to_choose, films
 from rlcore.evaluation.record import keep
 from rlcore.plugins.registry import load_component
 from rlcore.process.stopping import StopSignals
 from rlcore.results.summary import Summary
-from rlcore.run_folder.checkpoint import save_checkpoint
-from rlcore.run_folder.history import checkpoint_name, require_latest
-from rlcore.run_folder.metrics import MICRO_BATCH_SIZE, env_metrics
+from rlcore.results.tables import EpisodeResult
+from rlcore.run_folder.checkpoint import POLICY, save_checkpoint
+from rlcore.run_folder.history import checkpoint_name, read_history, require_latest
+from rlcore.run_folder.metrics import env_metrics
 from rlcore.run_folder.segments import files_in, link_segments
 from rlcore.session import session_state
 from rlcore.session.assembly import Assembly
@@ -37,7 +38,6 @@ from rlcore.training.after_node_loss import (
 )
 from rlcore.training.batch import gather_batch
 from rlcore.training.limits import goes_on
-from rlcore.training.no_progress import moved_far, nothing_learned
 
 
 def run(assembly: Assembly) -> Summary:
@@ -75,27 +75,49 @@ def _story(session: Session, saved: resume.Saved | None) -> Summary:
     if saved is not None:
         resume.take_up(session, saved)
     if config.runner.only_eval:
-        return conclude(session, after=evaluate(session, "eval"))
+        return conclude(session, {"after": evaluate(session, "eval")})
     start = None
     if config.sft.enabled:
         start = load_component("function", "starting_policy")(session)
-    before = None
+    seen: dict[str, list[EpisodeResult]] = {}
+    forgets = FORGETTING in session.assembly.further
     if config.runner.val_before_train:
-        before = resume.same_evaluation(session, saved)
-        if before is None:
-            before = evaluate(session, "before")
-            if saved is not None and saved.checkpoint is not None:
-                session_state.stand_on(session.folder, saved.checkpoint, session.folder.before)
+        seen["before"] = _before(session, saved, session.folder.before, "eval")
+        if forgets:
+            path = session.folder.forgetting
+            seen["forgetting/before"] = _before(session, saved, path, FORGETTING)
+            session.group.release(FORGETTING)
     updates = reinforce(session, resume.restore(session, saved))
     stopped = session.steering.stopped  # who asks for an end from here on comes too late
-    after = evaluate(session, "after", update=updates)
-    keep(session, updates, after)
-    control = None
+    seen["after"] = evaluate(session, "after", update=updates)
+    keep(session, updates, seen["after"])
+    if forgets:
+        seen["forgetting/after"] = evaluate(session, "forgetting/after", updates, FORGETTING)
+    best = read_history(session.folder.checkpoints).best if config.runner.keep_best else None
+    if best is not None:
+        seen["best"] = seen["after"]
+    if best not in (None, session.latest):
+        session.group.load(session.folder.checkpoints / str(best) / POLICY)
+        session.group.sync()
+        seen["best"] = evaluate(session, "best", update=updates, policy="best")
     if start is not None and config.sft.control:
         spent = session.clock.seconds["rollout"] + session.clock.seconds["update"]
-        load_component("function", "more_supervised")(session, start, seconds=spent)
-        control = evaluate(session, "control", update=updates)
-    return conclude(session, before=before, after=after, control=control, stopped=stopped)
+        go_on = load_component("function", "more_supervised")
+        seen |= go_on(session, start, seconds=spent, update=updates)
+    return conclude(session, seen, stopped=stopped, best=best)
+
+
+def _before(
+    session: Session, saved: resume.Saved | None, path: Path, side: str
+) -> list[EpisodeResult]:
+    """An evaluation of the start, read back where a resumed run has it."""
+    found = resume.same_evaluation(session, saved, path, side)
+    if found is None:
+        label = path.relative_to(session.folder.evaluations).with_suffix("").as_posix()
+        found = evaluate(session, label, side=side)
+        if saved is not None and saved.checkpoint is not None:
+            session_state.stand_on(session.folder, saved.checkpoint, path)
+    return found
 
 
 def reinforce(session: Session, done: int = 0) -> int:
@@ -146,7 +168,8 @@ def _updates(session: Session, update: int, stop: StopSignals) -> int:
         if not session.config.chooses_on_validation:
             session.successes.append(metrics["env/success_once"])
         session.progress.update_line(update, runner.max_epochs, metrics)
-        for said in _warnings(session, update, metrics):
+        for said in sorted({*session.group.remarks()} - session.warned):
+            session.warned.add(said)
             session.progress.line(f"warning: {said}")
         if ending():
             return update
@@ -154,9 +177,9 @@ def _updates(session: Session, update: int, stop: StopSignals) -> int:
         due = runner.val_check_interval > 0 and update % runner.val_check_interval == 0
         if due and (session.config.chooses_on_validation or not last):
             with contextlib.suppress(HookError):  # raised once there is a checkpoint
-                seen = evaluate(session, f"step_{update:06d}", update=update)
+                success = evaluate_to_choose(session, f"step_{update:06d}", update)
                 if session.config.chooses_on_validation:
-                    session.successes.append(fmean(one.success for one in seen))
+                    session.successes.append(success)
         if _is_due(runner, update) and not last:
             checkpoint(session, update)
         if ending():
@@ -242,27 +265,6 @@ def checkpoint(session: Session, update: int) -> None:
             keep=runner.keep_last,
         )
     session.latest = path.name
-
-
-def _warnings(session: Session, update: int, metrics: Mapping[str, float]) -> list[str]:
-    """Warnings about an update that the user has not seen yet."""
-    lasting = {said: said for said in session.group.remarks()}
-    lasting["moved far"] = moved_far(update, metrics, session.config.algorithm) or ""
-    fresh = [said for cause, said in lasting.items() if said and cause not in session.warned]
-    session.warned |= {cause for cause, said in lasting.items() if said}
-    now = (nothing_learned(update, metrics), _out_of_memory(update, metrics))
-    return [*fresh, *(said for said in now if said is not None)]
-
-
-def _out_of_memory(update: int, metrics: Mapping[str, float]) -> str | None:
-    """The warning about an update whose micro-batches did not fit; None for others."""
-    fits = metrics.get(MICRO_BATCH_SIZE)
-    if fits is None:
-        return None
-    return (
-        f"update {update} ran out of memory, and was made with smaller micro-batches: the run goes "
-        f"on with actor.micro_batch_size={fits:.0f}"
-    )
 
 
 def _trains_on(session: Session, update: int) -> bool:

@@ -6,7 +6,7 @@ produces   weights/ROUTE/ROLLOUT_RANK     its weights, or its shard, by version,
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +30,7 @@ class ActorWorker(PolicyWorker):
     def __init__(self, settings: PolicyWorkerSettings) -> None:
         super().__init__(settings)
         self._learner: Learner | None = None
+        self._going_on: Callable[..., dict[str, Any]] | None = None  # more supervised training
         self._lazy: LazyInit | None = None
         self._version = 0
         self._unpublished: Subset = "all"
@@ -54,6 +55,7 @@ class ActorWorker(PolicyWorker):
                 seed=self._settings.seed,
                 device=self.device,
                 env=self._settings.env_spec,
+                keeps=self._settings.keeps,
             )
         return self._learner
 
@@ -157,6 +159,8 @@ class ActorWorker(PolicyWorker):
         sft: SFTConfig,
         *,
         continue_seconds: float | None = None,
+        until: float = 1.0,
+        own_successes: bool = False,
         on_progress: OnProgress | None = None,
     ) -> dict[str, Any]:
         """Train on the demonstrations in `data`; returns the history.
@@ -164,6 +168,8 @@ class ActorWorker(PolicyWorker):
         Args:
             continue_seconds: go on from the present weights for this long (the control),
                 instead of `sft.max_steps` steps from the start.
+            until: share of these after which this call ends; the next one goes on from there.
+            own_successes: learn from the successful episodes in the replay too.
             on_progress: called after each step; of several ranks, the first one's.
         """
         from rlcore.learner import collectives
@@ -171,16 +177,19 @@ class ActorWorker(PolicyWorker):
         from rlcore.plugins.registry import load_component
 
         self._changed("all")
-        history: dict[str, Any] = load_component("function", "fit_demonstrations")(
-            alone(self.policy),
-            Path(data),
-            sft,
-            seed=self._settings.seed,
-            device=self.device,
-            continue_seconds=continue_seconds,
-            on_progress=None if collectives.number() else on_progress,
-        )
-        return history
+        given: dict[str, Any] = {"seed": self._settings.seed, "device": self.device}
+        told = None if collectives.number() else on_progress
+        if continue_seconds is None:
+            fit = load_component("function", "fit_demonstrations")
+            history = fit(alone(self.policy), Path(data), sft, **given, on_progress=told)
+        else:
+            if self._going_on is None:
+                more = self.learner.successes() if own_successes else None
+                given |= {"seconds": continue_seconds, "more": more}
+                begin = load_component("function", "more_demonstrations")
+                self._going_on = begin(alone(self.policy), Path(data), sft, **given)
+            history = self._going_on(until, told)
+        return dict(history)
 
     def save(self, path: str) -> None:
         """See :meth:`PolicyWorker.save`: asked of all ranks, of which the first one writes."""
@@ -223,9 +232,15 @@ class ActorWorker(PolicyWorker):
         self.learner.load_state_dict(saved)
         self.learner.load_replay(Path(path), saved["state"])
 
+    def recall(self, path: str) -> None:
+        """The replay alone of what :meth:`save_learner` wrote."""
+        from rlcore.run_folder.learner_state import read_learner
+
+        self.learner.load_replay(Path(path), read_learner(Path(path))["state"])
+
     def load(self, path: str) -> None:
         """A saved policy; the optimizer starts afresh."""
-        self._learner = None  # it holds the policy that is given up
+        self._learner = self._going_on = None  # they hold the policy that is given up
         super().load(path)
         self._changed("all")
 

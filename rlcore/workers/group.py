@@ -171,11 +171,19 @@ class WorkerGroup(ABC):
         """Return what a user should know of the updates so far."""
         return list(self._actors("remarks")[0])
 
+    def recall(self, path: Path) -> None:
+        """Load the replay of a checkpoint's folder alone."""
+        self._actors("recall", path=str(path))
+
     def supervised(
-        self, data: str, sft: SFTConfig, on_count: OnCount, *, continue_seconds: float | None = None
+        self, data: str, sft: SFTConfig, on_count: OnCount, more: Mapping[str, Any] | None = None
     ) -> dict[str, Any]:
-        """Train on demonstrations (:meth:`ActorWorker.supervised`); returns the history."""
-        told = {"data": data, "sft": sft, "continue_seconds": continue_seconds}
+        """Train on demonstrations; returns the history.
+
+        Args:
+            more: further arguments of :meth:`ActorWorker.supervised`, of a control.
+        """
+        told = {"data": data, "sft": sft, **(more or {})}
         return dict(self._actors("supervised", on_count, **told)[0])
 
     def version(self) -> int:

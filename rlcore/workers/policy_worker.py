@@ -18,9 +18,10 @@ from typing import TYPE_CHECKING, Any
 
 from rlcore.config.schema import ActorConfig, AlgorithmConfig, ModelConfig
 from rlcore.contracts.errors import AlgorithmError, PolicyError, WorkerError
-from rlcore.contracts.specs import AlgorithmNeeds, EnvSpec, PolicySpec
+from rlcore.contracts.specs import AlgorithmNeeds, EnvSpec, PolicySpec, ReplayNeeds
 from rlcore.numerics.mkl import BatchInvariance
 from rlcore.plugins.import_target import load_target
+from rlcore.plugins.registry import load_component, wrapped
 from rlcore.validation.faults import require_made
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ class PolicyWorkerSettings:
         seed: root seed.
         threads: torch threads of this process.
         acts: whether networks of the algorithm act with the policy.
+        keeps: the replay of who learns; None: there is none.
         shards: how many actor processes shard one copy of the parameters; 1: each holds all.
         offload: whether its device memory is offloaded to the host while others work there.
         host: what other nodes know its node by; a backend that spans nodes sets it in the worker's
@@ -59,6 +61,7 @@ class PolicyWorkerSettings:
     seed: int
     threads: int
     acts: bool = False
+    keeps: ReplayNeeds | None = None
     shards: int = 1
     offload: bool = False
     host: str = "127.0.0.1"
@@ -127,6 +130,7 @@ class PolicyWorker:
         made: Algorithm = load_target(target)(config)
         named, holds = f"algorithm {config.name}", ("needs", AlgorithmNeeds)
         require_made(made, named, target, "an algorithm", holds, AlgorithmError)
+        made = wrapped(made, config.wrappers, "target")
         return made
 
     def save(self, path: str) -> None:
@@ -286,6 +290,8 @@ class PolicyWorker:
         target, named = settings.policy_target, f"model {model.model_type}"
         policy = load_target(target)(model, env_spec=settings.env_spec)
         require_made(policy, named, target, "a policy", ("spec", PolicySpec), PolicyError)
+        if settings.actor.trainable:
+            load_component("function", "train_only")(policy, settings.actor.trainable)
         if settings.actor.fsdp_config.gradient_checkpointing:
             policy.set_checkpointing(True)
         if not settings.acts:

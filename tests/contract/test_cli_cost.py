@@ -13,6 +13,7 @@ import sys
 from rlcore.cli.main import main
 code = main(sys.argv[1:])
 heavy = {"torch", "ray", "hydra", "omegaconf", "gymnasium", "transformers", "mujoco"}
+heavy |= {"rlcore.config.schema"}
 print("LOADED", *sorted(heavy & set(sys.modules)))
 raise SystemExit(code)
 """
@@ -37,12 +38,12 @@ def test_listing_loads_neither_configuration_nor_tensors(listing):
 
 @pytest.mark.parametrize("arguments", [DRY_RUN, CLUSTER, PLAN, ["train", "--help"]])
 def test_planning_loads_neither_tensors_nor_workers(arguments):
-    assert loaded_by(*arguments) <= {"hydra", "omegaconf"}
+    assert loaded_by(*arguments) <= {"hydra", "omegaconf", "rlcore.config.schema"}
 
 
 def test_a_report_loads_neither_configuration_nor_tensors(tmp_path):
     (tmp_path / "config.yaml").write_text("runner: {seed: 0}\n")
-    assert loaded_by("report", str(tmp_path)) == set()
+    assert loaded_by("report", str(tmp_path)) <= {"rlcore.config.schema"}
     assert (tmp_path / "report.html").is_file()
 
 

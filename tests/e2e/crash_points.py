@@ -134,6 +134,26 @@ SHAPES = {
             "runner.keep_last=2",
         )
     ),
+    "edits": Shape(  # networks that act, lagged ones, failures in the replay, all evaluations
+        (
+            "train",
+            *COMMON,
+            "env.*.tasks=[reach-left,reach-up]",
+            "env.forgetting.tasks=[reach-down]",
+            "env.forgetting.trials_per_task=1",
+            "env.validation.trials_per_task=2",
+            "algorithm=expo",
+            "algorithm.critic_steps=6",
+            "algorithm.critics=2",
+            "algorithm.batch_size=16",
+            "algorithm.warmup=1",
+            "algorithm.samples=2",
+            "algorithm.imitation_steps=4",
+            "algorithm.imitation_batch_size=16",
+            "env.train.total_num_envs=24",
+            "runner.keep_last=2",
+        )
+    ),
     "older": Shape(
         ("resume", f"{LOGS}/{NAME}/checkpoints/step_000001", "runner.keep_last=1"),
         before=(("train", *COMMON, *PPO, "runner.max_epochs=3"),),

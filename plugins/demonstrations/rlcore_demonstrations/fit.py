@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,9 @@ import torch
 from rlcore.config.schema import SFTConfig
 from rlcore.contracts.protocols import Demonstration, Policy
 from rlcore.demonstrations.datasets import OnProgress, SupervisedSamples, format_of
-from rlcore_demonstrations.supervised import SupervisedTrainer
+from rlcore_demonstrations.frames import LazyFrames
+from rlcore_demonstrations.stream import StreamedSamples
+from rlcore_demonstrations.supervised import Samples, SupervisedHistory, SupervisedTrainer
 
 
 def fit_demonstrations(
@@ -22,16 +25,13 @@ def fit_demonstrations(
     *,
     seed: int,
     device: torch.device | None = None,
-    continue_seconds: float | None = None,
     on_progress: OnProgress | None = None,
 ) -> dict[str, Any]:
-    """Train on the successful demonstrations in `data`.
-
-    From the start, the normaliser is fitted to the training part first; a continuation keeps it.
+    """Train on the successful demonstrations in `data`, to whose training part the normaliser is
+    fitted first.
 
     Args:
         device: where the policy computes; None: where its parameters are.
-        continue_seconds: go on for this long instead of `sft.max_steps` steps.
 
     Returns:
         :meth:`rlcore_demonstrations.supervised.SupervisedHistory.summary`.
@@ -41,14 +41,82 @@ def fit_demonstrations(
     """
     train, val = map(list, format_of(data).read(data).split(sft.val_fraction, seed))
     trainer = SupervisedTrainer(policy, sft, seed=seed, device=device)
-    if continue_seconds is None:
-        policy.fit_normalizer(train)
-    samples = [supervised_samples(policy, part) for part in (train, val)]
-    if continue_seconds is None:
+    policy.fit_normalizer(train)
+    with ExitStack() as ends:
+        samples = [_samples(policy, part, sft) for part in (train, val)]
+        for one in samples:
+            if isinstance(one, StreamedSamples):
+                ends.enter_context(closing(one))
         history = trainer.fit(*samples, on_progress=on_progress)
+        return {**history.summary(), "waited": sum(map(_waited, samples))}
+
+
+def more_demonstrations(
+    policy: Policy,
+    data: Path,
+    sft: SFTConfig,
+    *,
+    seed: int,
+    device: torch.device | None = None,
+    seconds: float,
+    more: SupervisedSamples | None = None,
+) -> Callable[[float, OnProgress | None], dict[str, Any]]:
+    """Go on from the present weights, under the normaliser that they have.
+
+    Args:
+        seconds: for how long, in all.
+        more: samples beside the demonstrations; half of a batch each.
+
+    Returns:
+        What trains up to a share of that time, and gives the history of all of it so far.
+    """
+    train, val = format_of(data).read(data).split(sft.val_fraction, seed)
+    trainer = SupervisedTrainer(policy, sft, seed=seed, device=device)
+    held_back = _samples(policy, list(val), sft)
+    samples: Samples
+    if more is None:
+        samples = _samples(policy, list(train), sft)
     else:
-        history = trainer.go_on(*samples, seconds=continue_seconds, on_progress=on_progress)
-    return history.summary()
+        samples = _joined(supervised_samples(policy, list(train)), more)
+    history: SupervisedHistory | None = None
+
+    def go_on(until: float, on_progress: OnProgress | None) -> dict[str, Any]:
+        nonlocal history
+        history = trainer.go_on(
+            samples,
+            held_back,
+            seconds=seconds,
+            until=until,
+            history=history,
+            on_progress=on_progress,
+        )
+        return history.summary()
+
+    return go_on
+
+
+def _samples(policy: Policy, demos: Sequence[Demonstration], sft: SFTConfig) -> Samples:
+    """In memory, where their frames are there already; else read ahead of the trainer."""
+    if not any(isinstance(demo.frames, LazyFrames) for demo in demos):
+        return supervised_samples(policy, demos)
+    return StreamedSamples(policy, demos, processes=sft.decoders, memory=sft.memory_gb * 1e9)
+
+
+def _waited(samples: Samples) -> float:
+    """Seconds that a trainer waited for samples to be read."""
+    return samples.waited if isinstance(samples, StreamedSamples) else 0.0
+
+
+def _joined(shown: SupervisedSamples, own: SupervisedSamples) -> SupervisedSamples:
+    """Both, drawn equally often."""
+    parts = (shown, own)
+    weights = [np.ones(len(one)) if one.weights is None else one.weights for one in parts]
+    return SupervisedSamples(
+        {name: torch.cat([one.inputs[name].cpu() for one in parts]) for name in shown.inputs},
+        torch.cat([one.actions.cpu() for one in parts]),
+        torch.cat([one.mask.cpu() for one in parts]),
+        np.concatenate([each / each.sum() for each in weights]),
+    )
 
 
 def supervised_samples(policy: Policy, demos: Sequence[Demonstration]) -> SupervisedSamples:

@@ -15,6 +15,7 @@ FUNCTIONS = {
     "starting_policy": ("sft:starting_policy", "supervised training before reinforcement"),
     "more_supervised": ("sft:go_on", "the control: more supervised training"),
     "fit_demonstrations": ("fit:fit_demonstrations", "supervised training in a worker"),
+    "more_demonstrations": ("fit:more_demonstrations", "the control in a worker"),
     "supervised_samples": ("fit:supervised_samples", "demonstrations among what a run learns from"),
 }
 

@@ -9,19 +9,23 @@ from pathlib import Path
 from typing import Any
 
 from rlcore.api import Assembly
-from rlcore.evaluation.evaluate import conclude, evaluate
+from rlcore.config.schema import OWN_SUCCESSES
+from rlcore.evaluation.evaluate import conclude, evaluate, evaluate_to_choose
 from rlcore.files.atomic import new_folder, write_text
 from rlcore.files.damaged_files import read_json
 from rlcore.files.digests import seal
+from rlcore.results.tables import EpisodeResult
 from rlcore.session.session import Session, open_session
 from rlcore_demonstrations.collect import collect
+
+BEST = "control_best"
 
 
 def run(assembly: Assembly) -> Path:
     """`rlcore sft`: demonstrations, supervised training, evaluation; returns the checkpoint."""
     with open_session(assembly) as session:
         path = starting_policy(session)
-        conclude(session, after=evaluate(session, "sft"))
+        conclude(session, {"after": evaluate(session, "sft")})
         session.progress.line(f"checkpoint: {path}  (use it as actor.model.model_path)")
     return path
 
@@ -44,15 +48,50 @@ def starting_policy(session: Session) -> Path:
     return _share(session, path)
 
 
-def go_on(session: Session, start: Path, *, seconds: float) -> None:
-    """The control: from the same start, more supervised training for as long as RL took."""
-    data = session.config.collect.path or session.folder.demonstrations
+def go_on(
+    session: Session, start: Path, *, seconds: float, update: int
+) -> dict[str, list[EpisodeResult]]:
+    """The control: from the same start, more supervised training for as long as RL took. Where the
+    best checkpoint of RL is chosen on validation starts, so is the control's, as often.
+
+    Args:
+        seconds: that RL took.
+        update: updates that it made.
+
+    Returns:
+        Its evaluations by label, "control" and "control_best".
+    """
+    config, folder = session.config, session.folder.path
+    own, parts = config.sft.control == OWN_SUCCESSES, 1
+    if config.chooses_on_validation:
+        parts = max(1, update // config.runner.val_check_interval)
     session.group.load(start)
-    history = _learn(session, "control", "control: more SFT", data, continue_seconds=seconds)
+    if own:
+        session.group.recall(session.folder.checkpoint(update))
+    for name in ("control", BEST):  # of an earlier attempt, which got no further
+        shutil.rmtree(folder / name, ignore_errors=True)
+    most, chosen = -1.0, 0
+    for part in range(1, parts + 1):
+        more = {"continue_seconds": seconds, "until": part / parts, "own_successes": own}
+        data = config.collect.path or session.folder.demonstrations
+        history = _learn(session, "control", "control: more SFT", data, more=more)
+        if config.chooses_on_validation:
+            session.group.sync()
+            success = evaluate_to_choose(session, f"control_{part}", update, policy="control")
+            if success > most:
+                most, chosen = success, part
+                shutil.rmtree(folder / BEST, ignore_errors=True)
+                _save(session, folder / BEST)
     _log(session, history, "control")
-    path = session.folder.path / "control"
-    shutil.rmtree(path, ignore_errors=True)  # of an earlier attempt, which got no further
-    _share(session, path)
+    _share(session, folder / "control")
+    seen = {"control": evaluate(session, "control", update=update, policy="control")}
+    if chosen == parts:
+        seen[BEST] = seen["control"]
+    elif chosen:
+        session.group.load(folder / BEST)
+        session.group.sync()
+        seen[BEST] = evaluate(session, BEST, update=update, policy=BEST)
+    return seen
 
 
 def _learn(
@@ -61,7 +100,7 @@ def _learn(
     title: str,
     data: str | Path,
     total: int | None = None,
-    continue_seconds: float | None = None,
+    more: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Supervised training on all actor ranks, watched; returns its history."""
     with session.clock.measure(phase), session.progress.phase(title, total) as shown:
@@ -73,18 +112,20 @@ def _learn(
                 rate = f"{state['steps'] / max(state['seconds'], 1e-9):.1f} steps/s"
                 shown.set(int(state["steps"]), note=", ".join([*losses, rate]))
 
-        history = session.group.supervised(
-            str(data), session.config.sft, watch, continue_seconds=continue_seconds
-        )
+        history = session.group.supervised(str(data), session.config.sft, watch, more)
         last = {name: history[name][-1][1] for name in ("train_loss", "val_loss") if history[name]}
         watch({"steps": history["steps"], "seconds": history["seconds"], **last})
     return history
 
 
-def _share(session: Session, path: Path) -> Path:
+def _save(session: Session, path: Path) -> None:
     with new_folder(path) as partial:
         session.group.save(partial)
         seal(partial, session.config.runner.seed)
+
+
+def _share(session: Session, path: Path) -> Path:
+    _save(session, path)
     session.group.load(path)
     session.group.sync()
     return path

@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from itertools import count
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -23,16 +24,30 @@ from rlcore.config.schema import OptimConfig, SFTConfig
 from rlcore.contracts.errors import ConfigError, TrainingError
 from rlcore.contracts.protocols import Policy
 from rlcore.contracts.rng import RowKeys, generator
-from rlcore.demonstrations.datasets import OnProgress, SupervisedSamples
+from rlcore.demonstrations.datasets import OnProgress
 from rlcore.learner import collectives, dtensor
 from rlcore.learner.optim import PolicyOptimizer, StepReport, cosine
 from rlcore.validation.policy import checked_groups
+from rlcore_demonstrations.stream import Batch
 
 GRAD_NORM = 1.0
 """Norm to which supervised gradients are clipped."""
 
 PLATEAU = 0.05
 """Validation has levelled off if its best of late is less than this share below its best before."""
+
+
+class Samples(Protocol):
+    """What is learned from: samples in memory, or read ahead."""
+
+    @property
+    def weights(self) -> np.ndarray | None:
+        """Return how often each is drawn, relative to others; None: all alike."""
+
+    def __len__(self) -> int: ...
+
+    def batches(self, rows: Iterable[Tensor]) -> Iterator[Batch]:
+        """Return the samples of each batch, which `rows` has as numbers of samples."""
 
 
 @dataclass
@@ -130,8 +145,8 @@ class SupervisedTrainer:
 
     def fit(
         self,
-        train: SupervisedSamples,
-        val: SupervisedSamples,
+        train: Samples,
+        val: Samples,
         *,
         on_progress: OnProgress | None = None,
     ) -> SupervisedHistory:
@@ -155,42 +170,53 @@ class SupervisedTrainer:
 
     def go_on(
         self,
-        train: SupervisedSamples,
-        val: SupervisedSamples,
+        train: Samples,
+        val: Samples,
         *,
         seconds: float,
+        until: float = 1.0,
+        history: SupervisedHistory | None = None,
         on_progress: OnProgress | None = None,
     ) -> SupervisedHistory:
         """Continue training for `seconds` of wall time, validation included, with batches that
         `fit` did not use: the control that shows what the same time of supervised training would
-        have brought."""
+        have brought.
+
+        Args:
+            until: share of the time after which to return.
+            history: of the calls before, which this one goes on with; None: this is the first.
+        """
+        end = seconds * until
         return self._run(
             train,
             val,
             first=self._config.max_steps,
-            stop=lambda _, spent: f"its {seconds:.1f} s were up" if spent >= seconds else None,
-            share=lambda _, spent: spent / seconds if seconds else 1.0,
+            stop=lambda _, spent: f"its {seconds:.1f} s were up" if spent >= end else None,
+            share=lambda _, spent: min(spent / seconds, 1.0) if seconds else 1.0,
             on_progress=on_progress,
+            history=history,
         )
 
-    def validate(self, samples: SupervisedSamples) -> float:
+    def validate(self, samples: Samples) -> float:
         """Mean loss over all samples, under noise that is the same each time."""
         total = 0.0
-        for rows in torch.arange(len(samples)).split(self._config.batch_size):
+        batches = torch.arange(len(samples)).split(self._config.batch_size)
+        for rows, batch in zip(batches, samples.batches(map(own, batches)), strict=True):
             with torch.no_grad():
-                total += float(self._own_sum(samples, rows, "sft-validation", 0))
+                total += float(self._own_sum(batch, rows, "sft-validation", 0))
         self._settle()
         return collectives.total(total) / len(samples)
 
     def _run(
         self,
-        train: SupervisedSamples,
-        val: SupervisedSamples,
+        train: Samples,
+        val: Samples,
         *,
         first: int,
         stop: Callable[[SupervisedHistory, float], str | None],
         share: Callable[[SupervisedHistory, float], float],
         on_progress: OnProgress | None,
+        history: SupervisedHistory | None = None,
     ) -> SupervisedHistory:
         """Steps `first`, `first + 1`, ... until `stop(history, seconds spent)` has a reason; a
         cosine ends where `share(history, seconds spent)` is 1."""
@@ -199,9 +225,12 @@ class SupervisedTrainer:
                 "there are no demonstrations to train on",
                 hint="raise collect.episodes_per_task or lower sft.val_fraction",
             )
-        history, started = SupervisedHistory(patience=self._config.patience), time.monotonic()
+        history = history or SupervisedHistory(patience=self._config.patience)
+        started = time.monotonic() - history.seconds
         latest: dict[str, float] = {}
         skipped_before = self._optimizer.skipped_steps
+        begin = first + history.steps
+        batches = train.batches(own(self._drawn(train, step)) for step in count(begin))
         while True:
             if len(val) and history.steps % self._config.val_interval == 0:
                 self._record_validation(history, val, first, latest)
@@ -212,7 +241,9 @@ class SupervisedTrainer:
                 break
             if self._config.lr_scheduler == "cosine":
                 self._optimizer.lr_factors = {"policy": cosine(over)}
-            latest["train_loss"], done = self._step(train, first + history.steps)
+            latest["train_loss"], done = self._step(
+                next(batches), self._drawn(train, first + history.steps), first + history.steps
+            )
             history.zero_gradient_steps += done.grad_norm == 0
             history.train_loss.append((first + history.steps, latest["train_loss"]))
             history.steps += 1
@@ -221,7 +252,7 @@ class SupervisedTrainer:
                 on_progress({"steps": history.steps, "seconds": spent, **latest})
         if len(val) and history.steps % self._config.val_interval:
             self._record_validation(history, val, first, latest)
-        history.skipped_steps = self._optimizer.skipped_steps - skipped_before
+        history.skipped_steps += self._optimizer.skipped_steps - skipped_before
         history.seconds = time.monotonic() - started
         self._require_finite(history)
         return history
@@ -245,7 +276,7 @@ class SupervisedTrainer:
     def _record_validation(
         self,
         history: SupervisedHistory,
-        val: SupervisedSamples,
+        val: Samples,
         first: int,
         latest: dict[str, float],
     ) -> None:
@@ -259,28 +290,29 @@ class SupervisedTrainer:
             )
         history.val_loss.append((first + history.steps, latest["val_loss"]))
 
-    def _step(self, samples: SupervisedSamples, step: int) -> tuple[float, StepReport]:
-        """One optimizer step; the loss of its batch, and what was done."""
+    def _drawn(self, samples: Samples, step: int) -> Tensor:
+        """Numbers of the samples of a step's batch, of all ranks."""
         size, weights = min(self._config.batch_size, len(samples)), samples.weights
         # None draws as ever
         shares = None if weights is None or np.ptp(weights) == 0 else weights / weights.sum()
         draw = generator(self._seed, "sft", step)
-        rows = draw.choice(len(samples), size=size, replace=False, p=shares)
+        return torch.from_numpy(draw.choice(len(samples), size=size, replace=False, p=shares))
+
+    def _step(self, batch: Batch, rows: Tensor, step: int) -> tuple[float, StepReport]:
+        """One optimizer step; the loss of its batch, and what was done."""
         self._optimizer.zero_grad()
-        loss = self._own_sum(samples, torch.from_numpy(rows), "sft", step) / size
+        loss = self._own_sum(batch, rows, "sft", step) / len(rows)
         loss.backward()
         self._settle()
         collectives.add_gradients(self._trained)
         done = self._optimizer.step()
         return collectives.total(float(loss.detach())), done
 
-    def _own_sum(self, samples: SupervisedSamples, rows: Tensor, phase: str, step: int) -> Tensor:
+    def _own_sum(self, batch: Batch, rows: Tensor, phase: str, step: int) -> Tensor:
         """Sum of the losses of this rank's share of a batch. A rank whose share is empty makes the
         others' forward all the same, with a sample that does not count."""
-        own = rows[collectives.number() :: collectives.count()]
-        if not len(own):
-            return self._losses(samples, rows[:1], phase, step)[:0].sum()
-        return self._losses(samples, own, phase, step).sum()
+        losses = self._losses(batch, own(rows), phase, step)
+        return losses.sum() if collectives.number() < len(rows) else losses[:0].sum()
 
     def _settle(self) -> None:
         """Free gathered blocks after forwards, before weights change."""
@@ -289,12 +321,19 @@ class SupervisedTrainer:
 
             settle(self._policy)
 
-    def _losses(self, samples: SupervisedSamples, rows: Tensor, phase: str, step: int) -> Tensor:
+    def _losses(self, batch: Batch, rows: Tensor, phase: str, step: int) -> Tensor:
         """Loss per sample `[B]`, with noise keyed by (phase, step, sample)."""
         keys = RowKeys(tuple((self._seed, phase, step, row) for row in rows.tolist()))
+        inputs, actions, mask = batch
         return self._policy.sft_loss(
-            {name: array[rows].to(self._device) for name, array in samples.inputs.items()},
-            samples.actions[rows].to(self._device),
-            samples.mask[rows].to(self._device),
+            {name: array.to(self._device) for name, array in inputs.items()},
+            actions.to(self._device),
+            mask.to(self._device),
             keys,
         )
+
+
+def own(rows: Tensor) -> Tensor:
+    """This rank's share of a batch; where that is empty, its first sample."""
+    mine = rows[collectives.number() :: collectives.count()]
+    return mine if len(mine) else rows[:1]

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rlcore.contracts.hookspecs import observer
+from rlcore_tools.judged_update import moved_far, nothing_learned, out_of_memory
 
 if TYPE_CHECKING:
     import numpy as np
@@ -32,10 +33,24 @@ OTHER_NAMES: dict[str, str] = {
 """Names of metrics in the documents of RLinf, and ours."""
 
 
+_warned: set[Path] = set()
+"""Runs of this process in which an update moved the policy far."""
+
+
 @observer
-def rlcore_after_update(metrics: dict[str, float]) -> None:
-    """Each metric under its other names too."""
-    metrics |= {other: metrics[name] for other, name in OTHER_NAMES.items() if name in metrics}
+def rlcore_after_update(run: Run, metrics: dict[str, float]) -> None:
+    """Each metric under its other names too; warnings of the update, once a run that it went
+    far."""
+    far = moved_far(run.update, metrics, run.config.algorithm)
+    if run.folder in _warned:
+        far = None
+    elif far is not None:
+        _warned.add(run.folder)
+    for said in (far, nothing_learned(run.update, metrics), out_of_memory(run.update, metrics)):
+        if said is not None:
+            run.line(f"warning: {said}")
+    if run.config.plugins.tools.other_names:
+        metrics |= {other: metrics[name] for other, name in OTHER_NAMES.items() if name in metrics}
 
 
 @observer
@@ -65,6 +80,8 @@ def rlcore_after_eval(run: Run, label: str, films: Sequence[Film]) -> None:
 @observer
 def rlcore_after_run(run: Run) -> None:
     """`report.html`."""
+    if not run.config.plugins.tools.report:
+        return
     from rlcore.run_folder.folder import RunFolder
     from rlcore_tools.report import write_report
 

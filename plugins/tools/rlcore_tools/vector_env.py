@@ -19,11 +19,12 @@ from gymnasium.vector.utils import batch_space
 
 from rlcore.api import Phase, compose
 from rlcore.checks.facts import env_spec
+from rlcore.config.schema import RunConfig
 from rlcore.contracts.protocols import Observation
 from rlcore.contracts.specs import EnvSpec, Episode
-from rlcore.plugins.import_target import load_target
 from rlcore.plugins.registry import load_plugins
-from rlcore.workers.checked_env import CheckedEnv
+from rlcore.workers.checked_env import CheckedEnv as CheckedEnv
+from rlcore.workers.env_worker import made_env
 from rlcore.workers.restarting_env import RestartingEnv
 
 LONGEST = 4096  # characters of a sentence
@@ -137,20 +138,30 @@ def _shown(observation: Observation) -> Info:
     return {**observation, "task_descriptions": tuple(observation["task_descriptions"])}
 
 
-def make_env(name: str, *overrides: str, num_envs: int, side: Phase) -> GymnasiumVectorEnv:
-    """See :func:`rlcore.make_env`."""
-    config = compose(f"env={name}", *overrides, require=("env",))
+def checked_env(config: RunConfig, side: Phase, num_envs: int) -> tuple[CheckedEnv, EnvSpec]:
+    """The env of a side with so many rows, and its spec.
+
+    Raises:
+        UserError: it can't be made.
+    """
     settings, registry = config.env.sides[side], load_plugins()
     target = registry.usable("env", settings.env_type).spec.target
     spec = env_spec(registry, f"env.{side}", settings)
     processes = settings.num_processes
     make = partial(
-        load_target(target), settings,
+        made_env, target, settings,
         num_envs=num_envs, rank=0, world_size=1,
         num_processes=min(num_envs, os.cpu_count() or 1) if processes is None else processes,
     )  # fmt: skip
     env = RestartingEnv(make, config.cluster.simulator_restarts)
-    checked = CheckedEnv(env, num_envs=num_envs, spec=spec, told=settings.sentences)
+    return CheckedEnv(env, num_envs=num_envs, spec=spec, told=settings.sentences), spec
+
+
+def make_env(name: str, *overrides: str, num_envs: int, side: Phase) -> GymnasiumVectorEnv:
+    """See :func:`rlcore.make_env`."""
+    config = compose(f"env={name}", *overrides, require=("env",))
+    settings = config.env.sides[side]
+    checked, spec = checked_env(config, side, num_envs)
     trials = spec.trials(settings.split)
     return GymnasiumVectorEnv(
         checked, trials[: settings.trials_per_task] if side == "eval" else trials

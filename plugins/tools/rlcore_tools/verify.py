@@ -42,7 +42,7 @@ def run(assembly: Assembly) -> list[EpisodeResult]:
                 )
         _require_all(folder / EPISODES, kept, protocol(session.assembly).trials)
         results = evaluate(session, "verify")
-        conclude(session, after=results)
+        conclude(session, {"after": results})
         _compare(kept, results, then["versions"], versions_of(session))
         session.progress.line(f"verified: all {len(kept)} episodes came out as before")
     return results

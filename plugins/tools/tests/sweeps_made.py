@@ -74,7 +74,7 @@ def make_sweep(
             ]  # fmt: skip
             write_text(folder.metrics, "".join(f"{json.dumps(line)}\n" for line in lines))
             summary = build_summary(
-                before=before, after=after, seed=seed, versions=manifest["versions"],
+                {"before": before, "after": after}, seed=seed, versions=manifest["versions"],
                 seconds={"rollout": 400.0, "update": 200.0},
                 totals=Totals(env_steps=1, episodes=64),
             )  # fmt: skip

@@ -95,8 +95,7 @@ def make_run(
         write_video(clip(folder, label, task, trial), frames)
     if finished:
         summary = build_summary(
-            before=results(before) if before else None,
-            after=results(after),
+            {label: results(won) for label, won in sides.items() if won},
             seed=config.runner.seed,
             seconds={"rollout": 180.0, "eval_after": 9.0},
             totals=Totals(env_steps=1, episodes=32),

@@ -49,7 +49,7 @@ def test_errors_are_sentences(runs, elsewhere, capsys):
     assert first == f"error: there is no run at {elsewhere / 'nowhere'}"
     assert second == f"error: {elsewhere} is not the folder of a run: it has no config.yaml"
     assert third == f"error: {runs[0].path} is named more than once"
-    assert fourth.startswith(f"error: the report can't be written to {runs[0].config}/x.html: ")
+    assert fourth.startswith(f"error: the page can't be written to {runs[0].config}/x.html: ")
 
 
 def test_a_run_is_needed(capsys):

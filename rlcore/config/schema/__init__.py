@@ -21,12 +21,14 @@ from rlcore.config.schema.cluster import ClusterConfig, TimeoutsConfig
 from rlcore.config.schema.env import CHECKPOINT, EnvConfig, EnvPair, VideoConfig
 from rlcore.config.schema.keys import Door, Range, Settings, When, key
 from rlcore.config.schema.model import ModelConfig
+from rlcore.config.schema.plugins import PluginConfig, PluginsConfig
 from rlcore.config.schema.rollout import RolloutConfig, RolloutModelConfig
 from rlcore.config.schema.runner import LoggerConfig, RunnerConfig
-from rlcore.config.schema.supervised import CollectConfig, SFTConfig
+from rlcore.config.schema.supervised import OWN_SUCCESSES, CollectConfig, SFTConfig
 
 __all__ = [
     "CHECKPOINT",
+    "OWN_SUCCESSES",
     "ActorConfig",
     "AlgorithmConfig",
     "ClusterConfig",
@@ -39,6 +41,8 @@ __all__ = [
     "MixedPrecisionConfig",
     "ModelConfig",
     "OptimConfig",
+    "PluginConfig",
+    "PluginsConfig",
     "Range",
     "RecipeConfig",
     "RolloutConfig",
@@ -76,6 +80,7 @@ class RunConfig(Settings):
     rollout: RolloutConfig = key("how experience is gathered", RolloutConfig())
     actor: ActorConfig = key("policy and optimizer", ActorConfig())
     algorithm: AlgorithmConfig = key("the algorithm", AlgorithmConfig())
+    plugins: PluginsConfig = key("settings of plugins", PluginsConfig())
     recipe: RecipeConfig = key("where the values come from", RecipeConfig())
 
     @property
@@ -88,7 +93,8 @@ class RunConfig(Settings):
     def chooses_on_validation(self) -> bool:
         """Whether the best checkpoint is the best on validation starts."""
         evaluates = self.runner.keep_best and self.runner.val_check_interval > 0
-        return evaluates and self.env.eval.split == "validation"
+        validates = self.env.validation.trials_per_task or self.env.eval.split == "validation"
+        return evaluates and bool(validates)
 
     @property
     def played(self) -> dict[str, EnvConfig]:

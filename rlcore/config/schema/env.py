@@ -79,6 +79,9 @@ class EnvConfig(Settings):
         False,
     )
     video_cfg: VideoConfig = key("videos", VideoConfig())
+    wrappers: list[Any] = key(
+        "what changes rewards and observations, from inside out: NAME or {NAME: {key: value}}", []
+    )
 
     def chunks_per_column(self, num_action_chunks: int) -> int:
         """Chunks after which a column of fixed length is full."""
@@ -99,11 +102,36 @@ class EnvConfig(Settings):
 
 
 @dataclass
+class ValidationConfig(Settings):
+    """Starts to choose the best checkpoint on."""
+
+    trials_per_task: int = key(
+        "validation starts of each task of env.eval, played every runner.val_check_interval "
+        "updates in place of those of env.eval; 0: none",
+        0,
+        least=0,
+    )
+
+
+@dataclass
+class ForgettingConfig(Settings):
+    """Tasks that are not trained on, played before and after training."""
+
+    tasks: list[str] | None = key(
+        "by name; []: none; null: four, where the env has others than those that are trained on "
+        "and the policy begins from actor.model.model_path"
+    )
+    trials_per_task: int = key("starts of each of them, of the split of env.eval", 8, least=1)
+
+
+@dataclass
 class EnvPair(Settings):
-    """The env for training and the env for evaluation."""
+    """The env for training and the env for evaluation, and what it is evaluated on besides."""
 
     train: EnvConfig = key("training", EnvConfig())
     eval: EnvConfig = key("evaluation", EnvConfig(split="heldout"))
+    validation: ValidationConfig = key("starts to choose on", ValidationConfig())
+    forgetting: ForgettingConfig = key("tasks that are not trained on", ForgettingConfig())
 
     @property
     def sides(self) -> dict[str, EnvConfig]:

@@ -43,9 +43,10 @@ class RunnerConfig(Settings):
         when=When("save_interval", unless=(-1,)),
     )
     keep_best: bool = key(
-        "also keep the checkpoint with the best success, as checkpoints/best: on validation starts "
-        "where env.eval visits these and val_check_interval is set, else on training starts (mean "
-        "over the updates since the previous one)",
+        "also keep the checkpoint with the best success, as checkpoints/best, and evaluate it "
+        "beside the last: best on validation starts where val_check_interval is set and "
+        "env.validation or env.eval visits them, else on training starts (mean over the updates "
+        "since the previous one)",
         False,
         when=When("save_interval", unless=(-1,)),
     )

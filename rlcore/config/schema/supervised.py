@@ -47,6 +47,7 @@ class CollectConfig(Settings):
 
 
 WITH_SFT = When("enabled", (True,))
+OWN_SUCCESSES = "own_successes"
 
 
 @dataclass
@@ -81,10 +82,15 @@ class SFTConfig(Settings):
         least=1,
         when=WITH_SFT,
     )
-    control: bool = key(
+    memory_gb: float = key("GB of samples a policy worker keeps, of data decoded as it trains",
+                           4.0, least=0, when=WITH_SFT, fixed="no")  # fmt: skip
+    decoders: int = key("processes of a policy worker that decode such data ahead (LeRobot)",
+                        2, least=1, most=64, when=WITH_SFT, fixed="no")  # fmt: skip
+    control: str | None = key(
         "run a control: after training, continue SFT from the same start for as long as RL took, "
-        "and evaluate the result too",
-        False,
+        "and evaluate the result too: on demonstrations, or with own_successes on these and the "
+        "successful training episodes, half of a batch each; null: none",
+        choices=("demonstrations", OWN_SUCCESSES),
         when=WITH_SFT,
         fixed="no",  # it is read at the end too
     )

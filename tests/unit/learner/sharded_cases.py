@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from rlcore_demonstrations.supervised import SupervisedSamples, SupervisedTrainer
+from rlcore_demonstrations.supervised import SupervisedTrainer
 from rlcore_testing.conformance.paper import paper_env, paper_observation
 from rlcore_testing.conformance.trajectories import random_trajectory
 from torch import nn
@@ -37,6 +37,7 @@ from rlcore.config.schema import (
 )
 from rlcore.contracts.rng import RowKeys
 from rlcore.contracts.trajectory import Trajectory
+from rlcore.demonstrations.datasets import SupervisedSamples
 from rlcore.learner import collectives, dtensor
 from rlcore.learner.offload import HostCopies
 from rlcore.learner.update import Learner

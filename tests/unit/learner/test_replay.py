@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import json
 import os
 from dataclasses import replace
 
@@ -14,6 +16,8 @@ from rlcore.contracts.trajectory import Trajectory
 from rlcore.demonstrations.datasets import SupervisedSamples
 from rlcore.learner.replay import ReplayStore
 from rlcore.rollout.columns import canonical
+from rlcore.run_folder.learner_state import COUNTERS
+from rlcore.run_folder.segments import REPLAY, link_segments
 
 ROOM = 10**6
 CPU = torch.device("cpu")
@@ -149,9 +153,9 @@ def test_the_oldest_rollouts_go_when_the_bytes_are_used_up():
     made = store()
     made.add(0, rollout())
     (segment,) = made._segments
-    # a row: inputs 4 + 48; rewards 8, valid, terminated, truncated 2 each, actions 8, log-probs 8,
-    # seven numbers of 8 bytes, success 1
-    assert segment.bytes() == 5 * (52 + 8 + 6 + 8 + 8 + 56 + 1)
+    # 5 decisions: inputs 4 + 48; 3 chunks of 2 columns: rewards 8, valid, terminated, truncated 2
+    # each, actions 8, log-probs 8, seven numbers of 8 bytes, success 1
+    assert segment.bytes() == 5 * 52 + 6 * (8 + 6 + 8 + 8 + 56 + 1)
     small = store(2 * segment.bytes())
     for number in range(4):
         small.add(number, rollout())
@@ -165,6 +169,24 @@ def test_images_are_held_once():
     image = made._segments[0].batch.inputs["image"]
     assert image.dtype == torch.uint8 and len(image) == 5
     assert not made._segments[0].batch.replay
+
+
+def test_a_disk_without_hard_links_gets_copies(tmp_path, monkeypatch):
+    earlier, later = tmp_path / "earlier", tmp_path / "later"
+    made = store()
+    made.add(0, rollout())
+    for folder in (earlier, later):
+        folder.mkdir()
+    saved = made.save(earlier, known=())
+    (later / COUNTERS).write_text(json.dumps({"state": {REPLAY: saved}}))
+
+    def refused(*_):
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(os, "link", refused)
+    link_segments(later, earlier)
+    (one,), (other,) = (list(folder.glob("replay-*")) for folder in (earlier, later))
+    assert one.read_bytes() == other.read_bytes() and not one.samefile(other)
 
 
 def test_files_are_written_once_and_read_back(tmp_path):

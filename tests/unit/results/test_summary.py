@@ -18,9 +18,10 @@ def results(wins, n=10):
     return [EpisodeResult("push", i, 0, i < wins, 0.0, 5, "deterministic") for i in range(n)]
 
 
-def summary(**sides):
+def summary(groups=None, **sides):
     return build_summary(
-        **{"before": None, "after": None, **sides},
+        sides,
+        groups=groups,
         seed=3,
         seconds={"rollout": 1.23456, "update": 2.0},
         totals=Totals(env_steps=900, episodes=64),
@@ -85,6 +86,24 @@ def test_control_adds_two_keys():
     assert list(with_control) == [*KEYS, "success_control", "control_difference"]
     assert with_control["success_control"]["rate"] == 0.3
     assert with_control["control_difference"]["mean"] == pytest.approx(0.1)
+
+
+def test_the_best_checkpoint_stands_beside_the_last():
+    found = build_summary(
+        {"before": results(2), "after": results(5), "best": results(8)},
+        seed=0, seconds={}, totals=Totals(), versions={}, best="step_000004",
+    )  # fmt: skip
+    assert found["best_checkpoint"] == "step_000004"
+    assert found["success_best"]["rate"] == 0.8 and found["success_after"]["rate"] == 0.5
+    assert found["best_difference"]["mean"] == pytest.approx(0.6)
+
+
+def test_forgetting_is_of_other_tasks():
+    sides = {"forgetting/before": results(4), "forgetting/after": results(1)}
+    found = summary(after=results(5), **sides)["forgetting"]
+    assert found["tasks"] == ["push"]
+    assert found["success_before"]["rate"] == 0.4 and found["success_after"]["rate"] == 0.1
+    assert found["paired_difference"]["mean"] == pytest.approx(-0.3)
 
 
 def test_sides_must_be_the_same_episodes():

@@ -8,31 +8,30 @@ sentence are not those of the next.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
 
-import av
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from rlcore_demonstrations.dataset import split_rows
+from rlcore_demonstrations.frames import FrameReader, LazyFrames
 from rlcore_demonstrations.layout import EpisodeRow
 
 from rlcore.contracts.errors import CheckpointError, ConfigError
 from rlcore.contracts.protocols import Demonstration
 from rlcore.contracts.specs import EnvSpec
-from rlcore.files.damaged_files import blaming, damaged
+from rlcore.files.damaged_files import damaged
 from rlcore.run_folder.env_facts import EnvFacts
+from rlcore_data_lerobot.frames import Picture, TableFrames, VideoFrames
 from rlcore_data_lerobot.index import V3, Entry, Index, opened, read_columns
-from rlcore_data_lerobot.mapping import Camera
-from rlcore_data_lerobot.mapping import Mapping as Meaning
-from rlcore_data_lerobot.video import decoded, image
+from rlcore_data_lerobot.mapping import Camera, Mapping
+from rlcore_data_lerobot.video import decoded
 
 SUCCESS = "next.success"
-IMAGE_ROWS = 64  # frames in parquet that are read together
 
 
 @dataclass(frozen=True)
@@ -60,7 +59,7 @@ class LeRobotSet:
     def __init__(
         self,
         index: Index,
-        mapping: Meaning,
+        mapping: Mapping,
         *,
         rows: Sequence[EpisodeRow] | None = None,
         described: Path | None = None,
@@ -195,11 +194,12 @@ class LeRobotSet:
         return Demonstration(
             episode=part.row.episode,
             task_description=part.sentence,
-            frames=Frames(
+            frames=LazyFrames(
                 {
-                    name: partial(self._frames, camera, entry, part.start + steps, times, name)
+                    name: self._reader(name, camera, entry, part.start + steps, times)
                     for name, camera in mapping.cameras.items()
-                }
+                },
+                len(steps),
             ),
             frame_steps=steps.astype(np.int64),
             states=np.concatenate(
@@ -211,43 +211,15 @@ class LeRobotSet:
             success=part.row.success,
         )
 
-    def _frames(
-        self, camera: Camera, entry: Entry, rows: np.ndarray, times: np.ndarray, name: str
-    ) -> np.ndarray:
-        """uint8 `[F, H, W, 3]`, filled as they are decoded."""
+    def _reader(
+        self, name: str, camera: Camera, entry: Entry, rows: np.ndarray, times: np.ndarray
+    ) -> FrameReader:
         height, width = self.facts.cameras[name]
-        frames = np.empty((len(rows), height, width, 3), np.uint8)
+        picture = Picture((height, width, 3), camera.size is not None, camera.upside_down)
         clip = entry.clips.get(camera.feature)
         if clip is None:
-            file, found = entry.data, self._images(camera, entry, rows)
-        else:
-            file = clip.file
-            found = decoded(file, (clip.start + times).tolist(), self.index.fps, camera.size)
-        for number, pixels in enumerate(found):
-            if pixels.shape != frames.shape[1:]:
-                raise damaged(file, f"a frame is {pixels.shape}, expected {frames.shape[1:]}")
-            frames[number] = pixels[::-1, ::-1] if camera.upside_down else pixels
-        return frames
-
-    def _images(self, camera: Camera, entry: Entry, rows: np.ndarray) -> Iterator[np.ndarray]:
-        """Frames that are kept as PNG or JPEG among the data, a few rows at a time."""
-        wanted, first = set(rows.tolist()), self._span(entry)[0]
-        with opened(entry.data) as file:
-            meta, at, groups = file.metadata, 0, []
-            begins = None
-            for group in range(meta.num_row_groups):
-                size = meta.row_group(group).num_rows
-                if at < first + entry.length and at + size > first:
-                    begins = at if begins is None else begins
-                    groups.append(group)
-                at += size
-            row = (begins or 0) - first
-            for batch in file.iter_batches(IMAGE_ROWS, groups, [camera.feature]):
-                for one in batch.column(0):
-                    if row in wanted:
-                        with blaming(entry.data, av.FFmpegError):
-                            yield image(one["bytes"].as_py(), camera.size)
-                    row += 1
+            return TableFrames(entry.data, camera.feature, self._span(entry)[0] + rows, picture)
+        return VideoFrames(clip.file, clip.start + times, self.index.fps, picture)
 
     def _rows_of(self, entry: Entry) -> pa.Table:
         start, stop = self._span(entry)
@@ -271,22 +243,6 @@ class LeRobotSet:
         judged = [SUCCESS] if SUCCESS in self.index.features else []
         own = ["episode_index", "task_index", "timestamp"]
         return read_columns(file, list(dict.fromkeys([*own, *judged, *self.mapping.columns])))
-
-
-class Frames(Mapping[str, np.ndarray]):
-    """Frames of an episode by camera, decoded each time they are asked for, and not kept."""
-
-    def __init__(self, decoders: Mapping[str, Callable[[], np.ndarray]]) -> None:
-        self._decoders = decoders
-
-    def __getitem__(self, camera: str) -> np.ndarray:
-        return self._decoders[camera]()
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._decoders)
-
-    def __len__(self) -> int:
-        return len(self._decoders)
 
 
 class Demonstrations(Sequence[Demonstration]):

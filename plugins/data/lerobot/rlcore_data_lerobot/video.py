@@ -14,6 +14,9 @@ import numpy as np
 from rlcore.contracts.errors import CheckpointError
 from rlcore.files.damaged_files import blaming, damaged
 
+FAR = 2.0
+"""Seconds between two frames from which the key frame before the second one is looked for: frames
+in between are decoded else."""
 CODEC, PIXELS = "libsvtav1", "yuv420p"
 OPTIONS = {"g": "2", "crf": "30", "preset": "12"}
 """What LeRobot encodes with by default: a key frame every second frame, so any is near."""
@@ -46,16 +49,18 @@ def decoded(
     with blaming(file, av.FFmpegError), av.open(str(file)) as container:
         stream = container.streams.video[0]
         stream.thread_count = 1  # others decode beside it
-        if time is not None and time > half and stream.time_base is not None:
-            container.seek(max(int((time - half) / stream.time_base), 0), stream=stream)
+        at = -FAR if time is not None and time > half else 0.0
         frames = container.decode(stream)
         while time is not None:
+            if time - at >= FAR and stream.time_base is not None:
+                container.seek(max(int((time - half) / stream.time_base), 0), stream=stream)
+                frames, at = container.decode(stream), time
             frame = next(frames, None)
             if frame is None or (frame.time is not None and frame.time >= time + half):
                 raise damaged(file, f"it has no frame at {time:.4f} s")
             if frame.time is not None and frame.time > time - half:
                 yield _pixels(frame, size)
-                time = next(wanted, None)
+                at, time = time, next(wanted, None)
 
 
 def image(content: bytes, size: tuple[int, int] | None = None) -> np.ndarray:

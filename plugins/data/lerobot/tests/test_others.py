@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from rlcore_data_lerobot import dataset, formats
+from rlcore_data_lerobot import formats, frames
 
 from rlcore.config.schema import CollectConfig
 from rlcore.contracts.errors import CheckpointError, ConfigError
@@ -305,8 +305,8 @@ def test_frames_are_decoded_when_they_are_looked_at_and_not_kept(tmp_path, monke
         opened.append(file)
         return decoded(file, *arguments)
 
-    decoded = dataset.decoded
-    monkeypatch.setattr(dataset, "decoded", counted)
+    decoded = frames.decoded
+    monkeypatch.setattr(frames, "decoded", counted)
     learned = list(format_of(described(tmp_path)).read(described(tmp_path)).split(0.0, 0)[0])
     assert all(one.states.shape[1] == 3 for one in learned) and not opened
     first, again = learned[0].frames["front"], learned[0].frames["front"]

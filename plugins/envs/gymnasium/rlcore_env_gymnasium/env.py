@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import os
+
 from rlcore_simulation.env import SimulatedEnv
 from rlcore_simulation.simulator import SimulatorSource
 
 from rlcore.contracts.protocols import Env
-from rlcore_env_gymnasium.settings import PROCESSES, GymnasiumConfig
+from rlcore_env_gymnasium.settings import HEADLESS, PROCESSES, GymnasiumConfig
 from rlcore_env_gymnasium.spec import env_spec
 
 SOURCE = SimulatorSource(
     "rlcore_env_gymnasium.simulator:make_pool",
     name="gymnasium simulator",
-    environment={"SDL_VIDEODRIVER": "dummy", "PYGAME_HIDE_SUPPORT_PROMPT": "1"},
+    environment=HEADLESS,
 )
 
 
@@ -21,6 +23,7 @@ def make_env(
 ) -> Env:
     """The env of worker `rank`."""
     if config.vectorization != PROCESSES:
+        os.environ.update(HEADLESS)  # it plays in this process
         from rlcore_env_gymnasium.vector import VectorEnv
 
         return VectorEnv(config, num_envs)

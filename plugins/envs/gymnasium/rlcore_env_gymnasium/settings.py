@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +14,10 @@ from rlcore.config.schema import When, key
 PROCESSES = "processes"
 VECTORIZATIONS = (PROCESSES, "sync", "async", "vector_entry_point")
 AUTORESETS = ("NextStep", "SameStep", "Disabled")
+HEADLESS = {"SDL_VIDEODRIVER": "dummy", "PYGAME_HIDE_SUPPORT_PROMPT": "1"}
+"""Environment variables with which envs render where there is no display."""
+if sys.platform == "linux" and "DISPLAY" not in os.environ:  # MuJoCo would ask for a window
+    HEADLESS["MUJOCO_GL"] = os.environ.get("MUJOCO_GL") or "egl"
 
 
 @dataclass

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import re
 import subprocess
 import sys
@@ -14,7 +15,7 @@ from typing import Any, cast, get_args
 
 from rlcore.contracts.errors import AssetError, ConfigError, choosing
 from rlcore.contracts.specs import ActionChannel, ActionMeaning, CameraSpec, EnvSpec, StateChannel
-from rlcore_env_gymnasium.settings import GymnasiumConfig
+from rlcore_env_gymnasium.settings import HEADLESS, GymnasiumConfig
 
 PROBE = Path(__file__).with_name("probe.py")
 PICTURE, RENDER = "picture", "render"
@@ -76,6 +77,7 @@ def _measured(ident: str, kwargs: str, python: str) -> Mapping[str, Any]:
             capture_output=True,
             text=True,
             timeout=SECONDS,
+            env={**os.environ, **HEADLESS},
         )
     except subprocess.TimeoutExpired:
         raise AssetError(

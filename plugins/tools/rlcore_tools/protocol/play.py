@@ -71,7 +71,7 @@ def run(assembly: Assembly, *, protocol: str) -> list[SuccessRow]:
         }
         path = s.folder.evaluations / f"{protocol}.json"
         write_text(path, json.dumps({**table, **plan}, indent=1) + "\n")
-        said = {row: caveat(_assembly_of(assembly, row)) for row in assembly.further}
+        said = {row: caveat(assembly.evaluating(row)) for row in assembly.further}
         title = _title(protocol, said)
         s.progress.line(plain_table(rows, f"success, {title}"))
         s.progress.line(headline(rows, title, spec))
@@ -91,25 +91,14 @@ def _play(session: Session, name: str, row: str) -> list[EpisodeResult]:
     """A row's episodes, played now or read back; its simulators are closed again."""
     label = f"{name}/{quote(row, safe=' ')}"
     done = session.folder.evaluations / f"{label}.parquet"
-    wanted = replace(session, assembly=_assembly_of(session.assembly, row))
     if done.is_file():
-        kept = read_results(done)
-        if {result.protocol for result in kept} == {protocol(wanted.assembly).digest}:
+        kept, rules = read_results(done), protocol(session.assembly.evaluating(row))
+        if {result.protocol for result in kept} == {rules.digest}:
             session.progress.line(f"{label}: done before")
             return kept
-    found = evaluate(wanted, label, side=row)
+    found = evaluate(session, label, side=row)
     session.group.release(row)
     return found
-
-
-def _assembly_of(assembly: Assembly, row: str) -> Assembly:
-    """The assembly as an evaluation of one row sees it."""
-    return replace(
-        assembly,
-        config=assembly.further[row],
-        sides={**assembly.sides, "eval": assembly.sides[row]},
-        env_specs={**assembly.env_specs, "eval": assembly.env_specs[row]},
-    )
 
 
 def _rows(spec: ProtocolSpec, results: Mapping[str, list[EpisodeResult]]) -> list[SuccessRow]:
@@ -141,9 +130,9 @@ def _plan(assembly: Assembly) -> dict[str, Any]:
     config = assembly.config
     rows = {
         row: {
-            "starts": asdict(protocol(_assembly_of(assembly, row))),
+            "starts": asdict(protocol(assembly.evaluating(row))),
             "render_settings": dict(assembly.env_specs[row].render_settings),
-            "caveat": caveat(_assembly_of(assembly, row)),
+            "caveat": caveat(assembly.evaluating(row)),
             "env": asdict(changed.env.eval),
         }
         for row, changed in assembly.further.items()

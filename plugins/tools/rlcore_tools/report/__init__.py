@@ -21,7 +21,7 @@ from rlcore_tools.report.sameness import first_difference
 from rlcore_tools.report.sweep import sweep_page
 from rlcore_tools.runs.row import Row
 
-__all__ = ["compare_metrics", "write_comparison", "write_report", "write_sweep"]
+__all__ = ["compare_metrics", "write_comparison", "write_page", "write_report", "write_sweep"]
 
 
 class DoubtWarning(RunWarning):
@@ -37,7 +37,7 @@ def write_report(folder: RunFolder, output: Path | None = None) -> Path:
     """
     target = (output or folder.report).absolute()
     record = _read(folder)
-    return _write(target, run_page(record, target.parent))
+    return write_page(target, run_page(record, target.parent))
 
 
 def write_comparison(folders: Sequence[RunFolder], output: Path) -> Path:
@@ -49,7 +49,7 @@ def write_comparison(folders: Sequence[RunFolder], output: Path) -> Path:
     """
     target = output.absolute()
     records = [_read(folder) for folder in folders]
-    return _write(target, comparison_page(records, target.parent))
+    return write_page(target, comparison_page(records, target.parent))
 
 
 def write_sweep(rows: Sequence[Row], title: str, output: Path, sweep: Path | None = None) -> Path:
@@ -65,7 +65,7 @@ def write_sweep(rows: Sequence[Row], title: str, output: Path, sweep: Path | Non
         ConfigError: `output` can't be written.
     """
     target = output.absolute()
-    return _write(target, sweep_page(title, rows, target.parent, sweep))
+    return write_page(target, sweep_page(title, rows, target.parent, sweep))
 
 
 def compare_metrics(first: RunFolder, other: RunFolder) -> str:
@@ -92,12 +92,17 @@ def _read(folder: RunFolder) -> RunRecord:
     return record
 
 
-def _write(target: Path, html: str) -> Path:
+def write_page(target: Path, html: str) -> Path:
+    """Write a page; returns the file.
+
+    Raises:
+        ConfigError: it can't be written.
+    """
     try:
         write_text(target, html)
     except OSError as error:
         raise ConfigError(
-            f"the report can't be written to {target}: {error.strerror or error}",
+            f"the page can't be written to {target}: {error.strerror or error}",
             hint="--output FILE.html, in a folder you may write to",
         ) from error
     return target

@@ -1,4 +1,4 @@
-"""Warn when an update changed nothing, or moved the policy too far.
+"""Warn when an update changed nothing, moved the policy too far, or ran out of memory.
 
 Training continues: a sparse reward may take several updates, and a policy may recover. But the user
 should see it early.
@@ -7,8 +7,10 @@ should see it early.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
-from rlcore.config.schema import AlgorithmConfig
+if TYPE_CHECKING:  # this is loaded with the plugin, by every command
+    from rlcore.config.schema import AlgorithmConfig
 
 MOST_KL, MOST_CLIPPED = 0.5, 0.5
 """Most of an update without a warning. Usual are an approximate KL of 0.01 to 0.05, and 0.1 to 0.3
@@ -31,8 +33,7 @@ def nothing_learned(update: int, metrics: Mapping[str, float]) -> str | None:
     if metrics["train/actor/zero_gradient_steps"] == steps:
         return (
             f"update {update} learned nothing: all gradients are zero; advantages may all be 0, "
-            "because all episodes that are compared end the same way "
-            f"(success {metrics['env/success_once']:.2f})"
+            "because all episodes that are compared end the same way"
         )
     if not metrics["train/actor/weights_moved"]:
         return (
@@ -61,4 +62,15 @@ def moved_far(update: int, metrics: Mapping[str, float], algorithm: AlgorithmCon
         f"(usual are below 0.1 and 30%), so success may fall; try a lower actor.optim.lr, fewer "
         f"algorithm.update_epoch, a larger actor.global_batch_size{limit}, or less noise of the "
         "model; this is said once a run"
+    )
+
+
+def out_of_memory(update: int, metrics: Mapping[str, float]) -> str | None:
+    """The warning about an update whose micro-batches did not fit; None for others."""
+    fits = metrics.get("train/actor/micro_batch_size")
+    if fits is None:
+        return None
+    return (
+        f"update {update} ran out of memory, and was made with smaller micro-batches: the run goes "
+        f"on with actor.micro_batch_size={fits:.0f}"
     )

@@ -1,0 +1,75 @@
+"""Samples that are read ahead are those in memory, to the bit, whatever is kept."""
+
+from __future__ import annotations
+
+import itertools
+from contextlib import closing
+from dataclasses import replace
+
+import pytest
+import torch
+from demonstration_cases import DEADLY, MISSING, SPEC, lazy
+from rlcore_demonstrations.fit import supervised_samples
+from rlcore_demonstrations.stream import AHEAD, StreamedSamples
+from rlcore_testing.toy_policy import make
+from rlcore_testing.toy_settings import ToyModelConfig
+
+from rlcore.contracts.errors import CheckpointError, WorkerError
+
+
+@pytest.fixture(scope="module")
+def policy():
+    return make(ToyModelConfig(), env_spec=SPEC)
+
+
+def test_they_are_those_in_memory(policy):
+    """Nothing is kept, a part, all: seven episodes of five frames."""
+    demos = [lazy(number) for number in range(4)]
+    demos += [replace(one, frames=dict(one.frames)) for one in map(lazy, range(4, 7))]
+    whole = supervised_samples(policy, demos)
+    draw = torch.Generator().manual_seed(0)
+    drawn = [torch.randperm(35, generator=draw)[:8] for _ in range(30)]
+    for memory in (0, 3000, 1e9):
+        with closing(StreamedSamples(policy, demos, processes=2, memory=memory)) as stream:
+            assert len(stream) == len(whole) == 35
+            assert (stream.weights == whole.weights).all()
+            # twice, as the second time what was kept is taken
+            for batches in (stream.batches(iter(drawn)), stream.batches(iter(drawn))):
+                for rows, (inputs, actions, mask) in zip(drawn, batches, strict=True):
+                    assert inputs.keys() == whole.inputs.keys()
+                    for name, array in inputs.items():
+                        assert torch.equal(array, whole.inputs[name][rows]), name
+                        assert array.dtype == whole.inputs[name].dtype
+                    assert torch.equal(actions, whole.actions[rows])
+                    assert torch.equal(mask, whole.mask[rows])
+            kept = sum(array.nbytes for array in stream._kept.values())
+            assert kept <= memory and (kept > 0) == (memory > 0)
+
+
+def test_so_many_batches_are_on_their_way_and_no_more(policy):
+    asked = []
+
+    def rows():
+        for step in itertools.count():
+            asked.append(step)
+            yield torch.tensor([step % 5])
+
+    with closing(StreamedSamples(policy, [lazy(0)], processes=1, memory=0)) as stream:
+        batches = stream.batches(rows())
+        for step in range(20):
+            next(batches)
+            assert len(asked) == step + 1 + AHEAD
+    assert stream.waited > 0
+
+
+@pytest.mark.parametrize(
+    ("number", "error", "said"),
+    [(MISSING, CheckpointError, "file 99 is missing"), (DEADLY, WorkerError, "exit code 3")],
+)
+def test_a_reader_that_fails_is_one_error(policy, number, error, said):
+    with (
+        closing(StreamedSamples(policy, [lazy(number)], processes=1, memory=0)) as stream,
+        pytest.raises(error, match=said) as caught,
+    ):
+        next(stream.batches(iter([torch.arange(3)])))
+    assert caught.value.hint

@@ -1,0 +1,65 @@
+"""`rlcore view env=NAME [key=value ...]`, `rlcore view RUN`: an env, or a run's episodes.
+
+Writes one page that opens without a network: starts by task and trial as every camera shows them,
+instructions, entries of states and actions with their ranges, and films: of an expert and of random
+actions, or of the run's policy.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+from rlcore.cli.parser import Parser
+from rlcore.cli.request import TRUST
+from rlcore.contracts.errors import ConfigError
+
+PAGE = Path("view.html")
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Write the page and print where it is.
+
+    Raises:
+        UserError: no such env or run, or one that can't be made.
+    """
+    options = _parser().parse_args(arguments)
+    from rlcore.api import compose, open_run
+    from rlcore_tools.view import page_of, view_env, view_run
+
+    if options.trials < 1:
+        raise ConfigError(f"--trials must be at least 1, got {options.trials}")
+    first, *words = options.words
+    if Path(first).is_dir():
+        run, trials = open_run(first), options.trials
+        output = options.output or page_of(run.folder)
+        print(view_run(run, *words, trials=trials, output=output, trust=options.trust))
+        return 0
+    config = compose(first, *words, require=("env",))
+    output = options.output or PAGE
+    print(view_env(config, side=options.side, trials=options.trials, output=output))
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = Parser(prog="rlcore view", description=__doc__)
+    parser.add_argument(
+        "words", nargs="+", metavar="env=NAME | RUN", help="and changes of keys, key=value"
+    )
+    parser.add_argument(
+        "--side", choices=("eval", "train"), default="eval", help="of an env: whose settings"
+    )
+    parser.add_argument(
+        "--trials", type=int, default=4, metavar="N", help="starts of each task; default 4"
+    )
+    parser.add_argument(
+        "-o",
+        "--output",
+        type=Path,
+        metavar="FILE",
+        help="the page; without it view.html, in the folder of the run or in the current one",
+    )
+    for flag, settings in TRUST.items():
+        parser.add_argument(flag, **settings)
+    return parser

@@ -1,0 +1,86 @@
+"""Lay out what a training run is evaluated on besides `env.eval`: validation starts, and tasks
+that it does not train on. Light."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from rlcore.checks.further_sides import FORGETTING, VALIDATION
+from rlcore.config.component_specs import ask_spec
+from rlcore.config.schema import EnvConfig, RunConfig
+from rlcore.config.schema.env import OWN
+from rlcore.contracts.errors import ConfigError, UserError
+from rlcore.contracts.specs import EnvSpec
+from rlcore.plugins.registry import Registry
+
+MOST = 4
+"""Tasks that nobody named, at most, spread over those of the env."""
+
+
+def further_sides(config: RunConfig, registry: Registry) -> dict[str, RunConfig]:
+    """The configurations whose `env.eval` a training run plays too, by the name of their side.
+
+    Raises:
+        UserError: `env.forgetting.tasks` names one that is trained on, or that there is not.
+    """
+    env, sides = config.env, {}
+    once = replace(
+        env.eval, rollout_epoch=1, video_cfg=replace(env.eval.video_cfg, save_video=False)
+    )
+    if trials := env.validation.trials_per_task:
+        side = replace(once, split="validation", trials_per_task=trials)
+        sides[VALIDATION] = _changed(config, side)
+        _require_starts(side, registry, VALIDATION)
+    if tasks := _untrained(config, registry):
+        side = replace(once, tasks=tasks, trials_per_task=env.forgetting.trials_per_task)
+        sides[FORGETTING] = _changed(config, side)
+        _require_starts(side, registry, FORGETTING)
+    return sides
+
+
+def _require_starts(side: EnvConfig, registry: Registry, name: str) -> None:
+    """Refuse to play more starts of a task than there are."""
+    spec: EnvSpec = ask_spec(registry, "env", f"env.{name}", side.env_type, side)
+    available = len(spec.trials(side.split))
+    if side.trials_per_task > available:
+        raise ConfigError(
+            f"env.{name}.trials_per_task must be at most {available} (the {side.split} trials of "
+            f"{spec.name}), got {side.trials_per_task}"
+        )
+
+
+def _changed(config: RunConfig, settings: EnvConfig) -> RunConfig:
+    changed = replace(config, env=replace(config.env, eval=settings))
+    changed.freeze()
+    return changed
+
+
+def _untrained(config: RunConfig, registry: Registry) -> list[str]:
+    """Tasks to look at forgetting with."""
+    named, env = config.env.forgetting.tasks, config.env
+    alike = env.eval.env_type == env.train.env_type
+    if named is not None:
+        trained = _tasks(env.train, registry, "env.train") if alike else ()
+        for task in named:
+            if task in trained:
+                raise ConfigError(
+                    f"env.forgetting.tasks must not name tasks that are trained on, got {task}",
+                    hint="name others of the env, or [] for none",
+                )
+        return list(named)
+    begins = config.actor.model.model_path is not None and config.runner.val_before_train
+    if not (begins and alike and env.eval.tasks and env.eval.sentences == OWN):
+        return []
+    try:
+        every = _tasks(replace(env.eval, tasks=None), registry, "env.eval")
+        others = [one for one in every if one not in _tasks(env.train, registry, "env.train")]
+    except UserError:  # said of the env itself, or it has none without names
+        return []
+    count = min(MOST, len(others))
+    return [others[i * len(others) // count] for i in range(count)]
+
+
+def _tasks(settings: EnvConfig, registry: Registry, path: str) -> Sequence[str]:
+    found: EnvSpec = ask_spec(registry, "env", path, settings.env_type, settings)
+    return tuple(found.tasks if settings.tasks is None else settings.tasks)

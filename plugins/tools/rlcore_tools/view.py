@@ -1,0 +1,290 @@
+"""Look at an env, or at the episodes of a run: starts, what a policy gets, and films, on one page.
+
+env --reset, demonstrate, chunk_step--> Look --templates/view.html--> HTML
+"""
+
+from __future__ import annotations
+
+import io
+import tempfile
+from base64 import b64encode
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from rlcore.api import Phase, SavedRun
+from rlcore.config.schema import EnvConfig, RunConfig
+from rlcore.contracts.episodes import Film
+from rlcore.contracts.protocols import Observation
+from rlcore.contracts.rng import generator
+from rlcore.contracts.specs import EnvSpec, Episode
+from rlcore.results.tables import EpisodeResult
+from rlcore.run_folder.folder import RunFolder
+from rlcore.terminal.text import spans
+from rlcore_tools.report import write_page
+from rlcore_tools.report.clips import Shelf
+from rlcore_tools.report.page import render
+from rlcore_tools.report.record import read_run
+from rlcore_tools.vector_env import CheckedEnv, checked_env
+from rlcore_tools.video import caption, write_video
+
+MOST_ROWS = 8  # of the env that starts are drawn from
+FPS = 20
+
+
+@dataclass(frozen=True)
+class Start:
+    """The first observation of an episode.
+
+    Attributes:
+        task, trial: which.
+        instruction: what the policy is told.
+        pictures: address of each camera's picture, by name.
+        success: whether the episode was solved, where it was played.
+    """
+
+    task: str
+    trial: int
+    instruction: str
+    pictures: dict[str, str]
+    success: bool | None = None
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A film: who acts, what came of it, and the address of the video."""
+
+    who: str
+    outcome: str
+    success: bool
+    address: str
+
+
+@dataclass
+class Look:
+    """What was seen of an env.
+
+    Attributes:
+        spec: of the env.
+        starts: in the order of their addresses.
+        states: float32 `[n, S]`, all that were seen.
+        films: of whole episodes.
+    """
+
+    spec: EnvSpec
+    starts: list[Start] = field(default_factory=list)
+    states: list[np.ndarray] = field(default_factory=list)
+    films: list[Shown] = field(default_factory=list)
+
+    def entries(self) -> list[tuple[str, float, float]]:
+        """Each entry of the state, with the range in which it was seen."""
+        names = [
+            channel.meaning if channel.size == 1 else f"{channel.meaning} {number}"
+            for channel in self.spec.states
+            for number in range(channel.size)
+        ]
+        if not names:
+            return []
+        seen = np.concatenate(self.states)
+        return list(zip(names, seen.min(0).tolist(), seen.max(0).tolist(), strict=True))
+
+
+def view_env(config: RunConfig, *, side: Phase, trials: int, output: Path) -> Path:
+    """Write the page of an env; returns the file.
+
+    Args:
+        side: whose settings and starts.
+        trials: of each task, how many starts.
+
+    Raises:
+        UserError: the env can't be made, or the file can't be written.
+    """
+    settings = config.env.sides[side]
+    env, spec = checked_env(config, side, num_envs=MOST_ROWS)
+    try:
+        numbers = spec.trials(settings.split)[:trials]
+        episodes = [Episode(task, trial) for task in range(len(spec.tasks)) for trial in numbers]
+        look = Look(spec)
+        _see_starts(env, look, episodes)
+        if spec.has_expert:
+            look.films.append(_expert(env, look, episodes[0]))
+        look.films.append(_random(env, look, episodes[0]))
+    finally:
+        env.close()
+    return _write(look, settings, f"env {settings.env_type}", output)
+
+
+def view_run(run: SavedRun, *given: str, trials: int, output: Path, trust: bool) -> Path:
+    """Write the page of a run's last evaluation; returns the file. Where nothing was filmed, a
+    success and a failure are played again.
+
+    Args:
+        given: changes of the run's configuration, `key=value`.
+        trials: of each task, how many episodes.
+
+    Raises:
+        UserError: a damaged folder, or an env or a policy that can't be made.
+    """
+    config = run.config(*given, require=("env",), trust=trust)
+    record = read_run(run.folder)
+    played = record.after or record.before or []
+    env, spec = checked_env(config, "eval", num_envs=MOST_ROWS)
+    look = Look(spec)
+    first = [one for one in played if one.replica == 0 and one.task in spec.tasks]
+    chosen = [one for task in spec.tasks for one in [r for r in first if r.task == task][:trials]]
+    try:
+        _see_starts(
+            env,
+            look,
+            [Episode(spec.tasks.index(one.task), one.trial) for one in chosen],
+            [one.success for one in chosen],
+        )
+    finally:
+        env.close()
+    shelf = Shelf(record, output.absolute().parent)
+    filmed = [clip for clips in shelf.examples() for clip in clips]
+    look.films = [Shown("policy", _went(c.result), c.result.success, c.address) for c in filmed]
+    if not filmed:
+        picks = [next((r for r in first if r.success == won), None) for won in (True, False)]
+        look.films = [_again(run, one, *given, trust=trust) for one in filter(None, picks)]
+    return _write(look, config.env.eval, f"episodes of {run.folder.name}", output, played=played)
+
+
+def _write(
+    look: Look,
+    settings: EnvConfig,
+    title: str,
+    output: Path,
+    played: Sequence[EpisodeResult] = (),
+) -> Path:
+    spec = look.spec
+    trials = {name: spans(each, " to ", ", ") for name, each in spec.splits.items() if each}
+    facts = {
+        "tasks": str(len(spec.tasks)),
+        **{f"trials, {name}": text for name, text in trials.items()},
+        "time limit": f"{spec.max_episode_steps} env steps",
+        "same start again": spec.start_exactness.replace("_", " "),
+        "same course again": "yes" if spec.course_repeats else "no",
+        "cameras": ", ".join(f"{c.name} {c.height} x {c.width}" for c in spec.cameras) or "none",
+        **{name: str(value) for name, value in spec.render_settings.items()},
+        **spec.versions,
+    }
+    page = render(
+        "view.html",
+        title=title,
+        look=look,
+        env=settings.env_type,
+        facts=facts,
+        split=settings.split,
+        played=played,
+        won=sum(one.success for one in played),
+    )
+    return write_page(output.absolute(), page)
+
+
+# -- looking ----------------------------------------------------------------------------------
+
+
+def _see_starts(
+    env: CheckedEnv, look: Look, episodes: Sequence[Episode], won: Sequence[bool] = ()
+) -> None:
+    known = iter(won)
+    for at in range(0, len(episodes), env.num_envs):
+        some = episodes[at : at + env.num_envs]
+        filled = [*some, *[some[0]] * (env.num_envs - len(some))]
+        seen = env.reset(range(len(some)), filled)
+        look.states.append(seen["states"][: len(some)])
+        for row, episode in enumerate(some):
+            pictures = {name: _png(frames[row]) for name, frames in seen["cameras"].items()}
+            task, told = look.spec.tasks[episode.task], seen["task_descriptions"][row]
+            look.starts.append(Start(task, episode.trial, told, pictures, next(known, None)))
+
+
+def _expert(env: CheckedEnv, look: Look, episode: Episode) -> Shown:
+    """A demonstration without noise."""
+    settings = {"action_noise": 0.0, "speed": 1.0, "stride": 1, "seed": 0}
+    (shown,) = env.demonstrate([episode], **settings)
+    look.states.append(shown.states)
+    frames = (_beside(parts) for parts in zip(*shown.frames.values(), strict=True))
+    outcome = f"{look.spec.tasks[episode.task]}, trial {episode.trial}: {len(shown.actions)} steps"
+    return Shown("expert", outcome, shown.success, _mp4(frames))
+
+
+def _random(env: CheckedEnv, look: Look, episode: Episode) -> Shown:
+    """Actions drawn evenly from the whole range, in every step."""
+    channels = [each for each in look.spec.actions for _ in range(each.size)]
+    low, high = (np.array([getattr(c, side) for c in channels]) for side in ("low", "high"))
+    draw = generator("view", episode.task, episode.trial)
+    seen = env.reset([0], [episode] * env.num_envs)
+    frames, total, steps, success = [_frame(seen)], 0.0, 0, False
+    while True:
+        actions = np.zeros((env.num_envs, 1, len(channels)), np.float32)
+        actions[0, 0] = draw.uniform(low, high)
+        result = env.chunk_step(actions)
+        total, steps, success = total + float(result.rewards[0, 0]), steps + 1, result.success[0]
+        if result.terminated[0, 0]:
+            break  # its last frame is not rendered
+        frames.append(_frame(result.observation))
+        look.states.append(result.observation["states"][:1])
+        if result.truncated[0, 0]:
+            break
+    task = look.spec.tasks[episode.task]
+    outcome = f"{task}, trial {episode.trial}: {steps} steps, return {total:.2f}"
+    return Shown("random actions", outcome, bool(success), _mp4(frames))
+
+
+def _again(run: SavedRun, one: EpisodeResult, *given: str, trust: bool) -> Shown:
+    """An evaluated episode, played once more by the run's policy."""
+    played = run.replay(one.task, one.trial, *given, trust=trust)
+    film = Film(played.footage, one.task, one.task)
+    frames = caption(film) if played.footage.frames else []
+    return Shown("policy", _went(played.result), played.result.success, _mp4(frames))
+
+
+def _went(result: EpisodeResult) -> str:
+    return (
+        f"{result.task}, trial {result.trial}: {result.length} steps, "
+        f"return {result.episode_return:.2f}"
+    )
+
+
+# -- pictures ---------------------------------------------------------------------------------
+
+
+def _frame(seen: Observation) -> np.ndarray:
+    return _beside([frames[0] for frames in seen["cameras"].values()])
+
+
+def _beside(pictures: Sequence[np.ndarray]) -> np.ndarray:
+    """Pictures in a row, uint8 `[H, W, 3]`, the smaller ones on black; none: nothing to film."""
+    if not pictures:
+        return np.zeros((0, 0, 3), np.uint8)
+    height = max(len(one) for one in pictures)
+    return np.concatenate([np.pad(p, ((0, height - len(p)), (0, 0), (0, 0))) for p in pictures], 1)
+
+
+def _png(frame: np.ndarray) -> str:
+    from PIL import Image
+
+    held = io.BytesIO()
+    Image.fromarray(frame).save(held, "png")
+    return f"data:image/png;base64,{b64encode(held.getvalue()).decode()}"
+
+
+def _mp4(frames: Iterable[np.ndarray]) -> str:
+    """The address of a video; empty where there is nothing to see."""
+    shown = [frame for frame in frames if frame.size]
+    if not shown:
+        return ""
+    grown = -(-128 // min(shown[0].shape[:2]))  # encoders blur frames of a few pixels
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "film.mp4"
+        write_video(path, (f.repeat(grown, axis=0).repeat(grown, axis=1) for f in shown), fps=FPS)
+        return f"data:video/mp4;base64,{b64encode(path.read_bytes()).decode()}"
+
+
+def page_of(folder: RunFolder) -> Path:
+    """Where the page of a run lies."""
+    return folder.path / "view.html"

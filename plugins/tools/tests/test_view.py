@@ -1,0 +1,52 @@
+"""`rlcore view`: what its pages show of an env and of a run."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from rlcore.api import compose, train
+from rlcore.cli.main import main
+
+PAGE_STARTS = 'class="start '
+VIDEO = 'src="data:video/mp4'
+
+
+def test_an_env_on_one_page(elsewhere, capsys):
+    """The toy has 4 tasks, one camera of 16 pixels, and an expert that solves it."""
+    words = ["env=toy", "env.eval.num_processes=0", "--trials", "2"]
+    assert main(["view", *words]) == 0
+    page = (elsewhere / "view.html").read_text()
+    assert capsys.readouterr().out == f"{elsewhere / 'view.html'}\n"
+    assert page.count(PAGE_STARTS) == 8 and page.count(VIDEO) == 2
+    assert not re.findall(r'(?:src|href)="(?!data:)', page)  # it opens without a network
+    assert '<strong>expert</strong>, <strong class="up">success' in page
+    for said in ("reach the down side", "trial 1001", "ee_delta_position", "0 to 999"):
+        assert said in page, said
+
+
+def test_what_can_not_be_shown_is_refused(elsewhere, capsys):
+    assert main(["view", "env=nothing"]) == 2
+    assert main(["view", "env=toy", "--trials", "0"]) == 2
+    first, second = (
+        line for line in capsys.readouterr().err.splitlines() if line.startswith("error: ")
+    )
+    assert "nothing" in first and second == "error: --trials must be at least 1, got 0"
+
+
+@pytest.mark.long
+def test_episodes_of_a_run(log_path):
+    """Four starts of each task, marked by what became of them, and an episode played again."""
+    config = compose(
+        "env=toy", "model=toy", "algorithm=ppo", "cluster.backend=local", "runner.max_epochs=1",
+        f"runner.logger.log_path={log_path}", "env.train.total_num_envs=4",
+    )  # fmt: skip
+    result = train(config)
+    assert main(["view", str(result.folder)]) == 0
+    page = (result.folder / "view.html").read_text()
+    assert page.count(PAGE_STARTS) == 16
+    episodes = result.run.episodes()
+    won = sum(one.success for one in episodes)
+    assert f"{won} of {len(episodes)} episodes" in page
+    assert page.count(VIDEO) == len({one.success for one in episodes})

@@ -1,0 +1,89 @@
+"""What a run measures besides success before and after: its best checkpoint, chosen on validation
+starts, tasks that it does not train on, and a control that imitates the run's own successes."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from sameness import assert_same, numbers
+
+from rlcore.config.compose import compose, load
+from rlcore.results.tables import read_results
+from rlcore.run_folder.history import read_history
+from rlcore.session.assembly import assemble
+from rlcore.training import train
+
+PPO = [
+    *("env=toy", "model=toy", "algorithm=ppo", "cluster.backend=local", "cluster.torch_threads=1"),
+    *("sft.enabled=true", "sft.max_steps=20", "collect.episodes_per_task=2"),
+    *("env.*.tasks=[reach-left,reach-up]", "env.train.total_num_envs=24"),
+    *("env.eval.total_num_envs=8", "env.eval.trials_per_task=2", "rollout.forward_batch=8"),
+    *("env.forgetting.tasks=[reach-right]", "env.forgetting.trials_per_task=3"),
+    *("env.validation.trials_per_task=4", "actor.optim.lr=3e-3"),
+    *("actor.micro_batch_size=16", "actor.global_batch_size=16", "runner.max_epochs=2"),
+    *("runner.save_interval=1", "runner.val_check_interval=1", "runner.keep_best=true"),
+]
+
+
+def play(log_path: Path, *overrides: str) -> Path:
+    train.run(assemble(compose([*PPO, f"runner.logger.log_path={log_path}", *overrides])))
+    return log_path / "run"
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return play(tmp_path_factory.mktemp("runs"), "sft.control=own_successes")
+
+
+def rate(run: Path, label: str, starts: int) -> float:
+    episodes = read_results(run / "eval" / f"{label}.parquet")
+    assert len(episodes) == starts
+    return sum(one.success for one in episodes) / starts
+
+
+def test_the_best_is_the_first_of_the_best_on_validation_starts(whole: Path):
+    rates = [rate(whole, f"validation/step_00000{update}", 8) for update in (1, 2)]
+    best = read_history(whole / "checkpoints").best
+    assert best == ("step_000001" if rates[0] >= rates[1] else "step_000002")
+    summary = json.loads((whole / "summary.json").read_text())
+    assert summary["best_checkpoint"] == best
+    label = "best" if best == "step_000001" else "after"
+    assert summary["success_best"]["rate"] == rate(whole, label, 4)
+    trials = {one.trial for one in read_results(whole / "eval/validation/step_000001.parquet")}
+    assert trials == {2000, 2001, 2002, 2003}  # of the toy env: 2000 to 2999
+
+
+def test_forgetting_is_measured_on_tasks_that_are_not_trained_on(whole: Path):
+    found = json.loads((whole / "summary.json").read_text())["forgetting"]
+    sides = [round(rate(whole, f"forgetting/{when}", 3), 6) for when in ("before", "after")]
+    assert found["tasks"] == ["reach-right"]
+    assert [found["success_before"]["rate"], found["success_after"]["rate"]] == sides
+
+
+def test_a_control_is_chosen_by_the_same_rule_and_logged_apart(whole: Path):
+    rates = [rate(whole, f"validation/control_{part}", 8) for part in (1, 2)]
+    summary = json.loads((whole / "summary.json").read_text())
+    label = "control_best" if rates[0] >= rates[1] else "control"
+    assert summary["success_control_best"]["rate"] == rate(whole, label, 4)
+    assert summary["success_control"]["rate"] == rate(whole, "control", 4)
+    logged = {line["step"]: line for line in numbers(whole) if "eval/success_once" in line}
+    assert logged[2]["eval/success_once"] == rate(whole, "after", 4)
+    history = json.loads((whole / "control.json").read_text())
+    assert history["steps"] > 0
+
+
+@pytest.mark.long
+def test_a_resumed_run_measures_the_same(tmp_path: Path):
+    run = play(tmp_path)
+    again = tmp_path / "again"
+    shutil.copytree(run, again)
+    train_from = again / "checkpoints" / "step_000001"
+    train.run(assemble(load(again / "config.yaml", [f"runner.resume_dir='{train_from}'"])))
+    assert_same(run, again)
+    for label in ("forgetting/before", "forgetting/after", "validation/step_000002"):
+        assert read_results(again / "eval" / f"{label}.parquet") == read_results(
+            run / "eval" / f"{label}.parquet"
+        )
