@@ -125,8 +125,10 @@ def states(*changes: Change) -> Iterator[tuple[mujoco.MjModel, mujoco.MjData]]:
 
 @pytest.mark.parametrize(
     "changes",
-    [(), (push, push), (move_shelf,), (move_camera,), (paint, darken), (see_through,), (hide,)]
-    + [(widen,), (leave_group,), (fit,)],
+    [
+        *[(), (push, push), (move_shelf,), (move_camera,), (paint, darken), (see_through,)],
+        *[(hide,), (widen,), (leave_group,), (fit,)],
+    ],
     ids=lambda changes: "-".join(change.__name__ for change in changes),
 )
 def test_frames_are_those_that_are_drawn_whole(
