@@ -7,14 +7,14 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from rlcore.contracts.errors import did_you_mean
-from rlcore.contracts.specs import ComponentSpec
+from rlcore.contracts.specs import ComponentSpec, Kind
 from rlcore.plugins.registry import Registry
 
 
 def rows(registry: Registry, chosen: set[tuple[str, str]] | None) -> list[dict[str, str]]:
     """A row of `rlcore doctor` for each component that names what is not there; of those
     `(kind, name)` that are chosen, or of all."""
-    kinds = ("env", "model", "algorithm", "tracker", "placement", "command")
+    kinds: tuple[Kind, ...] = ("env", "model", "algorithm", "tracker", "placement", "command")
     found = []
     for component in [one for kind in kinds for one in registry.components(kind)]:
         spec = component.spec
