@@ -12,7 +12,7 @@ from pathlib import Path
 
 from rlcore.checks import places
 from rlcore.config.component_specs import algorithm_needs, ask_spec
-from rlcore.config.instructions import told
+from rlcore.config.instructions import with_instructions
 from rlcore.config.schema import EnvConfig, ModelConfig, RunConfig
 from rlcore.config.tasks import checked_spec, narrowed
 from rlcore.contracts.specs import AlgorithmNeeds, EnvSpec, PolicySpec
@@ -234,4 +234,4 @@ def env_spec(registry: Registry, path: str, config: EnvConfig) -> EnvSpec:
         UserError: settings that have no meaning, a task that it does not have, a broken plugin.
     """
     found = checked_spec(ask_spec(registry, "env", path, config.env_type, config), path)
-    return told(narrowed(found, config.tasks, path), config.sentences, path)
+    return with_instructions(narrowed(found, config.tasks, path), config.sentences, path)
