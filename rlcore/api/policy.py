@@ -15,7 +15,7 @@ from rlcore.contracts.errors import PolicyError
 from rlcore.contracts.protocols import Observation, Policy
 from rlcore.contracts.rng import RowKeys, generator
 from rlcore.contracts.specs import EnvSpec
-from rlcore.plugins.registry import Registry, load_plugins
+from rlcore.plugins.registry import Registry, load_component, load_plugins, wrapped
 
 if TYPE_CHECKING:
     from rlcore.run_folder.checkpoint import Checkpoint
@@ -145,10 +145,13 @@ def build_policy(config: RunConfig, registry: Registry | None = None) -> tuple[P
         torch.manual_seed(int(generator(config.runner.seed, "weights").integers(2**31)))
         make = load_target(registry.get("model", model.model_type).spec.target)
         policy = make(model, env_spec=env)
+        if config.actor.trainable:
+            load_component("function", "train_only")(policy, config.actor.trainable)
     if named and algorithm_needs(config, registry).acting:
         from rlcore.learner.acting import together
 
-        algorithm = load_target(registry.get("algorithm", named).spec.target)(config.algorithm)
+        made = load_target(registry.get("algorithm", named).spec.target)(config.algorithm)
+        algorithm = wrapped(made, config.algorithm.wrappers, "target")
         seed, folder = config.runner.seed, model.model_path
         policy = together(policy, algorithm, env, named=named, seed=seed, folder=folder)
     return policy, env

@@ -29,7 +29,7 @@ from rlcore.placement import (
     parts,
     plan_weight_routes,
 )
-from rlcore.plugins.registry import Registry
+from rlcore.plugins.registry import Registry, wrapped
 from rlcore.run_folder.env_facts import EnvFacts, read_env_facts
 
 NO_POLICY = PolicySpec("no model", 0, 0, 0, 1, 1)
@@ -161,9 +161,8 @@ class Facts:
     @property
     def sides(self) -> list[tuple[str, EnvConfig, EnvSpec]]:
         """`(path, settings, spec)` of both envs."""
-        env = self.config.env
-        pairs = (("env.train", env.train, "train"), ("env.eval", env.eval, "eval"))
-        return [(path, config, self.envs[side]) for path, config, side in pairs]
+        env = self.config.env.sides
+        return [(f"env.{side}", config, self.envs[side]) for side, config in env.items()]
 
 
 def gather_facts(
@@ -178,10 +177,8 @@ def gather_facts(
         further: envs beside both of the configuration that the policy is to act in, by the name
             of their side.
     """
-    envs = {
-        side: env_spec(registry, f"env.{side}", settings)
-        for side, settings in (("train", config.env.train), ("eval", config.env.eval))
-    }
+    sides = config.env.sides
+    envs = {side: env_spec(registry, f"env.{side}", one) for side, one in sides.items()}
     further = further or {}
     said = (sentence for env in (*envs.values(), *further.values()) for sentence in env.said)
     policy_env = replace(envs["train"], sentences=tuple(dict.fromkeys(said)))
@@ -233,5 +230,6 @@ def env_spec(registry: Registry, path: str, config: EnvConfig) -> EnvSpec:
     Raises:
         UserError: settings that have no meaning, a task that it does not have, a broken plugin.
     """
-    found = checked_spec(ask_spec(registry, "env", path, config.env_type, config), path)
+    asked = ask_spec(registry, "env", path, config.env_type, config)
+    found = checked_spec(wrapped(asked, config.wrappers, "spec"), path)
     return with_instructions(narrowed(found, config.tasks, path), config.sentences, path)

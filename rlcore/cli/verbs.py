@@ -153,13 +153,14 @@ def _show(config: RunConfig, facts: Facts | None, findings: Sequence[Finding]) -
         UserError: what the run would be refused for on any machine.
     """
     print(to_yaml(config))
-    if facts is not None:
-        print(placement_table(facts))
+    functions = load_plugins().names("function")
+    if facts is not None and "placement_table" in functions:
+        print(load_component("function", "placement_table")(facts))
     stays = (type(None), *OF_THE_USER)
     shown = [one for one in findings if isinstance(one.error, stays)]
     told = []
-    if "said_costs" in (registry := load_plugins()).names("function"):
-        told = load_component("function", "said_costs")(config, registry)
+    if "said_costs" in functions:
+        told = load_component("function", "said_costs")(config, load_plugins())
     for line in [*told, *shown]:
         print(line)
     require(findings, but=OF_THE_USER)
@@ -200,16 +201,3 @@ def _failures_named(verb: Verb) -> Iterator[None]:
             f"{at.filename}: a plugin must raise an error instead",
             hint=f"rlcore plugins; {LEAVE_OUT}",
         ) from None
-
-
-def placement_table(facts: Facts) -> str:
-    """Show which process runs where, with an estimate of the memory of each."""
-    from rlcore.placement import render
-
-    return render(
-        facts.placement,
-        facts.counted,
-        facts.memory,
-        facts.config.actor.model.precision,
-        routes=facts.routes,
-    )

@@ -24,6 +24,8 @@ from rlcore.config.schema import (
     EnvConfig,
     EnvPair,
     ModelConfig,
+    PluginConfig,
+    PluginsConfig,
     RunConfig,
     Settings,
 )
@@ -86,7 +88,17 @@ def schema_for(registry: Registry, layers: Iterable[Values]) -> RunConfig:
     root = RunConfig(algorithm=algorithm)  # type: ignore[arg-type]
     root.env = EnvPair(train=train, eval=replace(evaluation, split=EnvPair().eval.split))  # type: ignore[arg-type,type-var]
     root.actor.model = model  # type: ignore[assignment]
+    root.plugins = _plugin_settings(registry)
     return root
+
+
+def _plugin_settings(registry: Registry) -> PluginsConfig:
+    """The defaults of all plugins that have settings."""
+    made = {name: load_target(target)() for name, target in registry.settings.items()}
+    for name, one in made.items():
+        if not (is_dataclass(one) and isinstance(one, PluginConfig)):
+            raise PluginError(f"plugin {name!r}: rlcore_settings must name a PluginConfig")
+    return PluginsConfig.of(made)
 
 
 def default_settings(registry: Registry, slot: Slot, name: str) -> Settings:

@@ -11,7 +11,7 @@ from rlcore.contracts.errors import ConfigError, PluginError, UserError
 from rlcore.contracts.specs import AlgorithmNeeds, EnvSpec, Kind, PolicySpec, ReplayNeeds
 from rlcore.plugins.entry_points import LEAVE_OUT
 from rlcore.plugins.import_target import load_target
-from rlcore.plugins.registry import Registry
+from rlcore.plugins.registry import Registry, wrapped
 from rlcore.terminal.text import short
 
 GIVES: dict[Kind, Any] = {"env": EnvSpec, "model": PolicySpec, "algorithm": AlgorithmNeeds}
@@ -28,7 +28,8 @@ def algorithm_needs(config: RunConfig, registry: Registry) -> AlgorithmNeeds:
         UserError: settings of it that have no meaning.
     """
     algorithm = config.algorithm
-    needs: AlgorithmNeeds = ask_spec(registry, "algorithm", "algorithm", algorithm.name, algorithm)
+    asked = ask_spec(registry, "algorithm", "algorithm", algorithm.name, algorithm)
+    needs: AlgorithmNeeds = wrapped(asked, algorithm.wrappers, "spec")
     if needs.replay is None and config.sft.enabled and config.sft.control == OWN_SUCCESSES:
         needs = replace(needs, replay=ReplayNeeds(SUCCESSES, failures=False))
     return needs

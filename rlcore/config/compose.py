@@ -211,6 +211,10 @@ def _finish(
     """Values of files and command line, in this order, bound to the schema. `run` is the folder
     that the values were kept in, if they were."""
     raw = [files.values, *layers]
+    kept = files.values.get("plugins", {}) if run else {}
+    for name in [name for name in kept if name not in registry.settings]:
+        warn(f"plugins.{name} is left out: no such plugin is loaded")
+        del kept[name]
     root = schema_for(registry, raw)
     modernise(raw, registry, root)
     if origin is not None:

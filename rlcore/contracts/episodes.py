@@ -6,8 +6,9 @@ a run.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from statistics import fmean
 
 import numpy as np
 
@@ -24,6 +25,7 @@ class EpisodeOutcome:
         episode_return: sum of rewards.
         length: env steps simulated.
         finished: false where the column ended before the episode did.
+        infos: what the env measured besides, by name (`ChunkResult.infos`, at the end).
     """
 
     episode: Episode
@@ -31,6 +33,16 @@ class EpisodeOutcome:
     episode_return: float
     length: int
     finished: bool = True
+    infos: Mapping[str, float] = field(default_factory=dict)
+
+
+def mean_infos(told: Iterable[Mapping[str, float]]) -> dict[str, float]:
+    """Means of what an env measured, by name, over the episodes that have it."""
+    values: dict[str, list[float]] = {}
+    for infos in told:
+        for name, value in infos.items():
+            values.setdefault(name, []).append(value)
+    return {name: fmean(each) for name, each in sorted(values.items())}
 
 
 @dataclass

@@ -19,6 +19,8 @@ Signatures behind the strings of a :class:`~rlcore.contracts.specs.ComponentSpec
     protocol   target is a ProtocolSpec
     command    target(arguments: Sequence[str]) -> int, the exit code
     function   target as rlcore.NAME of the Python API
+    wrapper    target(env or algorithm, settings) -> the same kind
+               spec(EnvSpec or AlgorithmNeeds, settings) -> the same kind
 """
 
 from __future__ import annotations
@@ -63,6 +65,7 @@ def rlcore_components() -> list[ComponentSpec]:
     * protocol: `rlcore eval RUN protocol=NAME`, an evaluation under several settings of an env
     * command: `rlcore NAME ...`
     * function: `rlcore.NAME(...)` in Python, which core declares and a plugin carries out
+    * wrapper: `env.train.wrappers=[NAME]`, `algorithm.wrappers=[NAME]`
     """
     return []
 
@@ -74,6 +77,16 @@ def rlcore_components() -> list[ComponentSpec]:
 def rlcore_config_paths() -> list[str]:
     """List Hydra search paths (`"pkg://my_plugin.conf"`) with groups env/, model/, algorithm/,
     experiment/. A file `env/NAME.yaml` serves both `env.train` and `env.eval`."""
+    return []
+
+
+@hookspec
+def rlcore_settings() -> list[str]:
+    """Name the class of this plugin's own settings, `["my_plugin.settings:MySettings"]`: a
+    dataclass that extends :class:`rlcore.config.schema.PluginConfig`. They are
+    `plugins.NAME.key`, NAME being that of the entry point; `plugins.NAME.enabled=false` leaves out
+    the plugin's hooks of a run. A hook finds them as `run.config.plugins.NAME`, a tracker or a
+    command as `rlcore.open_run(folder).config().plugins.NAME`."""
     return []
 
 

@@ -71,7 +71,8 @@ class ChunkResult:
         terminated, truncated: bool `[B, C]`, true at the step that ended the episode.
         valid: bool `[B, C]`, false for steps after the end; these were not simulated.
         success: bool `[B]`, whether the episode has succeeded so far (sticky).
-        infos: per-row extras, env-defined.
+        infos: numbers `[B]` of each row's episode so far, by name; NaN where a row has none. What
+            they are when an episode ends is kept of it (`EpisodeOutcome.infos`).
     """
 
     observation: Observation

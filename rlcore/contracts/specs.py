@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple, get_args
 
 Kind = Literal[
     "env", "model", "algorithm", "placement", "backend", "dataset", "tracker", "protocol",
-    "command", "function",
+    "command", "function", "wrapper",
 ]  # fmt: skip
 KINDS: tuple[Kind, ...] = get_args(Kind)
 

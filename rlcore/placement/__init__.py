@@ -1,6 +1,6 @@
-"""Decide which process runs where: parse the map, lay out the plan, print it. Starts nothing.
+"""Decide which process runs where: parse the map, lay out the plan. Starts nothing.
 
-component_placement --parse--> Placement --make_plan(+ Inventory)--> Plan --render--> table
+component_placement --parse--> Placement --make_plan(+ Inventory)--> Plan
 """
 
 from rlcore.placement.grammar import COMPONENTS, Placement, Process, parse
@@ -10,7 +10,6 @@ from rlcore.placement.machines import find_inventory, require_backend
 from rlcore.placement.memory import Batch, Need, memory_per_process
 from rlcore.placement.plan import Allocation, Plan, make_plan, parts, route
 from rlcore.placement.routes import WeightRoute, in_words, plan_weight_routes
-from rlcore.placement.show import render
 
 __all__ = [
     "COMPONENTS",
@@ -32,7 +31,6 @@ __all__ = [
     "parse",
     "parts",
     "plan_weight_routes",
-    "render",
     "require_backend",
     "route",
 ]

@@ -287,3 +287,8 @@ def in_main(plan: Plan, node: int, memory: Mapping[str, Need]) -> int:
                 elif plan.leaves(role, process):
                     total += need.leaving
     return total
+
+
+def size(count: float) -> str:
+    """Bytes in words: `1.50 GiB`, `3.00 MiB`."""
+    return f"{count / 2**30:.2f} GiB" if count >= 2**30 else f"{count / 2**20:.2f} MiB"

@@ -17,12 +17,12 @@ from __future__ import annotations
 import os
 import sys
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.metadata import EntryPoint
-from typing import Any
+from typing import Any, Literal
 
 import pluggy
 
@@ -65,12 +65,14 @@ class Registry:
     Attributes:
         manager: the pluggy manager, with the plugins that loaded.
         config_paths: `(distribution, "pkg://..." or folder)` of the plugins' config groups.
+        settings: `"module:attr"` of the settings of plugins, by plugin.
     """
 
     def __init__(self) -> None:
         self.manager = pluggy.PluginManager("rlcore")
         self.manager.add_hookspecs(hookspecs)
         self.config_paths: list[tuple[str, str]] = []
+        self.settings: dict[str, str] = {}
         self._components: dict[tuple[Kind, str], list[Component]] = defaultdict(list)
         self._rows: list[PluginRow] = []
         self._left_out: list[Installed] = []
@@ -306,6 +308,7 @@ class Registry:
             self._check_hooks(module)
             specs = self._call(module, "rlcore_components")
             paths = self._call(module, "rlcore_config_paths")
+            settings = self._call(module, "rlcore_settings")
         # A plugin may fail in any way, SystemExit included; only the user's Ctrl-C passes.
         except KeyboardInterrupt:
             raise
@@ -315,6 +318,7 @@ class Registry:
             self._rows.append(PluginRow("plugin", plugin.name, *origin, "BAD", _reason(error)))
             return
         self.config_paths += [(plugin.distribution, path) for path in paths]
+        self.settings |= {plugin.name.replace("-", "_"): target for target in settings}
         for spec in specs:
             self._register(spec, plugin.name, origin)
         if not specs:
@@ -363,6 +367,11 @@ def load_component(kind: Kind, name: str) -> Any:
         PluginError: as for :meth:`Registry.usable`, or it can't be imported.
     """
     return load_target(load_plugins().usable(kind, name).spec.target)
+
+
+def wrapped(inner: Any, chain: Sequence[Any], part: Literal["target", "spec"]) -> Any:
+    """Put wrappers around an env, an algorithm, or the spec of either; needs `rlcore-tools`."""
+    return load_component("function", "wrapped")(inner, chain, part) if chain else inner
 
 
 def _conflict(claims: list[Component]) -> str:

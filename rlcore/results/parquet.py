@@ -23,9 +23,18 @@ BATCH_ROWS = 1024
 TYPES = {"str": pa.string(), "int": pa.int64(), "float": pa.float64(), "bool": pa.bool_()}
 
 
+INFOS, INFO = "infos", "info/"
+"""A field with numbers by name, and how their columns begin."""
+
+
 def schema_of(kind: type[Any]) -> pa.Schema:
-    """One column for each field of a dataclass of plain values."""
-    return pa.schema([(one.name, TYPES[str(one.type)]) for one in fields(kind)])
+    """One column for each field of a dataclass of plain values, but for :data:`INFOS`."""
+    plain = [one for one in fields(kind) if one.name != INFOS]
+    return pa.schema([(one.name, TYPES[str(one.type)]) for one in plain])
+
+
+def _with_infos(schema: pa.Schema, names: Iterable[str]) -> pa.Schema:
+    return pa.schema([*schema, *(pa.field(name, pa.float64()) for name in names)])
 
 
 def write_rows(
@@ -35,7 +44,9 @@ def write_rows(
     note: Mapping[str, Any] | None = None,
 ) -> None:
     """One row a mapping; atomically. A note is kept beside them, see :func:`read_note`."""
-    table = pa.Table.from_pylist(list(rows), schema=schema)
+    flat = [{**row, **{INFO + n: v for n, v in row.get(INFOS, {}).items()}} for row in rows]
+    told = {name for row in flat for name in row if name.startswith(INFO)}
+    table = pa.Table.from_pylist(flat, schema=_with_infos(schema, sorted(told)))
     if note is not None:
         table = table.replace_schema_metadata({NOTE: json.dumps(note)})
     with replacing(path) as partial:
@@ -66,11 +77,16 @@ def _rows(file: pq.ParquetFile, schema: pa.Schema) -> Iterator[dict[str, Any]]:
     if file.metadata.num_rows > MOST_ROWS:
         raise ValueError(f"it says that it has {file.metadata.num_rows} rows")
     filled = 0
+    told = [name for name in file.schema_arrow.names if name.startswith(INFO)]
+    schema = _with_infos(schema, told)
     for batch in file.iter_batches(BATCH_ROWS, columns=schema.names):
         filled += batch.nbytes
         if filled > MOST_BYTES:
             raise ValueError(f"its rows take more than {MOST_BYTES} bytes")
-        yield from pa.Table.from_batches([batch]).select(schema.names).cast(schema).to_pylist()
+        for row in pa.Table.from_batches([batch]).select(schema.names).cast(schema).to_pylist():
+            infos = {name.removeprefix(INFO): row.pop(name) for name in told}
+            known = {name: value for name, value in infos.items() if value is not None}
+            yield {**row, INFOS: known} if known else row
 
 
 def read_note(path: Path) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TypedDict
 
+from rlcore.contracts.episodes import mean_infos
 from rlcore.contracts.run import Totals
 from rlcore.files.atomic import write_text
 from rlcore.results.levels import Reached, levels_reached
@@ -68,7 +69,8 @@ class Summary(_Measured, total=False):
     groups and averages only where the env has groups of tasks, `caveat` only where it has one,
     `stopped` only where a plugin ended training: the reason.
 
-    `groups` are their pooled rates by name, `averages` the "bucket mean" and the "task mean" (see
+    `infos` are means of what the env measured besides, `groups` the pooled rates of groups by name,
+    `averages` the "bucket mean" and the "task mean" (see
     :func:`rlcore.results.tables.success_rows`); `seconds` are wall seconds by phase; `env_steps`
     and `episodes` count training, evaluation apart; `control_difference` is control - before on
     the same episodes, those of the best checkpoints likewise; `best_checkpoint` is what
@@ -89,6 +91,7 @@ class Summary(_Measured, total=False):
     reached: dict[str, Reached | None]
     groups: dict[str, Sides]
     averages: dict[str, Sides]
+    infos: dict[str, Sides]
 
 
 def build_summary(
@@ -149,6 +152,10 @@ def build_summary(
             "success_after": _rate(last),
             "paired_difference": _difference(first, last),
         }
+    told, found = (mean_infos(one.infos for one in side or ()) for side in (before, after))
+    if told or found:
+        names = {**told, **found}
+        summary["infos"] = {n: {"before": told.get(n), "after": found.get(n)} for n in names}
     if groups:
         summary["groups"] = _sides(before, after, groups, "group")
         summary["averages"] = _sides(before, after, groups, "average")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -31,6 +31,7 @@ class EpisodeResult:
         protocol: digest of the evaluation's protocol
             (:attr:`rlcore.run_folder.protocol_record.EvaluationProtocol.digest`); empty outside of
             one.
+        infos: what the env measured besides, by name; in the file a column `info/NAME` each.
     """
 
     task: str
@@ -41,6 +42,7 @@ class EpisodeResult:
     length: int
     sampling: str
     protocol: str = ""
+    infos: Mapping[str, float] = field(default_factory=dict)
 
 
 def from_outcomes(
@@ -58,6 +60,7 @@ def from_outcomes(
             length=int(outcome.length),
             sampling=sampling,
             protocol=protocol,
+            infos=dict(outcome.infos),
         )
         for outcome in outcomes
     ]

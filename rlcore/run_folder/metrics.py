@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from statistics import fmean
 from typing import TYPE_CHECKING
 
+from rlcore.contracts.episodes import mean_infos
+
 if TYPE_CHECKING:
     from rlcore.contracts.episodes import EpisodeOutcome
     from rlcore.contracts.trajectory import Trajectory
@@ -51,7 +53,8 @@ def _episodes(trajectory: Trajectory) -> int:
 
 def env_metrics(outcomes: Sequence[EpisodeOutcome], prefix: str = "env") -> dict[str, float]:
     """Means over finished episodes: `success_once` (succeeded at any step), `return`,
-    `episode_len` (env steps), `reward` (return / episode_len); and their number, `episodes`.
+    `episode_len` (env steps), `reward` (return / episode_len), `info/NAME` of what the env
+    measured, over those that have it; and their number, `episodes`.
 
     Args:
         prefix: "env" for training, "eval" for evaluation.
@@ -60,7 +63,9 @@ def env_metrics(outcomes: Sequence[EpisodeOutcome], prefix: str = "env") -> dict
     counted = {f"{prefix}/episodes": float(len(finished))}
     if not finished:
         return counted
+    told = mean_infos(outcome.infos for outcome in finished)
     return {
+        **{f"{prefix}/info/{name}": value for name, value in told.items()},
         f"{prefix}/success_once": fmean(float(outcome.success) for outcome in finished),
         f"{prefix}/return": fmean(outcome.episode_return for outcome in finished),
         f"{prefix}/episode_len": fmean(outcome.length for outcome in finished),

@@ -17,6 +17,7 @@ from typing import Any
 
 import pluggy
 
+from rlcore.config.schema import PluginsConfig
 from rlcore.contracts.errors import PluginError, RunWarning, UserError
 from rlcore.contracts.hookspecs import OBSERVER
 from rlcore.contracts.run import Run
@@ -47,10 +48,14 @@ class RunHooks:
         manager: of the registry.
         timeout: seconds a hook may take. Then an observer is disabled; for another hook the process
             is ended, if it is the command line's.
+        plugins: settings of plugins: those that are not enabled are left out.
     """
 
-    def __init__(self, manager: pluggy.PluginManager, timeout: float) -> None:
+    def __init__(
+        self, manager: pluggy.PluginManager, timeout: float, plugins: PluginsConfig | None = None
+    ) -> None:
         self._manager = manager
+        self._off = (plugins or PluginsConfig()).off
         self._timeout = timeout
         self._failure: HookError | None = None
         self._warned: set[tuple[str, str]] = set()  # plugin, hook
@@ -83,6 +88,8 @@ class RunHooks:
             KeyboardInterrupt: the user's, raised at once.
         """
         for impl in reversed(self._manager.subset_hook_caller(hook, []).get_hookimpls()):
+            if impl.plugin_name.replace("-", "_") in self._off:
+                continue
             if _observes(impl) and impl.plugin_name in self._disabled:
                 continue
             # an observer gets a copy: what it does after its timeout does not reach the run

@@ -221,7 +221,7 @@ def open_session(
             trackers,
             progress,
             clock,
-            RunHooks(registry.manager, config.cluster.timeouts.hook),
+            RunHooks(registry.manager, config.cluster.timeouts.hook, config.plugins),
             manifest,
             interpreters,
         )

@@ -81,8 +81,10 @@ def chunk_fault(
         or array_fault("truncated", result.truncated, np.bool_, shape)
         or array_fault("valid", result.valid, np.bool_, shape)
         or _success_fault(result.success, running)
+        or next(filter(None, (array_fault(f"infos[{name!r}]", one, np.float32, (num_envs,), NUMBERS)
+                              for name, one in result.infos.items())), None)
         or _episodes_fault(result, running, solved)
-    )
+    )  # fmt: skip
     if fault is not None:
         return fault
     seen = running & ~result.terminated.any(axis=1)  # nobody looks at the end of a terminated row

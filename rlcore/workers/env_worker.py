@@ -23,6 +23,7 @@ from rlcore.contracts.errors import EnvError
 from rlcore.contracts.protocols import Demonstration, Env
 from rlcore.contracts.specs import EnvSpec, Episode
 from rlcore.plugins.import_target import load_target
+from rlcore.plugins.registry import wrapped
 from rlcore.rollout.messages import (
     Conversation,
     InteractJob,
@@ -91,7 +92,7 @@ class EnvWorkerSettings:
     beside_actor: bool = False
 
 
-def _made(target: str, config: EnvConfig, **settings: int) -> Env:
+def made_env(target: str, config: EnvConfig, **settings: int) -> Env:
     """An env by its factory.
 
     Raises:
@@ -100,6 +101,7 @@ def _made(target: str, config: EnvConfig, **settings: int) -> Env:
     made: Env = load_target(target)(config, **settings)
     named = f"env {config.env_type}"
     require_made(made, named, target, "an env", ("spec", EnvSpec), EnvError)
+    made = wrapped(made, config.wrappers, "target")
     return made
 
 
@@ -169,7 +171,7 @@ class EnvWorker:
         with contextlib.ExitStack() as undo:  # of a side that can't be built nothing is left
             for _ in range(self._settings.stages):
                 make = partial(
-                    _made,
+                    made_env,
                     target,
                     config,
                     num_envs=rows,

@@ -21,6 +21,7 @@ from rlcore.contracts.errors import AlgorithmError, PolicyError, WorkerError
 from rlcore.contracts.specs import AlgorithmNeeds, EnvSpec, PolicySpec, ReplayNeeds
 from rlcore.numerics.mkl import BatchInvariance
 from rlcore.plugins.import_target import load_target
+from rlcore.plugins.registry import load_component, wrapped
 from rlcore.validation.faults import require_made
 
 if TYPE_CHECKING:
@@ -129,6 +130,7 @@ class PolicyWorker:
         made: Algorithm = load_target(target)(config)
         named, holds = f"algorithm {config.name}", ("needs", AlgorithmNeeds)
         require_made(made, named, target, "an algorithm", holds, AlgorithmError)
+        made = wrapped(made, config.wrappers, "target")
         return made
 
     def save(self, path: str) -> None:
@@ -288,6 +290,8 @@ class PolicyWorker:
         target, named = settings.policy_target, f"model {model.model_type}"
         policy = load_target(target)(model, env_spec=settings.env_spec)
         require_made(policy, named, target, "a policy", ("spec", PolicySpec), PolicyError)
+        if settings.actor.trainable:
+            load_component("function", "train_only")(policy, settings.actor.trainable)
         if settings.actor.fsdp_config.gradient_checkpointing:
             policy.set_checkpointing(True)
         if not settings.acts:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import isfinite
 
 import numpy as np
 
@@ -100,8 +101,10 @@ class StagePlayer:
             state.chunk >= self._job.chunks_per_column
         )
         if ended or full:
+            told = {name: float(values[row]) for name, values in result.infos.items()}
+            infos = {name: value for name, value in told.items() if isfinite(value)}
             finished[row] = EpisodeOutcome(
-                state.episode, bool(result.success[row]), state.reward, state.steps, ended
+                state.episode, bool(result.success[row]), state.reward, state.steps, ended, infos
             )
         if full or (ended and self._job.chunks_per_column is None):
             return self._next_column(row)

@@ -36,11 +36,15 @@ EXCEPTIONS: dict[str, tuple[str, ...]] = {
     ),
     # lays out processes and counts memory as a run does
     "plugins/tools/rlcore_tools/cli/cluster.py": (
-        "rlcore.checks", "rlcore.checks.facts", "rlcore.cli.verbs", "rlcore.placement.show",
+        "rlcore.checks", "rlcore.checks.facts", "rlcore.placement.memory",
     ),
     "plugins/tools/rlcore_tools/cli/plan.py": (
         "rlcore.checks", "rlcore.checks.facts", "rlcore.cli.verbs", "rlcore.config.schema.actor",
-        "rlcore.placement.memory", "rlcore.placement.show",
+        "rlcore.placement.memory",
+    ),
+    "plugins/tools/rlcore_tools/placement_table.py": (
+        "rlcore.checks.facts", "rlcore.placement.grammar", "rlcore.placement.inventory",
+        "rlcore.placement.memory", "rlcore.placement.plan", "rlcore.placement.routes",
     ),
     "plugins/tools/rlcore_tools/propose.py": (
         "rlcore.placement.inventory", "rlcore.placement.memory", "rlcore.placement.plan",
@@ -76,7 +80,8 @@ EXCEPTIONS: dict[str, tuple[str, ...]] = {
     ),
     # plays an env as core's workers do
     "plugins/tools/rlcore_tools/vector_env.py": (
-        "rlcore.checks.facts", "rlcore.workers.checked_env", "rlcore.workers.restarting_env",
+        "rlcore.checks.facts", "rlcore.workers.checked_env", "rlcore.workers.env_worker",
+        "rlcore.workers.restarting_env",
     ),
     # collects and trains within a session, writes and reads files as core does those of a run
     "plugins/demonstrations/rlcore_demonstrations": (

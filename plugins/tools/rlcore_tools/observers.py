@@ -49,7 +49,8 @@ def rlcore_after_update(run: Run, metrics: dict[str, float]) -> None:
     for said in (far, nothing_learned(run.update, metrics), out_of_memory(run.update, metrics)):
         if said is not None:
             run.line(f"warning: {said}")
-    metrics |= {other: metrics[name] for other, name in OTHER_NAMES.items() if name in metrics}
+    if run.config.plugins.tools.other_names:
+        metrics |= {other: metrics[name] for other, name in OTHER_NAMES.items() if name in metrics}
 
 
 @observer
@@ -79,6 +80,8 @@ def rlcore_after_eval(run: Run, label: str, films: Sequence[Film]) -> None:
 @observer
 def rlcore_after_run(run: Run) -> None:
     """`report.html`."""
+    if not run.config.plugins.tools.report:
+        return
     from rlcore.run_folder.folder import RunFolder
     from rlcore_tools.report import write_report
 

@@ -37,9 +37,20 @@ FUNCTIONS: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "cost_of": ("rlcore_tools.costs:cost_of", "what a recipe costs", ()),
     "said_costs": ("rlcore_tools.costs:said_costs", "what the recipe of a run costs", ()),
     "further_sides": ("rlcore_tools.further_sides:further_sides", "what training measures", ()),
+    "placement_table": ("rlcore_tools.placement_table:placement_table", "a plan in a table", ()),
     "play_episode": ("rlcore_tools.play_episode:play_episode", "an episode of a run again", ()),
+    "train_only": ("rlcore_tools.train_only:train_only", "actor.trainable", ()),
+    "wrapped": ("rlcore_tools.wrappers:wrapped", "wrappers of envs and algorithms", ()),
     "make_env": ("rlcore_tools.vector_env:make_env", "an env for gymnasium", ("gymnasium",)),
 }
+
+
+WRAPPERS: dict[str, tuple[str, str, str | None]] = {
+    "action_cost": ("CostlyActions", "ActionCost", None),
+    "state_noise": ("NoisyStates", "StateNoise", "noisy_spec"),
+    "episode_shift": ("shifted", "EpisodeShift", "shifted_needs"),
+}
+"""`{name: (target, config, spec)}` of `rlcore_tools.wrappers`."""
 
 
 @hookimpl
@@ -68,7 +79,23 @@ def rlcore_components() -> list[ComponentSpec]:
             )
             for name, (target, summary, packages) in FUNCTIONS.items()
         ),
+        *(
+            ComponentSpec(
+                kind="wrapper",
+                name=name,
+                target=f"rlcore_tools.wrappers:{target}",
+                config=f"rlcore_tools.wrappers:{config}",
+                spec=spec and f"rlcore_tools.wrappers:{spec}",
+            )
+            for name, (target, config, spec) in WRAPPERS.items()
+        ),
     ]
+
+
+@hookimpl
+def rlcore_settings() -> list[str]:
+    """`plugins.tools`."""
+    return ["rlcore_tools.settings:ToolsConfig"]
 
 
 @hookimpl

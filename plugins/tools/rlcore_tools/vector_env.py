@@ -22,9 +22,9 @@ from rlcore.checks.facts import env_spec
 from rlcore.config.schema import RunConfig
 from rlcore.contracts.protocols import Observation
 from rlcore.contracts.specs import EnvSpec, Episode
-from rlcore.plugins.import_target import load_target
 from rlcore.plugins.registry import load_plugins
 from rlcore.workers.checked_env import CheckedEnv as CheckedEnv
+from rlcore.workers.env_worker import made_env
 from rlcore.workers.restarting_env import RestartingEnv
 
 LONGEST = 4096  # characters of a sentence
@@ -149,7 +149,7 @@ def checked_env(config: RunConfig, side: Phase, num_envs: int) -> tuple[CheckedE
     spec = env_spec(registry, f"env.{side}", settings)
     processes = settings.num_processes
     make = partial(
-        load_target(target), settings,
+        made_env, target, settings,
         num_envs=num_envs, rank=0, world_size=1,
         num_processes=min(num_envs, os.cpu_count() or 1) if processes is None else processes,
     )  # fmt: skip

@@ -21,6 +21,7 @@ from rlcore.config.schema.cluster import ClusterConfig, TimeoutsConfig
 from rlcore.config.schema.env import CHECKPOINT, EnvConfig, EnvPair, VideoConfig
 from rlcore.config.schema.keys import Door, Range, Settings, When, key
 from rlcore.config.schema.model import ModelConfig
+from rlcore.config.schema.plugins import PluginConfig, PluginsConfig
 from rlcore.config.schema.rollout import RolloutConfig, RolloutModelConfig
 from rlcore.config.schema.runner import LoggerConfig, RunnerConfig
 from rlcore.config.schema.supervised import OWN_SUCCESSES, CollectConfig, SFTConfig
@@ -40,6 +41,8 @@ __all__ = [
     "MixedPrecisionConfig",
     "ModelConfig",
     "OptimConfig",
+    "PluginConfig",
+    "PluginsConfig",
     "Range",
     "RecipeConfig",
     "RolloutConfig",
@@ -77,6 +80,7 @@ class RunConfig(Settings):
     rollout: RolloutConfig = key("how experience is gathered", RolloutConfig())
     actor: ActorConfig = key("policy and optimizer", ActorConfig())
     algorithm: AlgorithmConfig = key("the algorithm", AlgorithmConfig())
+    plugins: PluginsConfig = key("settings of plugins", PluginsConfig())
     recipe: RecipeConfig = key("where the values come from", RecipeConfig())
 
     @property

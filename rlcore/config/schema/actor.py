@@ -97,6 +97,9 @@ class ActorConfig(Settings):
     model: ModelConfig = key("the model", ModelConfig(), fixed="initial")
     optim: OptimConfig = key("the optimizer", OptimConfig())
     fsdp_config: FSDPConfig = key("how parameters are stored", FSDPConfig())
+    trainable: list[str] = key(
+        "patterns of names of the parameters to train, as *lora*; empty: all", [], fixed="weights"
+    )
     enable_offload: bool = key(
         "offload weights, gradients and optimizer to host memory while a rollout or an env on the "
         "same accelerator works; the weights stay if one process acts and learns",

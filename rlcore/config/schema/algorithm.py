@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from rlcore.config.schema.keys import Settings, key
 
@@ -13,3 +14,6 @@ class AlgorithmConfig(Settings):
 
     name: str = key("registered name of the algorithm", "???")
     group_size: int = key("episodes of an update that share one start", 1, least=1)
+    wrappers: list[Any] = key(
+        "what changes the algorithm, from inside out: NAME or {NAME: {key: value}}", []
+    )

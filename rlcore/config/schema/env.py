@@ -79,6 +79,9 @@ class EnvConfig(Settings):
         False,
     )
     video_cfg: VideoConfig = key("videos", VideoConfig())
+    wrappers: list[Any] = key(
+        "what changes rewards and observations, from inside out: NAME or {NAME: {key: value}}", []
+    )
 
     def chunks_per_column(self, num_action_chunks: int) -> int:
         """Chunks after which a column of fixed length is full."""

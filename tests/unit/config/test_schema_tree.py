@@ -22,7 +22,8 @@ def test_what_is_fixed_once_a_run_has_made_updates():
     fixed = {key.path: key.fixed for key in keys if not key.section}
     assert sorted(path for path in fixed if fixed[path] == "weights") == [
         "actor.model.is_lora", "actor.model.lora_path", "actor.model.lora_rank",
-        "actor.model.model_path", "rollout.model.lora_path", "rollout.model.model_path",
+        "actor.model.model_path", "actor.trainable", "rollout.model.lora_path",
+        "rollout.model.model_path",
         "sft.enabled",
     ]  # fmt: skip
     start = {path for path in fixed if fixed[path] == "start"}

@@ -6,10 +6,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from rlcore_tools.placement_table import render
 
 from rlcore.config.schema import ClusterConfig
 from rlcore.contracts.specs import Activations, NetworkNeeds, PolicySpec
-from rlcore.placement import Batch, Inventory, Need, Node, make_plan, render
+from rlcore.placement import Batch, Inventory, Need, Node, make_plan
 from rlcore.placement.memory import (
     LEARNING,
     fits,

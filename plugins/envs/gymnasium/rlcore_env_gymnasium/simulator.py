@@ -67,6 +67,10 @@ class GymSimulator:
         return Step(float(reward), solved, told, over=over)
 
     def draw(self, out: Mapping[str, np.ndarray]) -> None:
+        # MuJoCo's frames are black, or of another scene, once one built since was closed
+        renderer = vars(self._env.unwrapped).get("mujoco_renderer")
+        if renderer is not None and renderer.viewer is not None:
+            renderer.viewer.make_context_current()
         frame = self._env.render() if self._view.renders else None
         for name, picture in self._view.pictures(self._seen, frame).items():
             out[name][:] = picture

@@ -13,7 +13,8 @@ from rlcore_env_gymnasium import spec as specs
 from rlcore_env_gymnasium.env import make_env
 from rlcore_env_gymnasium.probe import leaves, measured, numbers, part
 from rlcore_env_gymnasium.propose import mapping_of
-from rlcore_env_gymnasium.settings import GymnasiumConfig
+from rlcore_env_gymnasium.settings import HEADLESS, GymnasiumConfig
+from rlcore_env_gymnasium.simulator import GymSimulator
 
 from rlcore.api import compose
 from rlcore.contracts.errors import AssetError, ConfigError, EnvError
@@ -140,3 +141,18 @@ def test_a_proposal_is_a_mapping_that_fits():
     # FrozenLake has 16 places and a threshold of 0.7 (gymnasium/envs/__init__.py)
     assert proposed["states"] == ["observation"] and proposed["success"] == "return:0.7"
     specs.env_spec(GymnasiumConfig(id="FrozenLake-v1", **proposed))
+
+
+def test_a_scene_that_is_closed_leaves_the_others_their_frames(monkeypatch):
+    for name, value in HEADLESS.items():
+        monkeypatch.setenv(name, value)
+    config = GymnasiumConfig(id="Reacher-v5", success="reward:0", image_size=32)
+    first, other = GymSimulator(config), GymSimulator(config)
+    frames = [{"render": np.zeros((32, 32, 3), np.uint8)} for _ in range(3)]
+    for simulator, frame in ((first, frames[0]), (other, frames[1])):
+        simulator.start(Episode(0, 3))
+        simulator.draw(frame)
+    other.close()
+    first.draw(frames[2])
+    first.close()
+    assert frames[0]["render"].any() and np.array_equal(frames[0]["render"], frames[2]["render"])

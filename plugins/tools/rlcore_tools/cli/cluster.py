@@ -13,12 +13,12 @@ from rlcore.api import compose
 from rlcore.checks import announce, check
 from rlcore.checks.facts import planned
 from rlcore.cli.request import parse_request, print_help
-from rlcore.cli.verbs import placement_table
 from rlcore.placement import Inventory, find_inventory, joins
-from rlcore.placement.show import WIDTH, size
+from rlcore.placement.memory import size
 from rlcore.plugins.registry import load_plugins
 from rlcore.terminal.console import as_text
 from rlcore.terminal.text import spans
+from rlcore_tools.placement_table import WIDTH, placement_table
 
 
 def main(arguments: Sequence[str]) -> int:

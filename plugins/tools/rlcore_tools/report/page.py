@@ -14,6 +14,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from rlcore.api import protocol_difference
 from rlcore.config import schema_tree
 from rlcore.config.differences import differences
+from rlcore.contracts.episodes import mean_infos
 from rlcore.results.statistics import Passes, paired_difference
 from rlcore.results.tables import EpisodeResult, comparable, success_by_start, success_rows
 from rlcore.terminal.text import spans, written
@@ -61,6 +62,7 @@ def run_page(record: RunRecord, base: Path) -> str:
         groups=[(each, gain_bars(each)) for each in groups],
         means=means(record.before, record.after, record.task_groups) if len(tasks) > 1 else [],
         control=gain(record.before, record.evaluations.get("control")),
+        infos=_infos(record),
         success=success_charts([record], ["training"]),
         said=record.summary or {},
         reached=list(((record.summary or {}).get("reached") or {}).items()),
@@ -169,6 +171,13 @@ def _facts(record: RunRecord) -> dict[str, Any]:
         "seconds": sum(seconds for _, seconds in _phases(record)["phases"]),
         "caveats": list(dict.fromkeys([*record.doubts, *manifest.get("caveats", {}).values()])),
     }
+
+
+def _infos(record: RunRecord) -> list[tuple[str, float | None, float | None]]:
+    """(name, mean before, mean after) of what the env measured besides success."""
+    sides = (record.before or (), record.after or ())
+    first, last = (mean_infos(one.infos for one in side) for side in sides)
+    return [(name, first.get(name), last.get(name)) for name in {**first, **last}]
 
 
 def _commit(manifest: Values) -> str:

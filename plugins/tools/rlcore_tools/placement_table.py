@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from rich.table import Table
 
+from rlcore.checks.facts import Facts
 from rlcore.contracts.specs import PolicySpec
 from rlcore.placement.grammar import Process
 from rlcore.placement.inventory import Inventory
@@ -24,6 +25,7 @@ from rlcore.placement.memory import (
     in_main,
     of_driver,
     of_micro_batch,
+    size,
     worth_leaving,
 )
 from rlcore.placement.plan import Plan
@@ -31,10 +33,20 @@ from rlcore.placement.routes import WeightRoute, in_words
 from rlcore.terminal.console import as_text
 from rlcore.terminal.text import spans
 
-GIB = 2**30
 WIDTH = 100
 TOO_MUCH = "TOO MUCH"
 """What is said of a node whose memory can't hold what its processes need."""
+
+
+def placement_table(facts: Facts) -> str:
+    """Show which process runs where, with an estimate of the memory of each."""
+    return render(
+        facts.placement,
+        facts.counted,
+        facts.memory,
+        facts.config.actor.model.precision,
+        routes=facts.routes,
+    )
 
 
 def render(
@@ -173,7 +185,3 @@ def _ranks(plan: Plan, process: Process) -> str:
     if plan.inventory.kind == "GPU" and plan.on_cores(process):
         return "cores " + spans(plan.allocation(process).local_ranks)
     return spans(process.resources)
-
-
-def size(count: float) -> str:
-    return f"{count / GIB:.2f} GiB" if count >= GIB else f"{count / 2**20:.2f} MiB"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from rlcore_tools.placement_table import render
+
 from rlcore.config.schema import ClusterConfig
 from rlcore.contracts.specs import PolicySpec, gathered
 from rlcore.placement import (
@@ -13,7 +15,6 @@ from rlcore.placement import (
     make_plan,
     memory_per_process,
     plan_weight_routes,
-    render,
 )
 from rlcore.placement.memory import LEARNING, PROGRAM
 

@@ -1,0 +1,1 @@
+"""The Fetch robot of gymnasium-robotics, for rlcore."""

@@ -1,0 +1,1 @@
+"""REINFORCE with a leave-one-out baseline, for rlcore."""

@@ -1,0 +1,38 @@
+"""Choose what of a policy is trained by names: `actor.trainable`."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Sequence
+from typing import Any
+
+from rlcore.contracts.errors import ConfigError
+from rlcore.terminal.text import some
+
+
+def train_only(policy: Any, patterns: Sequence[str]) -> None:
+    """Freeze the parameters of a policy whose names match none of some patterns: its groups are
+    without them from then on, for whoever asks.
+
+    Args:
+        policy: a :class:`rlcore.contracts.protocols.Policy`; typed loosely, as it is a module too.
+
+    Raises:
+        ConfigError: a pattern that matches no parameter which the model trains.
+    """
+    groups, every = policy.parameter_groups, dict(policy.named_parameters())
+    aimed = {id(one) for group in groups().values() for one in group}
+    names = [name for name, one in every.items() if id(one) in aimed]
+    for pattern in patterns:
+        if not fnmatch.filter(names, pattern):
+            raise ConfigError(
+                f"actor.trainable: no parameter that the model trains matches {pattern!r}; "
+                f"it trains {some(names)}",
+                hint="rlcore train --help actor.trainable",
+            )
+    for name, one in every.items():
+        chosen = any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
+        one.requires_grad_(one.requires_grad and chosen)
+    policy.parameter_groups = lambda: {
+        group: [one for one in held if one.requires_grad] for group, held in groups().items()
+    }

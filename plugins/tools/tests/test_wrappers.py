@@ -1,0 +1,137 @@
+"""Wrappers of envs and algorithms, parameters chosen by name, and what envs measure besides."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from rlcore_tools import wrappers
+from rlcore_tools.train_only import train_only
+from rlcore_tools.vector_env import checked_env
+
+from rlcore.api import build_policy, compose
+from rlcore.checks.facts import env_spec
+from rlcore.config.component_specs import algorithm_needs
+from rlcore.contracts.episodes import EpisodeOutcome
+from rlcore.contracts.errors import ConfigError, PluginError
+from rlcore.contracts.specs import ComponentSpec, Episode
+from rlcore.plugins.registry import load_plugins
+from rlcore.results.tables import from_outcomes, read_results, write_results
+from rlcore.run_folder.metrics import env_metrics
+
+TOY = ("env=toy", "model=toy")
+
+
+def env_with(*chain):
+    config = compose(
+        *TOY, f"env.eval.wrappers=[{', '.join(chain)}]", "env.eval.max_episode_steps=3"
+    )
+    return checked_env(config, "eval", num_envs=2)
+
+
+def rolled(*chain, action):
+    """States of a start, and rewards, success and states of one chunk of a step."""
+    env, spec = env_with(*chain)
+    first = env.reset([0, 1], [Episode(0, 1000), Episode(1, 1000, 1)])["states"]
+    result = env.chunk_step(np.full((2, 1, spec.action_dim), action, np.float32))
+    env.close()
+    return first, result
+
+
+def test_a_cost_changes_rewards_alone():
+    """Half of the range, squared: 0.25; an action outside counts as one at its end."""
+    _, plain = rolled(action=0.5)
+    _, half = rolled("{action_cost: {coef: 0.2}}", action=0.5)
+    _, beyond = rolled("{action_cost: {coef: 0.2}}", action=7.0)
+    np.testing.assert_allclose(plain.rewards - half.rewards, 0.05, atol=1e-6)
+    np.testing.assert_allclose(rolled(action=7.0)[1].rewards - beyond.rewards, 0.2, atol=1e-6)
+    assert np.array_equal(plain.success, half.success)
+    assert np.array_equal(plain.observation["states"], half.observation["states"])
+
+
+def test_noise_is_that_of_its_episode():
+    chain = "{state_noise: {std: 0.1}}"
+    (first, _), (noisy, moved), (again, _) = (
+        rolled(*names, action=0.0) for names in ((), (chain,), (chain,))
+    )
+    noise = noisy - first
+    assert np.array_equal(noisy, again)
+    assert (noise != 0).all() and np.abs(noise).max() < 0.6 and (noise[0] != noise[1]).all()
+    assert not np.array_equal(moved.observation["states"] - first, noise)  # new in each step
+    _, spec = env_with(chain)
+    assert spec.render_settings["state_noise"] == 0.1  # so evaluations are kept apart
+
+
+@dataclass
+class Cheat(wrappers.EnvWrapping):
+    pass
+
+
+class Winning(wrappers.EnvWrapper):
+    def __init__(self, env, settings):
+        super().__init__(env, env.spec)
+
+    def chunk_step(self, actions):
+        result = super().chunk_step(actions)
+        result.success[:] = True
+        return result
+
+
+def test_success_can_not_be_touched(monkeypatch):
+    here = f"{__name__}:"
+    spec = ComponentSpec("wrapper", "cheat", f"{here}Winning", config=f"{here}Cheat")
+    monkeypatch.setattr(wrappers, "_chosen", lambda entry, around: (spec, Cheat()))
+    with pytest.raises(PluginError, match="so that success is measured below it"):
+        rolled("cheat", action=0.0)
+
+
+@pytest.mark.parametrize(
+    ("entry", "said"),
+    [
+        ("nose", "there is no wrapper 'nose'"),
+        ("{action_cost: {cof: 1}}", "Key 'cof' not in 'ActionCost'"),
+        ("{action_cost: {coef: much}}", "wrapper 'action_cost': Value 'much'"),
+        ("{a: 1, b: 2}", "must be NAME or {NAME: {key: value}}"),
+        ("episode_shift", "it goes into algorithm.wrappers"),
+    ],
+)
+def test_a_chain_that_means_nothing_is_refused(entry, said):
+    config = compose(*TOY, f"env.train.wrappers=[{entry}]")
+    with pytest.raises((ConfigError, PluginError)) as error:
+        env_spec(load_plugins(), "env.train", config.env.train)
+    assert said in str(error.value)
+
+
+def test_exploration_around_a_policy():
+    """For one that learns from what worked; not for one that compares log-probs."""
+    chain = "algorithm.wrappers=[{episode_shift: {std: 0.3}}]"
+    config = compose(*TOY, "algorithm=rft", chain)
+    assert algorithm_needs(config, load_plugins()).episode_shift == 0.3
+    with pytest.raises(ConfigError, match="compares their log-probs"):
+        compose(*TOY, "algorithm=ppo", chain, "actor.model.add_value_head=true")
+        algorithm_needs(compose(*TOY, "algorithm=ppo", chain), load_plugins())
+
+
+def test_what_is_trained_is_chosen_by_names():
+    policy, _ = build_policy(compose(*TOY, "actor.trainable=[*bias]"))
+    names = [name for name, one in policy.named_parameters() if one.requires_grad]
+    assert names and all(name.endswith("bias") for name in names)
+    grouped = [one for group in policy.parameter_groups().values() for one in group]
+    assert len(grouped) == len(names)
+    with pytest.raises(ConfigError, match="no parameter that the model trains matches 'wings"):
+        train_only(policy, ["wings.*"])
+
+
+def test_what_an_env_measures_is_kept_of_each_episode(tmp_path):
+    """Means over those that have it: (1 + 3) / 2 and 5."""
+    outcomes = [
+        EpisodeOutcome(Episode(0, 0), True, 1.0, 3, infos={"gap": 1.0, "hits": 5.0}),
+        EpisodeOutcome(Episode(0, 1), False, 0.0, 3, infos={"gap": 3.0}),
+        EpisodeOutcome(Episode(0, 2), False, 0.0, 3),
+    ]
+    metrics = env_metrics(outcomes, "eval")
+    assert (metrics["eval/info/gap"], metrics["eval/info/hits"]) == (2.0, 5.0)
+    rows = from_outcomes(outcomes, ["reach"], "deterministic")
+    write_results(tmp_path / "rows.parquet", rows)
+    assert read_results(tmp_path / "rows.parquet") == rows

@@ -1,0 +1,43 @@
+"""Keys of `plugins`: settings of installed plugins, besides those of their components."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, make_dataclass
+from functools import lru_cache
+from typing import Any
+
+from rlcore.config.schema.keys import Settings, key
+
+
+@dataclass
+class PluginConfig(Settings):
+    """Settings of a plugin; its own dataclass adds keys."""
+
+    enabled: bool = key("call its hooks in this run", True)
+
+
+@dataclass
+class PluginsConfig(Settings):
+    """Settings of plugins, by the names of their entry points."""
+
+    @staticmethod
+    def of(sections: Mapping[str, PluginConfig]) -> PluginsConfig:
+        """Make the section that has these."""
+        return _with(tuple((name, type(one)) for name, one in sections.items()))(**sections)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        sections = {each.name: getattr(self, each.name) for each in fields(self)}
+        return PluginsConfig.of, (sections,), vars(self)  # its class is nobody's
+
+    @property
+    def off(self) -> set[str]:
+        """Names of those whose hooks are not called."""
+        return {each.name for each in fields(self) if not getattr(self, each.name).enabled}
+
+
+@lru_cache
+def _with(sections: tuple[tuple[str, type[PluginConfig]], ...]) -> type[PluginsConfig]:
+    declared = [(name, each, key("its settings", each())) for name, each in sections]
+    made: type[PluginsConfig] = make_dataclass("PluginsConfig", declared, bases=(PluginsConfig,))
+    return made
