@@ -28,6 +28,7 @@ from pathlib import Path
 
 import pytest
 from rlcore_simulation import venvs
+from rlcore_tools import probe
 
 from rlcore.contracts.errors import AssetError, ConfigError
 from rlcore.contracts.specs import ComponentSpec
@@ -72,9 +73,18 @@ def two_cores() -> None:
 
 
 @pytest.fixture
-def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Path]]:
+def probed() -> None:
+    """Ask for this before `install` where a plugin is to be imported apart first."""
+
+
+@pytest.fixture
+def install(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Callable[..., Path]]:
     """`install(distribution, module, source, version="1.0")` puts a plugin on sys.path, a module
     and its dist-info as pip would leave them. Its entry point is called like the module."""
+    if "probed" not in request.fixturenames:  # a process for each would take seconds
+        monkeypatch.setattr(probe, "outcome", lambda point: (0.0, ""))
     site = tmp_path / "site"
     site.mkdir()
     monkeypatch.syspath_prepend(str(site))

@@ -81,14 +81,11 @@ def more_than_a_rank_gets(facts: Facts) -> Iterator[str]:
 def a_control_has_its_episodes(facts: Facts) -> Iterator[str]:
     """Each process has the inputs of its own episodes only, and supervised training asks for any
     of them."""
-    config, sft, ranks = facts.config, facts.config.sft, facts.workers["actor"]
-    if ranks == 1 or config.cluster.backend == "local" or facts.needs is None:
-        return
-    if sft.enabled and sft.control == OWN_SUCCESSES:
-        yield (
-            f"sft.control must be demonstrations or null with {ranks} actor processes, got "
-            f"{sft.control}"
-        )
+    config, ranks = facts.config, facts.workers["actor"]
+    apart = ranks > 1 and config.cluster.backend != "local" and facts.needs is not None
+    if apart and config.sft.enabled and config.sft.control == OWN_SUCCESSES:
+        said = f"sft.control must be demonstrations or null with {ranks} actor processes, got"
+        yield f"{said} {OWN_SUCCESSES}"
 
 
 @CHECKS.add

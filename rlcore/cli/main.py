@@ -19,12 +19,11 @@ from rlcore.contracts.errors import PluginError, RunWarning, UserError, file_tro
 from rlcore.plugins.extras import DISTRIBUTION
 from rlcore.plugins.import_target import load_target
 from rlcore.plugins.registry import Component, load_plugins
-from rlcore.process import signals, watchdog
+from rlcore.process import signals
 from rlcore.terminal.stdio import print_plainly
 
 AGAIN = "give the command again"
 GONE = (OSError, ValueError)  # nobody reads standard error any more; or an env has closed it
-STOP_SECONDS = 10.0  # to obey a signal while plugins are loaded
 
 
 class CommandError(PluginError):
@@ -91,8 +90,7 @@ def _command(name: str) -> Component:
     Raises:
         PluginError: it does not exist, its plugin can't be used, or two plugins claim the name.
     """
-    with watchdog.guard(STOP_SECONDS):  # one that hangs at its import is named
-        registry = load_plugins()
+    registry = load_plugins()
     if "=" in name:  # in no command's name
         raise UserError(f"there is no command {name!r}", hint=f"rlcore train {name}")
     return registry.get("command", name)

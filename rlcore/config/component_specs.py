@@ -27,12 +27,12 @@ def algorithm_needs(config: RunConfig, registry: Registry) -> AlgorithmNeeds:
     Raises:
         UserError: settings of it that have no meaning.
     """
-    algorithm = config.algorithm
+    algorithm, sft = config.algorithm, config.sft
     asked = ask_spec(registry, "algorithm", "algorithm", algorithm.name, algorithm)
     needs: AlgorithmNeeds = wrapped(asked, algorithm.wrappers, "spec")
-    if needs.replay is None and config.sft.enabled and config.sft.control == OWN_SUCCESSES:
-        needs = replace(needs, replay=ReplayNeeds(SUCCESSES, failures=False))
-    return needs
+    if needs.replay or not sft.enabled or sft.control != OWN_SUCCESSES:
+        return needs
+    return replace(needs, replay=ReplayNeeds(SUCCESSES, failures=False))
 
 
 def ask_spec(registry: Registry, kind: Kind, section: str, name: str, *arguments: Any) -> Any:

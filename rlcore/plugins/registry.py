@@ -27,13 +27,13 @@ from typing import Any, Literal
 import pluggy
 
 from rlcore.contracts import hookspecs
-from rlcore.contracts.errors import PackageMissing, PluginError, choosing, did_you_mean, nearest
+from rlcore.contracts.errors import PackageMissing, PluginError, choosing, nearest
 from rlcore.contracts.specs import KINDS, ComponentSpec, Kind, OtherInterpreter
 from rlcore.plugins import extras
 from rlcore.plugins.entry_points import BLOCK, Installed, installed
 from rlcore.plugins.import_target import load_target
 from rlcore.plugins.system_libraries import moved
-from rlcore.plugins.validate import problem_of, require_api
+from rlcore.plugins.validate import problem_of, require_api, unknown_hook
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Component:
 @dataclass(frozen=True)
 class PluginRow:
     """One line of `rlcore plugins`. `kind` is "plugin" where a plugin as a whole is meant;
-    `status` is "ok" or "BAD", and `reason` says why it is BAD."""
+    `status` is "ok", "slow" or "BAD", and `reason` says why."""
 
     kind: str
     name: str
@@ -295,8 +295,10 @@ class Registry:
     def _add(self, plugin: Installed) -> None:
         """Load one plugin. Whatever goes wrong in it ends as a BAD row."""
         origin = plugin.distribution, plugin.version
-        module = None
+        module, slow = None, ""
         try:
+            if not extras.is_ours(plugin.distribution) and "try_plugin" in self.names("function"):
+                slow = load_target(self.get("function", "try_plugin").spec.target)(plugin.point)
             module = plugin.load()
             require_api(module, plugin.distribution)
             if self.manager.has_plugin(plugin.name):
@@ -321,15 +323,16 @@ class Registry:
         self.settings |= {plugin.name.replace("-", "_"): target for target in settings}
         for spec in specs:
             self._register(spec, plugin.name, origin)
-        if not specs:
-            self._rows.append(PluginRow("plugin", plugin.name, *origin))
+        if slow or not specs:
+            status = "slow" if slow else "ok"
+            self._rows.append(PluginRow("plugin", plugin.name, *origin, status, slow))
 
     def _check_hooks(self, module: Any) -> None:
         """Raise for a hook implementation that no specification knows."""
         for caller in self.manager.get_hookcallers(module) or []:
             if not caller.has_spec():
                 known = [name for name in vars(hookspecs) if name.startswith("rlcore_")]
-                raise PluginError(f"unknown hook {caller.name}.{did_you_mean(caller.name, known)}")
+                raise PluginError(unknown_hook(caller.name, known))
             wrappers = [one for one in caller.get_hookimpls() if one.wrapper or one.hookwrapper]
             if any(one.plugin is module for one in wrappers):
                 raise PluginError(f"{caller.name} is a hook wrapper, which is never called")

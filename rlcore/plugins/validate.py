@@ -6,6 +6,7 @@ Knows nothing of the other plugins, nor how one is found and loaded (`registry.p
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import fields
 from typing import Any
 
@@ -13,6 +14,10 @@ from rlcore.contracts.errors import PluginError, did_you_mean
 from rlcore.contracts.specs import KINDS, ComponentSpec
 from rlcore.contracts.version import API_VERSION
 
+CHANGED = "what changed, old and new, is in docs/api.md#changed-since-api-01"
+LISTED = ("envs", "policies", "algorithms", "placements", "trackers", "protocols")
+GONE = ("adapters", "before_rollout", "before_update", "before_eval", "before_checkpoint",
+        "after_checkpoint")  # fmt: skip
 _COMMAND = re.compile(r"[A-Za-z][\w-]*")
 
 
@@ -32,11 +37,9 @@ def require_api(module: Any, distribution: str) -> None:
         raise PluginError(f"has no RLCORE_API = (major, minor), found {api!r}")
     major, minor = API_VERSION
     if api[0] != major or api[1] > minor or (major == 0 and api[1] != minor):
-        fix = "pip install --upgrade rlcore"
+        fix = "for users: pip install --upgrade rlcore"
         if api < API_VERSION:
-            fix = (
-                f"pip install --upgrade {distribution}; its author finds what moved in docs/api.md"
-            )
+            fix = f"for its author: {CHANGED}; for users: pip install --upgrade {distribution}"
         raise PluginError(
             f"asks for plugin API {api[0]}.{api[1]}, this rlcore offers {major}.{minor}: {fix}"
         )
@@ -63,3 +66,13 @@ def problem_of(spec: Any) -> str:
     if spec.kind == "command" and not _COMMAND.fullmatch(spec.name):
         return f"a command's name is letters, digits, - and _, got {spec.name!r}"
     return "" if spec.name else "a component has an empty name"
+
+
+def unknown_hook(name: str, known: Iterable[str]) -> str:
+    """What to say of a hook that no specification knows."""
+    former = name.removeprefix("rlcore_")
+    if former in LISTED:
+        return f"hook {name} is rlcore_components now, which lists all kinds: {CHANGED}"
+    if former in GONE:
+        return f"hook {name} is gone: {CHANGED}"
+    return f"unknown hook {name}.{did_you_mean(name, known)}"

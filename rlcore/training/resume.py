@@ -224,8 +224,7 @@ def same_evaluation(
     if fault is not None:  # of another run, or made by a resume that got no further
         session.progress.line(
             "the evaluation before training is not the one that "
-            f"{saved.checkpoint.path.name} was written with: {path.name} {fault}; "
-            "it is made again"
+            f"{saved.checkpoint.path.name} was written with: {path.name} {fault}; it is made again"
         )
         return None
     found, assembly = _first_evaluation(path), session.assembly.evaluating(side)

@@ -84,25 +84,22 @@ def _story(session: Session, saved: resume.Saved | None) -> Summary:
     if config.runner.val_before_train:
         seen["before"] = _before(session, saved, session.folder.before, "eval")
         if forgets:
-            seen["forgetting/before"] = _before(
-                session, saved, session.folder.forgetting, FORGETTING
-            )
+            path = session.folder.forgetting
+            seen["forgetting/before"] = _before(session, saved, path, FORGETTING)
             session.group.release(FORGETTING)
     updates = reinforce(session, resume.restore(session, saved))
     stopped = session.steering.stopped  # who asks for an end from here on comes too late
     seen["after"] = evaluate(session, "after", update=updates)
     keep(session, updates, seen["after"])
     if forgets:
-        label = "forgetting/after"
-        seen[label] = evaluate(session, label, update=updates, side=FORGETTING)
-        session.group.release(FORGETTING)
+        seen["forgetting/after"] = evaluate(session, "forgetting/after", updates, FORGETTING)
     best = read_history(session.folder.checkpoints).best if config.runner.keep_best else None
-    if best is not None and best != session.latest:
-        session.group.load(session.folder.checkpoints / best / POLICY)
+    if best is not None:
+        seen["best"] = seen["after"]
+    if best not in (None, session.latest):
+        session.group.load(session.folder.checkpoints / str(best) / POLICY)
         session.group.sync()
         seen["best"] = evaluate(session, "best", update=updates, policy="best")
-    elif best is not None:
-        seen["best"] = seen["after"]
     if start is not None and config.sft.control:
         spent = session.clock.seconds["rollout"] + session.clock.seconds["update"]
         go_on = load_component("function", "more_supervised")

@@ -206,7 +206,7 @@ def test_signatures_change_on_purpose():
 
 
 def test_the_page_is_read_whole_and_gives_the_version():
-    page = PAGE.read_text().split("## Moved")[0]
+    page = PAGE.read_text().split("## Changed since")[0]
     assert len(MODULES) == page.count("\n| `") > 30
     assert f"API {'.'.join(map(str, API_VERSION))}:" in page
     assert f"`RLCORE_API = {API_VERSION}`" in page

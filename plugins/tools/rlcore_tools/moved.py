@@ -58,6 +58,7 @@ MOVED = {
     "rlcore.run": "rlcore.contracts.run",
     "rlcore.specs": "rlcore.contracts.specs",
     "rlcore.targets": "rlcore.plugins.import_target",
+    "rlcore.testing": "rlcore_testing",
     "rlcore.text": "rlcore.terminal.text",
     "rlcore.track.damage": "rlcore.files.damaged_files",
     "rlcore.track.env_facts": "rlcore.run_folder.env_facts",
@@ -82,7 +83,8 @@ def rows() -> list[dict[str, str]]:
             continue
         if places := outdated_imports(plugin.point.value.partition(":")[0]):
             fix = (
-                f"pip install --upgrade {plugin.distribution}; its author finds all in docs/api.md"
+                f"pip install --upgrade {plugin.distribution}; for its author: "
+                "docs/api.md#changed-since-api-01"
             )
             detail = some(places, 3)
             found.append({"name": plugin.name, "status": "missing", "detail": detail, "fix": fix})

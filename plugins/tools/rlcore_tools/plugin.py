@@ -36,6 +36,7 @@ FUNCTIONS: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "replay": ("rlcore_tools.cli.replay:replay", "SavedRun.replay: an episode again", ()),
     "cost_of": ("rlcore_tools.costs:cost_of", "what a recipe costs", ()),
     "said_costs": ("rlcore_tools.costs:said_costs", "what the recipe of a run costs", ()),
+    "try_plugin": ("rlcore_tools.probe:try_plugin", "a plugin imported apart, before here", ()),
     "further_sides": ("rlcore_tools.further_sides:further_sides", "what training measures", ()),
     "placement_table": ("rlcore_tools.placement_table:placement_table", "a plan in a table", ()),
     "play_episode": ("rlcore_tools.play_episode:play_episode", "an episode of a run again", ()),

@@ -1,0 +1,143 @@
+"""Import a stranger's plugin in a process of its own first, and remember what came of it.
+
+A module that crashes, ends its process, hangs or writes without end would take every command down.
+So it is tried apart once, then again when its files have changed or pip has installed something.
+What Python can catch (an exception, `sys.exit`) is left to the registry.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import sysconfig
+import tempfile
+import time
+from importlib.metadata import EntryPoint
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from rlcore import __version__
+from rlcore.contracts.errors import PluginError
+
+SECONDS = 30.0
+"""How long the module may take; it holds strings only."""
+SLOW_SECONDS = 2.0
+"""What takes longer is told: every command waits for it."""
+OUTPUT_BYTES = 2**16
+"""How much it may write meanwhile."""
+PACKAGES = Path(sysconfig.get_path("purelib"))
+_DONE = 77  # exit code of a probe that came to its end
+_PROBE = (
+    "import json, sys; given = json.loads(sys.argv[1]); sys.path[:] = given.pop(0)\n"
+    "from rlcore_tools import probe; probe.try_here(*given)"
+)
+
+
+def try_plugin(point: EntryPoint) -> str:
+    """What there is to say of how long importing it takes; empty if nothing.
+
+    Raises:
+        PluginError: it would take this process down.
+    """
+    seconds, fault = outcome(point)
+    if fault:
+        raise PluginError(
+            f"{fault} when it is imported; RLCORE_BLOCK_PLUGINS={point.name} leaves it out"
+        )
+    if seconds <= SLOW_SECONDS:
+        return ""
+    return (
+        f"importing it took {seconds:.1f} s, for which every command waits: name heavy modules by "
+        "strings"
+    )
+
+
+def outcome(point: EntryPoint) -> tuple[float, str]:
+    """How long importing it takes, in seconds, and what is wrong with that; empty if nothing."""
+    seen = _stamps(point.module)
+    key = f"{point.value} {sys.prefix} {__version__}"
+    kept = _memory() / f"{hashlib.sha256(key.encode()).hexdigest()[:16]}.json"
+    with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
+        told = json.loads(kept.read_bytes())
+        if told["seen"] == seen:
+            return float(told["seconds"]), str(told["fault"])
+    seconds, fault = _tried(point)
+    with contextlib.suppress(OSError):
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        kept.write_text(json.dumps({"seconds": seconds, "fault": fault, "seen": seen}))
+    return seconds, fault
+
+
+def _memory() -> Path:
+    caches = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    return Path(caches) / "rlcore" / "plugins"
+
+
+def _stamps(module: str) -> dict[str, Any]:
+    """Size and time of the files beside the module and of where pip installs. Imports nothing."""
+    top, *inner = module.split(".")
+    found = find_spec(top)
+    if found is None or found.origin is None:
+        return {}
+    files = [*Path(found.origin).parent.joinpath(*inner[:-1]).glob("*.py")] if inner else []
+    stats = {str(path): path.stat() for path in (*files, Path(found.origin), PACKAGES)}
+    return {path: [stat.st_size, stat.st_mtime_ns] for path, stat in sorted(stats.items())}
+
+
+def _tried(point: EntryPoint) -> tuple[float, str]:
+    """Import it and call its listing hooks, in another process."""
+    with tempfile.TemporaryDirectory() as folder, open(f"{folder}/said", "w+b") as said:
+        result, named = f"{folder}/seconds", (point.name, point.value, point.group)
+        process = subprocess.Popen(
+            [sys.executable, "-X", "faulthandler", "-c", _PROBE,
+             json.dumps([sys.path, named, result])],
+            stdin=subprocess.DEVNULL, stdout=said, stderr=said, start_new_session=True,
+        )  # fmt: skip
+        began, fault = time.monotonic(), ""
+        try:
+            while not fault and process.poll() is None:
+                time.sleep(0.01)
+                if os.fstat(said.fileno()).st_size > OUTPUT_BYTES:
+                    fault = f"writes more than {OUTPUT_BYTES // 1024} KiB"
+                elif _now(process.pid) - began > SECONDS:
+                    fault = f"has not ended after {SECONDS:g} s"
+                    process.send_signal(signal.SIGABRT)  # it says where it is
+                    with contextlib.suppress(subprocess.TimeoutExpired):
+                        process.wait(5)
+        finally:
+            with contextlib.suppress(OSError):
+                os.killpg(process.pid, signal.SIGKILL)
+            code = process.wait()
+        if not fault and code == _DONE:
+            return float(Path(result).read_text()), ""
+        if not fault:
+            how = signal.Signals(-code).name if code < 0 else f"exit code {code}"
+            fault = f"ends the process with {how}"
+        said.seek(0)
+        at = re.search(r'File "(.+)", line (\d+)', said.read(OUTPUT_BYTES).decode(errors="replace"))
+        return 0.0, fault + (f" ({at[1]}:{at[2]})" if at else "")
+
+
+def try_here(named: tuple[str, str, str], result: str) -> None:
+    """Import a plugin, call its listing hooks, write how long that took, end the process."""
+    from rlcore.plugins.registry import Registry
+
+    began = _now(os.getpid())
+    Registry.load([EntryPoint(*named)], environ={})
+    Path(result).write_text(str(_now(os.getpid()) - began))
+    os._exit(_DONE)
+
+
+def _now(process: int) -> float:
+    """Seconds, without those for which a busy machine let the process wait."""
+    with contextlib.suppress(OSError):  # Linux alone tells; or it has ended
+        waited = int(Path(f"/proc/{process}/schedstat").read_text().split()[1])
+        return time.monotonic() - waited / 1e9
+    return time.monotonic()
