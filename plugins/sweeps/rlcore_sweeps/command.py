@@ -28,13 +28,13 @@ from omegaconf.errors import OmegaConfBaseException
 from rlcore.cli.main import main as rlcore
 from rlcore.config.compose import part
 from rlcore.config.overrides import quote
-from rlcore.config.schema import LoggerConfig
+from rlcore.config.schema import LoggerConfig, RunConfig
 from rlcore.contracts.errors import ConfigError, UserError
 from rlcore.files import lock
 from rlcore.run_folder.folder import SWEEP_TABLE, RunFolder
 from rlcore.terminal.stdio import lasting
 from rlcore_sweeps import table
-from rlcore_sweeps.composing import composed
+from rlcore_sweeps.composing import composed, composed_if
 from rlcore_sweeps.job import JobFailed, Note
 from rlcore_sweeps.loader import SweepLoader
 from rlcore_sweeps.player import Player
@@ -177,13 +177,14 @@ def _played(order: Order, folder: Path | None = None, *, wary: bool = False) -> 
     digits = DIGITS if searches else len(str(max(0, choices.count - 1)))
     loader = replace(loader, fixed=choices.fixed, digits=digits)
     player = Player(order.verb, order.flags, order.objective, choices.fixed, wary)
+    wanted = folder or _wanted(order, choices, first)
     with tempfile.TemporaryDirectory() as scratch:
         if order.only_looks:
-            player = replace(player, shown=_wanted(order, choices, first))
+            player = replace(player, shown=wanted)
             hydra.append("hydra/launcher=basic")
             place = Path(scratch)
         else:
-            place = folder or _new(_wanted(order, choices, first), given=DIR in map(key_of, hydra))
+            place = folder or _new(wanted, given=DIR in map(key_of, hydra))
             order.write(place)
             table.write(place)
         hydra = [word for word in hydra if key_of(word) != DIR]
@@ -256,17 +257,32 @@ class Patient(Launcher):
 
 def _wanted(order: Order, choices: Choices, hydra: DictConfig) -> Path:
     """Where the sweep goes, under a name that may be taken: as Hydra is told, or else where a run
-    of its jobs would go."""
+    of its jobs would go.
+
+    Raises:
+        UserError: none of its jobs composes, all for the same reason.
+    """
+    config = _of_a_job(order, choices)
     if DIR in map(key_of, order.hydra):
         return Path(str(OmegaConf.select(hydra, DIR))).expanduser().absolute()
-    fixed = tuple(for_job([word for word in choices.first if word in choices.fixed]))
-    first = tuple(for_job(choices.first))
-    configs = (composed([order.verb, *order.flags, *words]) for words in (first, fixed))
-    config = next((config for config in configs if config is not None), None)
     logger = LoggerConfig() if config is None else config.runner.logger
-    swept = {key_of(word) for word in order.words} - set(map(key_of, fixed))
+    swept = {key_of(word) for word in order.words} - set(map(key_of, choices.fixed))
     name = "sweep" if "experiment" in swept else logger.experiment_name
     return Path(logger.log_path).absolute() / name
+
+
+def _of_a_job(order: Order, choices: Choices) -> RunConfig | None:
+    """The configuration of a job, or of what all have in common; None where none composes."""
+    said = set[str]()
+    for words in (choices.first, choices.last):
+        try:
+            return composed([order.verb, *order.flags, *for_job(words)])
+        except UserError as error:
+            if error.message in said:
+                raise
+            said.add(error.message)
+    fixed = [word for word in choices.first if word in choices.fixed]
+    return composed_if([order.verb, *order.flags, *for_job(fixed)])
 
 
 def _new(wanted: Path, *, given: bool) -> Path:

@@ -8,20 +8,31 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from rlcore.cli.main import main
 from rlcore.config.compose import load
 from rlcore.config.schema import RunConfig
 from rlcore.contracts.errors import UserError
+from rlcore.plugins.import_target import load_target
+from rlcore.plugins.registry import load_plugins
 
 
-def composed(command: Sequence[str]) -> RunConfig | None:
-    """The configuration of `rlcore COMMAND`; None where it does not compose, which the job says.
+def composed(command: Sequence[str]) -> RunConfig:
+    """The configuration of `rlcore COMMAND`.
 
     Args:
         command: a verb and its words.
+
+    Raises:
+        UserError: it does not compose.
     """
-    text = _shown(command)
-    return None if text is None else _loaded(text, trust=True)
+    return _loaded(_shown(command), trust=True)
+
+
+def composed_if(command: Sequence[str]) -> RunConfig | None:
+    """Likewise; None where it does not compose, which the job says."""
+    try:
+        return composed(command)
+    except UserError:
+        return None
 
 
 def require_closed(command: Sequence[str], folder: Path) -> None:
@@ -34,8 +45,9 @@ def require_closed(command: Sequence[str], folder: Path) -> None:
     Raises:
         UserError: says what would be let in.
     """
-    text = _shown(command)
-    if text is None:
+    try:
+        text = _shown(command)
+    except UserError:
         return
     try:
         _loaded(text, trust=False)
@@ -44,11 +56,12 @@ def require_closed(command: Sequence[str], folder: Path) -> None:
         raise type(error)(f"{folder} sets {said}", hint=error.hint) from None
 
 
-def _shown(command: Sequence[str]) -> str | None:
-    said = io.StringIO()
+def _shown(command: Sequence[str]) -> str:
+    verb, *words = command
+    main, said = load_target(load_plugins().get("command", verb).spec.target), io.StringIO()
     with contextlib.redirect_stdout(said), contextlib.redirect_stderr(io.StringIO()):
-        code = main([*command, "--cfg=job", "--package="])
-    return said.getvalue() if code == 0 else None
+        main([*words, "--cfg=job", "--package="])
+    return said.getvalue()
 
 
 def _loaded(text: str, *, trust: bool) -> RunConfig:

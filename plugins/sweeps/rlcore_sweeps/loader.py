@@ -27,10 +27,10 @@ from omegaconf.errors import OmegaConfBaseException
 
 from rlcore.cli.request import HYDRA
 from rlcore.config.catalog import Catalog
-from rlcore.contracts.errors import ConfigError, choosing, did_you_mean
+from rlcore.contracts.errors import ConfigError, choosing, did_you_mean, nearest
 from rlcore.plugins.registry import load_plugins
 from rlcore_sweeps.names import name_of
-from rlcore_sweeps.request import SUBDIR, for_hydra, key_of, listed
+from rlcore_sweeps.request import SUBDIR, for_hydra, key_of, listed, readable
 
 DEFAULTS = {
     "hydra/launcher": "rlcore",
@@ -113,7 +113,8 @@ class SweepLoader(ConfigLoader):
     ) -> DictConfig:
         """The configuration of one job."""
         own = listed(master_config.hydra.overrides.hydra)
-        config = self.load_configuration(None, [*own, *sweep_overrides], RunMode.RUN)
+        words = [*own, *map(readable, sweep_overrides)]
+        config = self.load_configuration(None, words, RunMode.RUN)
         OmegaConf.copy_cache(from_config=master_config, to_config=config)  # ${now:...} is the same
         return config
 
@@ -187,16 +188,22 @@ class SweepLoader(ConfigLoader):
             if "/" in key:
                 options = self._hydra.get_group_options(key, ObjectType.CONFIG)
                 if options and value not in options:
-                    package = PUBLISHED.get(key, {}).get(value)
+                    published = PUBLISHED.get(key, {})
+                    package = published.get(nearest(value, published) or "")
                     return ConfigError(
-                        f"there is no {key} {value!r}{choosing(value, options)}",
+                        f"there is no {key} {value!r}{choosing(value, options, also=published)}",
                         hint=f"pip install {package}" if package else None,
                     )
                 if not options:
                     groups = [f"hydra/{name}" for name in self._hydra.list_groups("hydra")]
                     return ConfigError(f"there is no group {key!r}.{did_you_mean(key, groups)}")
             elif key not in known and key in reason:
-                return ConfigError(f"unknown key {key!r}.{did_you_mean(key, known)}")
+                parent = f"{key.rpartition('.')[0]}."
+                beside = [name for name in known if name.startswith(parent)]
+                return ConfigError(
+                    f"unknown key {key!r}{choosing(key, beside or known)}",
+                    hint="rlcore train --cfg hydra shows them all",
+                )
         return ConfigError(reason)
 
     def _known(self, groups: Sequence[str]) -> list[str]:
@@ -217,5 +224,10 @@ def _paths(values: Any, path: str) -> list[str]:
         return [path]
     return [
         path,
-        *(each for name, value in values.items() for each in _paths(value, f"{path}.{name}")),
+        *(
+            each
+            for name, value in values.items()
+            if name != "_target_"
+            for each in _paths(value, f"{path}.{name}")
+        ),
     ]

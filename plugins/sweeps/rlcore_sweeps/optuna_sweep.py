@@ -16,7 +16,7 @@ from optuna.trial import TrialState
 from rlcore.config import schema_tree
 from rlcore.config.overrides import BOTH
 from rlcore.contracts.errors import ConfigError
-from rlcore_sweeps.composing import composed
+from rlcore_sweeps.composing import composed_if
 from rlcore_sweeps.held_out import measure
 from rlcore_sweeps.job import SUCCESS
 from rlcore_sweeps.player import Player
@@ -86,7 +86,7 @@ def _split(words: Sequence[str]) -> str:
 def _default(study: Study, player: Player) -> Mapping[str, Any] | None:
     """The recipe's own setting, where it is one that may be proposed."""
     words = for_job(study.space.fixed)
-    config = composed([player.verb, *player.flags, *words])
+    config = composed_if([player.verb, *player.flags, *words])
     if config is None:
         return None
     try:

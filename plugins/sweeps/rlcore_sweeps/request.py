@@ -22,7 +22,7 @@ from omegaconf import OmegaConf
 
 from rlcore.cli.request import HYDRA
 from rlcore.config.catalog import is_folder, is_override
-from rlcore.config.overrides import BOTH, parse
+from rlcore.config.overrides import BOTH, parse, quote
 from rlcore.contracts.errors import CheckpointError, ConfigError, did_you_mean
 from rlcore.files.atomic import write_text
 from rlcore.files.damaged_files import read_mapping
@@ -44,6 +44,7 @@ CHOOSING = ("validation", "heldout")
 """Starts that a sweeper may choose by."""
 PLACE = ("runner.logger.log_path", "runner.logger.experiment_name")
 FILE = "sweep.json"
+ESCAPED = re.compile(r"\\([\\()\[\]{}:=, \t])")  # by Hydra, where it has taken quotes away
 PLAIN = re.compile(
     r"hydra/(launcher|sweeper)=\w+"
     r"|\+{0,2}hydra\.(launcher|sweeper)(\.[a-z]\w*)+=(-?[\d.e+-]+|true|false|null|auto)"
@@ -96,6 +97,7 @@ class Order:
                 sorted_["words"].append(f"experiment={word}")
             else:
                 sorted_["flags"].append(word)
+        sorted_["hydra"] = for_hydra(sorted_["hydra"])
         return cls(verb, **{name: tuple(words) for name, words in sorted_.items()})
 
     @property
@@ -176,6 +178,17 @@ def for_hydra(words: Sequence[str]) -> list[str]:
     return found
 
 
+def readable(word: str) -> str:
+    """A word that a sweeper of Hydra has made of one of several values, with quotes where the
+    grammar needs them; Hydra leaves them out: `a=choice("b\"c",d)` -> `a=b"c`."""
+    try:
+        OverridesParser.create().parse_override(word)
+    except HydraException:
+        key, _, value = word.partition("=")
+        return f"{key}={quote(ESCAPED.sub(lambda found: found[1], value))}"
+    return word
+
+
 def for_job(words: Sequence[str]) -> list[str]:
     """Words of a sweeper as a command line has them."""
     found = []
@@ -193,12 +206,13 @@ class Choices:
     Attributes:
         fixed: words that are the same in each, as they are written and as a sweeper may put them
             together again.
-        first: the words of one job: the first value of each list.
+        first, last: the words of two jobs: the first value of each list, the last.
         count: how many jobs the lists make; 0 where that is for the sweeper to say.
     """
 
     fixed: frozenset[str]
     first: tuple[str, ...]
+    last: tuple[str, ...]
     count: int
 
     @classmethod
@@ -208,7 +222,7 @@ class Choices:
         Raises:
             ConfigError: the folder of a run is to differ between jobs.
         """
-        fixed, first, count = set[str](), list[str](), 1
+        fixed, first, last, count = set[str](), list[str](), list[str](), 1
         for word, override in zip(
             words, OverridesParser.create().parse_overrides(list(words)), strict=True
         ):
@@ -216,6 +230,7 @@ class Choices:
             if not override.is_sweep_override():
                 fixed |= {word, f"{key}={override.get_value_element_as_str()}"}
                 first.append(word)
+                last.append(word)
                 continue
             if key_of(key) in PLACE:
                 raise ConfigError(
@@ -223,12 +238,13 @@ class Choices:
                     hint="hydra.sweep.dir=FOLDER, hydra.sweep.subdir='${hydra.job.num}'",
                 )
             try:
-                values = list(override.sweep_string_iterator())
+                values = [readable(f"{key}={its}") for its in override.sweep_string_iterator()]
             except (HydraException, AssertionError):  # a pattern, an interval: for the sweeper
                 values = []
             count *= len(values)
-            first += [f"{key}={value}" for value in values[:1]]
-        return cls(frozenset(fixed), tuple(first), count)
+            first += values[:1]
+            last += values[-1:]
+        return cls(frozenset(fixed), tuple(first), tuple(last), count)
 
 
 def flat(values: Mapping[str, Any], path: str = "") -> list[tuple[str, Any]]:

@@ -19,7 +19,7 @@ from omegaconf import DictConfig, OmegaConf, open_dict, read_write
 from rlcore.config.schema import RunConfig
 from rlcore.contracts.errors import ConfigError, UserError
 from rlcore_sweeps import room, table
-from rlcore_sweeps.composing import composed
+from rlcore_sweeps.composing import composed_if
 from rlcore_sweeps.job import Note, Playing, handed_on, objective_of
 from rlcore_sweeps.live import Board
 from rlcore_sweeps.player import Player
@@ -72,7 +72,7 @@ def launch(
         entry.note, entry.words = player.command(entry.note, entry.sweep)
         kind = tuple(word for word in entry.note.words if not word.startswith(ALIKE))
         if alike.get(kind) is None:
-            alike[kind] = composed(entry.words)
+            alike[kind] = composed_if(entry.words)
         entry.config = alike[kind]
     if waiting:
         sweep = waiting[0].sweep

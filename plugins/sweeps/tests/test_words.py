@@ -152,3 +152,8 @@ def test_how_many_jobs_lists_make():
     choices = Choices.of(["a=1,2,3", "b=range(0,4)", "c=5"])
     assert (choices.count, choices.first) == (12, ("a=1", "b=0", "c=5"))
     assert Choices.of(["a=1,2", "b=interval(0,1)"]).count == 0
+
+
+def test_quotes_that_hydra_takes_from_a_listed_value_come_back():
+    (first,) = Choices.of(for_hydra(['a.b=choice("é\\"x y",c)'])).first
+    assert first == "a.b='é\"x y'"

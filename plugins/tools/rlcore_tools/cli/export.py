@@ -1,5 +1,5 @@
 """`rlcore export RUN_OR_CHECKPOINT DEST [--adapter-only]`: write a policy in its model's layout, or
-with --layout in that of another system.
+with --layout in that of another system; with --episodes what it did in its evaluation.
 """
 
 from __future__ import annotations
@@ -8,12 +8,12 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from rlcore.api import NEEDED_TO_ACT, open_run
+from rlcore.api import NEEDED_TO_ACT, Checkpoint, Draft, SavedRun, open_run, start
 from rlcore.cli.parser import Parser
 from rlcore.cli.request import TRUST
 from rlcore.contracts.errors import ConfigError
 from rlcore.plugins.registry import load_plugins
-from rlcore_tools.cli.replay import ONE_PROCESS
+from rlcore_tools.cli.replay import ONE_PROCESS, config_to_replay
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -23,12 +23,14 @@ def main(arguments: Sequence[str]) -> int:
         UserError: no such run or checkpoint, a damaged one, or a folder that is taken.
     """
     options = _parser().parse_args(arguments)
-    from rlcore_tools.export import export
-
     run = open_run(options.run)
     if not options.dest.strip():
         raise ConfigError("DEST must be a folder to write, got ''", hint="rlcore export --help")
     checkpoint = run.checkpoint(options.checkpoint)
+    if options.episodes is not None:
+        return _episodes(run, checkpoint, options)
+    from rlcore_tools.export import export
+
     config = run.config(*ONE_PROCESS, require=NEEDED_TO_ACT, trust=options.trust)
     written = export(
         config,
@@ -55,6 +57,15 @@ def main(arguments: Sequence[str]) -> int:
     return 0
 
 
+def _episodes(run: SavedRun, checkpoint: Checkpoint, options: argparse.Namespace) -> int:
+    config = config_to_replay(run, checkpoint, phase="eval", trust=options.trust)
+    asked = {"which": options.episodes, "form": options.format, "dest": options.dest}
+    count, successes = start("rlcore_tools.episodes:write", Draft(config), passed=asked)
+    print(f"{count} episodes, {successes} of them successes, after {checkpoint.step} updates")
+    print(f"learn from it with collect.path={Path(options.dest).expanduser()}")
+    return 0
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = Parser(prog="rlcore export", description=__doc__)
     parser.add_argument("run", metavar="RUN", help="folder of a run, or of one of its checkpoints")
@@ -66,11 +77,22 @@ def _parser() -> argparse.ArgumentParser:
     )
     for flag, settings in TRUST.items():
         parser.add_argument(flag, **settings)
+    parser.add_argument(
+        "--format",
+        metavar="NAME",
+        default="lerobot",
+        help="of --episodes: a format of data sets (rlcore plugins); default: lerobot",
+    )
     form = parser.add_mutually_exclusive_group()
     form.add_argument(
         "--layout",
         metavar="NAME",
         help="write the files of another system; pi0 and pi05: lerobot",
+    )
+    form.add_argument(
+        "--episodes",
+        choices=("successes", "failures", "all"),
+        help="write no policy but the episodes of its evaluation, as a data set",
     )
     form.add_argument(
         "--adapter-only",
