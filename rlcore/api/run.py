@@ -299,7 +299,7 @@ def start(
         )  # fmt: skip
         for one in findings:
             if one.status == "warning":
-                warn(f"{one.said}; {one.fix}" if one.fix else one.said)
+                warn(f"{one.text}; {one.fix}" if one.fix else one.text)
         require(findings)
         from rlcore.session.assembly import assemble  # a refusal is instant
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from rlcore.checks import places
 from rlcore.config.component_specs import algorithm_needs, ask_spec
-from rlcore.config.instructions import told
+from rlcore.config.instructions import with_instructions
 from rlcore.config.schema import EnvConfig, ModelConfig, RunConfig
 from rlcore.config.tasks import checked_spec, narrowed
 from rlcore.contracts.specs import AlgorithmNeeds, EnvSpec, PolicySpec
@@ -232,4 +232,4 @@ def env_spec(registry: Registry, path: str, config: EnvConfig) -> EnvSpec:
     """
     asked = ask_spec(registry, "env", path, config.env_type, config)
     found = checked_spec(wrapped(asked, config.wrappers, "spec"), path)
-    return told(narrowed(found, config.tasks, path), config.sentences, path)
+    return with_instructions(narrowed(found, config.tasks, path), config.sentences, path)

@@ -49,19 +49,19 @@ class Finding:
     Attributes:
         status: "ok", "warning" (a run starts nevertheless), "missing" (it has to be supplied) or
             "refused" (it has to be changed).
-        said: what is found, of what.
+        text: what is found, of what.
         fix: the command that mends it; empty: there is none.
         error: by which a run ends; None: by none.
     """
 
     status: str
-    said: str
+    text: str
     fix: str = ""
     error: UserError | None = field(default=None, compare=False)
 
     def __str__(self) -> str:
         fix = f"\n         fix: {self.fix}" if self.fix and self.status != "ok" else ""
-        return f"{self.status:<8} {self.said}{fix}"
+        return f"{self.status:<8} {self.text}{fix}"
 
 
 def look(
@@ -161,13 +161,13 @@ def _of_plugins(configs: Iterable[RunConfig], registry: Registry, refused: bool)
 
 def of_row(row: Row, lacks: str = "") -> Finding:
     """A row as a finding; `lacks` begins the error, if it is one of what is missing."""
-    said, fix, status = f"{row['name']}: {row['detail']}", row["fix"], row["status"]
+    text, fix, status = f"{row['name']}: {row['detail']}", row["fix"], row["status"]
     error: UserError | None = None
     if status == "missing":
-        error = AssetError(lacks + said, hint=fix or None)
+        error = AssetError(lacks + text, hint=fix or None)
     elif status == "refused":
-        error = ConfigError(said, hint=fix or None)
-    return Finding(status, said, fix, error)
+        error = ConfigError(text, hint=fix or None)
+    return Finding(status, text, fix, error)
 
 
 def _of_error(error: UserError) -> Finding:

@@ -80,7 +80,7 @@ def _of_file(value: str, path: str) -> dict[str, str]:
         ) from None
 
 
-def told(spec: EnvSpec, sentences: str | Mapping[str, str], path: str) -> EnvSpec:
+def with_instructions(spec: EnvSpec, sentences: str | Mapping[str, str], path: str) -> EnvSpec:
     """The spec of an env whose policy gets these sentences.
 
     Raises:

@@ -20,14 +20,14 @@ PACKAGES = {
 MISSING = re.compile(r"(\S+\.so[.\d]*): cannot open shared object file")
 
 
-def mend(said: str) -> str | None:
+def mend(message: str) -> str | None:
     """Name what installs the library that an import did not find; None if it failed for another
     reason.
 
     Args:
-        said: the text of an ImportError.
+        message: the text of an ImportError.
     """
-    found = MISSING.search(said)
+    found = MISSING.search(message)
     if found is None:
         return None
     if found[1] not in PACKAGES:

@@ -88,9 +88,7 @@ def success_rate(starts: Sequence[Passes], confidence: float = 0.95) -> SuccessR
 
 def _effective(starts: Sequence[Passes], p: float, episodes: int) -> float:
     n = len(starts)
-    if (
-        episodes == n or p in (0, 1) or n == 1
-    ):  # where all came out alike nothing tells passes apart
+    if episodes == n or p in (0, 1) or n == 1:  # all came out alike: passes can't differ
         return n
     spread = fsum((sum(passes) / len(passes) - p) ** 2 for passes in starts)
     return episodes if spread == 0 else min(max(n * (n - 1) * p * (1 - p) / spread, n), episodes)

@@ -40,7 +40,7 @@ class CheckedEnv:
         env: what plays.
         num_envs: rows it was asked for.
         spec: what the run was planned with; None: what the env says of itself.
-        told: the sentence of each task (`env.*.sentences`), or `own`: those of the env.
+        instructions: that of each task (`env.*.sentences`), or `own`: those of the env.
 
     Raises:
         EnvError: another number of rows, time limit, layout of observations or actions than
@@ -53,7 +53,7 @@ class CheckedEnv:
         *,
         num_envs: int,
         spec: EnvSpec | None = None,
-        told: str | Mapping[str, str] = OWN,
+        instructions: str | Mapping[str, str] = OWN,
     ) -> None:
         real = env.spec
         self.spec = real if spec is None else replace(spec, render_settings=real.render_settings)
@@ -80,8 +80,10 @@ class CheckedEnv:
                 hint="take env.spec from the spec function",
             )
         self._numbers = [real.tasks.index(task) for task in self.spec.tasks]
-        self._told = None if isinstance(told, str) else [told[task] for task in self.spec.tasks]
-        closed = self._told is None and not self.spec.open_sentences
+        self._instructions: list[str] | None = None
+        if not isinstance(instructions, str):
+            self._instructions = [instructions[task] for task in self.spec.tasks]
+        closed = self._instructions is None and not self.spec.open_sentences
         self._named: Collection[str] | None = frozenset(self.spec.said) if closed else None
         self._episodes: list[Episode] = [Episode(0, 0)] * num_envs
         self._steps = np.zeros(num_envs, dtype=np.int64)
@@ -109,7 +111,7 @@ class CheckedEnv:
         fault = observation_fault(self.spec, self.num_envs, answer[0], self._running, self._named)
         if fault is not None:
             raise self._blame(fault, self._running)
-        return self._retold(answer[0])
+        return self._under_instructions(answer[0])
 
     def chunk_step(self, actions: np.ndarray) -> ChunkResult:
         """One chunk of all rows: actions float32 `[B, C, A]`.
@@ -130,7 +132,7 @@ class CheckedEnv:
         self._solved = result.success.copy()
         self._running = running & ~(result.terminated | result.truncated).any(axis=1)
         self._require_ends()
-        return replace(result, observation=self._retold(result.observation))
+        return replace(result, observation=self._under_instructions(result.observation))
 
     def _require_ends(self) -> None:
         """An env that never ends an episode would let a run wait for ever."""
@@ -149,13 +151,14 @@ class CheckedEnv:
         asked = {self._inner(episode): episode for episode in episodes}
         for demonstration in self._env.demonstrate(list(asked), **settings):
             fault = demonstration_fault(self.spec, demonstration, self._named)
-            episode, sentence = asked[demonstration.episode], demonstration.task_description
+            episode, text = asked[demonstration.episode], demonstration.task_description
             if fault is not None:
                 where = "" if fault.step is None else f", step {fault.step}"
                 raise self._error(fault, f"the expert's {self._address(episode)}{where}")
-            told = sentence if self._told is None else self._told[episode.task]
+            if self._instructions is not None:
+                text = self._instructions[episode.task]
             success = bool(demonstration.success == 1)
-            yield replace(demonstration, episode=episode, task_description=told, success=success)
+            yield replace(demonstration, episode=episode, task_description=text, success=success)
 
     def record(self, rows: Sequence[int]) -> None:
         """Which rows are filmed."""
@@ -193,12 +196,12 @@ class CheckedEnv:
         """The episode under the env's own number of its task."""
         return episode._replace(task=self._numbers[episode.task])
 
-    def _retold(self, observation: Observation) -> Observation:
-        """The observation under the sentences of the run."""
-        if self._told is None:
+    def _under_instructions(self, observation: Observation) -> Observation:
+        """The observation with the run's instructions."""
+        if self._instructions is None:
             return observation
-        told = [self._told[episode.task] for episode in self._episodes]
-        return {**observation, "task_descriptions": told}
+        chosen = [self._instructions[episode.task] for episode in self._episodes]
+        return {**observation, "task_descriptions": chosen}
 
     # -- blame ------------------------------------------------------------------------------
 

@@ -182,7 +182,7 @@ class EnvWorker:
                 env = RestartingEnv(make, self._settings.restarts)
                 undo.callback(env.close)
                 envs.append(
-                    CheckedEnv(env, num_envs=rows, spec=planned.spec, told=config.sentences)
+                    CheckedEnv(env, num_envs=rows, spec=planned.spec, instructions=config.sentences)
                 )
             undo.pop_all()
         return envs

@@ -70,7 +70,7 @@ def test_doctor_dry_run_and_start_find_the_same(
     assert found("train", recipe) == rows
     said = capsys.readouterr().err
     assert all(one.error.message in said for one in rows if one.error)
-    assert all(f"warning: {one.said}" in said for one in rows if one.status == "warning")
+    assert all(f"warning: {one.text}" in said for one in rows if one.status == "warning")
 
 
 def test_a_laptop_is_told_what_fits_instead_of_starting(

@@ -25,6 +25,7 @@ MOVED = {
     "rlcore.algo.minibatch": "rlcore_policy_gradient.minibatch",
     "rlcore.algo.reduce": "rlcore_policy_gradient.reduce",
     "rlcore.algo.surrogate": "rlcore_policy_gradient.surrogate",
+    "rlcore.api:KeptEvaluation": "rlcore.api:Evaluation",
     "rlcore.cluster.inventory": "rlcore.placement",
     "rlcore.config.imports": "rlcore_tools.import_rules",
     "rlcore.config.imports:drop_old_keys": "",

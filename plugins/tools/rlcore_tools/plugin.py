@@ -101,12 +101,17 @@ def rlcore_settings() -> list[str]:
 
 @hookimpl
 def rlcore_doctor(config: Any | None) -> list[dict[str, str]]:
-    """Plugins that import what core has under another name now. No run is asked about them."""
-    if config is not None:
-        return []
+    """Plugins of others that import what core has under another name now, and components
+    that name what is not there; a run is asked about the components that it chose."""
+    from rlcore.plugins.registry import load_plugins
+    from rlcore_tools.check import listed
     from rlcore_tools.moved import rows  # reads the files of plugins
 
-    return rows()
+    if config is None:
+        return [*rows(), *listed.rows(load_plugins(), None)]
+    chosen = {("env", config.env.train.env_type), ("env", config.env.eval.env_type)}
+    chosen |= {("model", config.actor.model.model_type), ("algorithm", config.algorithm.name)}
+    return listed.rows(load_plugins(), chosen)
 
 
 @hookimpl

@@ -154,7 +154,7 @@ def checked_env(config: RunConfig, side: Phase, num_envs: int) -> tuple[CheckedE
         num_processes=min(num_envs, os.cpu_count() or 1) if processes is None else processes,
     )  # fmt: skip
     env = RestartingEnv(make, config.cluster.simulator_restarts)
-    return CheckedEnv(env, num_envs=num_envs, spec=spec, told=settings.sentences), spec
+    return CheckedEnv(env, num_envs=num_envs, spec=spec, instructions=settings.sentences), spec
 
 
 def make_env(name: str, *overrides: str, num_envs: int, side: Phase) -> GymnasiumVectorEnv:

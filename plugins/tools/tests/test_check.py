@@ -110,3 +110,20 @@ def test_a_protocol_is_a_protocol():
 def test_a_folder_that_is_not_there(tmp_path):
     (found,) = configuration_findings("acme", str(tmp_path / "nowhere"))
     assert "is no folder" in found.what
+
+
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [
+        ("sound", ""),
+        ("no such module", "there is no module broken.trakcer"),
+        ("no such name", "broken.tracker has no 'Brokn'. Did you mean 'Broken'?"),
+    ],
+)
+def test_the_doctor_finds_what_is_not_there_without_an_import(fault, said, tmp_path):
+    env = package(tmp_path, MATRIX[fault][0])
+    (tmp_path / "broken/tracker.py").write_text(TRACKER + "raise SystemExit('imported')\n")
+    command = [sys.executable, "-m", "rlcore.cli.main", "doctor"]
+    done = subprocess.run(command, env=env, cwd=tmp_path, capture_output=True, text=True)
+    assert (said in done.stdout) and ("tracker broken" in done.stdout) == bool(said), done.stdout
+    assert "imported" not in done.stdout + done.stderr

@@ -120,7 +120,7 @@ def test_what_only_warns_is_said_to_warn_and_ends_nothing(lacking: None, elsewhe
     config = compose(WORDS)
     with pytest.warns(ConfigWarning, match="random weights"):
         _, found = look(config, load_plugins())
-    assert [one.said for one in found if one.status == "warning"] == ["driver: old"]
+    assert [one.text for one in found if one.status == "warning"] == ["driver: old"]
     require([one for one in found if one.status in ("warning", "ok")])
 
 
@@ -215,7 +215,7 @@ def test_only_who_makes_a_policy_needs_its_checkpoint(elsewhere: Path) -> None:
     made: dict[Makes, list[str]] = {"updates": ["missing"], "demonstrations": []}
     for makes, wanted in made.items():
         _, found = look(config, load_plugins(), makes=makes)
-        named = [one.status for one in found if one.said.startswith("actor.model.model_path: ")]
+        named = [one.status for one in found if one.text.startswith("actor.model.model_path: ")]
         assert named == wanted
 
 

@@ -15,7 +15,7 @@ from rlcore.checks import instruction_warnings
 from rlcore.checks.facts import gather_facts
 from rlcore.config import instructions
 from rlcore.config.compose import compose, load, recipe_of, to_yaml
-from rlcore.config.instructions import resolve, told
+from rlcore.config.instructions import resolve, with_instructions
 from rlcore.config.old_names import ConfigWarning
 from rlcore.contracts.errors import ConfigError
 from rlcore.run_folder.env_facts import EnvFacts
@@ -185,7 +185,7 @@ def test_a_run_is_planned_without_them(registry, checkpoint):
     assert lines[1].strip().startswith(f"beside it, {checkpoint.parent}: ")
     assert lines[2].strip() == "lerobot, not installed: none"
     assert lines[4].strip().endswith("env.train.sentences=own")
-    assert told(OWN, config.env.train.sentences, "env.train") is OWN
+    assert with_instructions(OWN, config.env.train.sentences, "env.train") is OWN
     assert instruction_warnings.findings(compose(TOY, registry=registry)) == []
 
 
@@ -194,18 +194,18 @@ def test_a_run_is_planned_without_them(registry, checkpoint):
 
 def test_the_spec_says_what_is_told():
     fewer = replace(OWN, tasks=OWN.tasks[1:3], descriptions=OWN.descriptions[1:3])
-    assert told(fewer, GIVEN, "env.eval").said == ("Go to the right", "Go up")
-    assert told(OWN, "own", "env.eval") is OWN
+    assert with_instructions(fewer, GIVEN, "env.eval").said == ("Go to the right", "Go up")
+    assert with_instructions(OWN, "own", "env.eval") is OWN
     with pytest.raises(ConfigError, match="none for task 'reach-up' and 1 more of toy; it has"):
-        told(OWN, {"reach-left": "a", "reach-right": "b"}, "env.eval")
+        with_instructions(OWN, {"reach-left": "a", "reach-right": "b"}, "env.eval")
     misspelt = {task.replace("up", "upp"): sentence for task, sentence in GIVEN.items()}
     with pytest.raises(ConfigError, match=r"'reach-up'.* Did you mean 'reach-upp'"):
-        told(OWN, misspelt, "env.eval")
+        with_instructions(OWN, misspelt, "env.eval")
     varying = replace(OWN, sentences=("go left in the kitchen", *OWN.descriptions))
     with pytest.raises(
         ConfigError, match=r"env.eval.sentences must be own: .* from episode to epi"
     ):
-        told(varying, GIVEN, "env.eval")
+        with_instructions(varying, GIVEN, "env.eval")
 
 
 def test_a_configuration_holds_the_sentences_themselves(registry, written, elsewhere):

@@ -409,7 +409,7 @@ TOLD = {
 
 
 def test_a_policy_is_told_the_sentences_of_the_run():
-    env = played(lambda call, answer: answer, told=TOLD)
+    env = played(lambda call, answer: answer, instructions=TOLD)
     episodes = [Episode(1, 30), Episode(2, 31), Episode(0, 32)]
     first = env.reset(range(ROWS), episodes)
     assert first["task_descriptions"] == ["Go to the right", "Go up", "Go to the left"]
@@ -518,7 +518,7 @@ def test_a_sentence_that_the_spec_does_not_name_is_refused(call, said):
         list(env.demonstrate(EPISODES, **ASKED))
         env.reset(range(ROWS), EPISODES)
         env.chunk_step(still())
-    told = played(change, told=TOLD)  # what the env says is not heard
+    told = played(change, instructions=TOLD)  # what the env says is not heard
     told.reset(range(ROWS), EPISODES)
     told.chunk_step(still())
     # nobody could list what it says

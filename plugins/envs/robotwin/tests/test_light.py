@@ -29,7 +29,7 @@ from robotwin_cases import TASK, settings, write_repository
 from rlcore.checks import check, ready
 from rlcore.checks.ready import Finding
 from rlcore.config.compose import compose
-from rlcore.config.instructions import told
+from rlcore.config.instructions import with_instructions
 from rlcore.config.old_names import ConfigWarning
 from rlcore.config.schema import RunConfig
 from rlcore.contracts.errors import AssetError, ConfigError, UserError
@@ -160,8 +160,10 @@ def test_sentences_are_open_where_robotwin_writes_them() -> None:
     assert not env_spec(settings(instruction_type="task")).open_sentences
     assert not env_spec(settings(stand_ins=True)).open_sentences
     with pytest.raises(ConfigError, match="differ from episode to episode"):
-        told(env_spec(settings()), {TASK: "stack them"}, "env.train")
-    spec = told(env_spec(settings(instruction_type="task")), {TASK: "stack them"}, "env.train")
+        with_instructions(env_spec(settings()), {TASK: "stack them"}, "env.train")
+    spec = with_instructions(
+        env_spec(settings(instruction_type="task")), {TASK: "stack them"}, "env.train"
+    )
     assert spec.descriptions == ("stack them",)
 
 
@@ -523,12 +525,12 @@ def test_the_assets_of_all_rows_are_looked_for_before_the_first_is_played(tmp_pa
 
     def lacking(further: dict[str, RunConfig]) -> list[Finding]:
         found = ready.look(config, registry, further, whole=False)[1]
-        return [one for one in found if one.said.startswith("robotwin: assets") and one.error]
+        return [one for one in found if one.text.startswith("robotwin: assets") and one.error]
 
     assert not lacking({})
     rows = rows_of(config, protocol="robotwin_46")
     (cup,) = lacking({name: rows[name] for name in rows if "cup" in name})
-    assert "assets/objects/021_cup" in cup.said
+    assert "assets/objects/021_cup" in cup.text
 
 
 def test_a_frame_of_one_colour_keeps_it() -> None:
