@@ -6,9 +6,11 @@ STAMP := $(VENV)/.installed
 # what builds wheels stands apart: it needs nothing of what rlcore needs
 BUILD ?= .venv-build
 DIST ?= dist
+# what builds the documentation site, likewise
+SITE ?= .venv-site
 PLUGINS := $(wildcard plugins/*/pyproject.toml plugins/*/*/pyproject.toml)
 DISTRIBUTIONS := . $(PLUGINS:/pyproject.toml=)
-CHECKED := rlcore plugins tests benchmarks examples
+CHECKED := rlcore plugins tests benchmarks examples docs
 
 # Tests run in as many processes as there are cores, four at most: each may hold a Ray cluster and
 # comes to 2-3 GB. The files of a process keep their order, long ones first, and a file's tests stay
@@ -16,7 +18,7 @@ CHECKED := rlcore plugins tests benchmarks examples
 PYTEST := OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} $(BIN)/python -m pytest \
   -n logical --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
-.PHONY: help install train test test-all test-exhaustive lint format wheels clean
+.PHONY: help install train test test-all test-exhaustive lint format wheels docs clean
 
 help: ## what there is
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -63,5 +65,14 @@ wheels: $(BUILD)/bin/hatchling ## a wheelhouse in dist/
 	  --no-build-isolation --wheel-dir $(DIST) $(DISTRIBUTIONS)
 	@ls $(DIST)
 
+$(SITE)/bin/zensical: requirements/docs.txt
+	@bash requirements/venv.sh $(SITE)
+	@$(SITE)/bin/python -m pip install -qq --disable-pip-version-check -r requirements/docs.txt
+	@touch $@
+
+docs: install $(SITE)/bin/zensical ## build/site/index.html: the documentation, readable without a network
+	$(BIN)/python docs/make_site.py
+	$(SITE)/bin/zensical build --strict
+
 clean: ## remove what was built
-	rm -rf dist build .venv-build .pytest_cache .mypy_cache .ruff_cache
+	rm -rf dist build .venv-build .venv-site .pytest_cache .mypy_cache .ruff_cache
