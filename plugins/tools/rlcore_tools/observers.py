@@ -33,6 +33,11 @@ OTHER_NAMES: dict[str, str] = {
 """Names of metrics in the documents of RLinf, and ours."""
 
 
+def other_names(metrics: dict[str, float]) -> dict[str, float]:
+    """Give what RLinf calls by another name under that name."""
+    return {other: metrics[name] for other, name in OTHER_NAMES.items() if name in metrics}
+
+
 _warned: set[Path] = set()
 """Runs of this process in which an update moved the policy far."""
 
@@ -50,7 +55,7 @@ def rlcore_after_update(run: Run, metrics: dict[str, float]) -> None:
         if said is not None:
             run.line(f"warning: {said}")
     if run.config.plugins.tools.other_names:
-        metrics |= {other: metrics[name] for other, name in OTHER_NAMES.items() if name in metrics}
+        metrics |= other_names(metrics)
 
 
 @observer
