@@ -30,23 +30,30 @@ def further_sides(config: RunConfig, registry: Registry) -> dict[str, RunConfig]
     )
     if trials := env.validation.trials_per_task:
         side = replace(once, split="validation", trials_per_task=trials)
-        sides[VALIDATION] = _changed(config, side)
         _require_starts(side, registry, VALIDATION)
+        sides[VALIDATION] = _changed(config, side)
     if tasks := _untrained(config, registry):
         side = replace(once, tasks=tasks, trials_per_task=env.forgetting.trials_per_task)
-        sides[FORGETTING] = _changed(config, side)
+        if env.forgetting.tasks is None:  # nobody asked, so nothing is refused
+            side.trials_per_task = min(side.trials_per_task, _available(side, registry, FORGETTING))
         _require_starts(side, registry, FORGETTING)
+        sides[FORGETTING] = _changed(config, side)
     return sides
+
+
+def _available(side: EnvConfig, registry: Registry, name: str) -> int:
+    """Count the starts of a task."""
+    spec: EnvSpec = ask_spec(registry, "env", f"env.{name}", side.env_type, side)
+    return len(spec.trials(side.split))
 
 
 def _require_starts(side: EnvConfig, registry: Registry, name: str) -> None:
     """Refuse to play more starts of a task than there are."""
-    spec: EnvSpec = ask_spec(registry, "env", f"env.{name}", side.env_type, side)
-    available = len(spec.trials(side.split))
+    available = _available(side, registry, name)
     if side.trials_per_task > available:
         raise ConfigError(
             f"env.{name}.trials_per_task must be at most {available} (the {side.split} trials of "
-            f"{spec.name}), got {side.trials_per_task}"
+            f"{side.env_type}), got {side.trials_per_task}"
         )
 
 

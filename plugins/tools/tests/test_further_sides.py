@@ -29,6 +29,15 @@ def test_from_random_weights_there_is_nothing_to_forget(tmp_path):
     assert sides(TWO, begun, "runner.only_eval=true") == {}
 
 
+def test_where_nobody_asked_fewer_starts_than_usual_are_enough(tmp_path):
+    """The toy env has 1000 held-out starts."""
+    words = [*TOY, TWO, f"actor.model.model_path={tmp_path}", "env.forgetting.trials_per_task=1001"]
+    (side,) = further_sides(compose(words), load_plugins()).values()
+    assert side.env.eval.trials_per_task == 1000
+    with pytest.raises(ConfigError, match="trials_per_task must be at most 1000"):
+        further_sides(compose([*words, "env.forgetting.tasks=[reach-right]"]), load_plugins())
+
+
 def test_validation_starts_are_played_on_the_tasks_of_the_evaluation():
     config = compose([*TOY, TWO, "env.validation.trials_per_task=3"])
     (side,) = further_sides(config, load_plugins()).values()
