@@ -92,15 +92,16 @@ class _Video:
         """The first frame behind the key frame that leads to a time. The index may name a later
         one, as it counts in the order of decoding; HEVC has frames before their key frame."""
         assert self._stream.time_base is not None
-        back = -half / 2  # times in files are rounded
+        entries = self._stream.index_entries
+        place = int((time + half / 2) / self._stream.time_base)  # times in files are rounded
         while True:
-            place = max(int((time - back) / self._stream.time_base), 0)
             self._container.seek(place, stream=self._stream)
             self._frames = self._container.decode(self._stream)
             frame = next(self._frames, None)
-            if not place or (frame and frame.time is not None and frame.time < time + half):
+            key = entries.search_timestamp(place)
+            if key <= 0 or (frame and frame.time is not None and frame.time < time + half):
                 return frame
-            back = 4 * max(back, 0.25)
+            place = entries[key].timestamp - 1
 
 
 @lru_cache(KEPT_OPEN)
