@@ -44,6 +44,8 @@ def said(*overrides: str) -> list[str]:
          "env.eval.image_size=64 does nothing with env.eval.obs_mode=state"),
         (["env/eval=maniskill", "env.eval.rebuild_scene=false", "env.eval.sim_backend=gpu"],
          "env.eval.rebuild_scene=false does nothing with env.eval.sim_backend=gpu"),
+        (["algorithm=rft", "actor.global_batch_size=512"],  # by an algorithm
+         "actor.global_batch_size=512 does nothing: algorithm.batch_size is the size of its steps"),
         (["algorithm=grpo", "algorithm.rewards_lower_bound=0.3"],
          "algorithm.rewards_lower_bound=0.3 does nothing with algorithm.filter_rewards=false"),
     ],
@@ -91,6 +93,7 @@ def test_every_condition_names_a_key_that_there_is():
     for group, beside in (("model", "algorithm=ppo"), ("algorithm", "model=toy")):
         for option in catalog.options(group):
             config = compose(["env=toy", beside, f"{group}={option}"], registry=registry)
+            assert set(config.algorithm.unused) <= set(schema_tree.paths(config))
             for key in schema_tree.walk(config):
                 for when in key.when:
                     beside_it = schema_tree.join(key.path.rpartition(".")[0], when.key)
