@@ -33,7 +33,8 @@ def unread(config: RunConfig, *, collects: bool = False) -> list[str]:
     chosen options and recipes that come with rlcore have it.
 
     Args:
-        collects: whether demonstrations are collected though no policy learns from them.
+        collects: whether demonstrations are collected, or of use to the algorithm, though there is
+            no supervised training.
     """
     found = [each for each in _in_vain(config) if not (collects and _of_collecting(each[0]))]
     given = _given(config) if found else {}

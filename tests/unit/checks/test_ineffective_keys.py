@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 
 import pytest
 
+from rlcore.checks import announce, check
 from rlcore.checks.ineffective_keys import SIDES_OF_ONE, unread
 from rlcore.config import schema_tree
 from rlcore.config.catalog import Catalog
@@ -76,6 +78,20 @@ def test_what_is_read_is_not(overrides: list[str]):
 def test_collecting_reads_its_keys_whoever_learns_from_it():
     config = compose([*TOY, "collect.stride=2", "sft.lr=0.1"])
     assert unread(config, collects=True) == ["sft.lr=0.1 does nothing with sft.enabled=false"]
+
+
+def test_an_algorithm_reads_demonstrations_without_supervised_training(registry, toy_run, tmp_path):
+    config, plan = toy_run(f"collect.path={tmp_path}")
+    facts = check(config, registry, plan)
+
+    def announced(facts):
+        with warnings.catch_warnings(record=True) as noted:
+            warnings.simplefilter("always")
+            announce(facts)
+        return any("collect.path" in str(each.message) for each in noted)
+
+    assert facts.needs is not None and announced(facts)
+    assert not announced(replace(facts, needs=replace(facts.needs, demonstrations=True)))
 
 
 def test_what_comes_with_a_choice_was_set_by_nobody():
