@@ -6,21 +6,24 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
+
+import code_size
+import house
+
 ROOT = Path(__file__).parents[2]
-sys.path.insert(0, str(ROOT / "benchmarks"))
-
-from code_size import code_lines
-from house import FIELDS_WORDS, files_of, words_in_use
-
 CODE_LINES = 16_500
 
 
 def test_core_is_small():
-    size = sum(code_lines(file.read_text(encoding="utf-8")) for file in files_of(ROOT, "rlcore"))
+    size = sum(
+        code_size.code_lines(file.read_text(encoding="utf-8"))
+        for file in house.files_of(ROOT, "rlcore")
+    )
     assert size <= CODE_LINES, "what only some plugins need belongs to them (docs/design.md)"
 
 
 def test_names_tell_what_they_are():
-    used = words_in_use(ROOT)
-    assert {word: where for word, where in used.items() if word not in FIELDS_WORDS} == {}
-    assert FIELDS_WORDS.keys() - used.keys() == set(), "nothing is named so any more"
+    used = house.words_in_use(ROOT)
+    assert {word: where for word, where in used.items() if word not in house.FIELDS_WORDS} == {}
+    assert house.FIELDS_WORDS.keys() - used.keys() == set(), "nothing is named so any more"
