@@ -10,11 +10,13 @@ import contextlib
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rlcore.api import Draft, start
 from rlcore.checks.ready import OF_THE_USER, Finding, Makes, look, require
 from rlcore.cli.request import ABOUT_HYDRA, PLAIN, Form, Request, parse_request, print_help
+from rlcore.config.bind import MISSING
 from rlcore.config.catalog import COMPONENT_GROUPS
 from rlcore.config.compose import Unfinished, compose, part, to_yaml
 from rlcore.config.old_names import warn
@@ -146,13 +148,22 @@ def _run(
 
 
 def _show(config: RunConfig, facts: Facts | None, findings: Sequence[Finding]) -> None:
-    """Print `--dry-run`: the configuration, the placement with an estimate of memory, what the
-    recipe is known to cost, and the findings.
+    """Print `--dry-run`: what runs, the placement with an estimate of memory, what the recipe is
+    known to cost, and the findings.
 
     Raises:
         UserError: what the run would be refused for on any machine.
     """
-    print(to_yaml(config))
+    named = {
+        "env": config.env.train.env_type,
+        "model": config.actor.model.model_type,
+        "algorithm": config.algorithm.name,
+    }
+    logger, runner = config.runner.logger, config.runner
+    print(
+        *(f"{group}={name}" for group, name in named.items() if name not in ("", MISSING)),
+        f"runner.max_epochs={runner.max_epochs} -> {Path(logger.log_path, logger.experiment_name)}",
+    )
     functions = load_plugins().names("function")
     if facts is not None and "placement_table" in functions:
         print(load_component("function", "placement_table")(facts))
@@ -161,8 +172,7 @@ def _show(config: RunConfig, facts: Facts | None, findings: Sequence[Finding]) -
     told = []
     if "said_costs" in functions:
         told = load_component("function", "said_costs")(config, load_plugins())
-    for line in [*told, *shown]:
-        print(line)
+    print(*told, *shown, "the configuration: --cfg job in place of --dry-run", sep="\n")
     require(findings, but=OF_THE_USER)
 
 

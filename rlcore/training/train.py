@@ -12,6 +12,7 @@ import copy
 import math
 from collections.abc import Callable
 from pathlib import Path
+from statistics import fmean
 
 from rlcore.checks.further_sides import FORGETTING
 from rlcore.config.schema import RunnerConfig
@@ -167,7 +168,8 @@ def _updates(session: Session, update: int, stop: StopSignals) -> int:
         session.trackers.log(metrics, step=update)
         if not session.config.chooses_on_validation:
             session.successes.append(metrics["env/success_once"])
-        session.progress.update_line(update, runner.max_epochs, metrics)
+        ahead = _evaluating(session, update)
+        session.progress.update_line(update, runner.max_epochs, metrics, ahead)
         for said in sorted({*session.group.remarks()} - session.warned):
             session.warned.add(said)
             session.progress.line(f"warning: {said}")
@@ -185,6 +187,15 @@ def _updates(session: Session, update: int, stop: StopSignals) -> int:
         if ending():
             return update
     return update
+
+
+def _evaluating(session: Session, update: int) -> float:
+    """Estimate the seconds of the evaluations that follow an update, by those that were made."""
+    runner, seconds = session.config.runner, session.clock.seconds
+    made = [spent for phase, spent in seconds.items() if phase.startswith("eval_")]
+    last, every = runner.max_epochs - 1, runner.val_check_interval
+    between = last // every - (update - 1) // every if every > 0 else 0
+    return (max(between, 0) + 1) * fmean(made) if made else 0.0
 
 
 def rollout(

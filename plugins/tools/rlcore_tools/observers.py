@@ -84,13 +84,17 @@ def rlcore_after_eval(run: Run, label: str, films: Sequence[Film]) -> None:
 
 @observer
 def rlcore_after_run(run: Run) -> None:
-    """`report.html`."""
-    if not run.config.plugins.tools.report:
-        return
+    """The episodes that failed, each with the command that films it; `report.html`."""
     from rlcore.run_folder.folder import RunFolder
-    from rlcore_tools.report import write_report
+    from rlcore_tools.failures import conclusion, lines
 
-    run.line(f"report: {write_report(RunFolder(run.folder))}")
+    folder = RunFolder(run.folder)
+    for line in lines(folder, conclusion(folder)):
+        run.line(line)
+    if run.config.plugins.tools.report:
+        from rlcore_tools.report import write_report
+
+        run.line(f"report: {write_report(folder)}")
 
 
 def _write_mosaic(
