@@ -84,7 +84,7 @@ NOT_HERE = {
     ("--config-path", "-cp"): "--config-dir DIR",
     ("--run", "-r"): "leave it out: without -m there is one run",
     ("--experimental-rerun",): "rlcore resume RUN",
-    ("--shell-completion", "-sc"): "rlcore has none; --help lists flags and keys",
+    ("--shell-completion", "-sc"): "rlcore completion bash",
 }
 """Flags of Hydra that rlcore has not, and what does it here."""
 TRUST: dict[str, dict[str, Any]] = {
