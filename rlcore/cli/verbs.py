@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 from rlcore.api import Draft, start
 from rlcore.checks.ready import OF_THE_USER, Finding, Makes, look, require
 from rlcore.cli.request import ABOUT_HYDRA, PLAIN, Form, Request, parse_request, print_help
-from rlcore.config.bind import MISSING
 from rlcore.config.catalog import COMPONENT_GROUPS
 from rlcore.config.compose import Unfinished, compose, part, to_yaml
 from rlcore.config.old_names import warn
@@ -154,16 +153,8 @@ def _show(config: RunConfig, facts: Facts | None, findings: Sequence[Finding]) -
     Raises:
         UserError: what the run would be refused for on any machine.
     """
-    named = {
-        "env": config.env.train.env_type,
-        "model": config.actor.model.model_type,
-        "algorithm": config.algorithm.name,
-    }
-    logger, runner = config.runner.logger, config.runner
-    print(
-        *(f"{group}={name}" for group, name in named.items() if name not in ("", MISSING)),
-        f"runner.max_epochs={runner.max_epochs} -> {Path(logger.log_path, logger.experiment_name)}",
-    )
+    logger = config.runner.logger
+    print(*config.recipe.choices, "->", Path(logger.log_path, logger.experiment_name))
     functions = load_plugins().names("function")
     if facts is not None and "placement_table" in functions:
         print(load_component("function", "placement_table")(facts))

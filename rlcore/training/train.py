@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import math
 from collections.abc import Callable
 from pathlib import Path
 from statistics import fmean
@@ -229,11 +228,9 @@ def improve(session: Session, update: int) -> dict[str, float]:
         session.group.hand_over()
     with (
         session.clock.measure("update") as took,
-        session.progress.phase(f"update {update + 1}", quiet=True) as phase,
+        session.progress.phase(f"update {update + 1}", quiet=True),
     ):
         metrics = session.group.update(update, session.steering.lr_factors)
-        if math.isfinite(kl := metrics.get("train/actor/approx_kl", math.nan)):
-            phase.note(f"KL {kl:.4f}")
     with session.clock.measure("sync") as told:
         session.group.sync()
     metrics["time/update"] = took.seconds

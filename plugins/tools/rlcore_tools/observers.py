@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from rlcore.config.schema import VideoConfig
     from rlcore.contracts.episodes import Film
     from rlcore.contracts.run import Run
+    from rlcore.results.summary import Summary
 
 OTHER_NAMES: dict[str, str] = {
     "actor/loss": "train/actor/policy_loss",
@@ -83,13 +84,15 @@ def rlcore_after_eval(run: Run, label: str, films: Sequence[Film]) -> None:
 
 
 @observer
-def rlcore_after_run(run: Run) -> None:
-    """The episodes that failed, each with the command that films it; `report.html`."""
+def rlcore_after_run(run: Run, summary: Summary) -> None:
+    """What the run came to; the episodes that failed, each with the command that films it;
+    `report.html`."""
     from rlcore.run_folder.folder import RunFolder
-    from rlcore_tools.failures import conclusion, lines
+    from rlcore_tools import closing, failures
 
     folder = RunFolder(run.folder)
-    for line in lines(folder, conclusion(folder)):
+    lost = failures.lines(folder, failures.conclusion(folder))
+    for line in [*closing.lines(summary), *lost]:
         run.line(line)
     if run.config.plugins.tools.report:
         from rlcore_tools.report import write_report
