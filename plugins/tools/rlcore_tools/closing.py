@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from rlcore.results.levels import Reached
-from rlcore.results.summary import Summary
+from collections.abc import Mapping
+from typing import Any
 
 
-def lines(summary: Summary) -> list[str]:
-    """Say what `summary.json` holds."""
+def lines(summary: Mapping[str, Any]) -> list[str]:
+    """Say what `summary.json` holds (:class:`rlcore.results.summary.Summary`)."""
     lines = [summary["caveat"]] if "caveat" in summary else []
     for name, side in (
         ("before", summary["success_before"]),
@@ -43,7 +43,7 @@ def lines(summary: Summary) -> list[str]:
     return lines
 
 
-def _reached(level: str, at: Reached) -> str:
+def _reached(level: str, at: Mapping[str, Any]) -> str:
     return (
         f"reached {level}     after {at['episodes']} episodes, {at['env_steps']} env steps, "
         f"{at['seconds']:.0f} s of training ({at['by']})"

@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from rlcore.api import Checkpoint, SavedRun
+from rlcore.api import Checkpoint, SavedRun, open_run
 from rlcore.config.schema_tree import find
 from rlcore.files.damaged_files import blaming
 from rlcore.files.reading import read_yaml
@@ -29,30 +29,24 @@ def acting(run: SavedRun, name: str | None = None) -> Checkpoint:
     Raises:
         CheckpointError: it is missing or damaged, or the policy is no checkpoint of a run.
     """
-    from rlcore.run_folder.checkpoint import load_checkpoint
-
     other = None if name or run.named != run.folder.path else _of_another(run.folder)
-    return run.checkpoint(name) if other is None else load_checkpoint(other)
+    return run.checkpoint(name) if other is None else open_run(other).checkpoint()
 
 
 def has_policy(folder: RunFolder) -> bool:
     """Whether episodes of a run can be played again."""
-    from rlcore.run_folder.checkpoint import has_checkpoint
-
-    return has_checkpoint(folder.checkpoints) or _of_another(folder) is not None
+    return any(folder.checkpoints.glob("step_*")) or _of_another(folder) is not None
 
 
 def _of_another(folder: RunFolder) -> Path | None:
     """The checkpoint of another run that a run has only evaluated."""
-    from rlcore.run_folder.state import STATE
-
     with blaming(folder.config):
         values = read_yaml(folder.config)
     model = find(values, "actor.model.model_path")
     if not find(values, "runner.only_eval") or not isinstance(model, str):
         return None
     checkpoint = Path(model).parent
-    return checkpoint if (checkpoint / STATE).is_file() else None
+    return checkpoint if (checkpoint / "state.json").is_file() else None
 
 
 def evaluated(run: SavedRun, checkpoint: Checkpoint) -> list[EpisodeResult]:

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
+from rlcore.api import compose
 from rlcore.config import schema_tree
 from rlcore.config.bind import SLOTS, default_settings
 from rlcore.config.catalog import Catalog
-from rlcore.config.compose import compose
 from rlcore.contracts.errors import UserError
 from rlcore.plugins.registry import load_plugins
 
@@ -27,7 +27,7 @@ def schema(words: Sequence[str] = (), config_dirs: Sequence[str] = ()) -> dict[s
         ConfigError: the words don't compose.
     """
     registry = load_plugins()
-    root = compose(words, config_dirs=config_dirs, require=(), draft=True)
+    root = compose(None, *words, config_dirs=config_dirs, require=(), draft=True)
     keys = {key.path: key for key in schema_tree.walk(root)}
     for slot in SLOTS:
         for name in () if words else registry.names(slot.kind):

@@ -5,9 +5,9 @@ Through the same hooks as any plugin. Their libraries are imported when they are
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rlcore.contracts.hookspecs import observer
 from rlcore_tools.judged_update import moved_far, nothing_learned, out_of_memory
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from rlcore.config.schema import VideoConfig
     from rlcore.contracts.episodes import Film
     from rlcore.contracts.run import Run
-    from rlcore.results.summary import Summary
 
 OTHER_NAMES: dict[str, str] = {
     "actor/loss": "train/actor/policy_loss",
@@ -84,7 +83,7 @@ def rlcore_after_eval(run: Run, label: str, films: Sequence[Film]) -> None:
 
 
 @observer
-def rlcore_after_run(run: Run, summary: Summary) -> None:
+def rlcore_after_run(run: Run, summary: Mapping[str, Any]) -> None:
     """What the run came to; the episodes that failed, each with the command that films it;
     `report.html`."""
     from rlcore.run_folder.folder import RunFolder

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import yaml  # type: ignore[import-untyped]
 
+from rlcore.api import compose
 from rlcore.config import schema_tree
 from rlcore.config.bind import SLOTS, unknown
 from rlcore.config.catalog import EXPERIMENT, SIDES, Catalog
 from rlcore.config.choices import by_side, included
-from rlcore.config.compose import compose
 from rlcore.config.explain import explain
 from rlcore.config.overrides import keys_given
 from rlcore.config.recipes import read_mapping
@@ -36,7 +36,7 @@ def lines_on(path: str, words: Sequence[str], config_dirs: Sequence[str] = ()) -
         ConfigError: there is no such key, or the words don't compose.
     """
     catalog = Catalog(load_plugins(), config_dirs)
-    root = compose(words, config_dirs=config_dirs, require=(), draft=True)
+    root = compose(None, *words, config_dirs=config_dirs, require=(), draft=True)
     key = next((one for one in schema_tree.walk(root) if one.path == path), None)
     if key is None and not words:  # of a component that is not chosen
         yield explain(catalog, root, path)
