@@ -185,7 +185,7 @@ def _import(wrong: str, code: str, plugins: str, *, warns: bool = False) -> Case
 
 CASES = [
     _import("it crashes", "import ctypes; ctypes.string_at(0)",
-            "ends the process with SIGSEGV when it is imported"),
+            "ends the process with SIGSEGV"),
     _import("it hangs", "import time; time.sleep(3600)",
             "has not ended after 30 s"),
     _import("it ends the process", "import os; os._exit(3)",

@@ -24,14 +24,15 @@ from rlcore_tools.check.targets import (
 def marked(registry: Registry, rows: Sequence[PluginRow]) -> list[PluginRow]:
     """The rows of `rlcore plugins`, BAD where a stranger's component names what is not there or
     can't be called as core calls it, or a stranger's configuration can't be read."""
-    faults, versions = {}, {row.distribution: row.version for row in rows}
+    faults: dict[tuple[str, str], str] = {}
+    versions = {row.distribution: row.version for row in rows}
     kinds: set[Kind] = {row.kind for row in rows}  # type: ignore[misc]  # "plugin" has none
     for component in [one for kind in kinds for one in registry.components(kind)]:
         if not extras.is_ours(component.distribution):
             faults[component.spec.kind, component.spec.name] = listed_fault(component.spec)
     told = [
         replace(row, status="BAD", reason=fault)
-        if row.status != "BAD" and (fault := faults.get((row.kind, row.name)))  # type: ignore[call-overload]
+        if row.status != "BAD" and (fault := faults.get((row.kind, row.name)))
         else row
         for row in rows
     ]

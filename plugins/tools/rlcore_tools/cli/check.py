@@ -56,9 +56,9 @@ def main(arguments: Sequence[str]) -> int:
         print(f"{label}: {warns}{each.what}\n  contract: {each.contract}\n  mend: {each.mend}")
     how = "what they name and take" if not names or options.quick else "the conformance checks too"
     warnings = sum(each.warning for _, each in found)
-    wrong, also = len(found) - warnings, f", {warnings} warnings" if warnings else ""
-    print(f"{len(chosen)} components checked ({how}): {wrong} findings{also}")
-    return int(bool(wrong))
+    faults, also = len(found) - warnings, f", {warnings} warnings" if warnings else ""
+    print(f"{len(chosen)} components checked ({how}): {faults} findings{also}")
+    return int(bool(faults))
 
 
 def _settings(words: Sequence[str]) -> dict[str, Any]:
