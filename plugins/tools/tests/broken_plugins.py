@@ -249,7 +249,7 @@ def _observe(self):
 def _advance(self, actions):
     rewards, terminated, truncated = super()._advance(actions)
     return np.where(self._running, rewards, np.float32("nan")), terminated, truncated
-""", check="rewards", train="rewards"),
+""", check="the reward is nan", train="the reward is nan"),
     _env("episodes that don't end", "no time limit",
          """
 def _advance(self, actions):
@@ -323,7 +323,7 @@ def prepare(self, observation):
 def evaluate(self, inputs, replay):
     return super().evaluate(inputs, {"actions": replay["actions"].clamp(-0.2, 0.2)})
 """, {"check": "logprobs of evaluate against act, at equal weights",
-            "train": "act and evaluate"}),
+            "train": "log-probs of evaluate are"}),
     _class("model", "Broken(Sound)", "exploration without a key", "`torch.randn`",
            """
 def act(self, inputs, keys, *, deterministic=False):
@@ -351,8 +351,9 @@ def loss(self, now, batch):
          "step):\n        metrics.clear()", {"check tracker": "log changed the metrics to {}"}),
     Case("ranks that are not there", "`999`", "placement.py", '"all"', '"0-999"',
          {"check placement": "it gives {'env,rollout,actor': '0-999'}"}),
-    Case("no exit code", "`return None`", "command.py", "    return 0\n", "",
-         {"check command": "returns an exit code"}),
+    Case("a command without help", "looks at no word", "command.py",
+         '    Parser(prog="rlcore broken", description="Do nothing.").parse_args(arguments)\n', "",
+         {"check command": "--help gave exit code 0 and '', expected 0 and a text"}),
     Case("a hook that adds text", "`metrics[...] = 'high'`", "plugin.py",
          'metrics["broken/percent"] = 1.0', 'metrics["broken/percent"] = "high"',
          {"check": "a hook added {'broken/percent': 'high'}, expected names and numbers"}),
