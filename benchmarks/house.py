@@ -43,7 +43,6 @@ WORDS = re.findall(
 FIELDS_WORDS = {
     "imitation": "the supervised loss of a policy on its own successes is called so",
     "kept": "what a forward leaves for the backward pass; what hooks keep over a resume",
-    "left": "what is still to be done",
     "micro": "micro-batches",
     "needs": "what an algorithm needs of env and policy",
     "output": "of a network, and standard output",
@@ -60,8 +59,13 @@ FIELDS_WORDS = {
     "joined": "put together into one",
     "trained": "parameters and networks that a step trains",
     "learned": "what training has changed",
+    "task_description": "the contract's, as RLinf calls it (glossary: instruction)",
+    "task_descriptions": "the contract's, as RLinf calls it (glossary: instruction)",
+    "descriptions": "of EnvSpec, the contract's (glossary: instruction)",
+    "said": "of EnvSpec, the contract's; of a run's record of its protocol",
 }
-"""Of :data:`WORDS`: those with a plain meaning that is not the one they were listed for."""
+"""Of :data:`WORDS`: those with a plain meaning that is not the one they were listed for, and the
+contract's."""
 
 
 def files_of(root: Path, top: str) -> list[Path]:
@@ -88,9 +92,8 @@ def words_in_use(root: Path) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for file in files_of(root, "rlcore"):
         names = {file.stem, *named(ast.parse(file.read_text(encoding="utf-8")))}
-        for word in WORDS:
-            if word in {name.strip("_").lower() for name in names}:
-                found.setdefault(word, []).append(str(file.relative_to(root / "rlcore")))
+        for word in {name.strip("_").lower() for name in names} & {*WORDS}:
+            found.setdefault(word, []).append(str(file.relative_to(root / "rlcore")))
     return found
 
 

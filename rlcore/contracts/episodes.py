@@ -36,10 +36,10 @@ class EpisodeOutcome:
     infos: Mapping[str, float] = field(default_factory=dict)
 
 
-def mean_infos(told: Iterable[Mapping[str, float]]) -> dict[str, float]:
+def mean_infos(of_each: Iterable[Mapping[str, float]]) -> dict[str, float]:
     """Means of what an env measured, by name, over the episodes that have it."""
     values: dict[str, list[float]] = {}
-    for infos in told:
+    for infos in of_each:
         for name, value in infos.items():
             values.setdefault(name, []).append(value)
     return {name: fmean(each) for name, each in sorted(values.items())}
