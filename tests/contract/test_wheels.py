@@ -142,12 +142,15 @@ def test_it_is_listed(stranger, tmp_path):
 
 
 def test_it_is_planned_with_its_own_keys(stranger, tmp_path):
-    shown = rlcore("train", *CHOICE, "env.train.speed=0.3", "--dry-run",
-                   cwd=tmp_path, packages=stranger)  # fmt: skip
+    words = ("train", *CHOICE, "env.train.speed=0.3")
+    plan, shown = (
+        rlcore(*words, *flags, cwd=tmp_path, packages=stranger)
+        for flags in (["--dry-run"], ["--cfg", "job"])
+    )
     assert "env_type: slider" in shown
     # the override reaches one side, the default of its dataclass the other
     assert sorted(re.findall(r"^ +speed: (0\.\d)$", shown, flags=re.MULTILINE)) == ["0.2", "0.3"]
-    assert "rollout+actor" in shown
+    assert "rollout+actor" in plan
     assert list(tmp_path.iterdir()) == []
 
 

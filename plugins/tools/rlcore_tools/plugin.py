@@ -25,7 +25,8 @@ COMMANDS = {
     "plan": "suggest a placement for common machines; name the limiting resource",
     "new": "write a package of your own to begin with: new KIND NAME",
     "check": "check a plugin or a component against the contract: check KIND NAME",
-    "config": "config import FILE: translate a YAML file of RLinf into a recipe",
+    "config": "explain a key, print a schema for editors, import a YAML file of RLinf",
+    "completion": "print a script that completes commands, recipes and keys in a shell",
 }
 TRACKERS: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "tensorboard": ("TensorBoardTracker", "event files in the run's folder", ()),
