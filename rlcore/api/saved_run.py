@@ -55,8 +55,10 @@ class Evaluation:
 
     @property
     def failures(self) -> list[EpisodeResult]:
-        """The episodes that did not succeed."""
-        return [one for one in self.episodes if not one.success]
+        """The episodes that did not succeed, those of the worst task first."""
+        from rlcore.results.tables import failures
+
+        return failures(self.episodes)
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ Without a choice all plugins are asked; with one, those of its components.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from rlcore.checks.doctor_rows import Row, row
 from rlcore.checks.ready import look, of_row
@@ -37,24 +37,19 @@ def main(arguments: Sequence[str]) -> int:
         given = request.overrides
         _, found = look(config, registry, wrong=wrong, given=given, only_look=True, whole=whole)
     else:
-        rows = [*registry.doctor(None), *_lacking(registry), *_kinds(registry), *_backend()]
+        rows = [*registry.doctor(None), *_kinds(registry), *_backend()]
         found = [*map(of_row, rows)]
     bad = [each for each in registry.rows() if each.status == "BAD"]
     for each in bad:
         whose = f"{each.distribution} {each.version}"
         print(f"BAD      {each.kind} {each.name} ({whose}): {each.reason}")
-    print(*found, of_row(_kernels()), sep="\n")
-    return 1 if bad or any(one.error for one in found) else 0
-
-
-def _lacking(registry: Registry) -> Iterator[Row]:
-    """List the packages that a tracker needs and its plugin does not install."""
-    for component in registry.components("tracker"):
-        name, absent = component.spec.name, extras.lacking(component.spec.packages)
-        if absent:
-            said = f"{' and '.join(absent)} not installed; "
-            said += f"runner.logger.logger_backends=[{name}] needs it"
-            yield row(f"tracker {name}", said, "warning", extras.installing(absent))
+    found += [of_row(_kernels())] if request.overrides else []  # it takes torch
+    print(*found, sep="\n")
+    lost = len(bad) + sum(bool(one.error) for one in found)
+    warned = sum(one.status == "warning" for one in found)
+    said = f"{lost or 'nothing'} missing, {warned or 'no'} warning{'s' * (warned != 1)}"
+    print(said if request.overrides else f"{said}; what one run needs: rlcore doctor EXPERIMENT")
+    return 1 if lost else 0
 
 
 def _kinds(registry: Registry) -> list[Row]:

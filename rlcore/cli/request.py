@@ -76,6 +76,7 @@ class Form:
 
 PLAIN = Form()
 HYDRA = ("hydra.", "hydra/")
+VERBOSE = "runner.logger.verbose=true"
 ABOUT_HYDRA = ("hydra", "all")
 """What `--cfg` prints besides `job`."""
 NOT_HERE = {
@@ -83,7 +84,7 @@ NOT_HERE = {
     ("--config-path", "-cp"): "--config-dir DIR",
     ("--run", "-r"): "leave it out: without -m there is one run",
     ("--experimental-rerun",): "rlcore resume RUN",
-    ("--shell-completion", "-sc"): "rlcore has none; --help lists flags and keys",
+    ("--shell-completion", "-sc"): "rlcore completion bash",
 }
 """Flags of Hydra that rlcore has not, and what does it here."""
 TRUST: dict[str, dict[str, Any]] = {
@@ -142,6 +143,7 @@ def parse_request(verb: str, arguments: Sequence[str], form: Form = PLAIN) -> Re
         if word.lstrip("+~").startswith(HYDRA) and not about_hydra:
             mend = "add -m" if form.sweeps else f"leave it out: {verb} takes one run at a time"
             raise ConfigError(f"{word[:200]} is about a sweep", hint=mend)
+    words += [VERBOSE] if options.verbose else []
     return Request(
         overrides=tuple(words),
         folder=folder,
@@ -184,7 +186,8 @@ def _parser(verb: str, form: Form) -> argparse.ArgumentParser:
     flags.add_argument(
         "-h", "--help", action="store_true", help="show this; --help KEY explains a key"
     )
-    flags.add_argument("--dry-run", action="store_true", help="show the run, start nothing")
+    flags.add_argument("--dry-run", action="store_true", help="show the plan, start nothing")
+    flags.add_argument("-v", "--verbose", action="store_true", help=f"as {VERBOSE}")
     flags.add_argument(
         "--cfg",
         "-c",

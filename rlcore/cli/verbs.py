@@ -10,6 +10,7 @@ import contextlib
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rlcore.api import Draft, start
@@ -146,13 +147,14 @@ def _run(
 
 
 def _show(config: RunConfig, facts: Facts | None, findings: Sequence[Finding]) -> None:
-    """Print `--dry-run`: the configuration, the placement with an estimate of memory, what the
-    recipe is known to cost, and the findings.
+    """Print `--dry-run`: what runs, the placement with an estimate of memory, what the recipe is
+    known to cost, and the findings.
 
     Raises:
         UserError: what the run would be refused for on any machine.
     """
-    print(to_yaml(config))
+    logger = config.runner.logger
+    print(*config.recipe.choices, "->", Path(logger.log_path, logger.experiment_name))
     functions = load_plugins().names("function")
     if facts is not None and "placement_table" in functions:
         print(load_component("function", "placement_table")(facts))
@@ -161,8 +163,7 @@ def _show(config: RunConfig, facts: Facts | None, findings: Sequence[Finding]) -
     told = []
     if "said_costs" in functions:
         told = load_component("function", "said_costs")(config, load_plugins())
-    for line in [*told, *shown]:
-        print(line)
+    print(*told, *shown, "the configuration: --cfg job in place of --dry-run", sep="\n")
     require(findings, but=OF_THE_USER)
 
 

@@ -127,13 +127,11 @@ def _component(file: Traversable, entry: Any) -> Choice | None:
 
 
 def _by_side(choices: Sequence[Choice]) -> list[Choice]:
-    own = {group.lstrip("~+") for group, _ in choices}
+    own = {group for group, _ in choices}
     result: list[Choice] = []
     for group, option in choices:
-        bare = group.lstrip("~+")
-        sign = group[: len(group) - len(bare)]
-        sides = SIDES_OF.get(bare, [bare])
-        result += [(sign + side, option) for side in sides if side == bare or side not in own]
+        sides = SIDES_OF.get(group, [group])
+        result += [(side, option) for side in sides if side == group or side not in own]
     return result
 
 

@@ -14,7 +14,7 @@ from hydra.core.override_parser.types import Override
 from hydra.errors import HydraException
 
 from rlcore.config.bind import Partial, unknown
-from rlcore.config.catalog import BY_RECIPE, EXPERIMENT, SIDES, Catalog
+from rlcore.config.catalog import BY_RECIPE, COMPONENT_GROUPS, EXPERIMENT, SIDES, Catalog
 from rlcore.config.old_names import ConfigWarning, Values, modernise, warn
 from rlcore.config.schema import RunConfig
 from rlcore.config.schema_tree import leaves
@@ -124,6 +124,8 @@ def _choice(catalog: Catalog, override: Override) -> tuple[str, bool]:
     text = (override.input_line or "").lstrip("+")
     group, name = override.key_or_group, override.value()
     if override.is_delete():
+        if group.split("/")[0] in COMPONENT_GROUPS:
+            raise ConfigError(f"{text}: a run needs one", hint=f"another one: {group}=NAME")
         return text, False
     if not isinstance(name, str):
         raise ConfigError(

@@ -10,7 +10,6 @@ from rlcore.checks.further_sides import VALIDATION
 from rlcore.contracts.episodes import Film
 from rlcore.contracts.specs import EnvSpec
 from rlcore.files.damaged_files import blaming
-from rlcore.results.levels import Reached
 from rlcore.results.statistics import success_rate
 from rlcore.results.summary import Summary, build_summary, write_summary
 from rlcore.results.tables import (
@@ -161,56 +160,10 @@ def conclude(
     session.folder.require_held()
     write_summary(session.folder.summary, summary)
     session.progress.line(table(session, seen["after"], "success after"))
-    for line in _closing(summary):
-        session.progress.line(line)
     session.hooks.call("rlcore_after_run", run=session.run, summary=summary)
     session.progress.line(f"run folder: {session.folder.path}")
     session.hooks.check()
     return summary
-
-
-def _closing(summary: Summary) -> list[str]:
-    """The last lines of a run: success on both sides, and what the difference is worth."""
-    lines = [summary["caveat"]] if "caveat" in summary else []
-    for name, side in (
-        ("before", summary["success_before"]),
-        ("after ", summary["success_after"]),
-        (f"best ({summary.get('best_checkpoint')})", summary.get("success_best")),
-        ("control", summary.get("success_control")),
-        ("control, best", summary.get("success_control_best")),
-    ):
-        if side is not None:
-            lines.append(
-                f"success {name}  {side['rate']:.3f}  [{side['lo']:.3f}, {side['hi']:.3f}]"
-                f"  n={side['n']}"
-            )
-    gain = summary["paired_difference"]
-    if gain is not None:
-        lines.append(
-            f"difference      {gain['mean']:+.3f}  [{gain['lo']:+.3f}, {gain['hi']:+.3f}]"
-            "  paired, 95%"
-        )
-        if gain["mean"] < 0:
-            chance = "" if gain["hi"] < 0 else ", though by no more than chance may do"
-            lines.append(
-                f"warning: success fell by {-gain['mean']:.3f} over the run{chance}; look at the "
-                "metrics of its updates, try a lower actor.optim.lr or fewer steps, or go back to "
-                "an earlier checkpoint"
-            )
-    if (forgetting := summary.get("forgetting")) is not None:
-        sides = (forgetting["success_before"], forgetting["success_after"])
-        rates = [f"{side['rate']:.3f}" if side else "not measured" for side in sides]
-        lines.append(f"forgetting      {' -> '.join(rates)}  on {', '.join(forgetting['tasks'])}")
-    reached = summary.get("reached", {})
-    lines += [_reached(level, at) for level, at in reached.items() if at is not None]
-    return lines
-
-
-def _reached(level: str, at: Reached) -> str:
-    return (
-        f"reached {level}     after {at['episodes']} episodes, {at['env_steps']} env steps, "
-        f"{at['seconds']:.0f} s of training ({at['by']})"
-    )
 
 
 def films(gathered: Gathered, spec: EnvSpec) -> list[Film]:

@@ -15,7 +15,13 @@ from rlcore.contracts.run import Totals
 from rlcore.files.atomic import write_text
 from rlcore.results.levels import Reached, levels_reached
 from rlcore.results.statistics import paired_difference, success_rate
-from rlcore.results.tables import EpisodeResult, comparable, success_by_start, success_rows
+from rlcore.results.tables import (
+    EpisodeResult,
+    comparable,
+    failures,
+    success_by_start,
+    success_rows,
+)
 
 DIGITS = 6  # decimals kept of rates; more is noise
 
@@ -69,6 +75,7 @@ class Summary(_Measured, total=False):
     groups and averages only where the env has groups of tasks, `caveat` only where it has one,
     `stopped` only where a plugin ended training: the reason.
 
+    `failures` are the trials of `after` that failed (in any pass) by task, the worst task first;
     `infos` are means of what the env measured besides, `groups` the pooled rates of groups by name,
     `averages` the "bucket mean" and the "task mean" (see
     :func:`rlcore.results.tables.success_rows`); `seconds` are wall seconds by phase; `env_steps`
@@ -92,6 +99,7 @@ class Summary(_Measured, total=False):
     groups: dict[str, Sides]
     averages: dict[str, Sides]
     infos: dict[str, Sides]
+    failures: dict[str, list[int]]
 
 
 def build_summary(
@@ -159,6 +167,11 @@ def build_summary(
     if groups:
         summary["groups"] = _sides(before, after, groups, "group")
         summary["averages"] = _sides(before, after, groups, "average")
+    if after is not None:
+        lost: dict[str, dict[int, None]] = {}
+        for one in failures(after):
+            lost.setdefault(one.task, {})[one.trial] = None
+        summary["failures"] = {task: [*trials] for task, trials in lost.items()}
     if metrics and totals.episodes:
         summary["reached"] = levels_reached(metrics)
     if caveat:

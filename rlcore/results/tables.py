@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from statistics import fmean
 from typing import Any, Literal
 
 from rich.table import Table
@@ -85,6 +86,16 @@ def success_by_start(results: Iterable[EpisodeResult]) -> dict[tuple[str, int], 
         said = " and ".join(f"{start} {count} times" for count, start in sorted(counts.items()))
         raise ValueError(f"starts were evaluated unequally often, e.g. {said}")
     return {start: [win for _, win in sorted(each.items())] for start, each in by_start.items()}
+
+
+def failures(results: Iterable[EpisodeResult]) -> list[EpisodeResult]:
+    """List the episodes that did not succeed, those of the task with the lowest rate first."""
+    by_task: dict[str, list[EpisodeResult]] = {}
+    for result in results:
+        by_task.setdefault(result.task, []).append(result)
+    worst = sorted((fmean(r.success for r in rows), task) for task, rows in by_task.items())
+    rows = (row for _, task in worst for row in sorted(by_task[task], key=lambda r: r.trial))
+    return [row for row in rows if not row.success]
 
 
 def comparable(*sides: Iterable[EpisodeResult]) -> bool:

@@ -22,17 +22,21 @@ from rich.progress import (
 from rich.progress import Progress as Bars
 
 from rlcore.terminal.console import Canvas
+from rlcore.terminal.text import duration
 
 UPDATE_LINE = {
     "success": ("env/success_once", ".3f"),
+    "KL": ("train/actor/approx_kl", ".4f"),
     "return": ("env/return", ".3f"),
     "loss": ("train/actor/policy_loss", ".4f"),
-    "kl": ("train/actor/approx_kl", ".4f"),
     "clipped": ("train/actor/clip_fraction", ".2f"),
     "value loss": ("train/critic/value_loss", ".4f"),
     "env steps/s": ("rollout/env_steps_per_second", ".0f"),
 }
 """What a line about an update shows: `{word: (metric, format)}`."""
+ALWAYS = ("success", "KL")
+"""What it shows of that without `runner.logger.verbose`, so that it holds in 80 columns."""
+BAR_WIDTH = 12
 UPDATE_SECONDS = ("time/rollout", "time/update", "time/sync")
 SHARES = {"env": "time/env", "policy": "time/policy", "update": "time/update"}
 
@@ -129,22 +133,21 @@ class Progress:
 
     Args:
         console: where to write; standard output if None.
+        verbose: show all there is of an update.
     """
 
-    def __init__(self, console: Canvas | None = None) -> None:
+    def __init__(self, console: Canvas | None = None, *, verbose: bool = False) -> None:
         self._console = console or Canvas()
-        self._number = 0
-        self._shares = ""
+        self._verbose = verbose
         self._begin = time.perf_counter()
         self._bars = Bars(
             TextColumn("{task.description}", markup=False),
-            BarColumn(),
+            BarColumn(BAR_WIDTH),
             MofNCompleteColumn(),
             TextColumn("{task.fields[status]}", markup=False),
             TimeElapsedColumn(),
             TextColumn("left"),
             TimeRemainingColumn(),
-            TextColumn("{task.fields[shares]}"),
             console=self._console,
             transient=True,
             disable=not self._console.is_terminal,
@@ -164,13 +167,11 @@ class Progress:
         Args:
             quiet: print it only if the phase was stopped, where a line of its own follows.
         """
-        self._number += 1
-        label = f"[{self._number}] {name}"
-        task = self._bars.add_task(label, total=total, status="", shares=self._shares)
+        task = self._bars.add_task(name, total=total, status="")
         begin = time.perf_counter()
 
         def say(phase: Phase, state: str = "running") -> None:
-            self.line(self._result(label, phase, state, time.perf_counter() - begin))
+            self.line(self._result(name, phase, state, time.perf_counter() - begin))
 
         phase = Phase(total, self._bars, task, say)
         ended = "stopped"
@@ -186,37 +187,38 @@ class Progress:
         """One line that stays, above the bars."""
         self._console.print(text, soft_wrap=True)
 
-    def update_line(self, update: int, total: int, metrics: Mapping[str, float]) -> None:
-        """One line per policy update: the metrics of UPDATE_LINE that were measured.
+    def update_line(
+        self, update: int, total: int, metrics: Mapping[str, float], evaluating: float = 0.0
+    ) -> None:
+        """One line per policy update: the metrics of UPDATE_LINE that were measured, and if verbose
+        where the time went.
 
-        Also takes the shares of time from `time/env`, `time/policy` and `time/update`.
+        Args:
+            evaluating: seconds of the evaluations that are still to come.
         """
-        self.shares({name: metrics[key] for name, key in SHARES.items() if key in metrics})
         parts = [
             f"{name} {metrics[key]:{style}}"
             for name, (key, style) in UPDATE_LINE.items()
-            if not math.isnan(metrics.get(key, math.nan))
+            if (self._verbose or name in ALWAYS) and math.isfinite(metrics.get(key, math.nan))
         ]
         spent = sum(metrics[key] for key in UPDATE_SECONDS if key in metrics)
-        parts.append(f"{spent:.1f} s ({self._shares})" if self._shares else f"{spent:.1f} s")
-        if total > update:
-            parts.append(f"{(total - update) * spent / 60:.1f} min of training left")
+        parts += [duration(spent)] if self._verbose else []
+        used = {name: metrics[key] for name, key in SHARES.items() if key in metrics}
+        if self._verbose and (whole := sum(used.values())) > 0:
+            parts += [f"{name} {seconds / whole:.0%}" for name, seconds in used.items()]
+        parts.append(self._elapsed())
+        if total > 0:
+            parts.append(f"left {duration((total - update) * spent + evaluating)}")
         of = f"/{total}" if total > 0 else ""
         self.line(f"update {update}{of}: {', '.join(parts)}")
 
-    def shares(self, seconds: Mapping[str, float]) -> None:
-        """Show from now on where the time goes, e.g. of `{"env": s, "policy": s, "update": s}`."""
-        whole = sum(seconds.values())
-        if whole > 0:
-            parts = (f"{name} {value / whole:.0%}" for name, value in seconds.items())
-            self._shares = " ".join(parts)
+    def _elapsed(self) -> str:
+        return f"elapsed {duration(time.perf_counter() - self._begin)}"
 
     def _result(self, label: str, phase: Phase, state: str, seconds: float) -> str:
-        """`[2] rollout: 64 of 64, success 0.42, 12.3 s (env 61% policy 20%), 95 s in all`."""
+        """`evaluate (after): 64 of 64, success 0.42, 12 s, elapsed 3 min 5 s`."""
         count = f"{phase.done} of {phase.total}" if phase.total is not None else str(phase.done)
         parts = [count] if phase.done or phase.total else []
         parts += [phase.status] if phase.status else []
         parts += [state] if state else []
-        shares = f" ({self._shares})" if self._shares else ""
-        parts.append(f"{seconds:.1f} s{shares}")
-        return f"{label}: {', '.join(parts)}, {time.perf_counter() - self._begin:.0f} s in all"
+        return f"{label}: {', '.join([*parts, duration(seconds), self._elapsed()])}"

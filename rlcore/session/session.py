@@ -201,7 +201,7 @@ def open_session(
                     folder.path.rmdir()
                 raise
             folder.write_config(papers[CONFIG])  # there is nothing yet that it could spoil
-        progress = own.enter_context(Progress())
+        progress = own.enter_context(Progress(verbose=config.runner.logger.verbose))
         trackers = own.enter_context(
             open_trackers(logger, folder, registry, config.cluster.timeouts.tracker)
         )

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import math
 from collections.abc import Callable
 from pathlib import Path
+from statistics import fmean
 
 from rlcore.checks.further_sides import FORGETTING
 from rlcore.config.schema import RunnerConfig
@@ -167,7 +167,8 @@ def _updates(session: Session, update: int, stop: StopSignals) -> int:
         session.trackers.log(metrics, step=update)
         if not session.config.chooses_on_validation:
             session.successes.append(metrics["env/success_once"])
-        session.progress.update_line(update, runner.max_epochs, metrics)
+        ahead = _evaluating(session, update)
+        session.progress.update_line(update, runner.max_epochs, metrics, ahead)
         for said in sorted({*session.group.remarks()} - session.warned):
             session.warned.add(said)
             session.progress.line(f"warning: {said}")
@@ -185,6 +186,15 @@ def _updates(session: Session, update: int, stop: StopSignals) -> int:
         if ending():
             return update
     return update
+
+
+def _evaluating(session: Session, update: int) -> float:
+    """Estimate the seconds of the evaluations that follow an update, by those that were made."""
+    runner, seconds = session.config.runner, session.clock.seconds
+    made = [spent for phase, spent in seconds.items() if phase.startswith("eval_")]
+    last, every = runner.max_epochs - 1, runner.val_check_interval
+    between = last // every - (update - 1) // every if every > 0 else 0
+    return (max(between, 0) + 1) * fmean(made) if made else 0.0
 
 
 def rollout(
@@ -218,11 +228,9 @@ def improve(session: Session, update: int) -> dict[str, float]:
         session.group.hand_over()
     with (
         session.clock.measure("update") as took,
-        session.progress.phase(f"update {update + 1}", quiet=True) as phase,
+        session.progress.phase(f"update {update + 1}", quiet=True),
     ):
         metrics = session.group.update(update, session.steering.lr_factors)
-        if math.isfinite(kl := metrics.get("train/actor/approx_kl", math.nan)):
-            phase.note(f"KL {kl:.4f}")
     with session.clock.measure("sync") as told:
         session.group.sync()
     metrics["time/update"] = took.seconds

@@ -78,6 +78,16 @@ EXCEPTIONS: dict[str, tuple[str, ...]] = {
         "rlcore.cli.eval", "rlcore.config.catalog",
         "rlcore.config.overrides", "rlcore.session.trained_on",
     ),
+    # explain and complete what core composes
+    "plugins/tools/rlcore_tools/provenance.py": (
+        "rlcore.config.bind", "rlcore.config.catalog", "rlcore.config.choices",
+        "rlcore.config.explain", "rlcore.config.overrides", "rlcore.config.recipes",
+    ),
+    "plugins/tools/rlcore_tools/json_schema.py": ("rlcore.config.bind", "rlcore.config.catalog"),
+    "plugins/tools/rlcore_tools/cli/completion.py": (
+        "rlcore.cli.request", "rlcore.config.bind", "rlcore.config.catalog",
+    ),
+    "plugins/tools/rlcore_tools/cli/config.py": ("rlcore.config.catalog",),
     # plays an env as core's workers do
     "plugins/tools/rlcore_tools/vector_env.py": (
         "rlcore.checks.facts", "rlcore.workers.checked_env", "rlcore.workers.env_worker",
@@ -99,6 +109,9 @@ EXCEPTIONS: dict[str, tuple[str, ...]] = {
     ),
     # machines that are only described, in a file read like a configuration
     "plugins/tools/rlcore_tools/described_nodes.py": ("rlcore.config.recipes",),
+    # looks at what is installed, and whose it is
+    "plugins/tools/rlcore_tools/check": ("rlcore.plugins.extras", "rlcore.plugins.registry"),
+    "plugins/tools/rlcore_tools/cli/check.py": ("rlcore.plugins.registry",),
     # reads the imports of installed plugins
     "plugins/tools/rlcore_tools/moved.py": (
         "rlcore.plugins.entry_points", "rlcore.plugins.extras",

@@ -142,17 +142,25 @@ def test_it_is_listed(stranger, tmp_path):
 
 
 def test_it_is_planned_with_its_own_keys(stranger, tmp_path):
-    shown = rlcore("train", *CHOICE, "env.train.speed=0.3", "--dry-run",
-                   cwd=tmp_path, packages=stranger)  # fmt: skip
+    words = ("train", *CHOICE, "env.train.speed=0.3")
+    plan, shown = (
+        rlcore(*words, *flags, cwd=tmp_path, packages=stranger)
+        for flags in (["--dry-run"], ["--cfg", "job"])
+    )
     assert "env_type: slider" in shown
     # the override reaches one side, the default of its dataclass the other
     assert sorted(re.findall(r"^ +speed: (0\.\d)$", shown, flags=re.MULTILINE)) == ["0.2", "0.3"]
-    assert "rollout+actor" in shown
+    assert "rollout+actor" in plan
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(
-    "algorithm", ["montecarlo", "regression", pytest.param("ppo", marks=pytest.mark.long)]
+    "algorithm",
+    [
+        "montecarlo",
+        pytest.param("regression", marks=pytest.mark.long),
+        pytest.param("ppo", marks=pytest.mark.long),
+    ],
 )
 def test_it_is_trained_on(stranger, tmp_path, algorithm):
     choice = (*CHOICE[:2], f"algorithm={algorithm}", *SMALL)
@@ -162,6 +170,7 @@ def test_it_is_trained_on(stranger, tmp_path, algorithm):
     assert summary["versions"]["acme-slider"] == "1.0.0"
 
 
+@pytest.mark.long
 def test_it_passes_the_checks_in_three_lines(stranger, tmp_path):
     checks = stranger.parent / "source" / "tests"
     shown = run("-m", "pytest", "-q", "-p", "no:cacheprovider", checks,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -183,6 +184,39 @@ def test_it_is_computed_as_the_run_computed(alone: Path, capsys: pytest.CaptureF
     assert chosen["rollout"]["forward_batch"] == 1
     elsewhere = resolved("{env: 0-998, rollout: 999, actor: 999}")  # as on a larger machine
     assert elsewhere["rollout"]["forward_batch"] is None
+
+
+# -- failures -----------------------------------------------------------------------------------
+
+
+def test_the_first_line_of_what_failed_films_the_worst_task(
+    run: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(run.parent)
+    assert main(["eval", "run"]) == 0
+    said = capsys.readouterr().out.splitlines()
+    (head,) = [n for n, line in enumerate(said) if "episodes failed, worst task first" in line]
+    rows = read_results(run.parent / "run-eval" / "eval" / "eval.parquet")
+    lost = [row for row in rows if not row.success]
+    assert said[head].startswith(f"{len(lost)} of {len(rows)} episodes failed")
+    rates = {t: sum(r.success for r in rows if r.task == t) for t in ("reach-up", "reach-left")}
+    worst = min(rates, key=lambda task: (rates[task], task))
+    trial = min(row.trial for row in lost if row.task == worst)
+    command = shlex.split(said[head + 1])
+    assert command == ["rlcore", "replay", "run-eval", "--task", worst, "--trial", str(trial)]
+    assert main(command[1:]) == 0
+    assert "as evaluated: no success" in capsys.readouterr().out
+    film = run.parent / "run-eval" / "replay" / f"{worst}_{trial}" / "episode.mp4"
+    assert film.stat().st_size > 0
+    assert json.loads((run.parent / "run-eval" / "summary.json").read_text())["failures"][
+        worst
+    ] == [row.trial for row in lost if row.task == worst]
+    assert main(["replay", "run", f"--failures={len(lost)}", "--out", "films"]) == 0
+    assert capsys.readouterr().out.count("as evaluated: no success") == len(lost)
+    assert len([*Path("films").glob("*/episode.mp4")]) == len(lost)
+    assert main(["replay", "run", "--failures=0"]) == 2
+    assert main(["replay", "run", "--failures=1", "--task=reach-lef"]) == 2
+    assert "Did you mean 'reach-left'?" in capsys.readouterr().err
 
 
 # -- what is dumped -----------------------------------------------------------------------------

@@ -68,6 +68,7 @@ def test_a_run_leaves_what_it_promises(log_path: Path):
         "groups",
         "averages",
         "reached",
+        "failures",
     }
     assert summary["success_after"]["n"] == 20  # 4 tasks, 5 trials
     assert summary["episodes"] == 36  # 3 updates of 12 columns

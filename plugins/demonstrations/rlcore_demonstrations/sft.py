@@ -108,9 +108,8 @@ def _learn(
         def watch(state: Mapping[str, float]) -> None:
             if "steps" in state:
                 words = {"train_loss": "loss", "val_loss": "validation"}
-                losses = [f"{words[key]} {state[key]:.4f}" for key in words if key in state]
-                rate = f"{state['steps'] / max(state['seconds'], 1e-9):.1f} steps/s"
-                shown.set(int(state["steps"]), note=", ".join([*losses, rate]))
+                losses = [f"{words[key]} {state[key]:.3f}" for key in words if key in state]
+                shown.set(int(state["steps"]), note=", ".join(losses))
 
         history = session.group.supervised(str(data), session.config.sft, watch, more)
         last = {name: history[name][-1][1] for name in ("train_loss", "val_loss") if history[name]}

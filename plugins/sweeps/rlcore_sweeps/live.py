@@ -18,7 +18,8 @@ from rlcore_sweeps.job import JOBS, Note, Playing
 
 COLUMNS = ("job", "swept", "phase", "update", "success", "seconds", "left")
 TAIL = 20000  # bytes at the end of a file that are looked at
-PHASE = re.compile(r"^\[\d+\] ([^:]+):", re.MULTILINE)
+PHASE = re.compile(r"^([^:\n]+): .*, elapsed [\w. ]+$", re.MULTILINE)
+"""A line of :class:`rlcore.session.progress.Progress` on a phase that ended."""
 
 
 class Board:

@@ -202,9 +202,19 @@ class SweepLoader(ConfigLoader):
                 beside = [name for name in known if name.startswith(parent)]
                 return ConfigError(
                     f"unknown key {key!r}{choosing(key, beside or known)}",
-                    hint="rlcore train --cfg hydra shows them all",
+                    hint=self._owner(key) or "rlcore train --cfg hydra shows them all",
                 )
         return ConfigError(reason)
+
+    def _owner(self, key: str) -> str:
+        """Which launcher or sweeper has a key that the chosen one lacks; empty for other keys."""
+        section = key.split(".")[1]
+        group = f"hydra/{section}"
+        if group not in PUBLISHED:
+            return ""
+        options = self._hydra.get_group_options(group, ObjectType.CONFIG)
+        names = [f"{group}={name}" for name in options if key in self._known([f"{group}={name}"])]
+        return f"{' or '.join(names)} has it" if names else f"others have others: {group}=NAME"
 
     def _known(self, groups: Sequence[str]) -> list[str]:
         """Keys below `hydra.` of the chosen launcher and sweeper, as far as they compose."""

@@ -42,6 +42,13 @@ DIR, SUBDIR = "hydra.sweep.dir", "hydra.sweep.subdir"
 SPLIT = ("env.eval.split", "env.both.split")
 CHOOSING = ("validation", "heldout")
 """Starts that a sweeper may choose by."""
+UNHEEDED = {
+    "hydra.mode": "-m plays a sweep, and without it there is one run",
+    "hydra.run.dir": f"{DIR}=FOLDER",
+    "hydra.job.chdir": "runs stay in the folder where the command was typed",
+    "hydra.output_subdir": "config.yaml in the folder of a run is what was composed",
+}
+"""Keys of Hydra that have no effect here, and what does it, or why."""
 PLACE = ("runner.logger.log_path", "runner.logger.experiment_name")
 FILE = "sweep.json"
 ESCAPED = re.compile(r"\\([\\()\[\]{}:=, \t])")  # by Hydra, where it has taken quotes away
@@ -79,7 +86,7 @@ class Order:
         """Sort the words of a command line.
 
         Raises:
-            ConfigError: an unknown key of the sweep's.
+            ConfigError: an unknown key of the sweep's, or one of Hydra that is not heeded.
         """
         verb, *rest = arguments
         sorted_: dict[str, list[str]] = {each.name: [] for each in fields(cls)[1:]}
@@ -87,6 +94,10 @@ class Order:
             bare = word.lstrip("+~")
             if word in MULTIRUN:
                 continue
+            if key_of(word) in UNHEEDED:
+                raise ConfigError(
+                    f"{word} has no effect on a sweep of rlcore", hint=UNHEEDED[key_of(word)]
+                )
             if bare.startswith(HYDRA) and (bare != word or "=" in word):
                 sorted_["hydra"].append(word)
             elif bare.startswith(SETTING):

@@ -23,7 +23,7 @@ from rlcore_sweeps.composing import composed_if
 from rlcore_sweeps.job import Note, Playing, handed_on, objective_of
 from rlcore_sweeps.live import Board
 from rlcore_sweeps.player import Player
-from rlcore_sweeps.request import listed
+from rlcore_sweeps.request import SUBDIR, listed
 
 ALIKE = "runner.seed="  # jobs that differ in this need as much of the machine
 LOOK = 0.1  # seconds between two looks at the jobs
@@ -56,7 +56,7 @@ def launch(
         job_overrides, first: the words of each job, and the number of the first.
 
     Raises:
-        ConfigError: the task is not one of rlcore.
+        ConfigError: the task is not one of rlcore; two jobs would share a folder.
     """
     if not isinstance(player, Player):
         raise ConfigError(
@@ -66,6 +66,10 @@ def launch(
         _entry(config, context.config_loader, player, first + number, overrides)
         for number, overrides in enumerate(job_overrides)
     ]
+    if len({entry.note.folder for entry in entries}) < len(entries):
+        raise ConfigError(
+            f"{SUBDIR} gives several jobs one folder", hint=f"{SUBDIR}='job-${{hydra.job.num}}'"
+        )
     waiting = deque(entry for entry in entries if entry.note.state != "done")
     alike: dict[tuple[str, ...], RunConfig | None] = {}
     for entry in waiting:

@@ -53,6 +53,8 @@ def main(cores: str, words: list[str]) -> int:
         rows = [EpisodeResult("press", n, 0, n > 0, 1.0, 5, "greedy", "p") for n in range(4)]
         (folder / "eval").mkdir()
         write_results(folder / "eval/eval.parquet", rows)
+    if "GREETING" in os.environ:
+        print(os.environ["GREETING"])
     (folder / "summary.json").write_text(json.dumps(FIGURES | {"seed": int(seed)}))
     return 0
 

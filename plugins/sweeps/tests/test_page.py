@@ -1,9 +1,11 @@
-"""Every command of docs/sweeps.md is typed, with jobs that end at once."""
+"""Every command of docs/sweeps.md is typed, with jobs that end at once: the first of each block
+always, the others and the study in `pytest -m long`."""
 
 from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -14,25 +16,41 @@ from rlcore_sweeps.job import Note
 from rlcore.cli.main import main
 
 PAGE = Path(__file__).parents[3] / "docs/sweeps.md"
+BLOCKS = re.findall(r"```bash\n(.*?)```", PAGE.read_text(), re.DOTALL)
+SEARCH = "hydra/sweeper=rlcore_optuna"
+STUDY, MORE = next(block for block in BLOCKS if SEARCH in block).splitlines()
 COMMANDS = [
-    shlex.split(line)
-    for block in re.findall(r"```bash\n(.*?)```", PAGE.read_text(), re.DOTALL)
-    for line in block.splitlines()
+    pytest.param(line, id=line, marks=[pytest.mark.long] if number or line == STUDY else [])
+    for block in BLOCKS
+    for number, line in enumerate(block.splitlines())
 ]
 
 
-@pytest.mark.parametrize("words", COMMANDS, ids=shlex.join)
-def test_a_command_of_the_page(words, elsewhere, monkeypatch, capsys):
-    monkeypatch.setattr(job, "CHILD", (str(Path(__file__).parent / "quick_child.py"),))
-    program, *arguments = words
-    assert program == "rlcore"
-    if "hydra.sweeper.n_trials=8" in arguments:  # there is a study
-        (study,) = [one for one in COMMANDS if "hydra.sweeper.n_trials=6" in one]
-        assert main(study[1:]) == 0
-    elif arguments[0] == "resume":  # there is a sweep, one of whose jobs was killed
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """An empty folder where jobs end at once."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(job, "CHILD", (str(Path(__file__).parent / "quick_child.py"),))
+        yield tmp_path_factory.mktemp("page")
+
+
+@pytest.fixture(scope="module")
+def swept(place: Path) -> Path:
+    """A folder in which there is a sweep, one of whose jobs was killed."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(place)
         assert main(["train", "quickstart", "-m", "runner.seed=0,30"]) == 1
-    if arguments[0] in ("report", "runs"):
-        assert main(["train", "quickstart", "-m", "runner.seed=0,1"]) == 0
+    return place
+
+
+@pytest.mark.parametrize("line", COMMANDS)
+def test_a_command_of_the_page(line, request, place, elsewhere, monkeypatch, capsys):
+    program, *arguments = shlex.split(line)
+    assert program == "rlcore"
+    if line == MORE:  # there is a study
+        assert main(shlex.split(STUDY)[1:]) == 0
+    elif arguments[0] in ("resume", "report", "runs"):
+        monkeypatch.chdir(request.getfixturevalue("swept"))
     (named,) = [word for word in arguments if word.startswith("hydra/launcher=")] or [""]
     package = f"hydra_plugins.hydra_{named.partition('=')[2].partition('_')[0]}_launcher"
     code = main(arguments)
@@ -40,5 +58,6 @@ def test_a_command_of_the_page(words, elsewhere, monkeypatch, capsys):
         assert code == 2 and "hint: pip install hydra-" in capsys.readouterr().err
         return
     assert code == 0
-    for sweep in Path("logs").glob("*"):
-        assert {note.state for note in Note.all(sweep)} == {"done"}
+    if arguments[0] not in ("report", "runs"):
+        for sweep in Path("logs").glob("*"):
+            assert {note.state for note in Note.all(sweep)} == {"done"}

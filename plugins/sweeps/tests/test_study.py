@@ -123,7 +123,10 @@ def test_what_the_first_seed_prunes_is_not_played_on(elsewhere):
     assert any("pruning saved" in line for line in told(trials))
 
 
-@pytest.mark.parametrize("sampler", ["tpe", "random", "nsgaii"])
+@pytest.mark.parametrize(
+    "sampler",
+    ["tpe", *(pytest.param(name, marks=pytest.mark.long) for name in ("random", "nsgaii"))],
+)
 def test_wherever_it_is_killed_it_goes_on_to_the_same_trials(elsewhere, sampler):
     options = {"sampler": sampler, "sampler_options": {}}
     whole = Machine(elsewhere / "whole")

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import os
+import shutil
 import signal
 import threading
 import time
@@ -23,11 +26,25 @@ TRAIN = [
 ]
 
 
+CHILD = (str(Path(__file__).parent / "quick_child.py"),)
+
+
 @pytest.fixture
 def sweep(monkeypatch: pytest.MonkeyPatch, log_path: Path):
     """`sweep(*words)`: the exit code of a sweep of quick jobs below `log_path`."""
-    monkeypatch.setattr(job, "CHILD", (str(Path(__file__).parent / "quick_child.py"),))
+    monkeypatch.setattr(job, "CHILD", CHILD)
     return lambda *words: main([*TRAIN, f"runner.logger.log_path={log_path}", "-m", *words])
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """The folder of a sweep of two jobs, the second of which was killed, and what it said."""
+    logs, said = tmp_path_factory.mktemp("made"), io.StringIO()
+    words = ["runner.seed=0,30", "+hydra.job.env_set.GREETING=hello"]
+    with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(said):
+        patch.setattr(job, "CHILD", CHILD)
+        assert main([*TRAIN, f"runner.logger.log_path={logs}", "-m", *words]) == 1
+    return logs / "run", said.getvalue()
 
 
 def rows(text: str) -> list[list[str]]:
@@ -44,14 +61,17 @@ def seen(run: Path) -> list[str]:
     return (run / "seen.txt").read_text().splitlines()
 
 
-def test_runs_have_folders_of_their_own(sweep, log_path):
-    assert sweep("runner.seed=0,1") == 0
-    runs = log_path / "run"
+def test_runs_have_folders_of_their_own(made):
+    runs, _ = made
     assert sorted(path.name for path in runs.iterdir() if path.is_dir()) == [
-        ".jobs", "0-seed-0", "1-seed-1",
+        ".jobs", "0-seed-0", "1-seed-30",
     ]  # fmt: skip
-    assert json.loads((runs / "1-seed-1/config.yaml").read_text())["runner.seed"] == "1"
-    assert (runs / "1-seed-1" / "output.txt").is_file()
+    assert json.loads((runs / "1-seed-30/config.yaml").read_text())["runner.seed"] == "30"
+    assert (runs / "1-seed-30" / "output.txt").is_file()
+
+
+def test_env_set_reaches_the_jobs(made):
+    assert (made[0] / "0-seed-0" / "output.txt").read_text() == "hello\n"
 
 
 def test_a_second_sweep_mixes_with_none_and_lies_in_no_run(sweep, log_path):
@@ -61,16 +81,16 @@ def test_a_second_sweep_mixes_with_none_and_lies_in_no_run(sweep, log_path):
     assert sorted(path.name for path in log_path.iterdir()) == ["run", "run-2", "run-3"]
 
 
-def test_a_table_ends_it_and_stands_beside_the_runs(sweep, log_path, capsys):
-    assert sweep("runner.seed=0,1") == 0
-    said, written = capsys.readouterr().out, (log_path / "run/sweep.txt").read_text()
-    assert f"{written}written to {log_path}/run/sweep.txt\n" in said
-    assert f"compare them: rlcore report {log_path}/run\n" in written
+def test_a_table_ends_it_and_stands_beside_the_runs(made):
+    runs, said = made
+    written = (runs / "sweep.txt").read_text()
+    assert f"{written.partition('1 of 2')[0]}written to {runs}/sweep.txt\n" in said
     first, second = rows(written)
-    assert (first[0], first[1], first[-1]) == ("0", "runner.seed=0", "0-seed-0")
-    assert second[2:5] == [
+    assert first[:5] == [
+        "0", "runner.seed=0",
         "0.250 (0.046 .. 0.699)", "0.750 (0.301 .. 0.954)", "+0.500 (-0.100 .. +1.000)",
     ]  # fmt: skip
+    assert second[2:5] == ["", "", ""] and second[-1] == "1-seed-30 failed"
 
 
 def test_jobs_side_by_side_share_no_core(sweep, log_path):
@@ -95,6 +115,7 @@ def test_a_job_that_fails_or_is_killed_costs_no_other(sweep, log_path, capsys):
         "  2 runner.seed=30: killed by SIGKILL\n"
     )
     written = (runs / "sweep.txt").read_text()
+    assert f"compare them: rlcore report {runs}\n" in written
     assert capsys.readouterr().err.endswith(failed) and written.endswith(failed)
     assert [row[-1] for row in rows(written)] == [
         "0-seed-1", "1-seed-20 failed", "2-seed-30 failed", "3-seed-5",
@@ -112,7 +133,9 @@ def test_resume_goes_on_with_what_is_not_done(sweep, log_path, capsys):
     assert [line.split()[0] for line in seen(runs / "1-seed-30")] == ["train", "resume"]
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(
+    "number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.long)]
+)
 def test_a_signal_ends_all_jobs_and_resume_goes_on(sweep, log_path, capsys, number):
     waits = log_path / "run" / "1-seed-40" / "waits"
 
@@ -152,10 +175,6 @@ def test_hydras_own_launcher_plays_them_too(sweep, log_path):
     assert states(log_path / "run") == ["done", "failed", "done"]
 
 
-def test_env_set_reaches_the_jobs(sweep, log_path, monkeypatch):
-    assert sweep("runner.seed=0", "+hydra.job.env_set.GREETING=hello") == 0
-
-
 def test_recipes_are_swept_into_one_folder(sweep, log_path):
     words = ["experiment=metaworld_grpo_openvlaoft_tiny,metaworld_mt10_ppo_pi0_tiny"]
     assert main(["train", *words, f"runner.logger.log_path={log_path}", "-m"]) == 0
@@ -181,7 +200,10 @@ def test_nothing_is_made_where_nothing_runs(sweep, log_path, capsys):
         ("hydra/launcher=jobib", "pip install hydra-joblib-launcher"),
         ("runner.sed=1,2", "unknown key 'runner.sed'. Did you mean 'runner.seed'"),
         ("hydra.sweep.dir=a'b", "quote values with special characters"),
-        ("hydra.launcher.n_jobs=2", "hydra.launcher.parallel"),
+        ("hydra.launcher.n_jobs=2", "others have others: hydra/launcher=NAME"),
+        ("sweep.seeds=0,1", "hydra/sweeper=rlcore_optuna has it"),
+        ("hydra.job.chdir=true", "hydra.job.chdir=true has no effect on a sweep"),
+        ("hydra.sweep.subdir=one", "gives several jobs one folder"),
         ("hydra.swep.dir=x", "unknown key 'hydra.swep.dir'. Did you mean 'hydra.sweep.dir'"),
         ("runner.seed=interval(0,1)", "a=1,2,3 or a=range(1,4)"),
         ("sweep.parallel=none", "must be auto or a number"),
@@ -211,12 +233,12 @@ def test_one_run_is_resumed_at_a_time(elsewhere, capsys, verb):
         ("flags", "--config-dir=/tmp"),
     ],
 )
-def test_a_folder_lets_no_code_in(sweep, log_path, capsys, name, word):
-    assert sweep("runner.seed=1,30") == 1
-    file = log_path / "run" / FILE
-    kept = json.loads(file.read_text())
-    file.write_text(json.dumps({**kept, name: [*kept[name], word]}))
-    assert main(["resume", str(log_path / "run")]) == 2
+def test_a_folder_lets_no_code_in(made, tmp_path, capsys, name, word):
+    folder = shutil.copytree(made[0], tmp_path / "run")
+    kept = json.loads((folder / FILE).read_text())
+    words = [*(kept[name] if name != "hydra" else ()), word]
+    (folder / FILE).write_text(json.dumps({**kept, "hydra": [], name: words}))
+    assert main(["resume", str(folder)]) == 2
     assert "which can run any code" in capsys.readouterr().err
 
 

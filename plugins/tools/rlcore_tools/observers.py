@@ -5,9 +5,9 @@ Through the same hooks as any plugin. Their libraries are imported when they are
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rlcore.contracts.hookspecs import observer
 from rlcore_tools.judged_update import moved_far, nothing_learned, out_of_memory
@@ -83,14 +83,20 @@ def rlcore_after_eval(run: Run, label: str, films: Sequence[Film]) -> None:
 
 
 @observer
-def rlcore_after_run(run: Run) -> None:
-    """`report.html`."""
-    if not run.config.plugins.tools.report:
-        return
+def rlcore_after_run(run: Run, summary: Mapping[str, Any]) -> None:
+    """What the run came to; the episodes that failed, each with the command that films it;
+    `report.html`."""
     from rlcore.run_folder.folder import RunFolder
-    from rlcore_tools.report import write_report
+    from rlcore_tools import closing, failures
 
-    run.line(f"report: {write_report(RunFolder(run.folder))}")
+    folder = RunFolder(run.folder)
+    lost = failures.lines(folder, failures.conclusion(folder))
+    for line in [*closing.lines(summary), *lost]:
+        run.line(line)
+    if run.config.plugins.tools.report:
+        from rlcore_tools.report import write_report
+
+        run.line(f"report: {write_report(folder)}")
 
 
 def _write_mosaic(

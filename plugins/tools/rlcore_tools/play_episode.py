@@ -23,15 +23,27 @@ def play_episode(
     assembly: Assembly, episode: Episode, checkpoint: Checkpoint, *, phase: Phase = "eval"
 ) -> Played:
     """See :func:`rlcore.api.play_episode`."""
-    ((result, gathered),) = gathered_again(assembly, [episode], checkpoint, phase=phase)
-    return Played(
-        result=result,
-        trace=gathered.traces[0],
-        footage=gathered.videos[0],
-        deterministic=phase == "eval" and assembly.config.rollout.eval_deterministic,
-        incidents=gathered.incidents,
-        versions=versions(assembly.interpreters(), assembly.played_specs),
-    )
+    (played,) = play_episodes(assembly, [episode], checkpoint, phase=phase)
+    return played
+
+
+def play_episodes(
+    assembly: Assembly,
+    episodes: Iterable[Episode],
+    checkpoint: Checkpoint,
+    *,
+    phase: Phase = "eval",
+) -> Iterator[Played]:
+    """Play episodes again, one after another, by the same workers."""
+    for result, gathered in gathered_again(assembly, episodes, checkpoint, phase=phase):
+        yield Played(
+            result=result,
+            trace=gathered.traces[0],
+            footage=gathered.videos[0],
+            deterministic=phase == "eval" and assembly.config.rollout.eval_deterministic,
+            incidents=gathered.incidents,
+            versions=versions(assembly.interpreters(), assembly.played_specs),
+        )
 
 
 def gathered_again(

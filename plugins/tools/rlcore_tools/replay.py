@@ -12,7 +12,7 @@ are the same and each decision is computed in a batch of the same size.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -30,15 +30,17 @@ from rlcore.api import (
 )
 from rlcore.config.schema import VideoConfig
 from rlcore.contracts.episodes import Film
-from rlcore.contracts.errors import ConfigError
-from rlcore.contracts.specs import Episode
+from rlcore.contracts.errors import CheckpointError, ConfigError, choosing
+from rlcore.contracts.specs import EnvSpec, Episode
 from rlcore.files.atomic import replacing, write_text
 from rlcore.files.symlinks import require_inside
 from rlcore.results.tables import EpisodeResult
+from rlcore.results.tables import failures as failures_of
 from rlcore.terminal.console import Canvas
 from rlcore_tools.episode import address, split_of, trace_table
+from rlcore_tools.failures import evaluated
 from rlcore_tools.places import replay_folder
-from rlcore_tools.play_episode import play_episode
+from rlcore_tools.play_episode import play_episode, play_episodes
 from rlcore_tools.video import caption, write_video
 
 VIDEO, ARRAYS, FACTS = "episode.mp4", "episode.safetensors", "episode.json"
@@ -92,17 +94,21 @@ class Replayed:
 def run(
     assembly: Assembly,
     *,
+    run: SavedRun,
     task: str | None,
     trial: int | None,
     replica: int = 0,
+    failures: int | None = None,
     phase: Phase = "eval",
     out: Path | None = None,
-) -> Replayed:
-    """`rlcore replay RUN`: play one episode with the checkpoint in `actor.model.model_path`.
+) -> list[Replayed]:
+    """`rlcore replay RUN`: play episodes with the checkpoint in `actor.model.model_path`.
 
     Args:
-        assembly: of a run, with its checkpoint as the model (see :mod:`rlcore_tools.cli.replay`).
+        assembly: of `run`, with its checkpoint as the model (see :mod:`rlcore_tools.cli.replay`).
+        run: where the files go, and whose evaluation is compared.
         task: by name, or its number as text.
+        failures: play so many of the evaluation's failures, in place of one episode.
         trial, replica: the rest of its address.
         phase: which keys its noise has, and on which side's env: those of evaluations, or those
             of the rollout that follows the checkpoint.
@@ -112,57 +118,99 @@ def run(
         UserError: no such episode, a damaged checkpoint, a folder that can't be written to, all
             before a worker starts; or a worker that failed.
     """
-    config = assembly.config
-    run, checkpoint, episode = _meant(assembly, task, trial, replica, phase)
-    spec = assembly.env_specs[phase]
-    name = spec.tasks[episode.task]
-    rows = run.evaluated(checkpoint) if phase == "eval" else []
+    checkpoint, spec = _acting(assembly), assembly.env_specs[phase]
+    rows = evaluated(run, checkpoint) if phase == "eval" else []
+    if failures is None:
+        episodes = [_meant(assembly, task, trial, replica, phase)]
+    else:
+        episodes = _failed(spec, rows, failures, task, run)
+    places = [out or replay_folder(run.folder, spec.tasks[e.task], e.trial) for e in episodes]
     if out is None:
-        out = replay_folder(run.folder, name, episode.trial)
-        require_inside(run.folder.path, (out.parent, out))
-    folder = _make_folder(out)
-    console = Canvas()
-    trained = episode.trial in assembly.env_specs["train"].trials(config.env.train.split)
-    split = split_of(spec, episode.trial)
-    words = f"a {split} start" + (", trained on" if trained and split != "train" else "")
-    console.print(
-        f"{name}, trial {episode.trial} ({words}), "
-        f"with {checkpoint.path}",
-        soft_wrap=True,
-    )  # fmt: skip
-    played = play_episode(assembly, episode, checkpoint, phase=phase)
-    replayed = Replayed(folder, played, next(_of(rows, name, episode), None))
-    trace = played.trace
-    film = Film(played.footage, name, trace.sentence)
-    _write_film(film, getattr(config.env, phase).video_cfg, folder / VIDEO)
-    _write_arrays(folder / ARRAYS, trace)
-    facts = _facts(assembly, replayed, phase, checkpoint)
-    write_text(folder / FACTS, json.dumps(facts, indent=1) + "\n")
-    console.print(trace_table(trace, trace.sentence))
-    for line in [*played.incidents, *_closing(replayed, phase)]:
-        console.print(line, soft_wrap=True)
-    return replayed
+        require_inside(run.folder.path, [part for at in places for part in (at.parent, at)])
+    elif failures is not None:
+        places = [out / f"{spec.tasks[e.task]}_{e.trial}" for e in episodes]
+    folders = [_make_folder(place) for place in places]
+    console, done = Canvas(), list[Replayed]()
+    console.print(_headline(assembly, episodes[0], phase, checkpoint), soft_wrap=True)
+    again = play_episodes(assembly, episodes, checkpoint, phase=phase)
+    for folder, episode, played in zip(folders, episodes, again, strict=True):
+        name, trace = spec.tasks[episode.task], played.trace
+        replayed = Replayed(folder, played, next(_of(rows, name, episode), None))
+        film = Film(played.footage, name, trace.sentence)
+        _write_film(film, getattr(assembly.config.env, phase).video_cfg, folder / VIDEO)
+        _write_arrays(folder / ARRAYS, trace)
+        facts = _facts(assembly, replayed, phase, checkpoint)
+        write_text(folder / FACTS, json.dumps(facts, indent=1) + "\n")
+        done.append(replayed)
+        if failures is None:
+            console.print(trace_table(trace, trace.sentence))
+            said = _closing(replayed, phase)
+        else:
+            said = [f"{name} trial {episode.trial}, {_closing(replayed, phase)[0]}"]
+            said.append(f"  {folder / VIDEO}")
+        for line in [*played.incidents, *said]:
+            console.print(line, soft_wrap=True)
+    return done
 
 
 def play(
-    assembly: Assembly, *, task: str | None, trial: int | None, replica: int, phase: Phase
+    assembly: Assembly,
+    *,
+    run: SavedRun,
+    task: str | None,
+    trial: int | None,
+    replica: int,
+    phase: Phase,
 ) -> Played:
     """As :func:`run`, without files."""
-    _, checkpoint, episode = _meant(assembly, task, trial, replica, phase)
-    return play_episode(assembly, episode, checkpoint, phase=phase)
+    episode = _meant(assembly, task, trial, replica, phase)
+    return play_episode(assembly, episode, _acting(assembly), phase=phase)
+
+
+def _acting(assembly: Assembly) -> Checkpoint:
+    """The checkpoint in `actor.model.model_path`."""
+    path = assembly.config.actor.model.model_path
+    assert path is not None  # as `rlcore replay RUN` set it
+    return open_run(Path(path).parent).checkpoint()
 
 
 def _meant(
     assembly: Assembly, task: str | None, trial: int | None, replica: int, phase: Phase
-) -> tuple[SavedRun, Checkpoint, Episode]:
-    """The run, the checkpoint in `actor.model.model_path`, and the address of the episode."""
+) -> Episode:
+    """The address of the episode."""
     config = assembly.config
-    assert config.actor.model.model_path is not None  # as `rlcore replay RUN` set it
-    run = open_run(Path(config.actor.model.model_path).parent)
     visited = assembly.env_specs["eval"].trials(config.env.eval.split)
     visited = visited[: config.env.eval.trials_per_task]
-    spec = assembly.env_specs[phase]
-    return run, run.checkpoint(), address(spec, task, trial, replica, evaluated=visited)
+    return address(assembly.env_specs[phase], task, trial, replica, evaluated=visited)
+
+
+def _failed(
+    spec: EnvSpec, rows: Sequence[EpisodeResult], most: int, task: str | None, run: SavedRun
+) -> list[Episode]:
+    """The first failures of the evaluation, the worst task first.
+
+    Raises:
+        CheckpointError: nothing was evaluated, or nothing failed.
+    """
+    of_task = [row for row in rows if task in (None, row.task)]
+    lost = [row for row in failures_of(of_task) if row.task in spec.tasks]
+    if not lost:
+        said = "all episodes succeeded" if of_task else "none was evaluated"
+        if task and rows and not of_task:
+            said = f"no task {task!r}{choosing(task, {row.task for row in rows})}"
+        raise CheckpointError(
+            f"{run.folder.path} has no failure to film: {said}",
+            hint=f"rlcore eval {run.folder.path} plays it, and lists failures",
+        )
+    return [Episode(spec.tasks.index(row.task), row.trial, row.replica) for row in lost[:most]]
+
+
+def _headline(assembly: Assembly, first: Episode, phase: Phase, checkpoint: Checkpoint) -> str:
+    spec, settings = assembly.env_specs[phase], assembly.config.env.train
+    trained = first.trial in assembly.env_specs["train"].trials(settings.split)
+    split = split_of(spec, first.trial)
+    words = f"a {split} start" + (", trained on" if trained and split != "train" else "")
+    return f"{spec.tasks[first.task]}, trial {first.trial} ({words}), with {checkpoint.path}"
 
 
 def _of(rows: list[EpisodeResult], task: str, episode: Episode) -> Iterator[EpisodeResult]:
@@ -258,9 +306,9 @@ def _closing(replayed: Replayed, phase: Phase) -> list[str]:
             "threads, and if the run fixed rollout.forward_batch",
         ]
     if not trace.arrays["evaluated_logprobs"].any():
+        more = "; for exploration noise: --phase train, or rollout.eval_deterministic=false"
         lines.append(
-            "log-probs are 0, as actions were not sampled; for exploration noise: --phase train, "
-            "or rollout.eval_deterministic=false"
+            f"log-probs are 0, as actions were not sampled{more if phase == 'eval' else ''}"
         )
     elif not replayed.played.deterministic:
         apart = np.abs(trace.arrays["logprobs"] - trace.arrays["evaluated_logprobs"])

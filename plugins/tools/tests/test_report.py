@@ -23,7 +23,6 @@ from rlcore_tools.report.chart import Point, Series, chart, number, ticks
 from rlcore_tools.report.clips import Shelf
 from rlcore_tools.report.figures import gain, gains_by_task
 from rlcore_tools.report.record import read_run
-from rlcore_tools.text import duration
 from rlcore_tools.video import write_video
 
 from rlcore.config.compose import compose, recipe_of, to_yaml
@@ -36,6 +35,7 @@ from rlcore.run_folder.folder import RunFolder
 from rlcore.run_folder.manifest import build_manifest, code, write_manifest
 from rlcore.run_folder.protocol_record import EvaluationProtocol
 from rlcore.run_folder.trackers import MetricsLog, read_metrics
+from rlcore.terminal.text import duration
 
 TOY = ["env=toy", "model=toy", "algorithm=ppo"]
 NAN = float("nan")

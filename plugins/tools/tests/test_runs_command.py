@@ -310,19 +310,19 @@ def starts(won: int, of: int = 40) -> dict[tuple[str, int], bool]:
     return {("pull", n): n < won for n in range(of)}
 
 
-def test_the_best_setting_over_its_seeds_and_those_as_good(log_path, capsys):
+def test_the_best_setting_over_its_seeds_and_the_undecided(log_path, capsys):
     figures = {(0.9, 1): 36, (0.9, 2): 34, (0.95, 1): 35, (0.95, 2): 33, (0.5, 1): 3, (0.5, 2): 4}
     for (gamma, seed), won in figures.items():
         words = (f"algorithm.gamma={gamma}", f"runner.seed={seed}")
         make_run(log_path, *words, before=None, after=starts(won), name=f"{gamma}-{seed}")
     make_run(log_path, "algorithm.gamma=0.7", before=None, after=starts(9, 9), name="other starts")
     text = shown(capsys, "best", str(log_path))
-    assert "Best: algorithm.gamma=0.9. It can't be told apart from algorithm.gamma=0.95." in text
+    assert "Best: algorithm.gamma=0.9. It can't be told apart from algorithm.gamma=0.95: " in text
     assert "left out: other starts: it was evaluated on other starts" in text
     assert "too high by chance" in text
     found = json.loads(shown(capsys, "best", str(log_path), "--json"))
-    assert [(one["values"]["algorithm.gamma"], one["as_good"]) for one in found["settings"]] == [
-        (0.9, True), (0.95, True), (0.5, False), (0.7, False),
+    assert [(one["values"]["algorithm.gamma"], one["undecided"]) for one in found["settings"]] == [
+        (0.9, False), (0.95, True), (0.5, False), (0.7, False),
     ]  # fmt: skip
     assert found["settings"][0]["rate"]["rate"] == 0.875  # (36 + 34) / 80
     assert found["settings"][0]["seeds"] == [1, 2]

@@ -188,6 +188,7 @@ def test_parallel_coordinates():
         "<second>": "56.0,110.0 200.0,34.0 344.0,110.0",
         "third": "56.0,34.0 200.0,186.0 344.0,186.0",
     }
+    assert [line.get("opacity") for line in svg.iter("polyline")] == ["0.10", "0.55", "1.00"]
     assert {"1.0e-5", "1.0e-4", "0.001", "a", "b", "success"} <= {t.text for t in svg.iter("text")}
     assert [group.get("class") for group in svg.iter("g")][-1] == "best"  # on top
 

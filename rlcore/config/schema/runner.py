@@ -15,6 +15,7 @@ class LoggerConfig(Settings):
     project_name: str = key("project name for trackers", "rlcore")
     experiment_name: str = key("name of the run's folder; -2, -3, ... is added when taken", "run")
     logger_backends: list[str] = key("trackers besides metrics.jsonl", [])
+    verbose: bool = key("print all that is known of an update", False)
     require_lock: bool = key(
         "refuse a folder whose file system has no flock; false: two commands may then "
         "write to one run at once",

@@ -103,15 +103,15 @@ def test_doctor_and_dry_run_say_the_same(lacking: None, elsewhere: Path, capsys)
         f"         fix: {run.EXPLAINED}",
     ]
     assert rows[2].startswith("missing  runner.logger.logger_backends: tracker 'wandb' needs ")
-    assert [row[:18] for row in rows[4:] if not row.startswith("ok ")] == [
+    assert rows[-1] == "3 missing, 1 warning"
+    assert [row[:18] for row in rows[4:-1] if not row.startswith("ok ")] == [
         "missing  GL: no EG", "         fix: apt-", "warning  driver: o", "         fix: apt-",
     ]  # fmt: skip
     assert main(["train", *words, "--dry-run"]) == 2  # no machine would start it
     said = capsys.readouterr()
-    assert [row for row in rows[4:] if "kernels" not in row] == said.out.splitlines()[
-        -len(rows) + 5 :
-    ]
-    assert "model_type: toy" in said.out and "rollout+actor" in said.out
+    rows = [row for row in rows[4:-1] if "kernels" not in row]
+    assert said.out.splitlines()[-len(rows) - 1 : -1] == rows
+    assert "env=toy model=toy" in said.out and "rollout+actor" in said.out
     assert "got '/nowhere'\n" in said.err and "tracker 'wandb' needs wandb" in said.err
     assert "GL" not in said.err
 

@@ -152,7 +152,7 @@ def test_a_command_may_take_a_configuration_as_ours_do(wander, capsys, elsewhere
     assert main(["wander", "env=toy"]) == 0
     assert capsys.readouterr().out == "walked in toy\n"
     assert main(["wander", "env=toy", "--dry-run"]) == 0
-    assert "env_type: toy" in capsys.readouterr().out
+    assert "env=toy" in capsys.readouterr().out
     assert main(["wander", "--help"]) == 0
     assert capsys.readouterr().out.startswith("rlcore wander: walk about: wander WORD ...\n")
     assert main(["wander", "env=toy", "runner.sead=1"]) == 2

@@ -115,11 +115,11 @@ def test_a_bug_keeps_its_traceback(loop):
         main(["eval", "model=toy", *COLLECT[1:]])
 
 
-def test_a_dry_run_shows_configuration_and_placement_and_starts_nothing(loop, capsys):
+def test_a_dry_run_shows_the_plan_and_starts_nothing(loop, capsys):
     assert main([*COLLECT, "--dry-run"]) == 0
     said = capsys.readouterr().out
     assert loop.configs == []
-    assert "env_type: toy" in said
+    assert "env_type: toy" not in said and said.endswith("--cfg job in place of --dry-run\n")
     assert "rollout+actor" in said
 
 

@@ -109,8 +109,13 @@ def test_a_section_that_holds_no_such_component(made):
 
 def test_by_side_by_hand():
     assert by_side(["env=a", "model=m", "env/eval=b"]) == ["env/train=a", "model=m", "env/eval=b"]
-    assert by_side(["~env"]) == ["~env/train", "~env/eval"]
     assert by_side(["experiment=x=y"]) == ["experiment=x=y"]
+
+
+def test_a_component_is_exchanged_not_deleted(made):
+    for word in ("~env", "~env/train", "~model=toy"):
+        with pytest.raises(ConfigError, match=f"{word}: a run needs one"):
+            made(base=["env=toy", *REST, word])
 
 
 def test_a_recipe_that_is_evaluated_only(made):

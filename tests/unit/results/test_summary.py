@@ -32,7 +32,8 @@ def summary(groups=None, **sides):
 def test_keys_and_figures(tmp_path):
     write_summary(tmp_path / "summary.json", summary(before=results(0), after=results(8)))
     read = json.loads((tmp_path / "summary.json").read_text())
-    assert list(read) == KEYS
+    assert list(read) == [*KEYS, "failures"]
+    assert read["failures"] == {"push": [8, 9]}
     # Wilson 8/10 and 0/10, worked in test_statistics
     assert read["success_after"] == {"rate": 0.8, "n": 10, "lo": 0.490162, "hi": 0.943318}
     assert read["success_before"] == {"rate": 0.0, "n": 10, "lo": 0.0, "hi": 0.277533}
@@ -65,7 +66,9 @@ def test_groups_of_tasks_add_two_keys():
 
     groups = {"easy": ("push", "pull"), "hard": ("lift",), "none": ("fly",)}
     after = summary(after=side(push=4, pull=2, lift=1), groups=groups)
-    assert list(after) == [*KEYS, "groups", "averages"]
+    assert list(after) == [*KEYS, "groups", "averages", "failures"]
+    # the lowest rate first: 1, 2 and 4 of 4
+    assert [*after["failures"].items()] == [("lift", [1, 2, 3]), ("pull", [2, 3])]
     # easy: 6 of 8, hard: 1 of 4; their mean (0.75 + 0.25) / 2; tasks (1 + 0.5 + 0.25) / 3
     assert after["groups"] == {
         "easy": {"before": None, "after": 0.75},
@@ -83,7 +86,7 @@ def test_groups_of_tasks_add_two_keys():
 
 def test_control_adds_two_keys():
     with_control = summary(before=results(2), after=results(8), control=results(3))
-    assert list(with_control) == [*KEYS, "success_control", "control_difference"]
+    assert list(with_control) == [*KEYS, "success_control", "control_difference", "failures"]
     assert with_control["success_control"]["rate"] == 0.3
     assert with_control["control_difference"]["mean"] == pytest.approx(0.1)
 

@@ -27,14 +27,12 @@ def test_one_line_a_phase_without_a_terminal(plain):
             for played in range(1, 17):
                 phase.counts({"episodes": 4 * played, "successes": played})
             assert lines(plain) == []  # nothing per chunk
-        progress.shares({"env": 6.0, "policy": 3.0, "update": 1.0})
         with progress.phase("update") as phase:
             phase.note("loss 0.10")
         progress.line("kept [as it is]")
     first, second, third = lines(plain)
-    assert re.match(r"\[1\] rollout: 64 of 64, success 0\.25, \d+\.", first)
-    assert re.match(r"\[2\] update: loss 0\.10, \d+\.", second)
-    assert "(env 60% policy 30% update 10%)" in second
+    assert re.fullmatch(r"rollout: 64 of 64, success 0\.25, 0\.\d s, elapsed 0\.\d s", first)
+    assert re.fullmatch(r"update: loss 0\.10, 0\.\d s, elapsed 0\.\d s", second)
     assert third == "kept [as it is]"
 
 
@@ -48,9 +46,9 @@ def test_a_long_phase_says_now_and_then_where_it_stands(plain, monkeypatch):
     running, last = lines(plain)[:-1], lines(plain)[-1]
     # after every 60 s, of which there are 5
     assert [line.partition(", running, ")[0] for line in running] == [
-        f"[1] sft: {step} of 400, loss {1 / step:.4f}" for step in range(60, 301, 60)
+        f"sft: {step} of 400, loss {1 / step:.4f}" for step in range(60, 301, 60)
     ]
-    assert last.startswith("[1] sft: 300 of 400, loss 0.0033, ")
+    assert last.startswith("sft: 300 of 400, loss 0.0033, ")
 
 
 def test_running_totals_replace_counts(plain):
@@ -59,7 +57,7 @@ def test_running_totals_replace_counts(plain):
         phase.counts({"episodes": 10, "successes": 7})
         phase.counts({"messages": 3})
         assert phase.status == "success 0.70"
-    assert lines(plain)[0].startswith("[1] evaluate: 10 of 10, success 0.70")
+    assert lines(plain)[0].startswith("evaluate: 10 of 10, success 0.70")
 
 
 def test_a_phase_that_raises_says_so(plain):
@@ -73,35 +71,33 @@ def test_a_phase_that_raises_says_so(plain):
     assert "1 of 4, stopped" in lines(plain)[0]
 
 
-def test_update_line_shows_the_metrics_there_are(plain):
-    with Progress(console=plain) as progress:
-        progress.update_line(
-            3, 10,
-            {"env/success_once": 0.5, "train/actor/approx_kl": 0.01234, "time/env": 3.0,
-             "time/update": 1.0, "time/rollout": 5.0},
-        )  # fmt: skip
-        with progress.phase("rollout"):
-            pass
-    # 5 s of rollout and 1 s of update, 7 more of them: 42 s = 0.7 min
-    assert lines(plain)[0] == (
-        "update 3/10: success 0.500, kl 0.0123, 6.0 s (env 75% update 25%), "
-        "0.7 min of training left"
+def test_update_line_holds_in_80_columns_and_shows_the_rest_if_verbose(plain, monkeypatch):
+    monkeypatch.setattr(time, "perf_counter", lambda: 3600.0)
+    metrics = {"env/success_once": 0.5, "train/actor/approx_kl": 0.01234, "env/return": 7.0,
+               "time/env": 3.0, "time/update": 1.0, "time/rollout": 5.0}  # fmt: skip
+    without = metrics | {"train/actor/approx_kl": float("nan")}
+    Progress(console=plain).update_line(3, 10, metrics, 130.0)
+    Progress(console=plain).update_line(9998, -1, without)
+    Progress(console=plain, verbose=True).update_line(3, 10, metrics)
+    short, endless, full = lines(plain)
+    # 5 s of rollout and 1 s of update, 7 more of them, and 130 s of evaluations: 172 s
+    assert short == "update 3/10: success 0.500, KL 0.0123, elapsed 0.0 s, left 2 min 52 s"
+    assert endless == "update 9998: success 0.500, elapsed 0.0 s"
+    assert full == (
+        "update 3/10: success 0.500, KL 0.0123, return 7.000, 6.0 s, env 75%, update 25%, "
+        "elapsed 0.0 s, left 42 s"
     )
-    assert "(env 75% update 25%)" in lines(plain)[1]
 
 
 def test_a_terminal_gets_bars_and_the_same_result_line():
     console = Canvas(120, colours=True, file=io.StringIO())
-    with Progress(console=console) as progress:
-        progress.shares({"env": 1.0, "policy": 1.0})
-        with progress.phase("rollout", total=8) as phase:
-            phase.counts({"episodes": 4, "successes": 2})
-            progress._bars.refresh()
+    with Progress(console=console) as progress, progress.phase("rollout", total=8) as phase:
+        phase.counts({"episodes": 4, "successes": 2})
+        progress._bars.refresh()
     text = console.file.getvalue()
     assert "4/8" in text
     assert "success 0.50" in text
-    assert "env 50% policy 50%" in text
-    assert "[1] rollout: 4 of 8, success 0.50" in text
+    assert "rollout: 4 of 8, success 0.50" in text
     assert text.rstrip().endswith("\x1b[?25h")  # the cursor is back
 
 

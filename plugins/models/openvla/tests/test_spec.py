@@ -44,7 +44,7 @@ def test_a_dry_run_plans_the_published_size(capsys):
         "actor.fsdp_config.gradient_checkpointing=true", "--dry-run",
     ]) == 0  # fmt: skip
     said = capsys.readouterr().out
-    assert "model_type: openvla" in said and "openvla: 7,654,228,928 parameters in bf16" in said
+    assert "model=openvla" in said and "openvla: 7,654,228,928 parameters in bf16" in said
 
 
 def test_a_dry_run_counts_reference_weights(capsys):

@@ -1,27 +1,84 @@
-"""`rlcore config import FILE [--out NAME.yaml]`: convert a YAML file of RLinf to a recipe.
+"""`rlcore config explain KEY [EXPERIMENT] [key=value ...]`: what a key means, and who set it.
 
-The result for each key is listed. The recipe is written where `--config-dir` finds it.
+`rlcore config schema [EXPERIMENT] --json`: a JSON schema, with which editors complete and check
+recipes. `rlcore config import FILE [--out NAME.yaml]`: convert a YAML file of RLinf to a recipe;
+the result for each key is listed, and the recipe is written where `--config-dir` finds it.
 """
 
 from __future__ import annotations
 
+import json
+from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
 
 from rlcore.cli.parser import Parser
+from rlcore.config.catalog import BY_RECIPE, is_override, named_recipe
 from rlcore.contracts.errors import ConfigError
 
-IMPORT = "import"
+IMPORT, EXPLAIN, SCHEMA = "import", "explain", "schema"
 
 
 def main(arguments: Sequence[str]) -> int:
+    """Explain, describe or import.
+
+    Raises:
+        ConfigError: see the three.
+    """
+    if arguments[:1] == [EXPLAIN]:
+        return _explain(arguments[1:])
+    if arguments[:1] == [SCHEMA]:
+        return _schema(arguments[1:])
+    return _import(arguments)
+
+
+def _explain(arguments: Sequence[str]) -> int:
+    """Print the meaning of a key, its default, and who set it."""
+    from rlcore_tools.provenance import lines_on
+
+    parser = Parser(prog=f"rlcore config {EXPLAIN}", description=__doc__)
+    parser.add_argument("key", metavar="KEY", help="dotted, e.g. runner.max_epochs")
+    words, folders = _of_a_run(parser, arguments)
+    print(*lines_on(words.key, words.words, folders), sep="\n")
+    return 0
+
+
+def _schema(arguments: Sequence[str]) -> int:
+    """Print the schema of recipes."""
+    from rlcore_tools.json_schema import schema
+
+    parser = Parser(prog=f"rlcore config {SCHEMA}", description=__doc__)
+    parser.add_argument("--json", action="store_true", required=True, help="as a JSON schema")
+    words, folders = _of_a_run(parser, arguments)
+    print(json.dumps(schema(words.words, folders), indent=1))
+    return 0
+
+
+def _of_a_run(parser: Parser, arguments: Sequence[str]) -> tuple[Namespace, list[str]]:
+    """What is asked about a run, and its folders of groups; a recipe first, as for `train`."""
+    parser.add_argument(
+        "words", nargs="*", metavar="EXPERIMENT or key=value", help="the run it is asked about"
+    )
+    parser.add_argument(
+        "--config-dir", metavar="FOLDER", action="append", default=[], help="groups of your own"
+    )
+    options = parser.parse_intermixed_args(list(arguments))
+    folders = [str(_folder(name)) for name in options.config_dir]
+    if options.words and not is_override(options.words[0]):
+        name, own = named_recipe(options.words[0])
+        options.words[0] = BY_RECIPE + name
+        folders += own
+    return options, folders
+
+
+def _import(arguments: Sequence[str]) -> int:
     """Translate the file, write the recipe and say what became of each key.
 
     Raises:
         ConfigError: a file that is missing or damaged, or names nothing that is installed.
     """
     parser = Parser(prog="rlcore config", description=__doc__)
-    parser.add_argument("action", choices=[IMPORT], help="what to do with the file")
+    parser.add_argument("action", choices=[EXPLAIN, SCHEMA, IMPORT], help="what to do")
     parser.add_argument("file", metavar="FILE", help="a YAML file of RLinf")
     parser.add_argument(
         "--out",

@@ -37,6 +37,8 @@ def main(arguments: Sequence[str]) -> int:
     """Evaluate; see :func:`rlcore.cli.verbs.run_verb`."""
     named = [word for word in arguments if word.startswith(PROTOCOL)]
     rest = [word for word in arguments if word not in named]
+    if not named and not {"-h", "--help"}.isdisjoint(rest):
+        return run_verb(UNDER, rest)
     name = _known([word.partition("=")[2] for word in named])
     return run_verb(UNDER, [*rest, f"{FLAG}={name}"], under_protocol)
 

@@ -1,5 +1,8 @@
 """`rlcore replay RUN --task NAME --trial NUMBER [overrides]`: repeat one episode, for inspection.
 
+`--failures N` in place of the trial films the first N failures of the run's evaluation, the worst
+task first.
+
 Uses the run's own configuration with one env in this process (`cluster.backend=local`), so that
 `pdb` works in the policy and in the simulator. A simulator under another interpreter has a process
 of its own.
@@ -8,7 +11,9 @@ of its own.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from rlcore.api import (
     NEEDED_TO_ACT,
@@ -24,9 +29,10 @@ from rlcore.cli.request import TRUST, Form, Request
 from rlcore.cli.verbs import Verb, run_verb
 from rlcore.config.schema import RunConfig
 from rlcore.contracts.errors import ConfigError, PlacementError, PluginError
+from rlcore_tools.failures import acting
 
 SIDES = ("train", "eval")
-USAGE = "rlcore replay RUN --task NAME --trial NUMBER"
+USAGE = "rlcore replay RUN --task NAME --trial NUMBER, or RUN --failures N"
 ONE_PROCESS = (
     "cluster.backend=local",
     "cluster.num_nodes=1",
@@ -43,6 +49,12 @@ FORM = Form(
         **TRUST,
         "--task": {"metavar": "NAME", "help": "the task, by name or by its number"},
         "--trial": {"type": int, "metavar": "NUMBER", "help": "the start"},
+        "--failures": {
+            "type": int,
+            "metavar": "N",
+            "help": "film the first N failures of its evaluation, the worst task first; with "
+            "--task of that task",
+        },
         "--replica": {
             "type": int,
             "default": 0,
@@ -72,30 +84,47 @@ REPLAY = Verb(
     "rlcore_tools.replay:run",
     require=NEEDED_TO_ACT,
     form=FORM,
-    passed=("task", "trial", "replica", "phase", "out"),
     trains=lambda request: request.options["phase"] == "train",
 )
 
 
 def main(arguments: Sequence[str]) -> int:
     """Replay; see :func:`rlcore.cli.verbs.run_verb`."""
-    return run_verb(REPLAY, arguments, configure)
+    asked = Asked()
+    return run_verb(replace(REPLAY, call=asked.play), arguments, asked.configure)
 
 
-def configure(request: Request, overrides: Sequence[str]) -> RunConfig:
-    """The configuration of the run named first: its checkpoint, one env, one process.
+class Asked:
+    """What a command line asks for: the run, and which of its episodes."""
 
-    Raises:
-        UserError: no run is named, or the checkpoint is missing or damaged.
-    """
-    if request.named is None:
-        raise ConfigError("an episode of which run?", hint=USAGE)
-    open_run(request.named)  # says what is wrong with its name
-    run = open_run(Path(request.named).resolve())
-    options = request.options
-    checkpoint = run.checkpoint(options["checkpoint"])
-    trust = options["trust"]
-    return config_to_replay(run, checkpoint, *overrides[1:], phase=options["phase"], trust=trust)
+    run: SavedRun
+    options: dict[str, Any]
+
+    def configure(self, request: Request, overrides: Sequence[str]) -> RunConfig:
+        """The configuration of the run named first: its checkpoint, one env, one process.
+
+        Raises:
+            UserError: no run is named, or the checkpoint is missing or damaged.
+        """
+        if request.named is None:
+            raise ConfigError("an episode of which run?", hint=USAGE)
+        open_run(request.named)  # says what is wrong with its name
+        self.run, self.options = open_run(Path(request.named).resolve()), dict(request.options)
+        trust, phase = self.options.pop("trust"), self.options["phase"]
+        wanted = self.options["failures"]
+        if wanted is not None and (wanted < 1 or phase != "eval" or self.options["trial"]):
+            raise ConfigError(
+                "--failures takes a number from 1 on, and neither --trial nor --phase train, got "
+                f"{wanted}",
+                hint=USAGE,
+            )
+        checkpoint = acting(self.run, self.options.pop("checkpoint"))
+        return config_to_replay(self.run, checkpoint, *overrides[1:], phase=phase, trust=trust)
+
+    def play(self, draft: Draft) -> None:
+        """Play it."""
+        trains = self.options["phase"] == "train"
+        start(REPLAY.loop, draft, trains=trains, passed={"run": self.run, **self.options})
 
 
 def config_to_replay(
@@ -118,10 +147,10 @@ def replay(
     trust: bool,
 ) -> Played:
     """See :meth:`rlcore.api.SavedRun.replay`."""
-    kept = run.checkpoint(checkpoint)
+    kept = acting(run, checkpoint)
     config = config_to_replay(run, kept, *overrides, phase=phase, trust=trust)
     loop, trains = "rlcore_tools.replay:play", phase == "train"
-    asked = {"task": task, "trial": trial, "replica": replica, "phase": phase}
+    asked = {"run": run, "task": task, "trial": trial, "replica": replica, "phase": phase}
     played: Played = start(loop, Draft(config), trains=trains, passed=asked)
     return played
 

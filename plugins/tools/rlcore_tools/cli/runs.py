@@ -3,7 +3,7 @@
 rlcore runs ls [FOLDER] [--where 'algorithm.gamma>0.95'] [--sort after]    a line a run
 rlcore runs show RUN                what became of it, and what comes next
 rlcore runs diff RUN RUN            configuration, versions, results
-rlcore runs best [FOLDER]           the best setting over its seeds, and those as good
+rlcore runs best [FOLDER]           the best setting over its seeds, and the undecided
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def _diff(arguments: Sequence[str]) -> int:
 def _best(arguments: Sequence[str]) -> int:
     """The best setting."""
     options = _parsed(
-        _many("best", "the best setting over its seeds, and those as good"), arguments
+        _many("best", "the best setting over its seeds, and the undecided"), arguments
     )
     from rlcore_tools.runs.conditions import Condition, chosen
     from rlcore_tools.runs.folders import runs_below

@@ -17,7 +17,7 @@ from rlcore.config.differences import differences
 from rlcore.contracts.episodes import mean_infos
 from rlcore.results.statistics import Passes, paired_difference
 from rlcore.results.tables import EpisodeResult, comparable, success_by_start, success_rows
-from rlcore.terminal.text import spans, written
+from rlcore.terminal.text import duration, spans, written
 from rlcore_tools.report.clips import Shelf, link
 from rlcore_tools.report.figures import Columns, gain, gains_by_group, gains_by_task, means
 from rlcore_tools.report.pictures import (
@@ -28,7 +28,7 @@ from rlcore_tools.report.pictures import (
     success_charts,
 )
 from rlcore_tools.report.record import RunRecord, Values
-from rlcore_tools.text import duration, one_line, rounded
+from rlcore_tools.text import one_line, rounded
 
 NOT_OF_THE_RECIPE = ("recipe",)
 NOT_OF_A_COMPARISON = ("recipe", "runner.logger")

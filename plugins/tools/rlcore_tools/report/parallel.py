@@ -47,6 +47,7 @@ def parallel(lines: Sequence[Line], names: Sequence[str], *, width: int, height:
     def y(part: float) -> float:
         return TOP + (1 - part) * (height - TOP - BOTTOM)
 
+    most = max(line.values[-1] for line in lines) or 1.0
     for line in reversed(lines):
         group = SubElement(svg, "g", {"class": line.kind})
         points = [
@@ -54,7 +55,8 @@ def parallel(lines: Sequence[Line], names: Sequence[str], *, width: int, height:
             for i, (axis, value) in enumerate(zip(axes, line.values, strict=True))
         ]
         path = " ".join(f"{a:.1f},{b:.1f}" for a, b in points)
-        curve = SubElement(group, "polyline", {"class": "curve", "points": path})
+        seen = {"opacity": f"{0.1 + 0.9 * line.values[-1] / most:.2f}"}
+        curve = SubElement(group, "polyline", {"class": "curve", "points": path, **seen})
         SubElement(curve, "title").text = line.title
     for i, (name, axis) in enumerate(zip(names, axes, strict=True)):
         at = SIDE + i * gap

@@ -26,7 +26,7 @@ from rlcore_tools.report.pictures import EPISODES, NARROW, SUCCESS, WIDE, with_g
 from rlcore_tools.runs.importance import Part, parts
 from rlcore_tools.runs.row import Row
 from rlcore_tools.runs.settings import Ranking, Setting, ranked
-from rlcore_tools.runs.standing import place, sentences, starts_of
+from rlcore_tools.runs.standing import UNDECIDED, place, sentences, starts_of
 from rlcore_tools.runs.study import Study
 from rlcore_tools.runs.table import note
 
@@ -196,7 +196,7 @@ def _coordinates(ranking: Ranking, keys: Sequence[str]) -> dict[str, Markup] | N
     lines = []
     for one in measured:
         rate = one.rate.rate if one.rate else 0.0
-        kind = {"best": "best", "as good": "tied"}.get(place(ranking, one), "beaten")
+        kind = {"best": "best", UNDECIDED: "tied"}.get(place(ranking, one), "beaten")
         title = f"{one.label}: {rate:.3f}"
         lines.append(Line([*(one.values[key] for key in axes), rate], kind, title))
     told = _short(ranking.keys)

@@ -8,12 +8,11 @@ from typing import Any
 
 from rlcore.config.differences import differences
 from rlcore.config.schema_tree import find
-from rlcore.terminal.text import some, written
+from rlcore.terminal.text import duration, some, written
 from rlcore_tools.runs.folders import row_of
 from rlcore_tools.runs.reading import Values, read_config, read_mapping
 from rlcore_tools.runs.row import Row
 from rlcore_tools.runs.table import difference, note, rate
-from rlcore_tools.text import duration
 
 VERSIONS = ("rlcore", "torch")
 MOST = 20  # changes of the recipe that are shown

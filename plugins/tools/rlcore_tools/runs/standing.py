@@ -1,4 +1,5 @@
-"""Say which setting is best, over which seeds, how sure that is, and which are as good."""
+"""Say which setting is best, over which seeds, how sure that is, and which are undecided: that they
+can't be told apart from it does not make them as good."""
 
 from __future__ import annotations
 
@@ -12,8 +13,9 @@ from rlcore_tools.runs.settings import Ranking, Setting
 from rlcore_tools.runs.table import aligned, difference, rate
 from rlcore_tools.text import one_line
 
-SHOWN = 10  # settings of a table, at least all that are as good as the best
+SHOWN = 10  # settings of a table, at least all that are undecided
 FEW = 4  # settings that a sentence names
+UNDECIDED = "undecided"
 
 
 def values_of(ranking: Ranking) -> dict[str, Any]:
@@ -26,7 +28,7 @@ def values_of(ranking: Ranking) -> dict[str, Any]:
                 "values": dict(one.values),
                 "rate": None if one.rate is None else one.rate._asdict(),
                 "behind": None if one.behind is None else one.behind._asdict(),
-                "as_good": one in ranking.tied or one in ranking.measured[:1],
+                "undecided": one in ranking.tied,
                 "seeds": [seed.row.seed for seed in one.seeds],
                 "runs": [str(row.folder) for row in one.rows],
             }
@@ -46,7 +48,7 @@ def lines_of(ranking: Ranking, folder: Path) -> list[str]:
         "seeds": [str(len(one.seeds)) for one in shown],
         "success": [rate(one.rate._asdict()) if one.rate else "" for one in shown],
         "best - it": [difference(one.behind._asdict()) if one.behind else "" for one in shown],
-        "": ["best", *("" if one.beaten else "as good" for one in shown[1:])],
+        "": ["best", *("" if one.beaten else UNDECIDED for one in shown[1:])],
     }
     lines = [*aligned(columns).splitlines()]
     more = len(ranking.settings) - len(shown)
@@ -61,10 +63,14 @@ def sentences(ranking: Ranking) -> list[str]:
     if len(ranking.measured) > 1:
         name = best.label or "the only setting"
         more = f" and {len(tied) - FEW} more" if len(tied) > FEW else ""
-        as_good = "; ".join(one.label for one in tied[:FEW]) + more
+        others = "; ".join(one.label for one in tied[:FEW]) + more
         found.append(
             f"Best: {name}. "
-            + (f"It can't be told apart from {as_good}." if tied else "It is better than all.")
+            + (
+                f"It can't be told apart from {others}: play further seeds of the first few."
+                if tied
+                else "It is better than all."
+            )
         )
     count, starts = len(ranking.measured), starts_of(ranking)
     if count > 1 and "validation" not in starts:
@@ -96,7 +102,7 @@ def _next(ranking: Ranking, folder: Path) -> list[str]:
 
 
 def place(ranking: Ranking, setting: Setting) -> str:
-    """`best`, `as good` or nothing."""
+    """`best`, `undecided` or nothing."""
     if setting in ranking.measured[:1]:
         return "best"
-    return "as good" if setting in ranking.tied else ""
+    return UNDECIDED if setting in ranking.tied else ""

@@ -8,10 +8,10 @@ from typing import Any
 
 from rich.cells import cell_len
 
-from rlcore.terminal.text import written
+from rlcore.terminal.text import duration, written
 from rlcore_tools.runs.reading import Values
 from rlcore_tools.runs.row import Row
-from rlcore_tools.text import duration, one_line
+from rlcore_tools.text import one_line
 
 LONGEST = 100  # characters of a reason
 GAP = "  "

@@ -1,0 +1,103 @@
+"""`rlcore completion bash|zsh`: print a script that completes commands, recipes, names and keys.
+
+The script holds the words of what is installed now, so that completing starts no Python; print it
+again when plugins were installed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Sequence
+from importlib.resources import files
+from importlib.util import find_spec
+from pathlib import Path
+
+from rlcore.cli.parser import Parser
+from rlcore.cli.request import NOT_HERE
+
+SHELLS = ("bash", "zsh")
+ZSH = "autoload -Uz bashcompinit && bashcompinit\n"
+FOLDERS = ("resume", "eval", "replay", "export", "report", "view", "runs", "verify", "protocol")
+"""Commands that take the folder of a run; the shell completes it."""
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Print the script."""
+    parser = Parser(prog="rlcore completion", description=__doc__)
+    parser.add_argument(
+        "shell",
+        choices=SHELLS,
+        help="bash: > ~/.local/share/bash-completion/completions/rlcore; zsh: source the output",
+    )
+    shell = parser.parse_args(arguments).shell
+    from rlcore.plugins.registry import load_plugins
+
+    registry = load_plugins()
+    commands = registry.names("command")
+    words = {
+        "COMMANDS": commands,
+        "RECIPES": _recipes(),
+        "NAMES": sorted({row.name for row in registry.rows()}),
+        "FOLDERS": [name for name in commands if name in FOLDERS],
+        "WORDS": _words(),
+    }
+    script = files("rlcore_tools").joinpath("completion.bash").read_text(encoding="utf-8")
+    for name, some in words.items():
+        script = script.replace(f"@{name}@", " ".join(some))
+    targets = {one.spec.name: one.spec.target for one in registry.components("command")}
+    flags = "\n".join(
+        f"    {name}) echo {' '.join(_flags(target))!r} ;;" for name, target in targets.items()
+    )
+    print((ZSH if shell == "zsh" else "") + script.replace("@FLAGS@", flags.lstrip()), end="")
+    return 0
+
+
+def _recipes() -> list[str]:
+    from rlcore.config.catalog import EXPERIMENT, Catalog
+    from rlcore.plugins.registry import load_plugins
+
+    return Catalog(load_plugins()).options(EXPERIMENT)
+
+
+def _words() -> list[str]:
+    """`group=option` and `key=`, those of all installed components too."""
+    from rlcore.config import schema_tree
+    from rlcore.config.bind import SLOTS, default_settings
+    from rlcore.config.catalog import COMPONENT_GROUPS, Catalog
+    from rlcore.config.schema import RunConfig
+    from rlcore.contracts.errors import UserError
+    from rlcore.plugins.registry import load_plugins
+
+    catalog = Catalog(load_plugins())
+    keys = dict.fromkeys(key.path for key in schema_tree.walk(RunConfig()) if not key.section)
+    for slot in SLOTS:
+        for name in catalog.registry.names(slot.kind):
+            with contextlib.suppress(UserError):  # `rlcore plugins` names it
+                section = default_settings(catalog.registry, slot, name)
+                found = schema_tree.walk(section, slot.section)
+                keys |= dict.fromkeys(key.path for key in found if not key.section)
+    options = [f"{group}={name}" for group in COMPONENT_GROUPS for name in catalog.options(group)]
+    return [*options, *(f"{key}=" for key in keys)]
+
+
+def _flags(target: str) -> list[str]:
+    """The flags that a command's module names; nothing is imported."""
+    module = target.partition(":")[0]
+    found = _named_in(module)
+    if {"run_verb", "parse_request"} & found:
+        found |= _named_in("rlcore.cli.request") - {flag for some in NOT_HERE for flag in some}
+    return sorted({"--help"} | {word for word in found if word.startswith("--")})
+
+
+def _named_in(module: str) -> set[str]:
+    top, *inner = module.split(".")
+    spec = find_spec(top)
+    if spec is None or spec.origin is None:
+        return set()
+    file = Path(spec.origin).parent.joinpath(*inner).with_suffix(".py")
+    text = file.read_text(encoding="utf-8") if file.is_file() else ""
+    return {
+        *re.findall(r'(?<!{)"(--[a-z][a-z-]+)"', text),
+        *re.findall(r"run_verb|parse_request", text),
+    }

@@ -1,0 +1,50 @@
+"""The last lines of a run: success on both sides, and what the difference is worth."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+
+def lines(summary: Mapping[str, Any]) -> list[str]:
+    """Say what `summary.json` holds (:class:`rlcore.results.summary.Summary`)."""
+    lines = [summary["caveat"]] if "caveat" in summary else []
+    for name, side in (
+        ("before", summary["success_before"]),
+        ("after ", summary["success_after"]),
+        (f"best ({summary.get('best_checkpoint')})", summary.get("success_best")),
+        ("control", summary.get("success_control")),
+        ("control, best", summary.get("success_control_best")),
+    ):
+        if side is not None:
+            lines.append(
+                f"success {name}  {side['rate']:.3f}  [{side['lo']:.3f}, {side['hi']:.3f}]"
+                f"  n={side['n']}"
+            )
+    gain = summary["paired_difference"]
+    if gain is not None:
+        lines.append(
+            f"difference      {gain['mean']:+.3f}  [{gain['lo']:+.3f}, {gain['hi']:+.3f}]"
+            "  paired, 95%"
+        )
+        if gain["mean"] < 0:
+            chance = "" if gain["hi"] < 0 else ", though by no more than chance may do"
+            lines.append(
+                f"warning: success fell by {-gain['mean']:.3f} over the run{chance}; look at the "
+                "metrics of its updates, try a lower actor.optim.lr or fewer steps, or go back to "
+                "an earlier checkpoint"
+            )
+    if (forgetting := summary.get("forgetting")) is not None:
+        sides = (forgetting["success_before"], forgetting["success_after"])
+        rates = [f"{side['rate']:.3f}" if side else "not measured" for side in sides]
+        lines.append(f"forgetting      {' -> '.join(rates)}  on {', '.join(forgetting['tasks'])}")
+    reached = summary.get("reached", {})
+    lines += [_reached(level, at) for level, at in reached.items() if at is not None]
+    return lines
+
+
+def _reached(level: str, at: Mapping[str, Any]) -> str:
+    return (
+        f"reached {level}     after {at['episodes']} episodes, {at['env_steps']} env steps, "
+        f"{at['seconds']:.0f} s of training ({at['by']})"
+    )

@@ -1,0 +1,85 @@
+"""List the failed episodes of a run's last evaluation, each with the command that films it."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from rlcore.api import Checkpoint, SavedRun, open_run
+from rlcore.config.schema_tree import find
+from rlcore.files.damaged_files import blaming
+from rlcore.files.reading import read_yaml
+from rlcore.results.tables import EpisodeResult, failures, read_results
+from rlcore.run_folder.folder import RunFolder
+
+CONCLUSIONS = ("after", "eval", "sft")
+"""Labels of the evaluation a run ends with: of training, of an evaluation, of imitation."""
+LISTED = 5  # of a terminal; the report has all
+
+
+def acting(run: SavedRun, name: str | None = None) -> Checkpoint:
+    """The checkpoint that played a run's last evaluation, or another one of the run.
+
+    Args:
+        run: one that trained; or one of `rlcore eval`, whose policy is a checkpoint of another.
+        name: `step_000010`, `best` or `latest`; None: the one `run` was opened by.
+
+    Raises:
+        CheckpointError: it is missing or damaged, or the policy is no checkpoint of a run.
+    """
+    other = None if name or run.named != run.folder.path else _of_another(run.folder)
+    return run.checkpoint(name) if other is None else open_run(other).checkpoint()
+
+
+def has_policy(folder: RunFolder) -> bool:
+    """Whether episodes of a run can be played again."""
+    return any(folder.checkpoints.glob("step_*")) or _of_another(folder) is not None
+
+
+def _of_another(folder: RunFolder) -> Path | None:
+    """The checkpoint of another run that a run has only evaluated."""
+    with blaming(folder.config):
+        values = read_yaml(folder.config)
+    model = find(values, "actor.model.model_path")
+    if not find(values, "runner.only_eval") or not isinstance(model, str):
+        return None
+    checkpoint = Path(model).parent
+    return checkpoint if (checkpoint / "state.json").is_file() else None
+
+
+def evaluated(run: SavedRun, checkpoint: Checkpoint) -> list[EpisodeResult]:
+    """The episodes of a run's evaluation of a checkpoint; empty: it made none."""
+    if checkpoint.path.is_relative_to(run.folder.path):
+        return run.evaluated(checkpoint)
+    return conclusion(run.folder)
+
+
+def conclusion(folder: RunFolder) -> list[EpisodeResult]:
+    """The episodes of the evaluation that a run ended with; empty before there is one."""
+    paths = (folder.evaluations / f"{label}.parquet" for label in CONCLUSIONS)
+    return next((read_results(path) for path in paths if path.is_file()), [])
+
+
+def command(run: Path, result: EpisodeResult) -> str:
+    """The line that films an episode."""
+    words = ["rlcore", "replay", _near(run), "--task", result.task, "--trial", str(result.trial)]
+    return shlex.join(words + (["--replica", str(result.replica)] if result.replica else []))
+
+
+def lines(folder: RunFolder, results: Sequence[EpisodeResult]) -> Iterator[str]:
+    """What a terminal shows of a run's failures, the worst task first."""
+    lost = failures(results)
+    if not lost or not has_policy(folder):
+        return
+    yield f"{len(lost)} of {len(results)} episodes failed, worst task first; to film them:"
+    yield from (f"  {command(folder.path, one)}" for one in lost[:LISTED])
+    if len(lost) > LISTED:
+        yield f"  rlcore replay {shlex.quote(_near(folder.path))} --failures {len(lost)}  # all"
+
+
+def _near(folder: Path) -> str:
+    """A folder as one types it here."""
+    near = os.path.relpath(folder)
+    return str(folder) if near.startswith("..") else near
