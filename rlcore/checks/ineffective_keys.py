@@ -33,7 +33,8 @@ def unread(config: RunConfig, *, collects: bool = False) -> list[str]:
     chosen options and recipes that come with rlcore have it.
 
     Args:
-        collects: whether demonstrations are collected though no policy learns from them.
+        collects: whether demonstrations are collected, or of use to the algorithm, though there is
+            no supervised training.
     """
     found = [each for each in _in_vain(config) if not (collects and _of_collecting(each[0]))]
     given = _given(config) if found else {}
@@ -41,12 +42,13 @@ def unread(config: RunConfig, *, collects: bool = False) -> list[str]:
 
 
 def _in_vain(config: RunConfig) -> Iterator[tuple[schema_tree.Key, str]]:
+    unused = {**SIDES_OF_ONE, **config.algorithm.unused}
     for key in schema_tree.walk(config):
         if key.section or key.value == key.default:
             continue
         said = f"{key.path}={written(key.value)} does nothing"
-        if key.path in SIDES_OF_ONE:
-            yield key, f"{said}: {SIDES_OF_ONE[key.path]}"
+        if key.path in unused:
+            yield key, f"{said}: {unused[key.path]}"
             continue
         for condition in key.when:
             path = condition.other(key.path)

@@ -200,7 +200,8 @@ def announce(facts: Facts, *, collects: bool = False) -> None:
         collects: as for :func:`check`.
     """
     config = facts.config
-    for sentence in unread(config, collects=collects):
+    taught = facts.needs is not None and facts.needs.demonstrations
+    for sentence in unread(config, collects=collects or taught):
         warn(sentence)
     if facts.policy is None:
         return

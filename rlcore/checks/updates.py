@@ -55,7 +55,8 @@ def groups_divide_columns(facts: Facts) -> Iterator[str]:
 def batches_divide(facts: Facts) -> Iterator[str]:
     actor, ranks = facts.config.actor, facts.workers["actor"]
     step = actor.micro_batch_size * ranks
-    if any(more_than_a_rank_gets(facts)):  # they are that small then
+    drawn = "actor.global_batch_size" in facts.config.algorithm.unused
+    if drawn or any(more_than_a_rank_gets(facts)):  # of another size, or that small then
         return
     if facts.policy is not None and step > 0 and actor.global_batch_size % step:
         yield (

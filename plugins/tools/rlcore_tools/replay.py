@@ -306,9 +306,9 @@ def _closing(replayed: Replayed, phase: Phase) -> list[str]:
             "threads, and if the run fixed rollout.forward_batch",
         ]
     if not trace.arrays["evaluated_logprobs"].any():
+        more = "; for exploration noise: --phase train, or rollout.eval_deterministic=false"
         lines.append(
-            "log-probs are 0, as actions were not sampled; for exploration noise: --phase train, "
-            "or rollout.eval_deterministic=false"
+            f"log-probs are 0, as actions were not sampled{more if phase == 'eval' else ''}"
         )
     elif not replayed.played.deterministic:
         apart = np.abs(trace.arrays["logprobs"] - trace.arrays["evaluated_logprobs"])

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 
 import pytest
 
+from rlcore.checks import announce, check
 from rlcore.checks.ineffective_keys import SIDES_OF_ONE, unread
 from rlcore.config import schema_tree
 from rlcore.config.catalog import Catalog
@@ -44,6 +46,8 @@ def said(*overrides: str) -> list[str]:
          "env.eval.image_size=64 does nothing with env.eval.obs_mode=state"),
         (["env/eval=maniskill", "env.eval.rebuild_scene=false", "env.eval.sim_backend=gpu"],
          "env.eval.rebuild_scene=false does nothing with env.eval.sim_backend=gpu"),
+        (["algorithm=rft", "actor.global_batch_size=512"],  # by an algorithm
+         "actor.global_batch_size=512 does nothing: algorithm.batch_size is the size of its steps"),
         (["algorithm=grpo", "algorithm.rewards_lower_bound=0.3"],
          "algorithm.rewards_lower_bound=0.3 does nothing with algorithm.filter_rewards=false"),
     ],
@@ -76,6 +80,20 @@ def test_collecting_reads_its_keys_whoever_learns_from_it():
     assert unread(config, collects=True) == ["sft.lr=0.1 does nothing with sft.enabled=false"]
 
 
+def test_an_algorithm_reads_demonstrations_without_supervised_training(registry, toy_run, tmp_path):
+    config, plan = toy_run(f"collect.path={tmp_path}")
+    facts = check(config, registry, plan)
+
+    def announced(facts):
+        with warnings.catch_warnings(record=True) as noted:
+            warnings.simplefilter("always")
+            announce(facts)
+        return any("collect.path" in str(each.message) for each in noted)
+
+    assert facts.needs is not None and announced(facts)
+    assert not announced(replace(facts, needs=replace(facts.needs, demonstrations=True)))
+
+
 def test_what_comes_with_a_choice_was_set_by_nobody():
     choice = ["env=toy", "model=openvla_tiny", "algorithm=grpo"]  # the model's file has a critic
     assert unread(compose(choice)) == []
@@ -91,6 +109,7 @@ def test_every_condition_names_a_key_that_there_is():
     for group, beside in (("model", "algorithm=ppo"), ("algorithm", "model=toy")):
         for option in catalog.options(group):
             config = compose(["env=toy", beside, f"{group}={option}"], registry=registry)
+            assert set(config.algorithm.unused) <= set(schema_tree.paths(config))
             for key in schema_tree.walk(config):
                 for when in key.when:
                     beside_it = schema_tree.join(key.path.rpartition(".")[0], when.key)

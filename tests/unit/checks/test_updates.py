@@ -41,3 +41,10 @@ def test_a_rank_that_gets_less_than_a_micro_batch_takes_it_as_one(facts, problem
     assert not list(more_than_a_rank_gets(facts("actor.global_batch_size=256")))
     uneven = facts("actor.global_batch_size=161")
     assert any("got 161" in said for said in problems(uneven))
+
+
+def test_a_batch_that_no_step_has_need_not_divide(facts, problems, monkeypatch):
+    odd = facts("actor.global_batch_size=300")
+    unused = {"actor.global_batch_size": "it has steps of its own"}
+    monkeypatch.setattr(type(odd.config.algorithm), "unused", unused)
+    assert not any("global_batch_size" in said for said in problems(odd))

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
+import re
 from dataclasses import replace
+from pathlib import Path
+from textwrap import dedent
 
 import numpy as np
 import pytest
@@ -204,3 +208,41 @@ def test_a_lagged_copy_that_acts_needs_a_lag():
     policy = ToyPolicy(MODEL, ENV)
     with pytest.raises(AlgorithmError, match="a lag where the copy acts"):
         together(policy, Hasty(), ENV, named="hasty", seed=0, folder=None)
+
+
+class Likes(nn.Module):
+    """A critic that likes large actions."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("ready", torch.zeros(1))
+
+    def forward(self, inputs, actions):
+        assert len(inputs["state"]) == len(actions)
+        return actions.sum((1, 2))
+
+
+def test_the_example_of_the_page_of_plugins_chooses():
+    page = (Path(__file__).parents[3] / "docs/plugins.md").read_text(encoding="utf-8")
+    shown = re.search(r"\n(    class BestOf:\n(?:(?:    .*)?\n)+)", page)
+    assert shown is not None
+    names = {"RowKeys": RowKeys, "torch": torch, "np": np, "dataclasses": dataclasses}
+    exec(dedent(shown[1]), names)
+    policy, critic = alone(made()), Likes()
+    best = names["BestOf"](3, critic)
+    inputs = policy.prepare(random_observation(ENV, 6))
+    keys = RowKeys(tuple(("row", row) for row in range(6)))
+    plain = policy.act(inputs, keys, deterministic=False).actions
+    np.testing.assert_array_equal(
+        best.act(policy, inputs, keys, deterministic=False).actions, plain
+    )
+    critic.ready.fill_(1)
+    others = [
+        policy.act(inputs, RowKeys(tuple((*key, "sample", n) for key in keys.keys))).actions
+        for n in (1, 2)
+    ]
+    drawn = np.stack([plain, *others])
+    expected = drawn[drawn.sum((2, 3)).argmax(0), range(6)]
+    chosen = best.act(policy, inputs, keys, deterministic=False).actions
+    np.testing.assert_array_equal(chosen, expected)
+    assert (chosen != plain).any()

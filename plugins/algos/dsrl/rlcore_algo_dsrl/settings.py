@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 from rlcore.config.schema import AlgorithmConfig, key
 from rlcore.contracts.errors import ConfigError
@@ -19,6 +21,9 @@ MOST = 20_000_000
 class DSRLConfig(AlgorithmConfig):
     """Keys of `algorithm=dsrl`."""
 
+    unused: ClassVar[Mapping[str, str]] = {
+        "actor.global_batch_size": "algorithm.batch_size is the size of its steps"
+    }
     name: str = key("registered name of the algorithm", "dsrl")
     bound: float = key("the actor's noise is within +- this", 1.0, above=0)
     noise_rows: int = key(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 from rlcore.config.schema import AlgorithmConfig, key
 from rlcore.contracts.specs import AlgorithmNeeds, NetworkNeeds, ReplayNeeds
@@ -15,6 +17,10 @@ MOST_PARAMETERS = 8_000_000
 class ExpoConfig(AlgorithmConfig):
     """Keys of `algorithm=expo`; the policy's learning rate is actor.optim.lr."""
 
+    unused: ClassVar[Mapping[str, str]] = {
+        "actor.global_batch_size": "algorithm.batch_size and imitation_batch_size are the sizes of "
+        "its steps"
+    }
     name: str = key("registered name of the algorithm", "expo")
     gamma: float = key("discount per chunk", 0.97, above=0, most=1)
     samples: int = key("chunks that the policy draws for a decision", 4, least=1)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 from rlcore.config.schema import AlgorithmConfig, key
 from rlcore.contracts.specs import AlgorithmNeeds, ReplayNeeds
@@ -12,6 +14,9 @@ from rlcore.contracts.specs import AlgorithmNeeds, ReplayNeeds
 class RFTConfig(AlgorithmConfig):
     """Keys of `algorithm=rft`; the learning rate is actor.optim.lr."""
 
+    unused: ClassVar[Mapping[str, str]] = {
+        "actor.global_batch_size": "algorithm.batch_size is the size of its steps"
+    }
     name: str = key("registered name of the algorithm", "rft")
     steps: int = key("gradient steps of an update", 100, least=1)
     batch_size: int = key("decisions and frames of a step", 64, least=1)

@@ -47,8 +47,8 @@ def drawn_model(model: mujoco.MjModel, view: View) -> mujoco.MjModel:
     keeps = all(
         can_keep(model, view, model.camera(camera.name).id) for camera in view.cameras.values()
     )
-    if not keeps:
-        _simplify_primitives(drawn, max(camera.height for camera in view.cameras.values()))
+    height = max(camera.height for camera in view.cameras.values())
+    _simplify_primitives(drawn, height, flat=not keeps)
     geoms = drawn_meshes(model, view)
     if len(geoms):
         sights = [Sight(drawn, camera, geoms) for camera in view.cameras.values()]
@@ -64,13 +64,15 @@ def drawn_model(model: mujoco.MjModel, view: View) -> mujoco.MjModel:
     return drawn
 
 
-def _simplify_primitives(model: mujoco.MjModel, height: int) -> None:
-    """Half a pixel off for what is round, with a radius of a quarter of the frame's height."""
+def _simplify_primitives(model: mujoco.MjModel, height: int, *, flat: bool) -> None:
+    """Half a pixel off for what is round, with a radius of a quarter of the frame's height; and
+    fewer quads along a side of what is flat, on demand."""
     quality = model.vis.quality
     slices = math.ceil(math.pi * math.sqrt(height / 4))
     quality.numslices = min(quality.numslices, slices)
     quality.numstacks = min(quality.numstacks, math.ceil(slices / 2))
-    quality.numquads = min(quality.numquads, FLAT)
+    if flat:
+        quality.numquads = min(quality.numquads, FLAT)
 
 
 def drawn_meshes(model: mujoco.MjModel, view: View) -> np.ndarray:

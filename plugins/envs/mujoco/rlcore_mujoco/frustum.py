@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import functools
+import math
+
 import mujoco
 import numpy as np
 
@@ -53,21 +56,27 @@ class Outside:
         unseen = self._bounded & self._unseen(model, data, camera, aspect)
         if not unseen.any():
             return
-        geoms = scene.geoms
+        geoms, out = scene.geoms, unseen.tolist()
         for number in range(scene.ngeom):
             geom = geoms[number]
-            if geom.objtype == GEOM and unseen[geom.objid]:
+            if geom.objtype == GEOM and out[geom.objid]:
                 geom.type = NOTHING
 
     def _unseen(
         self, model: mujoco.MjModel, data: mujoco.MjData, camera: int, aspect: float
     ) -> np.ndarray:
         """Whether the sphere around each geom is behind the camera, or beside its view."""
-        turned = data.cam_xmat[camera].reshape(3, 3)
-        right, up, back = ((data.geom_xpos - data.cam_xpos[camera]) @ turned).T
-        radius = model.geom_rbound * SLACK
-        slope = np.tan(np.radians(model.cam_fovy[camera]) / 2)
-        unseen: np.ndarray = back > radius
-        for across, reach in ((np.abs(up), slope), (np.abs(right), slope * aspect)):
-            unseen |= across + reach * back > radius * np.hypot(1.0, reach)
+        planes = _planes(float(model.cam_fovy[camera]), aspect)
+        turned = data.cam_xmat[camera].reshape(3, 3) @ planes
+        beyond = (data.geom_xpos - data.cam_xpos[camera]) @ turned
+        unseen: np.ndarray = (beyond > SLACK * model.geom_rbound[:, None]).any(axis=1)
         return unseen
+
+
+@functools.cache
+def _planes(fovy: float, aspect: float) -> np.ndarray:
+    """Outward normals of the planes around a view, as its camera has them, `[3, 5]`."""
+    up = math.tan(math.radians(fovy) / 2)
+    right = up * aspect
+    planes = np.array([[1, 0, right], [-1, 0, right], [0, 1, up], [0, -1, up], [0, 0, 1]]).T
+    return planes / np.linalg.norm(planes, axis=0)

@@ -13,7 +13,7 @@ than twice what the best choice would have.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from operator import attrgetter
 from weakref import WeakKeyDictionary
 
@@ -21,9 +21,23 @@ import mujoco
 import numpy as np
 
 from rlcore_mujoco.frustum import GEOM, NOTHING
+from rlcore_mujoco.model import array_of
 from rlcore_mujoco.view import View
 
 SKYBOX = mujoco.mjtRndFlag.mjRND_SKYBOX.value
+SITE = mujoco.mjtObj.mjOBJ_SITE.value
+# Nearer than 0, the depth where nothing is, and than which nothing else is farther.
+BEHIND_ALL = np.float32(1e-30)
+# What frames depend on beside places, lights, materials and cameras: arrays and numbers of a model.
+LOOKS = (
+    *(f"geom_{what}" for what in ("type", "size", "rgba", "matid", "group", "dataid")),
+    *(f"site_{what}" for what in ("type", "size", "rgba", "matid", "group")),
+    *(f"vis.headlight.{what}" for what in ("ambient", "diffuse", "specular")),
+    "vis.rgba.haze",
+)
+_numbers = attrgetter(
+    "vis.headlight.active", "vis.map.znear", "vis.map.zfar", "vis.map.haze", "stat.extent"
+)
 
 
 class Still:
@@ -43,14 +57,8 @@ class Still:
         self._depth = np.empty(size, dtype=np.float32)
         self._usable = can_keep(model, view, camera)
         meshes = (model.geom_type == mujoco.mjtGeom.mjGEOM_MESH.value) & (model.geom_dataid >= 0)
-        self._faces = np.full(model.ngeom, 50.0)  # of a primitive, about
-        self._faces[meshes] = model.mesh_facenum[model.geom_dataid[meshes]]
-        names = [f"geom_{what}" for what in ("type", "size", "rgba", "matid", "group", "dataid")]
-        names += [name for name in dir(model) if name.startswith(("light_", "mat_", "cam_"))]
-        headlight = ("active", "ambient", "diffuse", "specular")
-        names += [f"vis.headlight.{what}" for what in headlight]
-        names += ["vis.map.znear", "vis.map.zfar", "vis.map.haze", "vis.rgba.haze", "stat.extent"]
-        self._looks = attrgetter(*names)
+        self._faces = np.full(model.ngeom + model.nsite, 500.0)  # of a primitive, about
+        self._faces[: model.ngeom][meshes] = model.mesh_facenum[model.geom_dataid[meshes]]
         self._pictures: WeakKeyDictionary[object, _Picture] = WeakKeyDictionary()
 
     def draw(
@@ -73,42 +81,36 @@ class Still:
             render: draws it into pixels, and depths where they are asked for.
             pixels: uint8 `[H, W, 3]`, as the renderer has them.
         """
-        if not self._usable or _mixes(scene):
+        if not self._usable:
             render(pixels, None)
             return
-        if row not in self._pictures:
-            self._pictures[row] = _Picture(model.ngeom, self._size)
-        picture = self._pictures[row]
-        still = picture.see(self._places(model, data), self._seen_by(model, data))
+        picture = self._pictures.get(row)
+        if picture is None or picture.model is not model:
+            picture = self._pictures[row] = _Picture(model, self._size)
+        still = picture.see(data, self._camera)
         picture.beside += self._faces[still & ~picture.shown].sum()
         if (picture.shown & ~still).any() or picture.beside >= self._faces[still].sum():
-            if still.any():
-                _leave_out(scene, ~still, others=True)
-                render(picture.pixels, picture.depth)
-                update()
             picture.shown, picture.beside = still, 0.0
+            if still.any():
+                if _leave_out(scene, ~still, model.ngeom, others=True):
+                    picture.shown = np.zeros_like(still)
+                else:
+                    render(picture.pixels, picture.depth)
+                    np.maximum(picture.depth, BEHIND_ALL, out=picture.depth)
+                update()
         if not picture.shown.any():
             render(pixels, None)
             return
-        _leave_out(scene, picture.shown)
-        scene.flags[SKYBOX], flag = 0, scene.flags[SKYBOX]
-        render(pixels, self._depth)
-        scene.flags[SKYBOX] = flag
-        if ((self._depth == picture.depth) & (self._depth > 0)).any():
-            update()
-            render(pixels, None)
-            return
-        np.copyto(pixels, picture.pixels, where=(self._depth <= picture.depth)[..., None])
-
-    def _places(self, model: mujoco.MjModel, data: mujoco.MjData) -> np.ndarray:
-        """Where geoms are, float32 `[G, 12]`."""
-        return np.concatenate([data.geom_xpos, data.geom_xmat], axis=1, dtype=np.float32)
-
-    def _seen_by(self, model: mujoco.MjModel, data: mujoco.MjData) -> bytes:
-        """All else that frames depend on: the camera, lights and looks."""
-        at = self._camera
-        places = (data.cam_xpos[at], data.cam_xmat[at], data.light_xpos, data.light_xdir)
-        return b"".join(np.asarray(each).tobytes() for each in (*places, *self._looks(model)))
+        if not _leave_out(scene, picture.shown, model.ngeom, others=False):
+            scene.flags[SKYBOX], flag = 0, scene.flags[SKYBOX]
+            render(pixels, self._depth)
+            scene.flags[SKYBOX] = flag
+            if not (self._depth == picture.depth).any():
+                still_there = self._depth <= picture.depth
+                np.copyto(_whole(pixels), _whole(picture.pixels), where=still_there)
+                return
+        update()
+        render(pixels, None)
 
 
 def can_keep(model: mujoco.MjModel, view: View, camera: int) -> bool:
@@ -130,38 +132,65 @@ def can_keep(model: mujoco.MjModel, view: View, camera: int) -> bool:
 class _Picture:
     """Of a row: what stood still, and where everything was in its last frame."""
 
-    def __init__(self, geoms: int, size: tuple[int, int]) -> None:
-        self.shown = np.zeros(geoms, dtype=bool)
+    def __init__(self, model: mujoco.MjModel, size: tuple[int, int]) -> None:
+        self.model = model
+        self.shown = np.zeros(model.ngeom + model.nsite, dtype=bool)
         self.beside = 0.0
         self.pixels = np.empty((*size, 3), dtype=np.uint8)
         self.depth = np.empty(size, dtype=np.float32)
-        self._places = np.full((geoms, 12), np.nan, dtype=np.float32)
-        self._seen_by = b""
+        self._places = np.full((model.ngeom + model.nsite, 12), np.nan, dtype=np.float32)
+        self._seen_by: tuple[object, ...] = ()
+        # views, which cost more to be made than to be read
+        self._looks = [array_of(model, name) for name in (*LOOKS, *_looks_by_name(model))]
 
-    def see(self, places: np.ndarray, seen_by: bytes) -> np.ndarray:
-        """Which geoms stood still since the last frame, `[G]`."""
+    def see(self, data: mujoco.MjData, camera: int) -> np.ndarray:
+        """Which geoms and sites stood still since the last frame of a camera, `[G + S]`."""
+        places = np.empty_like(self._places)
+        geoms = len(data.geom_xpos)
+        places[:geoms, :3], places[:geoms, 3:] = data.geom_xpos, data.geom_xmat
+        places[geoms:, :3], places[geoms:, 3:] = data.site_xpos, data.site_xmat
+        eye = (data.cam_xpos[camera], data.cam_xmat[camera], data.light_xpos, data.light_xdir)
+        seen_by = (b"".join((*eye, *self._looks)), *_numbers(self.model))
         still: np.ndarray = (places == self._places).all(axis=1)
         still &= seen_by == self._seen_by
         self._places, self._seen_by = places, seen_by
         return still
 
 
-def _mixes(scene: mujoco.MjvScene) -> bool:
-    """Whether something can be seen through. What is wholly transparent is left out."""
-    geoms = scene.geoms
-    for number in range(scene.ngeom):
-        alpha = geoms[number].rgba[3]
-        if alpha <= 0:
-            geoms[number].type = NOTHING
-        elif alpha < 1 and geoms[number].type != NOTHING:
-            return True
-    return False
+def _looks_by_name(model: mujoco.MjModel) -> Iterator[str]:
+    return (name for name in dir(model) if name.startswith(("light_", "mat_", "cam_")))
 
 
-def _leave_out(scene: mujoco.MjvScene, geoms_out: np.ndarray, *, others: bool = False) -> None:
-    """Leave out some geoms of a model, and on demand what isn't one, such as sites."""
-    geoms, out = scene.geoms, geoms_out.tolist()
+def _whole(pixels: np.ndarray) -> np.ndarray:
+    """Pixels `[H, W]` instead of their colours; a mask of pixels is quicker than one of colours."""
+    return pixels.view("V3")[..., 0]
+
+
+def _leave_out(scene: mujoco.MjvScene, out: np.ndarray, first_site: int, *, others: bool) -> bool:
+    """Leave out some geoms and sites, and on demand what is neither; and what has no colour at all.
+
+    Args:
+        scene: to be drawn.
+        out: of geoms and then sites of the model, `[G + S]`.
+        first_site: its number among them.
+        others: whether to leave out tendons and the like.
+
+    Returns:
+        Whether something of the rest can be seen through.
+    """
+    geoms, leave, through = scene.geoms, out.tolist(), False
     for number in range(scene.ngeom):
         geom = geoms[number]
-        if out[geom.objid] if geom.objtype == GEOM else others:
+        kind = geom.objtype
+        if kind == GEOM:
+            leaves = leave[geom.objid]
+        elif kind == SITE:
+            leaves = leave[first_site + geom.objid]
+        else:
+            leaves = others
+        alpha = 0.0 if leaves else geom.rgba.item(3)
+        if alpha <= 0:
             geom.type = NOTHING
+        elif alpha < 1 and geom.type != NOTHING:
+            through = True
+    return through

@@ -106,10 +106,15 @@ def leave_group(model: mujoco.MjModel, data: mujoco.MjData) -> None:
     model.geom("shelf").group = 4
 
 
+def stand(model: mujoco.MjModel, data: mujoco.MjData) -> None:
+    """The ball becomes a box, like the shelf."""
+    model.geom("ball").type = mujoco.mjtGeom.mjGEOM_BOX
+    model.geom("ball").size[:] = model.geom("shelf").size
+
+
 def fit(model: mujoco.MjModel, data: mujoco.MjData) -> None:
-    """Its front is in the plane of the shelf's, across the view; it hides a part of it."""
-    data.qpos[-7:-4] = 0.3, 0.4, 0.2
-    model.geom("ball").type, model.geom("ball").size[:] = mujoco.mjtGeom.mjGEOM_BOX, 0.1
+    """It moves to where the shelf is, at the same depths; what is drawn later hides the other."""
+    data.qpos[-7:-4] = model.body("shelf").pos
 
 
 def states(*changes: Change) -> Iterator[tuple[mujoco.MjModel, mujoco.MjData]]:
@@ -127,7 +132,7 @@ def states(*changes: Change) -> Iterator[tuple[mujoco.MjModel, mujoco.MjData]]:
     "changes",
     [
         *[(), (push, push), (move_shelf,), (move_camera,), (paint, darken), (see_through,)],
-        *[(hide,), (widen,), (leave_group,), (fit,)],
+        *[(hide,), (widen,), (leave_group,), (stand, fit)],
     ],
     ids=lambda changes: "-".join(change.__name__ for change in changes),
 )
@@ -193,6 +198,7 @@ def world(random: np.random.Generator) -> mujoco.MjModel:
 def disturb(random: np.random.Generator, model: mujoco.MjModel, data: mujoco.MjData) -> None:
     """Change one thing that shows."""
     body, geom = random.integers(1, model.nbody), random.integers(model.ngeom)
+    site = random.integers(model.nsite)
     step = random.integers(-2, 3, 3) / 10
     head, map_ = model.vis.headlight, model.vis.map
     changes: list[Callable[[], object]] = [
@@ -206,6 +212,10 @@ def disturb(random: np.random.Generator, model: mujoco.MjModel, data: mujoco.MjD
         lambda: model.geom_group.__setitem__(geom, random.choice([0, 0, 4])),
         lambda: model.mat_rgba.__setitem__((1, slice(3)), random.uniform(0, 1, 3)),
         lambda: model.mat_texrepeat.__setitem__(0, random.integers(1, 6, 2)),
+        lambda: model.site_rgba.__setitem__((site, slice(3)), random.uniform(0, 1, 3)),
+        lambda: model.site_rgba.__setitem__((site, 3), random.choice([0, 0.5, 1, 1, 1])),
+        lambda: model.site_size.__setitem__(site, model.site_size[site] * 1.1),
+        lambda: model.site_pos.__setitem__(site, model.site_pos[site] + step),
         lambda: model.light_active.__setitem__(0, random.integers(2)),
         lambda: model.light_diffuse.__setitem__(0, random.uniform(0, 1, 3)),
         lambda: model.light_pos.__setitem__(0, model.light_pos[0] + step),
