@@ -20,7 +20,10 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("name", nargs="?", metavar="NAME", help="of a component or a recipe")
     parser.add_argument("--json", action="store_true", help="a JSON list of objects")
     options = parser.parse_args(arguments)
-    installed = load_plugins().rows()
+    registry = load_plugins()
+    installed = registry.rows()
+    if "marked_rows" in registry.names("function"):
+        installed = load_component("function", "marked_rows")(registry, installed)
     rows = [row for row in installed if options.name in (None, row.name)]
     if not rows:
         return _show_recipe(options.name, as_json=options.json)

@@ -199,14 +199,17 @@ def split_rows(
         return usable, []
     if not 0.0 < val_fraction < 1.0:
         raise ConfigError(f"sft.val_fraction must lie between 0 and 1, got {val_fraction}")
-    tasks = sorted({row.task for row in usable})
-    by_task = {task: [row for row in usable if row.task == task] for task in tasks}
+    by_task: dict[str, list[EpisodeRow]] = {
+        task: [] for task in sorted({row.task for row in usable})
+    }
+    for row in usable:
+        by_task[row.task].append(row)
     counts = _shares({task: len(rows) for task, rows in by_task.items()}, val_fraction)
     if not sum(counts.values()):
         raise ConfigError(
             f"{len(usable)} demonstrations of {len(by_task)} tasks in {path} leave none "
             "to validate on: at least one task needs two",
-            hint="raise collect.episodes_per_task",
+            hint="set sft.val_fraction=0, or raise collect.episodes_per_task",
         )
     held: set[EpisodeRow] = set()
     for task, rows_of_task in by_task.items():

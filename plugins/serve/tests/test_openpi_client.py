@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,6 +15,8 @@ from served import message_of, serving
 
 import rlcore
 from rlcore.api import LoadedPolicy
+from rlcore.contracts.protocols import Observation
+from rlcore.contracts.specs import ActionChannel, CameraSpec, StateChannel
 
 STEPS = 9
 CLIENT = """
@@ -39,6 +43,46 @@ for line in sys.stdin:
 """
 
 
+PLATFORMS = """
+import sys
+import numpy as np
+from openpi_client import image_tools
+from openpi_client.websocket_client_policy import WebsocketClientPolicy
+
+platform, port = sys.argv[1], int(sys.argv[2])
+draw = np.random.default_rng(int(sys.argv[3]))
+
+def picture(height, width):
+    frame = draw.integers(0, 256, (height, width, 3), np.uint8)
+    return image_tools.convert_to_uint8(image_tools.resize_with_pad(frame, 224, 224))
+
+# as the scripts of openpi's examples put an observation together
+if platform == "libero":
+    message = {
+        "observation/image": np.ascontiguousarray(picture(256, 256)[::-1, ::-1]),
+        "observation/wrist_image": np.ascontiguousarray(picture(256, 256)[::-1, ::-1]),
+        "observation/state": np.concatenate([draw.normal(size=n) for n in (3, 3, 2)]),
+    }
+elif platform == "droid":
+    message = {
+        "observation/exterior_image_1_left": picture(180, 320),
+        "observation/wrist_image_left": picture(180, 320),
+        "observation/joint_position": draw.normal(size=7),
+        "observation/gripper_position": draw.normal(size=1),
+    }
+else:
+    names = ("cam_high", "cam_low", "cam_left_wrist", "cam_right_wrist")
+    message = {
+        "state": draw.normal(size=14),
+        "images": {name: np.transpose(picture(480, 640), (2, 0, 1)) for name in names},
+    }
+message["prompt"] = "fold the towel"
+np.save(sys.argv[4], message, allow_pickle=True)
+actions = WebsocketClientPolicy("127.0.0.1", port).infer(message)["actions"]
+assert actions.shape == (2, 7) and (actions == 0.5).all()
+"""
+
+
 @pytest.fixture(scope="module")
 def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An interpreter that has openpi's client and nothing of rlcore."""
@@ -49,6 +93,53 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
     packages = ["openpi-client==0.1.2", "typing_extensions"]
     subprocess.run([found, "-m", "pip", "install", "-qq", *packages], check=True, timeout=600)
     return found
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("platform", "cameras", "states"),
+    [
+        ("libero", ["observation/image", "observation/wrist_image"], ["observation/state"]),
+        (
+            "droid",
+            ["observation/exterior_image_1_left", "observation/wrist_image_left"],
+            ["observation/joint_position", "observation/gripper_position"],
+        ),
+        ("aloha", ["cam_high", "cam_left_wrist", "cam_right_wrist", "cam_low"], ["state"]),
+        ("aloha", ["cam_high", "cam_left_wrist", "cam_right_wrist"], ["state"]),
+    ],
+)
+def test_what_their_clients_send_of_each_platform(
+    python: Path, policy: LoadedPolicy, tmp_path: Path, platform: str, cameras: list[str],
+    states: list[str],
+) -> None:  # fmt: skip
+    """Each camera and each number arrives where it belongs."""
+    width = {"libero": 8, "droid": 8, "aloha": 14}[platform]
+    spec = replace(
+        policy.env_spec,
+        cameras=tuple(CameraSpec(f"camera{n}", 128, 128) for n in range(len(cameras))),
+        states=(StateChannel("all of it", width),),
+        actions=(ActionChannel("joint_position", 7),),
+    )
+    seen: list[Observation] = []
+
+    def act(rows: Observation, keys: object) -> np.ndarray:
+        seen.append(rows)
+        return np.full((1, 2, 7), 0.5, np.float32)
+
+    known: Any = replace(policy, env_spec=spec)
+    with serving(known, act=act, platform=platform) as server:
+        sent = tmp_path / "sent.npy"
+        words = [python, "-c", PLATFORMS, platform, str(server.port), "5", sent]
+        subprocess.run(words, check=True, timeout=60)
+    message = np.load(sent, allow_pickle=True).item()
+    (row,) = seen
+    for number, name in enumerate(cameras):
+        frame = message[name] if platform != "aloha" else message["images"][name].transpose(1, 2, 0)
+        np.testing.assert_array_equal(row["cameras"][f"camera{number}"][0], frame)
+    wanted = np.concatenate([message[name] for name in states]).astype(np.float32)
+    np.testing.assert_array_equal(row["states"], wanted[None])
+    assert row["task_descriptions"] == ["fold the towel"]
 
 
 @pytest.mark.long

@@ -16,7 +16,6 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from rlcore_demonstrations.dataset import split_rows
 from rlcore_demonstrations.frames import FrameReader, LazyFrames
 from rlcore_demonstrations.layout import EpisodeRow
@@ -24,10 +23,10 @@ from rlcore_demonstrations.layout import EpisodeRow
 from rlcore.contracts.errors import CheckpointError, ConfigError
 from rlcore.contracts.protocols import Demonstration
 from rlcore.contracts.specs import EnvSpec
-from rlcore.files.damaged_files import damaged
+from rlcore.files.damaged_files import blaming, damaged
 from rlcore.run_folder.env_facts import EnvFacts
 from rlcore_data_lerobot.frames import Picture, TableFrames, VideoFrames
-from rlcore_data_lerobot.index import V3, Entry, Index, opened, read_columns
+from rlcore_data_lerobot.index import Entry, Index, opened, read_columns, tasks_file
 from rlcore_data_lerobot.mapping import Camera, Mapping
 from rlcore_data_lerobot.video import decoded
 
@@ -119,7 +118,9 @@ class LeRobotSet:
         """See :func:`rlcore_demonstrations.dataset.split_rows`. Where nothing says which episodes
         succeeded, all are learned from."""
         parts = list(self._parts())
-        rows = sorted({part.row for part in parts}, key=lambda row: row.episode)
+        rows = list(dict.fromkeys(part.row for part in parts))  # as files have them
+        if self._rows is not None:
+            rows.sort(key=lambda row: row.episode)
         train, val = split_rows(rows, val_fraction, seed, self.index.path)
         return self._of(parts, train), self._of(parts, val)
 
@@ -136,7 +137,7 @@ class LeRobotSet:
                 yield Part(row, entry, 0, entry.length, row.task_description)
             return
         judged = SUCCESS in self.index.features
-        sentences = [*self.index.sentences.values()]
+        tasks = {text: number for number, text in enumerate(self.index.sentences.values())}
         for entry in self.index.entries:
             runs = [(0, entry.length, entry.sentences[0] if entry.sentences else "")]
             success = True
@@ -146,7 +147,7 @@ class LeRobotSet:
                 success = not judged or bool(np.any(_matrix(table[SUCCESS].combine_chunks())))
             first = runs[0][2]
             row = EpisodeRow(
-                task_index=sentences.index(first) if first in sentences else 0,
+                task_index=tasks.get(first, 0),
                 trial=entry.number,
                 replica=0,
                 task=first,
@@ -160,13 +161,10 @@ class LeRobotSet:
 
     def _runs(self, entry: Entry, numbers: np.ndarray) -> Iterator[tuple[int, int, str]]:
         """(start, stop, sentence) of rows that follow each other with one sentence."""
-        bounds = [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist(), len(numbers)]
-        for start, stop in pairwise(bounds):
-            number = int(numbers[start])
+        for number, start, stop in _equal(numbers):
             if number not in self.index.sentences:
-                listed = "tasks.parquet" if self.index.version in V3 else "tasks.jsonl"
                 raise damaged(
-                    self.index.path / "meta" / listed,
+                    tasks_file(self.index.path, self.index.version),
                     f"it has no sentence of number {number}, which episode {entry.number} has",
                 )
             yield start, stop, self.index.sentences[number]
@@ -223,26 +221,28 @@ class LeRobotSet:
 
     def _rows_of(self, entry: Entry) -> pa.Table:
         start, stop = self._span(entry)
-        return self._numbers(entry.data).slice(start, stop - start)
+        return self._numbers(entry.data)[0].slice(start, stop - start)
 
     def _span(self, entry: Entry) -> tuple[int, int]:
         """First row of an episode in its file, and the one behind its last."""
-        episodes = self._numbers(entry.data)["episode_index"]
-        start = pc.index(episodes, entry.number).as_py()
-        stop = start + entry.length
-        mine = start >= 0 and pc.all(pc.equal(episodes.slice(start, entry.length), entry.number))
-        if not mine or len(episodes) < stop or not mine.as_py():
+        start, stop = self._numbers(entry.data)[1].get(entry.number, (0, 0))
+        if stop - start != entry.length:
             raise damaged(
                 entry.data,
-                f"episode {entry.number} has not the {entry.length} rows that meta says",
+                f"episode {entry.number} has {stop - start} rows behind each other, meta says "
+                f"{entry.length}",
             )
         return start, stop
 
-    def _read_numbers(self, file: Path) -> pa.Table:
-        """All of a file but frames."""
+    def _read_numbers(self, file: Path) -> tuple[pa.Table, dict[int, tuple[int, int]]]:
+        """All of a file but frames, and where the rows of each episode are."""
         judged = [SUCCESS] if SUCCESS in self.index.features else []
         own = ["episode_index", "task_index", "timestamp"]
-        return read_columns(file, list(dict.fromkeys([*own, *judged, *self.mapping.columns])))
+        names = list(dict.fromkeys([*own, *judged, *self.mapping.columns]))
+        table = read_columns(file, names).combine_chunks()
+        with blaming(file):
+            episodes = table["episode_index"].to_numpy()
+            return table, {number: (start, stop) for number, start, stop in _equal(episodes)}
 
 
 class Demonstrations(Sequence[Demonstration]):
@@ -259,6 +259,14 @@ class Demonstrations(Sequence[Demonstration]):
         if isinstance(index, slice):
             return Demonstrations(self._of, self.parts[index])
         return self._of.read(self.parts[index])
+
+
+def _equal(numbers: np.ndarray) -> Iterator[tuple[int, int, int]]:
+    """(number, start, stop) of rows that follow each other with one number."""
+    bounds = [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist(), len(numbers)]
+    for start, stop in pairwise(bounds):
+        if stop > start:
+            yield int(numbers[start]), start, stop
 
 
 def _matrix(column: pa.Array) -> np.ndarray:

@@ -69,17 +69,22 @@ class TableFrames:
 
     def _decoded(self, rows: np.ndarray) -> Iterator[np.ndarray]:
         """A few rows at a time, of the groups that have some."""
-        wanted = set(rows.tolist())
         with opened(self.file) as file:
-            meta, first = file.metadata, 0
-            for group in range(meta.num_row_groups):
-                stop = first + meta.row_group(group).num_rows
-                at = first
-                if wanted.intersection(range(first, stop)):
-                    for batch in file.iter_batches(TOGETHER, [group], [self.feature]):
-                        for one in batch.column(0):
-                            if at in wanted:
-                                with blaming(self.file, av.FFmpegError):
-                                    yield image(one["bytes"].as_py(), self.picture.size)
-                            at += 1
-                first = stop
+            meta = file.metadata
+            ends = np.cumsum([meta.row_group(one).num_rows for one in range(meta.num_row_groups)])
+            if len(rows) and rows[-1] >= meta.num_rows:
+                raise ValueError(f"it has {meta.num_rows} rows, no row {rows[-1]}")
+            for group in np.unique(np.searchsorted(ends, rows, side="right")).tolist():
+                stop = int(ends[group])
+                at = stop - meta.row_group(group).num_rows
+                wanted = iter(rows[(rows >= at) & (rows < stop)].tolist())
+                row = next(wanted, None)
+                for batch in file.iter_batches(TOGETHER, [group], [self.feature]):
+                    if row is None:
+                        break
+                    while row is not None and row < at + len(batch):
+                        with blaming(self.file, av.FFmpegError):
+                            content = batch.column(0)[row - at]["bytes"].as_py()
+                            yield image(content, self.picture.size)
+                        row = next(wanted, None)
+                    at += len(batch)

@@ -3,6 +3,7 @@
     v3.0        meta/info.json, meta/tasks.parquet, meta/episodes/*/*.parquet
     v2.0, v2.1  meta/info.json, meta/tasks.jsonl, meta/episodes.jsonl
 
+Sentences are read in either form, whatever the version: converters of others mix them.
 Layouts: LeRobot 0.6.2 (`docs/source/lerobot-dataset-v3.mdx`, `src/lerobot/datasets`) and its tag
 v0.3.3. No frame and no row of data is read here.
 """
@@ -20,7 +21,7 @@ import pyarrow.parquet as pq
 
 from rlcore.contracts.errors import CheckpointError
 from rlcore.files.damaged_files import blaming, damaged, read_mapping
-from rlcore.files.reading import decode, open_regular, parse_json
+from rlcore.files.reading import POINTER, decode, open_regular, parse_json
 
 INFO = "meta/info.json"
 V2, V3 = ("v2.0", "v2.1"), ("v3.0",)
@@ -92,22 +93,20 @@ def read_index(path: Path) -> Index:
         for feature in features.values():
             feature["shape"] = tuple(int(size) for size in feature["shape"])
         template, of_videos = str(info["data_path"]), str(info.get("video_path"))
-        chunk = int(info["chunks_size"])
+        chunk = int(info.get("chunks_size", 1000))
         if fps <= 0 or chunk <= 0:
             raise ValueError(f"fps {fps}, chunks_size {chunk}")
     videos = [name for name, feature in features.items() if feature["dtype"] == "video"]
     if version in V3:
-        sentences = _sentences_of_table(path / "meta/tasks.parquet")
         entries = _entries_of_tables(path, template, of_videos, videos)
     else:
-        sentences = _sentences_of_lines(path / "meta/tasks.jsonl")
         entries = _entries_of_lines(path, template, of_videos, videos, chunk)
     # the description is written last: a collection that was killed may have begun one more
-    found = sorted((entry for entry in entries if entry.number < count), key=lambda e: e.number)
-    if [entry.number for entry in found] != list(range(count)):
+    found = sorted(entries, key=lambda entry: entry.number)[:count]
+    if len({entry.number for entry in found}) != count:
         listed = path / ("meta/episodes" if version in V3 else "meta/episodes.jsonl")
         raise damaged(listed, f"{INFO} says {count} episodes, here are {len(found)} of them")
-    return Index(path, version, fps, features, sentences, tuple(found))
+    return Index(path, version, fps, features, _sentences(tasks_file(path, version)), tuple(found))
 
 
 def read_columns(file: Path, columns: Sequence[str] | None = None) -> pa.Table:
@@ -123,26 +122,39 @@ def read_columns(file: Path, columns: Sequence[str] | None = None) -> pa.Table:
         return table.read(columns=None if columns is None else list(columns))
 
 
+def require(file: Path) -> None:
+    """Raise CheckpointError for a file that is missing, or that Git LFS has not downloaded yet."""
+    if not file.exists():
+        raise CheckpointError(f"the data set is incomplete: {file} is missing")
+    with blaming(file), open_regular(file) as stream:
+        if stream.read(len(POINTER)) == POINTER:
+            raise ValueError("it is a pointer of Git LFS: run git lfs pull in its folder")
+
+
 @contextmanager
 def opened(file: Path) -> Iterator[pq.ParquetFile]:
     """A parquet file. Raises CheckpointError for one that is missing or damaged."""
-    if not file.exists():
-        raise CheckpointError(f"the data set is incomplete: {file} is missing")
+    require(file)
     with blaming(file, pa.ArrowException), open_regular(file) as stream:
         yield pq.ParquetFile(stream)
 
 
-def _sentences_of_table(file: Path) -> dict[int, str]:
-    """Of v3: a frame of pandas whose index is the sentence; older files name it otherwise."""
+def tasks_file(path: Path, version: str) -> Path:
+    """The file with the sentences: of the version, unless there is one of the others alone."""
+    forms = ["meta/tasks.parquet", "meta/tasks.jsonl"][:: 1 if version in V3 else -1]
+    return next((path / name for name in forms if (path / name).exists()), path / forms[0])
+
+
+def _sentences(file: Path) -> dict[int, str]:
+    """By number, from a table or from lines. A table is a frame of pandas whose index is the
+    sentence; older files name it otherwise."""
+    if file.suffix == ".jsonl":
+        return {int(line["task_index"]): str(line["task"]) for line in _lines(file)}
     table = read_columns(file)
     with blaming(file):
         said = next(name for name in ("task", "__index_level_0__") if name in table.column_names)
         numbers, texts = table["task_index"].to_pylist(), table[said].to_pylist()
         return {int(number): str(text) for number, text in zip(numbers, texts, strict=True)}
-
-
-def _sentences_of_lines(file: Path) -> dict[int, str]:
-    return {int(line["task_index"]): str(line["task"]) for line in _lines(file)}
 
 
 def _entries_of_tables(

@@ -108,7 +108,7 @@ def mapping_of(description: Description, index: Index) -> Mapping:
     cameras, sizes = dict[str, Camera](), dict[str, list[int]]()
     for name, asked in top.each("cameras", "the env's cameras, each with its feature"):
         cameras[name] = camera = _camera(asked, index)
-        sizes[name] = list(camera.size or index.features[camera.feature]["shape"][:2])
+        sizes[name] = list(camera.size or _size_of(index.features[camera.feature]))
     states, state_channels = [], []
     for meaning, asked in top.each("states", "the env's state by its channels, in their order"):
         source, size = _source(asked, index, ())
@@ -162,6 +162,13 @@ def _camera(asked: _Asked, index: Index) -> Camera:
         size and (int(size[0]), int(size[1])),
         asked.flag("upside_down"),
     )
+
+
+def _size_of(feature: Table[str, Any]) -> tuple[int, ...]:
+    """(height, width) of frames; data sets that say the channels first name them so."""
+    first = _names(feature.get("names"))[:1]
+    shape: tuple[int, ...] = feature["shape"]
+    return shape[1:] if first and first[0].startswith("channel") else shape[:2]
 
 
 def _source(asked: _Asked, index: Index, more: tuple[str, ...]) -> tuple[Source, int]:

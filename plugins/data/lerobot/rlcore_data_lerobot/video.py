@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import io
+import math
 import os
+import threading
 from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import av
 import numpy as np
 
-from rlcore.contracts.errors import CheckpointError
-from rlcore.files.damaged_files import blaming, damaged
+from rlcore.files.damaged_files import blaming
+from rlcore_data_lerobot.index import require
 
-FAR = 2.0
-"""Seconds between two frames from which the key frame before the second one is looked for: frames
-in between are decoded else."""
+NEAR = 4
+"""Frames up to which a later one is decoded to; key frames behind that are looked for."""
+KEPT_OPEN = 8
+"""Videos of a thread that stay open: one with an hour in it takes as long to open as ten frames."""
 CODEC, PIXELS = "libsvtav1", "yuv420p"
 OPTIONS = {"g": "2", "crf": "30", "preset": "12"}
 """What LeRobot encodes with by default: a key frame every second frame, so any is near."""
@@ -35,32 +39,75 @@ def decoded(
     Args:
         file: the video.
         times: seconds, ascending.
-        fps: frames a second.
+        fps: frames a second, of the times.
         size: (height, width) to scale to; None: as it is.
 
     Raises:
         CheckpointError: it is missing or damaged, or has no frame at one of them.
     """
-    if not file.exists():
-        raise CheckpointError(f"the data set is incomplete: {file} is missing")
-    wanted = iter(times)
-    time = next(wanted, None)
-    half = 0.5 / fps
-    with blaming(file, av.FFmpegError), av.open(str(file)) as container:
-        stream = container.streams.video[0]
-        stream.thread_count = 1  # others decode beside it
-        at = -FAR if time is not None and time > half else 0.0
-        frames = container.decode(stream)
-        while time is not None:
-            if time - at >= FAR and stream.time_base is not None:
-                container.seek(max(int((time - half) / stream.time_base), 0), stream=stream)
-                frames, at = container.decode(stream), time
-            frame = next(frames, None)
-            if frame is None or (frame.time is not None and frame.time >= time + half):
-                raise damaged(file, f"it has no frame at {time:.4f} s")
-            if frame.time is not None and frame.time > time - half:
-                yield _pixels(frame, size)
-                at, time = time, next(wanted, None)
+    require(file)
+    with blaming(file, av.FFmpegError):
+        try:
+            about = file.stat()
+            video = _opened(file, about.st_mtime_ns, about.st_size, threading.get_ident())
+            for time in times:
+                yield _pixels(video.at(time, fps), size)
+        except Exception:
+            _opened.cache_clear()  # where it stands is not known
+            raise
+
+
+class _Video:
+    """An open video, which remembers where it stands."""
+
+    def __init__(self, file: Path) -> None:
+        self._container = av.open(str(file))
+        self._stream = self._container.streams.video[0]
+        self._stream.thread_count = 1  # others decode beside it
+        self._frames = self._container.decode(self._stream)
+        self._last = -math.inf  # time of the frame that was given last
+
+    def at(self, time: float, fps: float) -> av.VideoFrame:
+        """The frame nearest to a time. Raises ValueError where there is none."""
+        rate = max(fps, float(self._stream.average_rate or fps))
+        half = 0.5 / rate
+        frame = self._sought(time, half) if self._is_far(time, rate) else next(self._frames, None)
+        while frame is not None and (frame.time is None or frame.time <= time - half):
+            frame = next(self._frames, None)
+        if frame is None or frame.time is None or frame.time >= time + half:
+            raise ValueError(f"it has no frame at {time:.4f} s")
+        self._last = frame.time
+        return frame
+
+    def _is_far(self, time: float, rate: float) -> bool:
+        """Whether a key frame leads to a time faster than the frames in between."""
+        assert self._stream.time_base is not None
+        entries = self._stream.index_entries
+        key = entries.search_timestamp(int(time / self._stream.time_base))
+        if time <= self._last or key < 0:
+            return True
+        return float(entries[key].timestamp * self._stream.time_base) > self._last + NEAR / rate
+
+    def _sought(self, time: float, half: float) -> av.VideoFrame | None:
+        """The first frame behind the key frame that leads to a time. The index may name a later
+        one, as it counts in the order of decoding; HEVC has frames before their key frame."""
+        assert self._stream.time_base is not None
+        entries = self._stream.index_entries
+        place = int((time + half / 2) / self._stream.time_base)  # times in files are rounded
+        while True:
+            self._container.seek(place, stream=self._stream)
+            self._frames = self._container.decode(self._stream)
+            frame = next(self._frames, None)
+            key = entries.search_timestamp(place)
+            if key <= 0 or (frame and frame.time is not None and frame.time < time + half):
+                return frame
+            place = entries[key].timestamp - 1
+
+
+@lru_cache(KEPT_OPEN)
+def _opened(file: Path, modified: int, size: int, thread: int) -> _Video:
+    """A video of one thread, as it is now."""
+    return _Video(file)
 
 
 def image(content: bytes, size: tuple[int, int] | None = None) -> np.ndarray:

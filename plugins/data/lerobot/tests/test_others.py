@@ -50,14 +50,20 @@ def picture(number):
     return np.full((64, 96, 3), 40 + 15 * number, np.uint8)
 
 
-def encode(file, numbers, codec, fps):
+def encode(file, numbers, codec, fps, picture=picture):
     file.parent.mkdir(parents=True, exist_ok=True)
     with av.open(str(file), "w") as out:
-        quiet = {"x265-params": "log-level=none"} if codec == "libx265" else {}
+        quiet = {"x265-params": "log-level=none:keyint=16"} if codec == "libx265" else {}
         stream = out.add_stream(codec, rate=fps, options=quiet)
         stream.width, stream.height, stream.pix_fmt = 96, 64, "yuv420p"
         for number in numbers:
-            out.mux(stream.encode(av.VideoFrame.from_ndarray(picture(number), format="rgb24")))
+            out.mux(
+                stream.encode(
+                    av.VideoFrame.from_ndarray(
+                        np.ascontiguousarray(picture(number)), format="rgb24"
+                    )
+                )
+            )
         out.mux(stream.encode(None))
 
 
@@ -280,6 +286,81 @@ def test_damage(tmp_path, version):
     encode(video, range(2), "libx264", 30)
     with pytest.raises(CheckpointError, match=r"mp4 is damaged .*it has no frame at"):
         read()
+
+
+def changed_info(path, **changes):
+    info = json.loads((path / "meta/info.json").read_text())
+    (path / "meta/info.json").write_text(json.dumps({**info, **changes}))
+
+
+@pytest.mark.parametrize("version", ["v2.1", "v3.0"])
+def test_forms_that_converters_of_others_write(tmp_path, version):
+    """Numbers with gaps, sentences in the other version's file, channels first, one episode."""
+    path, file = foreign(tmp_path / "pots", version), described(tmp_path)
+    features = json.loads((path / "meta/info.json").read_text())["features"]
+    top = {"shape": [3, 64, 96], "names": ["channels", "height", "width"]}
+    features["observation.images.top"] |= top
+    texts = ["lift the pot", "put it down"]
+    if version == "v3.0":
+        (path / "meta/tasks.parquet").unlink()
+        lines = (json.dumps({"task_index": i, "task": text}) for i, text in enumerate(texts))
+        (path / "meta/tasks.jsonl").write_text("\n".join(lines))
+        listed = path / "meta/episodes/chunk-000/file-000.parquet"
+        pq.write_table(pq.read_table(listed).take([0, 2]), listed)
+    else:
+        (path / "meta/tasks.jsonl").unlink()
+        pq.write_table(pa.table({"task_index": [0, 1], "task": texts}), path / "meta/tasks.parquet")
+        lines = (path / "meta/episodes.jsonl").read_text().splitlines()
+        (path / "meta/episodes.jsonl").write_text(f"{lines[0]}\n{lines[2]}\n")
+    changed_info(path, total_episodes=2, features=features)
+    data = format_of(file).read(file)
+    data.check(SPEC)
+    learned = data.split(0.0, seed=0)[0]
+    assert [(one.episode.trial, one.task_description) for one in learned] == [
+        (0, texts[0]),
+        (2, texts[1]),
+    ]
+    assert np.abs(learned[1].frames["front"][-1].astype(int) - picture(11)).max() <= 4
+    changed_info(path, total_episodes=1)  # of the second one, nothing is said yet
+    data = format_of(file).read(file)
+    assert len(data.split(0.0, seed=0)[0]) == 1
+    with pytest.raises(ConfigError, match="at least one task needs two") as caught:
+        data.split(0.1, seed=0)
+    assert "sft.val_fraction=0" in caught.value.hint
+    changed_info(path, total_episodes=4)
+    with pytest.raises(CheckpointError, match="says 4 episodes, here are 2 of them"):
+        format_of(file).read(file)
+
+
+def test_what_git_lfs_has_not_downloaded(tmp_path):
+    path, file = foreign(tmp_path / "pots", "v3.0"), described(tmp_path)
+    for one in (next(path.rglob("*.mp4")), path / "data/chunk-000/file-000.parquet"):
+        one.write_text("version https://git-lfs.github.com/spec/v1\noid sha256:80a0\nsize 805\n")
+        with pytest.raises(CheckpointError, match="pointer of Git LFS: run git lfs pull") as caught:
+            format_of(file).check_folder(file, SPEC, CollectConfig(), seed=0)
+        assert one.name in caught.value.message
+
+
+@pytest.mark.parametrize("codec", ["libx264", "libx265", "libsvtav1"])
+def test_any_frame_is_found_from_any_other(tmp_path, codec):
+    """Also where frames are shown before the key frame that they come behind, as HEVC has them,
+    and where key frames are far apart."""
+    noise = np.random.default_rng(1).integers(0, 255, (96, 128, 3), np.uint8)
+
+    def moved(number):
+        return noise.repeat(4, 0).repeat(4, 1)[number : 64 + number, 2 * number : 96 + 2 * number]
+
+    encode(tmp_path / "a.mp4", range(48), codec, 30, moved)
+    decoded = frames.decoded
+    times = [number / 30 for number in range(48)]
+    wanted = list(decoded(tmp_path / "a.mp4", times, 30))
+    order = np.random.default_rng(0).permutation(48)
+    for number in order.tolist():
+        (found,) = decoded(tmp_path / "a.mp4", [times[number]], 30)
+        np.testing.assert_array_equal(found, wanted[number])
+    # a frame of a data set of 15 a second, whose video has 30
+    (found,) = decoded(tmp_path / "a.mp4", [5 / 15], 15)
+    np.testing.assert_array_equal(found, wanted[10])
 
 
 def test_versions_and_paths_that_are_not_taken(tmp_path):
