@@ -10,7 +10,7 @@ from statistics import fmean
 from markupsafe import Markup
 
 from rlcore.results.tables import EpisodeResult, comparable
-from rlcore_tools.observers import OTHER_NAMES
+from rlcore_tools.other_names import OTHER_NAMES
 from rlcore_tools.report.bands import by_step, means_of, thinned
 from rlcore_tools.report.chart import Point, Series, chart, interval_bars, number
 from rlcore_tools.report.figures import Gain, gain, training_interval
