@@ -13,9 +13,11 @@ from __future__ import annotations
 import argparse
 import ast
 import subprocess
+import tempfile
 from pathlib import Path
 
 from code_size import code_lines
+from rlcore_tools.new.make import New, write
 
 ROOT = Path(__file__).parents[1]
 FETCH, RLOO = "examples/fetch/fetch_for_rlcore", "examples/rloo/rloo_for_rlcore"
@@ -77,11 +79,20 @@ def counted(checkout: Path, named: str) -> int:
     return code_lines("\n".join(source.splitlines()[first - 1 : found.end_lineno]))
 
 
+def template_env() -> int:
+    """Lines of code of what `rlcore new env` writes."""
+    with tempfile.TemporaryDirectory() as folder:
+        files = write(New("env", "my-reach", {}), Path(folder) / "new")
+        written = [file for file in files if file.suffix == ".py" and "tests" not in file.parts]
+        return sum(code_lines(file.read_text(encoding="utf-8")) for file in written)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("checkouts", nargs="*", metavar="SYSTEM=CHECKOUT")
     given = dict(each.split("=", 1) for each in parser.parse_args().checkouts)
     places = {"rlcore": ROOT, **{name: Path(path) for name, path in given.items()}}
+    print(f"{template_env():5d}  rlcore: env of the template")
     for system, checkout in places.items():
         for what, files in WRITTEN[system].items():
             sizes = {each: counted(checkout, each) for each in files}

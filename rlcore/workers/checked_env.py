@@ -30,6 +30,7 @@ from rlcore.validation.env import (
 from rlcore.validation.faults import Fault, described
 from rlcore.workers.restarting_env import RestartingEnv, require_same_versions
 
+LOOKED_AT = 3  # answers that must stay as they were handed out
 PLANNED = ("max_episode_steps", "cameras", "states", "actions")  # of a spec, alike once made
 
 
@@ -88,6 +89,8 @@ class CheckedEnv:
         self._episodes: list[Episode] = [Episode(0, 0)] * num_envs
         self._steps = np.zeros(num_envs, dtype=np.int64)
         self._running, self._solved = (np.zeros(num_envs, dtype=bool) for _ in range(2))
+        self._answers = 0
+        self._handed: list[tuple[str, np.ndarray, bytes]] = []  # with the answer before, and then
 
     # -- what a stage asks ------------------------------------------------------------------
 
@@ -111,6 +114,7 @@ class CheckedEnv:
         fault = observation_fault(self.spec, self.num_envs, answer[0], self._running, self._named)
         if fault is not None:
             raise self._blame(fault, self._running)
+        self._require_copies(answer[0])
         return self._under_instructions(answer[0])
 
     def chunk_step(self, actions: np.ndarray) -> ChunkResult:
@@ -132,6 +136,7 @@ class CheckedEnv:
         self._solved = result.success.copy()
         self._running = running & ~(result.terminated | result.truncated).any(axis=1)
         self._require_ends()
+        self._require_copies(result.observation)
         return replace(result, observation=self._under_instructions(result.observation))
 
     def _require_ends(self) -> None:
@@ -145,6 +150,19 @@ class CheckedEnv:
                 hint="the env is at fault: it has to set truncated in the last step it allows; "
                 "rlcore_testing.check_env finds more such mistakes",
             )
+
+    def _require_copies(self, observation: Observation) -> None:
+        """A rollout keeps observations while the env goes on; its first answers are looked at."""
+        for name, array, before in self._handed:
+            if array.tobytes() != before:
+                raise EnvError(
+                    f"env {self.spec.name} wrote to {name} after it had handed it out",
+                    hint="the env is at fault: it has to hand out copies of its buffers",
+                )
+        self._answers += 1
+        seen = {**observation["cameras"], "states": observation["states"]}
+        looked_at = seen if self._answers <= LOOKED_AT else {}
+        self._handed = [(name, array, array.tobytes()) for name, array in looked_at.items()]
 
     def demonstrate(self, episodes: Sequence[Episode], **settings: Any) -> Iterator[Demonstration]:
         """Expert episodes of the given addresses, each once."""

@@ -65,9 +65,9 @@ def test_recipes_compose_pass_the_checks_and_fit_on_eight_gpus(name, capsys):
     assert "of 79.10 GiB" in said and "TOO MUCH" not in said
 
 
-# Every third pair at once, which is some models of each env and some envs of each model.
+# Every sixth pair at once, which is some models of each env and some envs of each model.
 PAIRS = [
-    pytest.param(env, model, marks=[] if (row + column) % 3 == 0 else [pytest.mark.long])
+    pytest.param(env, model, marks=[] if (row + column) % 6 == 0 else [pytest.mark.long])
     for row, env in enumerate(ENVS)
     for column, model in enumerate(CATALOG.options("model"))
 ]
@@ -84,8 +84,15 @@ def test_any_installed_env_and_model_compose(env, model):
 TOKENS = ("openvla_tiny", "openvla_oft_tiny")
 
 
-@pytest.mark.parametrize("env", ENVS)
-def test_a_small_token_model_is_told_the_sentences_of_any_env(env):
+@pytest.mark.parametrize(
+    ("env", "model"),
+    [
+        pytest.param(env, model, marks=[] if (row + column) % 2 == 0 else [pytest.mark.long])
+        for row, env in enumerate(ENVS)
+        for column, model in enumerate(TOKENS)
+    ],
+)
+def test_a_small_token_model_is_told_the_sentences_of_any_env(env, model):
     """Without its tasks being narrowed: the prompt is as long as the longest sentence asks."""
     one_worker = (
         *GIVEN.get(env, ()),
@@ -93,10 +100,10 @@ def test_a_small_token_model_is_told_the_sentences_of_any_env(env):
         "env.train.total_num_envs=1",
         "env.eval.total_num_envs=1",
     )
-    for model in TOKENS:
-        checked(f"env={env}", f"model={model}", "runner.only_eval=true", *one_worker)
+    checked(f"env={env}", f"model={model}", "runner.only_eval=true", *one_worker)
 
 
+@pytest.mark.long
 def test_the_prompts_of_shipped_recipes_keep_their_length():
     """32 is what the small models had for all envs, 41 stands in the recipe, 64 is what RoboTwin's
     longer sentences ask for."""
@@ -116,8 +123,17 @@ def test_the_prompts_of_shipped_recipes_keep_their_length():
     }
 
 
-@pytest.mark.parametrize("algorithm", CATALOG.options("algorithm"))
-@pytest.mark.parametrize("model", [name for name in CATALOG.options("model") if "tiny" in name])
+TINY = [name for name in CATALOG.options("model") if "tiny" in name]
+
+
+@pytest.mark.parametrize(
+    ("model", "algorithm"),
+    [
+        pytest.param(model, algorithm, marks=[] if (row + column) % 3 == 0 else [pytest.mark.long])
+        for row, model in enumerate(TINY)
+        for column, algorithm in enumerate(CATALOG.options("algorithm"))
+    ],
+)
 def test_a_recipe_runs_with_another_model_and_algorithm(model, algorithm):
     words = ("experiment=quickstart_ppo", f"model={model}", f"algorithm={algorithm}")
     if algorithm.startswith("dsrl") and not model.startswith("pi0"):
@@ -241,6 +257,7 @@ CHECKPOINTS = {
 """What the documents download for each, or where they don't say, RLinf's file of that name."""
 
 
+@pytest.mark.long
 def test_recipes_of_published_runs_name_their_checkpoint():
     """Without which they don't train 7.5 B random weights; the others start from nothing."""
     named = {name: recipe(name).actor.model.model_path for name in CATALOG.options("experiment")}

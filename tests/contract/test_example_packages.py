@@ -39,6 +39,7 @@ def test_what_a_third_party_writes_is_counted(monkeypatch):
     for what, files in lines_to_write.WRITTEN["rlcore"].items():
         size = sum(lines_to_write.counted(ROOT, each) for each in files)
         assert f"| {what} | {size} |" in page, (what, size)
+    assert f"| env | {lines_to_write.template_env()} |" in page
 
 
 @pytest.mark.long

@@ -83,6 +83,9 @@ EXCEPTIONS: dict[str, tuple[str, ...]] = {
         "rlcore.config.bind", "rlcore.config.catalog", "rlcore.config.choices",
         "rlcore.config.explain", "rlcore.config.overrides", "rlcore.config.recipes",
     ),
+    "plugins/tools/rlcore_tools/listing.py": (
+        "rlcore.config.catalog", "rlcore.plugins.extras", "rlcore.plugins.registry",
+    ),
     "plugins/tools/rlcore_tools/json_schema.py": ("rlcore.config.bind", "rlcore.config.catalog"),
     "plugins/tools/rlcore_tools/cli/completion.py": (
         "rlcore.cli.request", "rlcore.config.bind", "rlcore.config.catalog",
@@ -109,6 +112,9 @@ EXCEPTIONS: dict[str, tuple[str, ...]] = {
     ),
     # machines that are only described, in a file read like a configuration
     "plugins/tools/rlcore_tools/described_nodes.py": ("rlcore.config.recipes",),
+    # looks at what is installed, and whose it is
+    "plugins/tools/rlcore_tools/check": ("rlcore.plugins.extras", "rlcore.plugins.registry"),
+    "plugins/tools/rlcore_tools/cli/check.py": ("rlcore.plugins.registry",),
     # reads the imports of installed plugins
     "plugins/tools/rlcore_tools/moved.py": (
         "rlcore.plugins.entry_points", "rlcore.plugins.extras",

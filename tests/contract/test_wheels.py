@@ -155,7 +155,12 @@ def test_it_is_planned_with_its_own_keys(stranger, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "algorithm", ["montecarlo", "regression", pytest.param("ppo", marks=pytest.mark.long)]
+    "algorithm",
+    [
+        "montecarlo",
+        pytest.param("regression", marks=pytest.mark.long),
+        pytest.param("ppo", marks=pytest.mark.long),
+    ],
 )
 def test_it_is_trained_on(stranger, tmp_path, algorithm):
     choice = (*CHOICE[:2], f"algorithm={algorithm}", *SMALL)
@@ -165,6 +170,7 @@ def test_it_is_trained_on(stranger, tmp_path, algorithm):
     assert summary["versions"]["acme-slider"] == "1.0.0"
 
 
+@pytest.mark.long
 def test_it_passes_the_checks_in_three_lines(stranger, tmp_path):
     checks = stranger.parent / "source" / "tests"
     shown = run("-m", "pytest", "-q", "-p", "no:cacheprovider", checks,

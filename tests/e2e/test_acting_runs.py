@@ -61,6 +61,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return play(tmp_path_factory.mktemp("runs"), "whole", LOCAL)
 
 
+@pytest.mark.long
 def test_edits_alone_make_a_weak_policy_succeed(tmp_path):
     """The policy is never trained, and acts alone for two updates. With eight updates in place of
     five: 0.24 before, 0.72 after."""

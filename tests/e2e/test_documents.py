@@ -135,6 +135,7 @@ def test_evaluation_takes_the_recipes_file(trained, tmp_path):
     assert len(read_results(rows)) == 2
 
 
+@pytest.mark.long
 def test_a_recipe_of_printed_blocks_is_only_evaluated(tmp_path):
     own = tmp_path / "work" / "experiment" / "test_metaworld.yaml"
     own.parent.mkdir(parents=True)
@@ -362,7 +363,13 @@ def test_with_all_that_it_takes_a_line_starts(name: str, types) -> None:
         types(name)
 
 
-@pytest.mark.parametrize(("name", "thing"), LACKING)
+@pytest.mark.parametrize(
+    ("name", "thing"),
+    [
+        pytest.param(name, thing, marks=[] if number % 3 == 0 else [pytest.mark.long])
+        for number, (name, thing) in enumerate(LACKING)
+    ],
+)
 def test_a_missing_thing_is_named_with_what_brings_it(
     name: str, thing: str, types, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -55,7 +55,14 @@ def test_each_is_a_plugin_of_a_page():
         assert len((EXAMPLES / f"{name}.py").read_text().splitlines()) < 60
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(
+    "name",
+    [
+        "early_stopping",
+        pytest.param("adaptive_kl", marks=pytest.mark.long),
+        pytest.param("curriculum", marks=pytest.mark.long),
+    ],
+)
 def test_resumed_equals_undisturbed(log_path: Path, name: str, monkeypatch: pytest.MonkeyPatch):
     with plugged_in(import_module(name), name):
         whole = start(log_path, "whole", *CASES[name])
@@ -140,6 +147,7 @@ def test_curriculum_plays_more_of_what_fails(log_path: Path):
     assert len(set(weights.values())) > 1  # some task did better than another
 
 
+@pytest.mark.long
 def test_minimal_learns():
     successes = minimal.train(compose(minimal.SETTINGS))
     assert fmean(successes[:3]) < 0.2

@@ -88,7 +88,7 @@ def test_an_env_worker_that_always_dies_ends_the_run(log_path: Path):
     [
         (ONE_EACH, "rollout+actor", "converse"),
         pytest.param(APART, "rollout", "converse", marks=pytest.mark.long),
-        (APART, "actor", "publish"),
+        pytest.param(APART, "actor", "publish", marks=pytest.mark.long),
     ],
 )
 def test_a_policy_that_dies_ends_the_run_and_it_goes_on(

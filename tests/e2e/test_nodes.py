@@ -90,6 +90,7 @@ def trained(
     return place / "logs" / "run"
 
 
+@pytest.mark.long
 def test_two_nodes_give_the_bits_of_one(two_nodes: Cluster, one_node: Path, tmp_path: Path):
     """One stage feeds two rollout processes, one of them on another node, as is the actor."""
     assert_same(one_node, trained(two_nodes, 2, SEPARATE, tmp_path))

@@ -178,6 +178,7 @@ def test_what_is_missing_is_said_before_a_run():
         rlcore.evaluate("no-such-run")
 
 
+@pytest.mark.long
 def test_a_sweep_gives_its_runs(tmp_path):
     words = [word for word in TOY if "max_epochs" not in word]
     place = f"runner.logger.log_path={tmp_path}"

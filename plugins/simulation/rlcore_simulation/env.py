@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -253,6 +253,25 @@ class SimulatedEnv:
             "task_descriptions": list(self._sentences),
             "elapsed": self._block.elapsed.copy(),
         }
+
+
+def env_maker(
+    spec: Callable[[Any], EnvSpec], source: SimulatorSource
+) -> Callable[..., SimulatedEnv]:
+    """The `target` of an env's component: it makes the env of a worker.
+
+    Args:
+        spec: the component's spec function.
+        source: where a process gets its simulators.
+    """
+
+    def make(
+        config: Any, *, num_envs: int, rank: int, world_size: int, num_processes: int
+    ) -> SimulatedEnv:
+        rows = {"num_envs": num_envs, "first_slot": rank * num_envs}
+        return SimulatedEnv(spec(config), source, config, **rows, num_processes=num_processes)
+
+    return make
 
 
 def _by_name(rows: Sequence[Mapping[str, float]]) -> dict[str, np.ndarray]:

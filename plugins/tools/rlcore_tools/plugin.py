@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rlcore import hookimpl
-from rlcore.contracts.specs import ComponentSpec
+from rlcore.contracts.specs import ComponentSpec, Kind
 from rlcore_tools.observers import rlcore_after_eval as rlcore_after_eval
 from rlcore_tools.observers import rlcore_after_rollout as rlcore_after_rollout
 from rlcore_tools.observers import rlcore_after_run as rlcore_after_run
@@ -38,6 +38,8 @@ FUNCTIONS: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "cost_of": ("rlcore_tools.costs:cost_of", "what a recipe costs", ()),
     "said_costs": ("rlcore_tools.costs:said_costs", "what the recipe of a run costs", ()),
     "try_plugin": ("rlcore_tools.probe:try_plugin", "a plugin imported apart, before here", ()),
+    "about": ("rlcore_tools.listing:about", "presets and recipes, and all of one", ()),
+    "marked_rows": ("rlcore_tools.check.listed:marked", "what of plugins is not as it says", ()),
     "further_sides": ("rlcore_tools.further_sides:further_sides", "what training measures", ()),
     "placement_table": ("rlcore_tools.placement_table:placement_table", "a plan in a table", ()),
     "play_episode": ("rlcore_tools.play_episode:play_episode", "an episode of a run again", ()),
@@ -103,16 +105,21 @@ def rlcore_settings() -> list[str]:
 @hookimpl
 def rlcore_doctor(config: Any | None) -> list[dict[str, str]]:
     """Plugins of others that import what core has under another name now, and components
-    that name what is not there; a run is asked about the components that it chose."""
+    that name what is not there; a run is asked about the components that it chose, and whether they
+    were ever checked."""
     from rlcore.plugins.registry import load_plugins
-    from rlcore_tools.check import listed
+    from rlcore_tools.check import checked, listed
     from rlcore_tools.moved import rows  # reads the files of plugins
 
     if config is None:
         return [*rows(), *listed.rows(load_plugins(), None)]
-    chosen = {("env", config.env.train.env_type), ("env", config.env.eval.env_type)}
-    chosen |= {("model", config.actor.model.model_type), ("algorithm", config.algorithm.name)}
-    return listed.rows(load_plugins(), chosen)
+    chosen: set[tuple[Kind, str]] = {
+        ("env", config.env.train.env_type),
+        ("env", config.env.eval.env_type),
+        ("model", config.actor.model.model_type),
+        ("algorithm", config.algorithm.name),
+    }
+    return [*listed.rows(load_plugins(), chosen), *checked.rows(load_plugins(), chosen)]
 
 
 @hookimpl

@@ -63,7 +63,7 @@ def outcome(point: EntryPoint) -> tuple[float, str]:
     """How long importing it takes, in seconds, and what is wrong with that; empty if nothing."""
     seen = _stamps(point.module)
     key = f"{point.value} {sys.prefix} {__version__}"
-    kept = _memory() / f"{hashlib.sha256(key.encode()).hexdigest()[:16]}.json"
+    kept = memory() / "plugins" / f"{hashlib.sha256(key.encode()).hexdigest()[:16]}.json"
     with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
         told = json.loads(kept.read_bytes())
         if told["seen"] == seen:
@@ -75,9 +75,10 @@ def outcome(point: EntryPoint) -> tuple[float, str]:
     return seconds, fault
 
 
-def _memory() -> Path:
+def memory() -> Path:
+    """Where what was found of plugins is remembered."""
     caches = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    return Path(caches) / "rlcore" / "plugins"
+    return Path(caches) / "rlcore"
 
 
 def _stamps(module: str) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """The checks that rlcore has for every algorithm with a replay."""
 
+import pytest
 from rlcore_testing import ReplayConformance
 
 SETTINGS = {"start": 1, "steps": 6, "batch_size": 64, "heads": 2, "hidden": [16], "actor_lr": 0.05,
@@ -11,6 +12,7 @@ class TestDSRL(ReplayConformance):
     settings = SETTINGS
 
 
+@pytest.mark.long
 class TestDSRLWithFixedEntropyAndOneRow(ReplayConformance):
     name = "dsrl"
     settings = {

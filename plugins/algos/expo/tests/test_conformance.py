@@ -2,6 +2,7 @@
 
 from typing import Any, ClassVar
 
+import pytest
 from rlcore_testing import ReplayConformance
 
 SMALL: dict[str, Any] = {"critic_steps": 8, "critics": 2, "batch_size": 16, "warmup": 1}
@@ -12,6 +13,7 @@ class TestExpo(ReplayConformance):
     settings: ClassVar[dict[str, Any]] = {**SMALL, "imitation_steps": 8}
 
 
+@pytest.mark.long
 class TestExpoThatDrawsItsTargets(ReplayConformance):
     name = "expo"
     settings: ClassVar[dict[str, Any]] = {

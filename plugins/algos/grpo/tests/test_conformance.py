@@ -1,5 +1,6 @@
 """The checks that rlcore has for every algorithm, with and without what GRPO can do besides."""
 
+import pytest
 from rlcore_testing import AlgorithmConformance
 
 
@@ -7,6 +8,7 @@ class TestGRPO(AlgorithmConformance):
     name = "grpo"
 
 
+@pytest.mark.long
 class TestGRPOPerToken(AlgorithmConformance):
     name = "grpo"
     settings = {

@@ -1,5 +1,6 @@
 """The checks that rlcore has for every algorithm, at each granularity of rewards and ratios."""
 
+import pytest
 from rlcore_testing import AlgorithmConformance
 
 
@@ -7,6 +8,7 @@ class TestPPO(AlgorithmConformance):
     name = "ppo"
 
 
+@pytest.mark.long
 class TestPPOPerAction(AlgorithmConformance):
     name = "ppo"
     settings = {

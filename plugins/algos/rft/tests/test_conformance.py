@@ -1,5 +1,6 @@
 """The checks that rlcore has for every algorithm with a replay."""
 
+import pytest
 from rlcore_testing import ReplayConformance
 
 
@@ -8,6 +9,7 @@ class TestRFT(ReplayConformance):
     settings = {"steps": 10}
 
 
+@pytest.mark.long
 class TestRFTWithoutDemonstrations(ReplayConformance):
     name = "rft"
     settings = {"steps": 10, "demonstrations": 0.0, "batch_size": 16}

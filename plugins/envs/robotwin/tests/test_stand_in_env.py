@@ -173,6 +173,7 @@ def test_states_can_be_where_the_hands_are(make: Callable[..., SimulatedEnv]) ->
         assert states[side + 6] == 1.0
 
 
+@pytest.mark.long
 def test_a_run_trains_a_policy_here_on_a_scene_there(python: str, log_path: Path) -> None:
     """On Ray: demonstrations, a supervised start, an update by GRPO, evaluation; both sides are
     filmed, as in the published recipes. Nobody names `python`, which this file's notes have."""
@@ -210,7 +211,10 @@ def test_a_run_trains_a_policy_here_on_a_scene_there(python: str, log_path: Path
         assert versions[f"rlcore-env-robotwin (env.{side}.python)"] == version("rlcore")
 
 
-@pytest.mark.parametrize("starts", [3, pytest.param(20, marks=pytest.mark.exhaustive)])
+@pytest.mark.parametrize(
+    "starts",
+    [pytest.param(3, marks=pytest.mark.long), pytest.param(20, marks=pytest.mark.exhaustive)],
+)
 def test_the_expert_solves_four_of_five_starts_of_four_tasks(
     make: Callable[..., SimulatedEnv], starts: int
 ) -> None:

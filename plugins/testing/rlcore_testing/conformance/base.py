@@ -52,6 +52,11 @@ class Deviation(AssertionError):
         self.message, self.hint = message, hint
 
 
+class Doubt(Deviation):
+    """Something that may be meant so: a test fails until its class leaves the check out, `rlcore
+    check` only warns."""
+
+
 @dataclass(frozen=True)
 class Finding:
     """A check that did not pass.
@@ -60,11 +65,13 @@ class Finding:
         check: its name as a sentence.
         message: what is wrong and what was expected.
         hint: what to do about it.
+        warning: it may be meant so.
     """
 
     check: str
     message: str
     hint: str
+    warning: bool = False
 
 
 class Conformance:
@@ -193,7 +200,7 @@ def _run(method: Callable[[], None], sentence: str) -> Finding | None:
     except SkipTest:
         return None
     except Deviation as deviation:
-        return Finding(sentence, deviation.message, deviation.hint)
+        return Finding(sentence, deviation.message, deviation.hint, isinstance(deviation, Doubt))
     except UserError as error:  # of core's own checks, for one
         return Finding(sentence, error.message, error.hint or "")
     except Exception as error:  # a component may fail in any way, and that is a finding

@@ -32,6 +32,11 @@ class EnvConformance(
     methods of :class:`EnvSubject` may be replaced."""
 
 
+class _Longer(EnvConformance):
+    memory_episodes = 200
+
+
 def check_env(name: str, **settings: Any) -> list[Finding]:
-    """What env `name` does against the contract under `settings`; empty if nothing."""
-    return check(EnvConformance, name, settings)
+    """What env `name` does against the contract under `settings`; empty if nothing. Looks at
+    memory too, over 200 episodes."""
+    return check(_Longer, name, settings)

@@ -9,7 +9,7 @@ import numpy as np
 
 from rlcore.config.tasks import spec_fault
 from rlcore.contracts.protocols import Observation
-from rlcore.contracts.specs import EnvSpec
+from rlcore.contracts.specs import EnvSpec, Episode
 from rlcore.plugins.import_target import load_target
 from rlcore.validation.env import observation_fault
 from rlcore.validation.faults import described
@@ -17,6 +17,7 @@ from rlcore_testing.conformance.base import (
     require,
     require_equal,
     require_none,
+    skip_unless,
 )
 from rlcore_testing.conformance.env_subject import (
     ROWS,
@@ -88,6 +89,28 @@ class FactChecks(EnvSubject):
             f"spec.max_episode_steps is {real.max_episode_steps}, expected the setting's {limit}",
             hint="read config.max_episode_steps",
         )
+
+    def test_a_task_that_is_chosen_is_the_one_played(self) -> None:
+        """Core asks an env for its own number of each task of `env.*.tasks`, by the task's name."""
+        tasks, trial = self.spec.tasks, self.spec.train_trials[0]
+        skip_unless(len(tasks) > 1, "there is one task")
+        env = self.env(1, tasks=[tasks[-1]])
+        require(
+            tasks[-1] in env.spec.tasks,
+            f"with tasks=[{tasks[-1]!r}] env.spec.tasks is {env.spec.tasks}, without it",
+            hint="give all tasks whatever config.tasks says: core narrows the spec",
+        )
+        chosen, whole = (
+            self.play(one, [Episode(one.spec.tasks.index(tasks[-1]), trial)], self.actions(1))
+            for one in (env, self.env(1))
+        )
+        for name, array in arrays_of(whole.start).items():
+            self.require_close(
+                f"{name} of the start of ({tasks[-1]!r}, trial {trial}) with tasks=[{tasks[-1]!r}]",
+                arrays_of(chosen.start)[name],
+                array,
+                hint="a task's number is its place in env.spec.tasks; leave config.tasks to core",
+            )
 
 
 class ObservationChecks(EnvSubject):

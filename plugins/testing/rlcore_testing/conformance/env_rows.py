@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-import numpy as np
+import gc
 
+import numpy as np
+import psutil
+
+from rlcore.contracts.protocols import Env
 from rlcore.validation.env import films_fault
 from rlcore_testing.conformance.base import (
     HEAVY,
     require,
     require_none,
+    skip_unless,
 )
 from rlcore_testing.conformance.env_subject import (
     ROWS,
@@ -16,9 +21,11 @@ from rlcore_testing.conformance.env_subject import (
     arrays_of,
 )
 
+LEAK = 2**16  # bytes an episode; what allocators and caches keep is less, over a hundred of them
+
 
 class RowChecks(EnvSubject):
-    """Resets, videos, closing."""
+    """Resets, videos, memory, closing."""
 
     def test_only_masked_rows_are_reset(self) -> None:
         env, undisturbed = self.env(), self.env(instance=1)
@@ -79,6 +86,30 @@ class RowChecks(EnvSubject):
         env.record([])
         env.chunk_step(self.actions(ROWS))
         require(env.recorded() == {}, "frames are kept after record([]), expected none", hint=hint)
+
+    def test_memory_does_not_grow_with_episodes(self) -> None:
+        """Of this process and of those below it, over the second half of the episodes."""
+        rounds = self.memory_episodes // (2 * ROWS)
+        skip_unless(rounds > 0, "memory_episodes is 0; rlcore check plays 200")
+        env = self.env()
+        first = self._held_after(env, range(rounds))
+        grown = self._held_after(env, range(rounds, 2 * rounds)) - first
+        each = grown / (rounds * ROWS)
+        require(
+            each < LEAK,
+            f"memory grew by {each / 1024:.0f} KiB an episode from the {rounds * ROWS}th to the "
+            f"{2 * rounds * ROWS}th, expected it to stay",
+            hint="let go of frames, infos and scenes at a reset; bound what is cached",
+        )
+
+    def _held_after(self, env: Env, rounds: range) -> int:
+        """Bytes in main memory after so many episodes in each row."""
+        for number in rounds:
+            episodes = self.episodes(ROWS, first=number * ROWS)
+            self.play(env, episodes, self.actions(ROWS, key=number))
+        gc.collect()
+        own = psutil.Process()
+        return sum(each.memory_info().rss for each in (own, *own.children(recursive=True)))
 
     def test_closing_twice_is_safe(self) -> None:
         env = self.make(self.config(), 1)

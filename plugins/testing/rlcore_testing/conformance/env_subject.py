@@ -37,11 +37,13 @@ class EnvSubject(Conformance):
         accuracy: to which starts agree where `spec.start_exactness` is not "bitwise", in units of
             the states.
         simulator_loads: heavy packages that the simulator itself needs, e.g. ("torch",).
+        memory_episodes: episodes over which memory must not grow; 0: nobody looks.
     """
 
     kind = "env"
     accuracy: ClassVar[float] = 1e-3
     simulator_loads: ClassVar[Sequence[str]] = ()
+    memory_episodes: ClassVar[int] = 0
 
     def make(self, config: Any, num_envs: int) -> Env:
         """The env as an env worker makes it."""

@@ -9,6 +9,8 @@ They are called in the order of a run, on a run made by hand of a few updates.
 from __future__ import annotations
 
 import copy
+import subprocess
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -101,6 +103,13 @@ class HookConformance(Conformance):
             f"after a resume they had set {resumed.steering}, without one {whole.steering}",
             hint="remember with run.keep(name, value) alone, nothing in the module",
         )
+
+    def test_importing_it_prints_nothing(self) -> None:
+        """Every command imports it."""
+        words = [sys.executable, "-c", f"import {self.module().__name__}"]
+        said = subprocess.run(words, capture_output=True, text=True).stdout
+        require(not said, f"importing it prints {said[:80]!r}, expected nothing",
+                hint="every command would show it: drop it, or print in a hook")  # fmt: skip
 
     def test_doctor_rows_have_their_form(self) -> None:
         hook = load_plugins().manager.subset_hook_caller("rlcore_doctor", [

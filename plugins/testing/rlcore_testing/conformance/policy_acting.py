@@ -7,10 +7,10 @@ import copy
 import numpy as np
 import torch
 
-from rlcore.contracts.protocols import PolicyOutput, take_rows
+from rlcore.contracts.protocols import Observation, PolicyOutput, take_rows
 from rlcore.numerics.batch_invariance import kernels_alone
 from rlcore.validation.policy import checked_evaluation, checked_inputs, checked_output
-from rlcore_testing.conformance.base import require, require_equal, skip_unless
+from rlcore_testing.conformance.base import Doubt, require, require_equal, skip_unless
 from rlcore_testing.conformance.policy_subject import (
     ROWS,
     PolicySubject,
@@ -104,6 +104,27 @@ class ActingChecks(PolicySubject):
             "decisions under different keys are equal, expected other noise",
             hint="draw the noise from the keys handed in",
         )
+
+    def test_decisions_depend_on_what_cameras_show(self) -> None:
+        skip_unless(bool(self.env_spec.cameras), "the env has no cameras")
+        seen = self.observation()
+        seen["cameras"] = {name: 255 - frames for name, frames in seen["cameras"].items()}
+        self._require_read("every camera shows other pixels", seen)
+
+    def test_decisions_depend_on_the_instruction(self) -> None:
+        skip_unless(len(set(self.env_spec.descriptions)) > 1, "the env has one instruction")
+        seen = self.observation()
+        seen["task_descriptions"] = [*seen["task_descriptions"][1:], seen["task_descriptions"][0]]
+        self._require_read("rows have each other's instructions", seen)
+
+    def _require_read(self, change: str, seen: Observation) -> None:
+        plain, other = self.acted(), self.policy.act(self.policy.prepare(seen), keys())
+        if np.array_equal(plain.actions, other.actions) and plain.logprobs.equal(other.logprobs):
+            raise Doubt(
+                f"actions and log-probs stay the same to the bit though {change}",
+                hint="look for an input that prepare drops; if the policy is meant to be blind to "
+                "it, leave the check out in its test class, by `= None`",
+            )
 
     def test_a_row_does_not_depend_on_its_batch(self) -> None:
         whole, order = self.acted(), np.array([4, 1, 2])

@@ -3,15 +3,48 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Sequence
+from dataclasses import replace
 from importlib.util import find_spec
+from inspect import Parameter, Signature
 from pathlib import Path
 
 from rlcore.contracts.errors import did_you_mean
 from rlcore.contracts.specs import ComponentSpec, Kind
-from rlcore.plugins.registry import Registry
+from rlcore.plugins import extras
+from rlcore.plugins.registry import PluginRow, Registry
+from rlcore_tools.check.targets import (
+    SPECS,
+    TARGETS,
+    configuration_findings,
+    signature_fault,
+)
 
 
-def rows(registry: Registry, chosen: set[tuple[str, str]] | None) -> list[dict[str, str]]:
+def marked(registry: Registry, rows: Sequence[PluginRow]) -> list[PluginRow]:
+    """The rows of `rlcore plugins`, BAD where a stranger's component names what is not there or
+    can't be called as core calls it, or a stranger's configuration can't be read."""
+    faults: dict[tuple[str, str], str] = {}
+    versions = {row.distribution: row.version for row in rows}
+    kinds: set[Kind] = {row.kind for row in rows}  # type: ignore[misc]  # "plugin" has none
+    for component in [one for kind in kinds for one in registry.components(kind)]:
+        if not extras.is_ours(component.distribution):
+            faults[component.spec.kind, component.spec.name] = listed_fault(component.spec)
+    told = [
+        replace(row, status="BAD", reason=fault)
+        if row.status != "BAD" and (fault := faults.get((row.kind, row.name)))
+        else row
+        for row in rows
+    ]
+    return told + [
+        PluginRow("plugin", name, name, versions.get(name, "?"), "BAD", found.what)
+        for name, folder in registry.config_paths
+        if not extras.is_ours(name)
+        for found in configuration_findings(name, folder)
+    ]
+
+
+def rows(registry: Registry, chosen: set[tuple[Kind, str]] | None) -> list[dict[str, str]]:
     """A row of `rlcore doctor` for each component that names what is not there; of those
     `(kind, name)` that are chosen, or of all."""
     kinds: tuple[Kind, ...] = ("env", "model", "algorithm", "tracker", "placement", "command")
@@ -27,8 +60,8 @@ def rows(registry: Registry, chosen: set[tuple[str, str]] | None) -> list[dict[s
 
 
 def listed_fault(spec: ComponentSpec) -> str:
-    """What of its strings names a module or an attribute that is not there; empty if nothing does,
-    or the files don't tell."""
+    """What of its strings names a module or an attribute that is not there, or one that can't be
+    called as core calls it; empty if nothing does, or the files don't tell."""
     for field in ("target", "config", "spec"):
         named = getattr(spec, field)
         if named is None:
@@ -59,7 +92,47 @@ def listed_fault(spec: ComponentSpec) -> str:
             return (
                 f"{field}: {named}: {module} has no {attribute!r}.{did_you_mean(attribute, names)}"
             )
+        calls = {"target": TARGETS, "spec": SPECS}.get(field, {}).get(spec.kind)
+        signature = _signature(tree, attribute)
+        fault = signature_fault(signature, *calls) if calls and signature else ""
+        if fault:
+            return f"{field}: {named} {fault}"
     return ""
+
+
+def _signature(tree: ast.Module, name: str) -> Signature | None:
+    """How a function or a class of a module is called; None where the file alone does not tell."""
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef) and node.name == name and not node.decorator_list:
+            return _of(node.args, skip=0)
+        if isinstance(node, ast.ClassDef) and node.name == name and not node.decorator_list:
+            own = [one for one in node.body if isinstance(one, ast.FunctionDef)]
+            made = [one for one in own if one.name == "__init__" and not one.decorator_list]
+            metaclass, remade = node.keywords, [one for one in own if one.name == "__new__"]
+            return _of(made[0].args, skip=1) if made and not metaclass and not remade else None
+    return None
+
+
+def _of(arguments: ast.arguments, *, skip: int) -> Signature:
+    """The same as `inspect` has it, without the first `skip`."""
+    positional = [
+        *((one, Parameter.POSITIONAL_ONLY) for one in arguments.posonlyargs),
+        *((one, Parameter.POSITIONAL_OR_KEYWORD) for one in arguments.args),
+    ]
+    required = len(positional) - len(arguments.defaults)
+    made = [
+        Parameter(one.arg, kind, default=Parameter.empty if place < required else None)
+        for place, (one, kind) in enumerate(positional)
+    ][skip:]
+    if arguments.vararg:
+        made.append(Parameter(arguments.vararg.arg, Parameter.VAR_POSITIONAL))
+    made += [
+        Parameter(one.arg, Parameter.KEYWORD_ONLY, default=None if default else Parameter.empty)
+        for one, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
+    ]
+    if arguments.kwarg:
+        made.append(Parameter(arguments.kwarg.arg, Parameter.VAR_KEYWORD))
+    return Signature(made)
 
 
 def _defined(tree: ast.Module) -> set[str]:

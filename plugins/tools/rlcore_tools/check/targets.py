@@ -40,11 +40,13 @@ class Found:
         what: in a sentence.
         contract: where it says what is expected.
         mend: what to do.
+        warning: it may be meant so.
     """
 
     what: str
     contract: str
     mend: str
+    warning: bool = False
 
 
 def component_findings(spec: ComponentSpec) -> Iterator[Found]:
@@ -75,9 +77,13 @@ def call_fault(function: Callable[..., Any], values: int, names: tuple[str, ...]
     if not callable(function):
         return f"is a {type(function).__name__}, which can't be called"
     try:
-        signature = inspect.signature(function)
+        return signature_fault(inspect.signature(function), values, names)
     except (TypeError, ValueError):
         return ""  # of C: nobody can tell
+
+
+def signature_fault(signature: inspect.Signature, values: int, names: tuple[str, ...]) -> str:
+    """The same of a signature."""
     try:
         signature.bind(*[None] * values, **dict.fromkeys(names))
     except TypeError as error:

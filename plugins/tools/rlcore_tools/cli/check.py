@@ -13,7 +13,8 @@ import yaml  # type: ignore[import-untyped]
 from rlcore.cli.parser import Parser
 from rlcore.contracts.errors import ConfigError
 from rlcore.contracts.specs import KINDS, ComponentSpec
-from rlcore.plugins.registry import Registry, load_plugins
+from rlcore.plugins.registry import Component, Registry, load_plugins
+from rlcore_tools.check.checked import note
 from rlcore_tools.check.targets import HOOKSPECS, Found, component_findings, configuration_findings
 
 KITS = {
@@ -40,26 +41,31 @@ def main(arguments: Sequence[str]) -> int:
     chosen, plugins = _chosen(registry, names)
     found = list(_bad(registry, names))
     found += [("plugin", each) for name in plugins for each in _of_plugin(registry, name)]
-    for spec in chosen:
+    for component in chosen:
+        spec = component.spec
         label = f"{spec.kind} {spec.name}"
         wrong = list(component_findings(spec))
         if not wrong and names and not options.quick:
             wrong = list(_played(spec, settings))
+            note(component)
         found += [(label, each) for each in wrong]
     if names and not options.quick:
         found += [(f"plugin {name}", each) for name in plugins for each in _hooks(name)]
     for label, each in found:
-        print(f"{label}: {each.what}\n  contract: {each.contract}\n  mend: {each.mend}")
+        warns = "warning: " if each.warning else ""
+        print(f"{label}: {warns}{each.what}\n  contract: {each.contract}\n  mend: {each.mend}")
     how = "what they name and take" if not names or options.quick else "the conformance checks too"
-    print(f"{len(chosen)} components checked ({how}): {len(found)} findings")
-    return int(bool(found))
+    warnings = sum(each.warning for _, each in found)
+    faults, also = len(found) - warnings, f", {warnings} warnings" if warnings else ""
+    print(f"{len(chosen)} components checked ({how}): {faults} findings{also}")
+    return int(bool(faults))
 
 
 def _settings(words: Sequence[str]) -> dict[str, Any]:
     return {key: yaml.safe_load(value) for key, _, value in (w.partition("=") for w in words)}
 
 
-def _chosen(registry: Registry, names: Sequence[str]) -> tuple[list[ComponentSpec], list[str]]:
+def _chosen(registry: Registry, names: Sequence[str]) -> tuple[list[Component], list[str]]:
     """The components that the words name, and the plugins.
 
     Raises:
@@ -68,9 +74,9 @@ def _chosen(registry: Registry, names: Sequence[str]) -> tuple[list[ComponentSpe
     plugins = [name for name, _ in registry.manager.list_name_plugin()]
     known = [component for kind in KINDS for component in registry.components(kind)]
     if not names:
-        return [each.spec for each in known], plugins
+        return known, plugins
     if len(names) == 2 and names[0] in KINDS:
-        return [registry.get(names[0], names[1]).spec], []
+        return [registry.get(names[0], names[1])], []
     if len(names) > 1:
         raise ConfigError(
             f"check takes a plugin, a component, or KIND NAME, got {' '.join(names)}",
@@ -78,8 +84,8 @@ def _chosen(registry: Registry, names: Sequence[str]) -> tuple[list[ComponentSpe
         )
     (name,) = names
     if name in plugins:
-        return [each.spec for each in known if each.plugin == name], [name]
-    found = [each.spec for each in known if each.spec.name == name]
+        return [each for each in known if each.plugin == name], [name]
+    found = [each for each in known if each.spec.name == name]
     if not found and not any(row.name == name for row in registry.rows()):
         choices = {*plugins, *(component.spec.name for component in known)}
         raise registry.not_found("plugin or component", name, choices)
@@ -108,7 +114,7 @@ def _played(spec: ComponentSpec, settings: Mapping[str, Any]) -> Iterator[Found]
     if spec.kind == "algorithm" and _keeps_a_replay(spec):
         kit = "check_replay"
     for each in getattr(_testing(), kit)(spec.name, **settings):
-        yield Found(f"{each.check}: {each.message}", PROTOCOLS, each.hint)
+        yield Found(f"{each.check}: {each.message}", PROTOCOLS, each.hint, each.warning)
 
 
 def _keeps_a_replay(spec: ComponentSpec) -> bool:

@@ -1,0 +1,45 @@
+"""Remember which components of others `rlcore check` has played, and recommend it for the rest."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+
+from rlcore.contracts.specs import Kind
+from rlcore.plugins import extras
+from rlcore.plugins.registry import Component, Registry
+from rlcore_tools.probe import memory
+
+
+def note(component: Component) -> None:
+    """It was checked, whatever came of it."""
+    with suppress(OSError):
+        _file(component).parent.mkdir(parents=True, exist_ok=True)
+        _file(component).touch()
+
+
+def rows(registry: Registry, chosen: set[tuple[Kind, str]]) -> list[dict[str, str]]:
+    """A row of `rlcore doctor` for each plugin that is not ours and brings components that a run
+    chose, of which one was never checked in this version."""
+    unseen: dict[str, list[str]] = {}
+    for kind, name in sorted(chosen):
+        for component in registry.components(kind):
+            known = extras.is_ours(component.distribution) or _file(component).is_file()
+            if component.spec.name == name and not known:
+                unseen.setdefault(component.plugin, []).append(f"{kind} {name}")
+    return [
+        {
+            "name": f"plugin {plugin}",
+            "status": "warning",
+            "detail": f"{', '.join(names)}: never checked here for what a run can't see, such as "
+            "starts that don't repeat",
+            "fix": f"rlcore check {plugin}",
+        }
+        for plugin, names in unseen.items()
+    ]
+
+
+def _file(component: Component) -> Path:
+    spec = component.spec
+    version = f"{component.distribution}-{component.version}"
+    return memory() / "checked" / f"{version}-{spec.kind}-{spec.name}"

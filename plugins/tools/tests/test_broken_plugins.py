@@ -1,0 +1,70 @@
+"""Each broken plugin is found by the commands that docs/broken-plugins.md names, as it says."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+import rlcore_algo_ppo.ppo  # noqa: F401
+import rlcore_testing  # noqa: F401  # each command is a fork of this process
+from broken_plugins import CASES, PAGE, table, written
+from forked_commands import SAID, forked
+from test_new import importable
+
+import rlcore.training.train  # noqa: F401
+from rlcore.cli.main import main
+from rlcore.plugins.registry import load_plugins
+
+WORDS = {
+    "plugins": ["plugins"],
+    "--dry-run": ["train", "broken", "--dry-run"],
+    "train": ["train", "broken"],
+    "check": ["check", "broken"],
+}
+
+
+def said_by(command: str, folder: Path) -> tuple[int, str]:
+    """The exit code of a command where that package is installed, and what it says."""
+    importable(folder, "broken")
+
+    def run() -> int:
+        os.environ |= {"PYTHONPATH": str(folder), "XDG_CACHE_HOME": str(folder / "cache")}
+        sys.path.insert(0, str(folder))
+        sys.stdout, sys.stderr = (os.fdopen(fd, "w", closefd=False) for fd in (1, 2))
+        load_plugins.cache_clear()
+        return main(WORDS.get(command) or [*command.split(), "broken"])
+
+    code = forked(run, folder)
+    said = " ".join((folder / SAID).read_text().split())
+    assert "Traceback" not in said, said
+    return code, said
+
+
+def test_the_page_is_that_of_the_cases():
+    assert PAGE.read_text().endswith(table())
+    assert len({case.wrong for case in CASES}) == len(CASES) >= 12
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("command", WORDS)
+def test_a_sound_one_has_no_finding(command, tmp_path):
+    written(None, tmp_path)
+    code, said = said_by(command, tmp_path)
+    assert code == 0 and "BAD" not in said, said
+    assert command != "check" or ("6 components checked" in said and ": 0 findings" in said)
+    assert command != "--dry-run" or "fix: rlcore check broken" in said  # never checked
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("case", "command"),
+    [(case, command) for case in CASES for command in case.found],
+    ids=lambda given: given if isinstance(given, str) else given.wrong.replace(" ", "-"),
+)
+def test_it_is_found(case, command, tmp_path):
+    written(case, tmp_path)
+    code, said = said_by(command, tmp_path)
+    assert case.found[command] in said, said
+    assert (code == 0) == (case.warns or command == "--dry-run"), said  # a plan is shown anyway
