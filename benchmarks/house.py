@@ -1,6 +1,7 @@
 """Measure how well the code can be read: its size, its rooms, its public door and its words.
 
     python benchmarks/house.py [CHECKOUT]            of any version of the tree
+    python benchmarks/house.py --since COMMIT        what of it stands in files that are new since
     python benchmarks/house.py --walks               how often a call sequence changes rooms
 
 A walk follows one subject through core by the functions that are entered, in order:
@@ -18,6 +19,7 @@ from __future__ import annotations
 import argparse
 import ast
 import re
+import subprocess
 import sys
 import tempfile
 from collections import Counter
@@ -138,6 +140,25 @@ def measure(root: Path) -> None:
         print(f"        {word} stays in {len(used[word])} files: {FIELDS_WORDS[word]}")
 
 
+def new_since(root: Path, commit: str) -> None:
+    """Print, by distribution, the lines of code in files that have no ancestor in a commit. For git
+    a file has moved if a third of it is as before."""
+    words = ["git", "-C", root, "diff", "--name-status", "-M35%", "-l9999", commit, "HEAD"]
+    rows = subprocess.run(words, check=True, capture_output=True, text=True).stdout.splitlines()
+    added = {row.split("\t")[1] for row in rows if row.startswith("A")}
+    lines: Counter[str] = Counter()
+    others = 0
+    for file in (file for top in ("rlcore", "plugins") for file in files_of(root, top)):
+        name, size = str(file.relative_to(root)), code_lines(file.read_text(encoding="utf-8"))
+        if name in added:
+            lines[re.split(r"(?<=rlcore)/|/rlcore_|/hydra_plugins", name)[0]] += size
+        else:
+            others += size
+    for name, size in lines.most_common():
+        print(f"{size:7,d} lines in new files of {name}")
+    print(f"{lines.total():7,d} lines in new files, {others:,d} in others")
+
+
 # -- walks --------------------------------------------------------------------------------------
 
 RUN = (
@@ -221,8 +242,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("checkout", nargs="?", type=Path, default=Path(__file__).parents[1])
     parser.add_argument("--walks", action="store_true", help="play an update, and count")
+    parser.add_argument("--since", metavar="COMMIT", help="what is new since then")
     asked = parser.parse_args()
-    walk(RUN) if asked.walks else measure(asked.checkout)
+    if asked.walks:
+        walk(RUN)
+    elif asked.since:
+        new_since(asked.checkout, asked.since)
+    else:
+        measure(asked.checkout)
 
 
 if __name__ == "__main__":

@@ -68,8 +68,10 @@ class EvaluationProtocol:
 
 
 def settings_of(env: Mapping[str, Any]) -> dict[str, Any]:
-    """Of the values of an env's keys, those that are part of the protocol."""
-    return {name: value for name, value in env.items() if name not in NOT_MEASURED}
+    """Of the values of an env's keys, those that are part of the protocol. No wrappers are left
+    out: evaluations of versions that had no such key can be compared."""
+    left_out = {*NOT_MEASURED, *(() if env.get("wrappers") else ("wrappers",))}
+    return {name: value for name, value in env.items() if name not in left_out}
 
 
 def describe_difference(there: Mapping[str, Any], here: Mapping[str, Any]) -> str:

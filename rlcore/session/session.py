@@ -241,9 +241,9 @@ def caveat(assembly: Assembly, side: str = "eval") -> str:
     """The caveat of results measured on a side: that of its env, and that its
     starts are trained on. Empty: nothing to say."""
     said = [assembly.env_specs[side].caveat]
-    words = starts_in_words(assembly.config, assembly.env_specs, assembly.learned)
-    if side == "eval" and words != HELD_OUT:
-        said.append(f"evaluated on {words}")
+    if side == "eval":
+        words = starts_in_words(assembly.config, assembly.env_specs, assembly.learned)
+        said.append(f"evaluated on {words}" if words != HELD_OUT else "")
     name = assembly.config.algorithm.name
     if name and algorithm_needs(assembly.config, load_plugins()).noise:
         said.append(

@@ -19,7 +19,7 @@ from rlcore.run_folder.manifest import (
     versions,
     write_manifest,
 )
-from rlcore.run_folder.protocol_record import EvaluationProtocol
+from rlcore.run_folder.protocol_record import EvaluationProtocol, settings_of
 
 TOY = env_spec(ToyEnvConfig())
 
@@ -150,3 +150,9 @@ def test_git_state(tmp_path):
     assert git_state(tmp_path)["dirty"] is True
     (tmp_path / "inside").mkdir()
     assert git_state(tmp_path / "inside") is None  # a virtualenv in somebody's repository
+
+
+def test_evaluations_from_before_there_were_wrappers_can_be_compared():
+    before = {"image_size": 64}
+    assert settings_of({**before, "tasks": None, "wrappers": []}) == before
+    assert settings_of({**before, "wrappers": ["clip"]}) == {**before, "wrappers": ["clip"]}
