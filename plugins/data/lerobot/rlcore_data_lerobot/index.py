@@ -20,7 +20,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rlcore.contracts.errors import CheckpointError
-from rlcore.files.atomic import is_partial
 from rlcore.files.damaged_files import blaming, damaged, read_mapping
 from rlcore.files.reading import POINTER, decode, open_regular, parse_json
 
@@ -166,9 +165,9 @@ def _entries_of_tables(
         columns += [f"videos/{key}/{what}" for what in ("chunk_index", "file_index")]
         columns.append(f"videos/{key}/from_timestamp")
     entries = []
-    for file in sorted((path / "meta/episodes").glob("*/*.parquet")):
-        if is_partial(file.name):
-            continue
+    for file in sorted(
+        (path / "meta/episodes").glob("*/[!.]*.parquet")
+    ):  # others were not finished
         rows = read_columns(file, columns).to_pylist()
         with blaming(file):
             for row in rows:
