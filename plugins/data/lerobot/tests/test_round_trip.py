@@ -84,6 +84,12 @@ def test_killed_before_the_first_episode(tmp_path):
         path = tmp_path / form.__name__
         (path / "meta/info.json").unlink()
         written(form(), path, [demonstration()])
+        # and at its very first file
+        first = tmp_path / f"{form.__name__}-first"
+        (first / "meta").mkdir(parents=True)
+        (first / "meta/.partial-7-rlcore.json").write_text("{")
+        form().check_folder(first, SPEC, COLLECT, seed=1)
+        written(form(), first, [demonstration()])
         assert len(format_of(path).read(path)) == 1
 
 
