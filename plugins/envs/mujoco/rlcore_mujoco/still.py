@@ -26,7 +26,8 @@ from rlcore_mujoco.view import View
 
 SKYBOX = mujoco.mjtRndFlag.mjRND_SKYBOX.value
 SITE = mujoco.mjtObj.mjOBJ_SITE.value
-# Nearer than 0, the depth where nothing is, and than which nothing else is farther.
+# The depth where a picture shows nothing. All that is drawn is nearer, and another pass that shows
+# nothing there has 0, which is no tie.
 BEHIND_ALL = np.float32(1e-30)
 # What frames depend on beside places, lights, materials and cameras: arrays and numbers of a model.
 LOOKS = (
