@@ -151,7 +151,7 @@ class _Picture:
         places[:geoms, :3], places[:geoms, 3:] = data.geom_xpos, data.geom_xmat
         places[geoms:, :3], places[geoms:, 3:] = data.site_xpos, data.site_xmat
         eye = (data.cam_xpos[camera], data.cam_xmat[camera], data.light_xpos, data.light_xdir)
-        seen_by = (b"".join((*eye, *self._looks)), *_numbers(self.model))
+        seen_by = (b"".join(map(memoryview, (*eye, *self._looks))), *_numbers(self.model))
         still: np.ndarray = (places == self._places).all(axis=1)
         still &= seen_by == self._seen_by
         self._places, self._seen_by = places, seen_by
