@@ -144,17 +144,18 @@ def test_a_job_equals_the_same_run_alone(what, log_path):
         pytest.skip("one core")
     words = [*RLCORE, "train", *ALONE[what], "cluster.backend=local", "runner.save_interval=2"]
     words.append("rollout.forward_batch=2")
-    runs = []
-    for parallel in (2, 1):
-        sweep = log_path / str(parallel)
-        many = ["-m", "runner.seed=0,1", f"sweep.parallel={parallel}", f"hydra.sweep.dir={sweep}"]
-        subprocess.run([*words, *many], check=True)
-        runs.append(sweep / "1-seed-1")
+    runs = [log_path / parallel / "1-seed-1" for parallel in ("2", "1")]
+    many = ["-m", "runner.seed=0,1"]
+    place = ["sweep.parallel=2", f"hydra.sweep.dir={log_path / '2'}"]
+    subprocess.run([*words, *many, *place], check=True)
     config = read_yaml(runs[0] / "config.yaml")
     threads, rows = config["cluster"]["torch_threads"], config["rollout"]["forward_batch"]
-    own = [f"cluster.torch_threads={threads}", f"rollout.forward_batch={rows}", "runner.seed=1"]
+    own = [f"cluster.torch_threads={threads}", f"rollout.forward_batch={rows}"]
+    place = ["sweep.parallel=1", f"hydra.sweep.dir={log_path / '1'}"]
+    subprocess.run([*words, *own, *many, *place], check=True)  # it would have two threads
     place = [f"runner.logger.log_path={log_path}", "runner.logger.experiment_name=alone"]
-    subprocess.run(["taskset", "-c", str(cores[0]), *words, *own, *place], check=True)
+    bound = ["taskset", "-c", str(cores[0]), *words, *own, "runner.seed=1"]
+    subprocess.run([*bound, *place], check=True)
     alone = log_path / "alone"
     assert figures(alone) and weights(alone)
     for run in runs:

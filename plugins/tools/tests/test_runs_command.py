@@ -164,6 +164,10 @@ def test_a_run_that_can_not_be_read_is_a_row_that_says_so(log_path, capsys, file
     ((state, reason), whole) = states(log_path).values()
     assert state == "unreadable" and said in reason and whole == ("finished", "")
     assert "2 runs: 1 unreadable, 1 finished" in shown(capsys, "ls", str(log_path))
+    if text is not None:
+        (broken.parent / "recipe.yaml").write_text("[")
+        one = shown(capsys, "show", str(broken.parent))
+        assert f"unreadable: {reason}" in one and "recipe.yaml can't be read" in one
 
 
 def test_pipes_links_and_odd_names_hang_and_escape_nothing(log_path, tmp_path, capsys):

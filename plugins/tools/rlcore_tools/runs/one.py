@@ -8,6 +8,7 @@ from typing import Any
 
 from rlcore.config.differences import differences
 from rlcore.config.schema_tree import find
+from rlcore.files.reading import Unreadable
 from rlcore.terminal.text import duration, some, written
 from rlcore_tools.runs.folders import row_of
 from rlcore_tools.runs.reading import Values, read_config, read_mapping
@@ -60,7 +61,10 @@ def lines_of(folder: Path) -> list[str]:
 
 def versions_of(folder: Path) -> dict[str, str]:
     """What it ran with, by name; empty where it does not say."""
-    manifest = read_mapping(folder / "manifest.json") or {}
+    try:
+        manifest = read_mapping(folder / "manifest.json") or {}
+    except (OSError, Unreadable):  # its row says so
+        return {}
     versions = manifest.get("versions")
     own = {name: str(manifest[name]) for name in ("python", "device") if name in manifest}
     return {**own, **(versions if isinstance(versions, dict) else {})}
@@ -79,9 +83,13 @@ def _updates(row: Row) -> str:
 
 def _changes(folder: Path, config: Values) -> list[str]:
     """What it has other than its recipe."""
-    if not (folder / "recipe.yaml").is_file():
+    try:
+        recipe = read_config(folder / "recipe.yaml")
+    except FileNotFoundError:
         return []
-    found = differences(read_config(folder / "recipe.yaml"), config, ignore=("recipe",))
+    except (OSError, Unreadable) as error:
+        return [f"recipe.yaml can't be read: {error}"]
+    found = differences(recipe, config, ignore=("recipe",))
     lines = [f"  {one.path}: {written(one.values[0])} -> {written(one.values[1])}" for one in found]
     more = [f"  and {len(lines) - MOST} more"] if len(lines) > MOST else []
     return [*(["changed from its recipe:"] if lines else []), *lines[:MOST], *more]

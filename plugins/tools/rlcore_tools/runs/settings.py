@@ -7,6 +7,7 @@ import contextlib
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -196,13 +197,13 @@ def last_evaluation(folder: Path) -> Path | None:
     return next((file for file in files if file.is_file()), None)
 
 
-def _own(config: Values, varied: Sequence[str]) -> list[tuple[str, Any]]:
+def _own(config: Values, varied: tuple[str, ...]) -> list[tuple[str, Any]]:
     """What makes a setting."""
     flat = leaves(config)
     return [(key, value) for key, value in flat if _tells(key, varied)]
 
 
-def _tells(key: str, varied: Sequence[str]) -> bool:
+def _tells(key: str, varied: tuple[str, ...]) -> bool:
     """Whether a key makes a setting."""
     return not _below(key, APART) or _below(key, varied)
 
@@ -212,21 +213,22 @@ def _given(row: Row) -> dict[str, str]:
     return dict(word.lstrip("+~").partition("=")[::2] for word in row.words)
 
 
-def _varied_machine(rows: Sequence[Row]) -> list[str]:
+def _varied_machine(rows: Sequence[Row]) -> tuple[str, ...]:
     """Keys of the machine that a sweep gave its runs unlike values of."""
     given: dict[tuple[Path, str], set[str]] = {}
     for row in rows:
         for key, value in _given(row).items():
-            if _below(key, [MACHINE]):
+            if _below(key, (MACHINE,)):
                 given.setdefault((row.folder.parent, key), set()).add(value)
-    return sorted({key for (_, key), values in given.items() if len(values) > 1})
+    return tuple(sorted({key for (_, key), values in given.items() if len(values) > 1}))
 
 
-def _below(key: str, sections: Sequence[str]) -> bool:
+@lru_cache(maxsize=1 << 14)  # the keys of all runs are the same few hundred
+def _below(key: str, sections: tuple[str, ...]) -> bool:
     return any(key == one or key.startswith(f"{one}.") for one in sections)
 
 
-def _ordered(rows: Sequence[Row], varied: Sequence[str]) -> list[dict[str, Any]]:
+def _ordered(rows: Sequence[Row], varied: tuple[str, ...]) -> list[dict[str, Any]]:
     """What a sweep ordered other than for the others, of each; none where they are not of one."""
     given = [_given(row) for row in rows]
     keys = [
@@ -247,19 +249,19 @@ def _typed(text: str | None) -> Any:
     return text
 
 
-def _differing(configs: Sequence[Values], varied: Sequence[str]) -> list[dict[str, Any]]:
+def _differing(configs: Sequence[Values], varied: tuple[str, ...]) -> list[dict[str, Any]]:
     """What each has other than the others: a component's choice in place of its own keys,
     `env.*.KEY` for a key of both sides."""
     differing = {
         each.path: each.values for each in differences(*configs) if _tells(each.path, varied)
     }
     for section, choice in COMPONENTS.items():
-        chosen = [key for key in differing if _below(key, [section]) and key.endswith(choice)]
+        chosen = [key for key in differing if _below(key, (section,)) and key.endswith(choice)]
         if chosen:
             differing = {
                 key: values
                 for key, values in differing.items()
-                if key in chosen or not _below(key, [section])
+                if key in chosen or not _below(key, (section,))
             }
     told: dict[str, Sequence[Any]] = {}
     for key, values in differing.items():
