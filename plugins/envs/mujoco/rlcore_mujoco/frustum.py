@@ -85,5 +85,7 @@ class Outside:
 def _planes(near: float, left: float, right: float, bottom: float, top: float) -> np.ndarray:
     """Outward normals of the planes around a view that has these edges at a depth, `[3, 5]`:
     to its camera's right, up, and back."""
-    planes = [[near, 0, right], [-near, 0, -left], [0, near, top], [0, -near, -bottom], [0, 0, 1]]
-    return np.array(planes).T / np.linalg.norm(planes, axis=1)
+    planes: np.ndarray = np.array(
+        [[near, 0, right], [-near, 0, -left], [0, near, top], [0, -near, -bottom], [0, 0, 1]]
+    )
+    return planes.T / np.linalg.norm(planes, axis=1)

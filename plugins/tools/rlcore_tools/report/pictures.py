@@ -60,7 +60,7 @@ def success_charts(curves: Sequence[Curve]) -> list[tuple[str, dict[str, Markup]
     """`(what x is, wide and narrow)`: curves of training, markers of evaluations; by updates, env
     steps and minutes of training. Empty where nothing was trained."""
     lone = len(curves) == 1 and len(curves[0].records) == 1
-    charts = []
+    charts: list[tuple[str, dict[str, Markup]]] = []
     for x_label in ("update", "env steps", "minutes of training"):
         series = []
         for i, curve in enumerate(curves):
