@@ -56,6 +56,7 @@ class Catalog:
         shipped = Root("", core_configs(), str(core_configs()))
         plugins = [_plugin_root(owner, path) for owner, path in registry.config_paths]
         self.roots = [*own, shipped, *plugins]
+        self._known: dict[str, dict[str, list[tuple[Root, Traversable]]]] = {}
 
     @cached_property
     def groups(self) -> frozenset[str]:
@@ -122,7 +123,9 @@ class Catalog:
 
     def _files(self, group: str) -> dict[str, list[tuple[Root, Traversable]]]:
         """By option; a file of one side goes before that of both."""
-        found: dict[str, list[tuple[Root, Traversable]]] = {}
+        if group in self._known:
+            return self._known[group]
+        found = self._known.setdefault(group, {})
         for root in self.roots:
             for name in dict.fromkeys((group, group.split("/")[0])):
                 folder = root.folder.joinpath(name)

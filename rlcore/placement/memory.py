@@ -262,17 +262,6 @@ def fullest(plan: Plan, node: int, memory: Mapping[str, Need]) -> float:
     return max((load(plan, rank, memory) for rank in plan.inventory.ranks(node)), default=0.0)
 
 
-def worth_leaving(plan: Plan, memory: Mapping[str, Need]) -> tuple[str, ...]:
-    """Which of "rollout" and "actor" should be asked to leave accelerators to others, so that none
-    holds more than it must: no more of them than make a difference."""
-
-    def most(offloads: tuple[str, ...]) -> float:
-        asked = replace(plan, offloads=offloads)
-        return max(fullest(asked, node, memory) for node in range(len(plan.inventory.nodes)))
-
-    return min(((), ("actor",), ("rollout",), ("rollout", "actor")), key=most)
-
-
 def in_main(plan: Plan, node: int, memory: Mapping[str, Need]) -> int:
     """Bytes of a node's main memory: all of processes on cores, and of the others what lies there
     and what leaves accelerators."""

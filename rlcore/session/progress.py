@@ -37,6 +37,7 @@ UPDATE_LINE = {
 ALWAYS = ("success", "KL")
 """What it shows of that without `runner.logger.verbose`, so that it holds in 80 columns."""
 BAR_WIDTH = 12
+BESIDE = 46  # columns of a terminal that a bar takes beside its name and its status
 UPDATE_SECONDS = ("time/rollout", "time/update", "time/sync")
 SHARES = {"env": "time/env", "policy": "time/policy", "update": "time/update"}
 
@@ -89,6 +90,7 @@ class Phase:
         self._successes: int | None = None
         self._bars = bars
         self._task = task
+        self._room = max(0, bars.console.width - len(bars.tasks[-1].description) - BESIDE)
         self._say = say
         self._said = time.monotonic()
 
@@ -110,7 +112,7 @@ class Phase:
         self.done = done
         self._successes = successes if successes is not None else self._successes
         self.note_text = note if note is not None else self.note_text
-        self._bars.update(self._task, completed=self.done, status=self.status)
+        self._bars.update(self._task, completed=self.done, status=self.status[: self._room])
         if self._bars.disable and time.monotonic() - self._said >= QUIET_SECONDS:
             self._said = time.monotonic()
             self._say(self)

@@ -83,6 +83,9 @@ EXCEPTIONS: dict[str, tuple[str, ...]] = {
         "rlcore.config.bind", "rlcore.config.catalog", "rlcore.config.choices",
         "rlcore.config.explain", "rlcore.config.overrides", "rlcore.config.recipes",
     ),
+    "plugins/tools/rlcore_tools/listing.py": (
+        "rlcore.config.catalog", "rlcore.plugins.extras", "rlcore.plugins.registry",
+    ),
     "plugins/tools/rlcore_tools/json_schema.py": ("rlcore.config.bind", "rlcore.config.catalog"),
     "plugins/tools/rlcore_tools/cli/completion.py": (
         "rlcore.cli.request", "rlcore.config.bind", "rlcore.config.catalog",

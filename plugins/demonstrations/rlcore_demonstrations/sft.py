@@ -107,7 +107,7 @@ def _learn(
 
         def watch(state: Mapping[str, float]) -> None:
             if "steps" in state:
-                words = {"train_loss": "loss", "val_loss": "validation"}
+                words = {"train_loss": "loss", "val_loss": "val"}
                 losses = [f"{words[key]} {state[key]:.3f}" for key in words if key in state]
                 shown.set(int(state["steps"]), note=", ".join(losses))
 

@@ -21,6 +21,8 @@ KEY = "rlcore/key"
 """Optional: seed, task, trial, replica, decision: what draws are keyed by."""
 ELAPSED = "rlcore/elapsed"
 """Optional: elapsed fraction of the episode's time limit."""
+LONGEST_PROMPT = 2048
+"""Bytes of a sentence: reading a long one would keep the other clients waiting."""
 IMAGES = "images"
 """The map in which openpi's ALOHA clients send frames; other names with a `/` are flat."""
 KEY_NAMES = ("seed", "task", "trial", "replica", "decision")
@@ -65,6 +67,8 @@ class Platform:
         prompt = _found(message, self.prompt)
         if not isinstance(prompt, str) or not prompt.strip():
             raise ObservationError(f"{self.prompt} must be a sentence, got {_short(prompt)}")
+        if len(prompt.encode()) > LONGEST_PROMPT:
+            raise ObservationError(f"{self.prompt} must have at most {LONGEST_PROMPT} bytes")
         elapsed = message.get(ELAPSED, 0.0)
         if not isinstance(elapsed, (int, float)) or not 0 <= elapsed <= 1:
             raise ObservationError(f"{ELAPSED} must be in [0, 1], got {_short(elapsed)}")

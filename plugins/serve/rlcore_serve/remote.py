@@ -23,7 +23,7 @@ from rlcore.contracts.protocols import (
 from rlcore.contracts.rng import RowKeys
 from rlcore.contracts.specs import EnvSpec
 from rlcore_serve.client import Link
-from rlcore_serve.platforms import KEY, platform_for
+from rlcore_serve.platforms import KEY, LONGEST_PROMPT, platform_for
 from rlcore_serve.remote_settings import RemoteConfig, policy_spec
 
 PHASE, PARTS = "eval", 7
@@ -31,8 +31,6 @@ PHASE, PARTS = "eval", 7
 FILLING = ("pad",)
 """The key of rows that only fill a forward; nobody is asked about them."""
 CAMERA, STATES, ELAPSED, PROMPT = "camera/", "states", "elapsed", "prompt"
-SENTENCE = 2048
-"""Bytes of a sentence."""
 
 
 def make(config: RemoteConfig, *, env_spec: EnvSpec) -> RemotePolicy:
@@ -53,9 +51,9 @@ class RemotePolicy(nn.Module):
 
     def prepare(self, observation: Observation) -> Inputs:
         texts = [text.encode() for text in observation["task_descriptions"]]
-        if long := [text for text in texts if len(text) > SENTENCE]:
-            raise PolicyError(f"a sentence has at most {SENTENCE} bytes, got {len(long[0])}")
-        prompts = np.zeros((len(texts), SENTENCE), np.uint8)
+        if long := [text for text in texts if len(text) > LONGEST_PROMPT]:
+            raise PolicyError(f"a sentence has at most {LONGEST_PROMPT} bytes, got {len(long[0])}")
+        prompts = np.zeros((len(texts), LONGEST_PROMPT), np.uint8)
         for row, text in enumerate(texts):
             prompts[row, : len(text)] = np.frombuffer(text, np.uint8)
         frames = {CAMERA + name: array for name, array in observation["cameras"].items()}

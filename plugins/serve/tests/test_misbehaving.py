@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import socket
 import threading
+import time
 from pathlib import Path
 
 import msgpack
@@ -17,6 +19,10 @@ from websockets.exceptions import ConnectionClosed, InvalidHandshake
 
 COUNT = 1000
 SEED = 7
+HEAD = (
+    b"GET / HTTP/1.1\r\nHost: a\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+    b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n"
+)
 
 
 def resident() -> int:
@@ -57,18 +63,14 @@ def wrong(draw: random.Random, good: bytes, message: dict) -> bytes | str:
 
 def cut(draw: random.Random, port: int) -> None:
     """A connection that ends in its handshake, or in a frame, or is no websocket."""
-    head = (
-        b"GET / HTTP/1.1\r\nHost: a\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
-        b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n"
-    )
     with socket.create_connection(("127.0.0.1", port), timeout=10) as link:
         kind = draw.randrange(3)
         if kind == 0:
-            link.sendall(head[: draw.randrange(len(head))])
+            link.sendall(HEAD[: draw.randrange(len(HEAD))])
         elif kind == 1:
             link.sendall(draw.randbytes(300))
         else:
-            link.sendall(head)
+            link.sendall(HEAD)
             link.recv(4096)
             # a masked binary frame that says it has 2**60 bytes, or 100 of which 10 come
             size = draw.choice([b"\x82\xff" + (2**60).to_bytes(8, "big"), b"\x82\xe4"])
@@ -124,3 +126,61 @@ def test_a_thousand_of_them(policy, observation):
     assert not failed and sum(answers.values()) > 0.7 * COUNT
     assert answers["sentence"] > 0.6 * COUNT and grown < 32, (answers, grown)
     assert not [line for line in server.lines if "Traceback" in line]
+
+
+@pytest.mark.long
+def test_clients_that_hold_on_and_storms_of_clients(policy, observation):
+    """Halves of handshakes and of frames, answers that nobody reads, more clients than are taken,
+    and many that come and go: one client is answered all the while, and the end does not wait."""
+    message = message_of(observation)
+    good = pack(message)
+    with contextlib.ExitStack() as held:
+        server = held.enter_context(
+            serving(policy, forward_batch=4, max_clients=64, max_message_mb=1, drain_s=5)
+        )
+
+        def link(sent: bytes) -> socket.socket:
+            made = held.enter_context(socket.create_connection(("127.0.0.1", server.port)))
+            made.sendall(sent)
+            return made
+
+        faithful = held.enter_context(server.connect())
+        faithful.recv()
+        first = ask(faithful, message)["actions"]
+
+        def still_answered() -> None:
+            assert (ask(faithful, message)["actions"] == first).all()
+
+        for _ in range(100):  # hold no place, as they never come in
+            link(HEAD[: len(HEAD) // 2])
+        half_frame = b"\x82\xff" + len(good).to_bytes(8, "big") + b"\0\0\0\0" + good[:500]
+        for _ in range(20):
+            link(HEAD).recv(4096)
+            link(HEAD + half_frame)
+        still_answered()
+        deaf = held.enter_context(server.connect(max_queue=1))
+        for _ in range(50):  # answers that are not read
+            deaf.send(good)
+        still_answered()
+        taken, refused = 0, 0
+        for _ in range(100):
+            try:
+                held.enter_context(server.connect())
+                taken += 1
+            except InvalidHandshake:
+                refused += 1
+        assert taken < 64 and taken + refused == 100 and refused > 36
+        still_answered()
+        since = time.monotonic()
+        server.end()  # waits neither for the deaf nor for halves
+        assert time.monotonic() - since < 30
+    with serving(policy, forward_batch=4) as server:
+        for number in range(300):  # come and go, every third in the middle of a request
+            with contextlib.suppress(ConnectionClosed), server.connect() as client:
+                client.recv()
+                if number % 3 == 0:
+                    client.send(good)
+        with server.connect() as client:
+            client.recv()
+            assert (ask(client, message)["actions"] == first).all()
+        assert not [line for line in server.lines if "Traceback" in line]

@@ -91,6 +91,7 @@ def test_clients_that_ask_at_once_share_a_forward(policy, observation):
         ({"observation/cameras/top": np.zeros((16, 16, 3))}, r"must be uint8 \[16, 16, 3\], got"),
         ({"observation/cameras/top": np.zeros((3, 16, 16), np.uint8)}, r"uint8 \[3, 16, 16\]"),
         ({"prompt": ""}, "prompt must be a sentence"),
+        ({"prompt": "x" * 2049}, "prompt must have at most 2048 bytes"),
         ({"rlcore/key": [1, 2]}, "rlcore/key must be whole numbers"),
         ({"rlcore/elapsed": 2.0}, r"must be in \[0, 1\]"),
     ],

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from rlcore.contracts.hookspecs import observer
 from rlcore_tools.judged_update import moved_far, nothing_learned, out_of_memory
+from rlcore_tools.other_names import other_names
 
 if TYPE_CHECKING:
     import numpy as np
@@ -18,25 +19,6 @@ if TYPE_CHECKING:
     from rlcore.config.schema import VideoConfig
     from rlcore.contracts.episodes import Film
     from rlcore.contracts.run import Run
-
-OTHER_NAMES: dict[str, str] = {
-    "actor/loss": "train/actor/policy_loss",
-    "actor/value_loss": "train/critic/value_loss",
-    "actor/grad_norm": "train/actor/grad_norm",
-    "actor/approx_kl": "train/actor/approx_kl",
-    "train/actor/approx_kl_k3": "train/actor/approx_kl",
-    "actor/pg_clipfrac": "train/actor/clip_fraction",
-    "actor/value_clip_ratio": "train/critic/value_clip_ratio",
-    "train/entropy_loss": "train/actor/entropy",
-    "train/loss": "train/actor/total_loss",
-}
-"""Names of metrics in the documents of RLinf, and ours."""
-
-
-def other_names(metrics: dict[str, float]) -> dict[str, float]:
-    """Give what RLinf calls by another name under that name."""
-    return {other: metrics[name] for other, name in OTHER_NAMES.items() if name in metrics}
-
 
 _warned: set[Path] = set()
 """Runs of this process in which an update moved the policy far."""

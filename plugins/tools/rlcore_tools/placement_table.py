@@ -26,12 +26,12 @@ from rlcore.placement.memory import (
     of_driver,
     of_micro_batch,
     size,
-    worth_leaving,
 )
 from rlcore.placement.plan import Plan
 from rlcore.placement.routes import WeightRoute, in_words
 from rlcore.terminal.console import as_text
 from rlcore.terminal.text import spans
+from rlcore_tools.propose import worth_leaving
 
 WIDTH = 100
 TOO_MUCH = "TOO MUCH"

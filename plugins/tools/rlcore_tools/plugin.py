@@ -38,6 +38,7 @@ FUNCTIONS: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "cost_of": ("rlcore_tools.costs:cost_of", "what a recipe costs", ()),
     "said_costs": ("rlcore_tools.costs:said_costs", "what the recipe of a run costs", ()),
     "try_plugin": ("rlcore_tools.probe:try_plugin", "a plugin imported apart, before here", ()),
+    "about": ("rlcore_tools.listing:about", "presets and recipes, and all of one", ()),
     "marked_rows": ("rlcore_tools.check.listed:marked", "what of plugins is not as it says", ()),
     "further_sides": ("rlcore_tools.further_sides:further_sides", "what training measures", ()),
     "placement_table": ("rlcore_tools.placement_table:placement_table", "a plan in a table", ()),

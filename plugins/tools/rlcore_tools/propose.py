@@ -8,7 +8,7 @@ separate   env on a quarter, rollout on a quarter, actor on the second half
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from rlcore.placement.inventory import Inventory
 from rlcore.placement.memory import Need, fits, fullest, in_main
@@ -74,3 +74,14 @@ def fill(plan: Plan, memory: Mapping[str, Need]) -> tuple[Fill, ...]:
 
 def _span(first: int, stop: int) -> str:
     return str(first) if stop - first == 1 else f"{first}-{stop - 1}"
+
+
+def worth_leaving(plan: Plan, memory: Mapping[str, Need]) -> tuple[str, ...]:
+    """Which of "rollout" and "actor" should be asked to leave accelerators to others, so that none
+    holds more than it must: no more of them than make a difference."""
+
+    def most(offloads: tuple[str, ...]) -> float:
+        asked = replace(plan, offloads=offloads)
+        return max(fullest(asked, node, memory) for node in range(len(plan.inventory.nodes)))
+
+    return min(((), ("actor",), ("rollout",), ("rollout", "actor")), key=most)

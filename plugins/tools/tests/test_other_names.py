@@ -1,6 +1,6 @@
 """Metrics are logged under the names of RLinf's documents too."""
 
-from rlcore_tools.observers import OTHER_NAMES, other_names
+from rlcore_tools.other_names import OTHER_NAMES, other_names
 
 
 def test_other_names_copy_what_is_there():

@@ -238,8 +238,9 @@ def test_metrics_that_are_no_numbers_leave_gaps(log_path):
     record = read_run(folder)
     assert record.series("env/success_once") == [(1, 0.25), (3, 0.5), (4, 0.5)]
     page = Page(write_report(folder))
-    assert "training at 2" not in page.text
-    assert page.html.count('class="curve"') == 2  # from 3 to 4 only, wide and narrow
+    assert "training at 2:" not in page.text
+    # from 3 to 4 only, wide and narrow, by update and by minutes of training
+    assert page.html.count('class="curve"') == 4
     assert "return of an episode" not in page.text  # all were NaN
 
 
@@ -333,6 +334,43 @@ def test_several_runs(log_path):
     second.manifest.write_text(json.dumps(manifest))
     page = Page(write_comparison([first, second], log_path / "all.html"))
     assert "another protocol than" in page.text
+
+
+def test_tasks_over_the_run_what_failed_and_what_never_changes(log_path):
+    folder = make_run(log_path, updates=((0.25, 16), (0.5, 16)))
+    write_results(folder.evaluations / "step_000001.parquet", results(AFTER))
+    (folder.checkpoints / "step_000002").mkdir(parents=True)
+    log = MetricsLog(folder.metrics)
+    for step in (1, 2):
+        log.log(
+            {"train/actor/approx_kl": 0.5, "mine": float(step), "env/episode_len": 8.0}, step=step
+        )
+    log.close()
+    page = Page(write_report(folder))
+    assert "task before 1 after pull 0.50 1.00 1.00 push 0.00 0.50 0.50" in page.text
+    failed = page.text.partition("worst task first")[2]
+    assert failed.startswith(" push: 1 of 2 episodes rlcore replay ")
+    assert "--task push --trial 1 Each line" in failed
+    assert (
+        "train/actor/approx_kl (approximate KL to the policy that acted): 0.5 in all 2" in page.text
+    )
+    assert "2 more metrics mine " in page.text  # the other is env/episodes
+    # 16 episodes of 8 steps an update; 120 s of rollout and update each
+    assert "training at 256 env steps: 0.5" in page.text
+    assert "training at 4 minutes of training: 0.5" in page.text
+
+
+def test_runs_that_differ_in_their_seed_alone_are_a_mean_and_a_band(log_path):
+    runs = [
+        make_run(log_path / name, f"runner.seed={seed}", *more, updates=((rate, 16), (rate, 16)))
+        for name, seed, rate, more in (
+            ("a", 1, 0.25, ()), ("b", 2, 0.75, ()), ("c", 3, 0.0, ["runner.max_epochs=3"])
+        )
+    ]  # fmt: skip
+    page = Page(write_comparison(runs, log_path / "several.html"))
+    assert "a/run, b/run at 1: 0.5 [0.250, 0.750]" in page.text
+    assert "c/run at 1: 0 [0.000, 0.194]" in page.text  # 1.96^2 / (16 + 1.96^2)
+    assert "Runs that differ in their seed alone are one line" in page.text
 
 
 def test_a_place_that_can_not_be_written_to(log_path):

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from rlcore_tools.observers import other_names
+from rlcore_tools.other_names import other_names
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from rlcore.cli.main import main

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 from rlcore_tools.placement_table import render
+from rlcore_tools.propose import worth_leaving
 
 from rlcore.config.schema import ClusterConfig
 from rlcore.contracts.specs import Activations, NetworkNeeds, PolicySpec
@@ -19,7 +20,6 @@ from rlcore.placement.memory import (
     load,
     memory_per_process,
     of_driver,
-    worth_leaving,
 )
 
 GIB = 2**30

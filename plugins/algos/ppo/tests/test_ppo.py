@@ -9,7 +9,7 @@ from rlcore_algo_ppo.ppo import PPO
 from rlcore_algo_ppo.settings import PPOConfig, needs
 from rlcore_policy_gradient.minibatch import Minibatch, Weights
 from rlcore_testing.conformance.trajectories import Bandit, bandit_rollout
-from rlcore_tools.observers import other_names
+from rlcore_tools.other_names import other_names
 
 from rlcore.checks import check
 from rlcore.config.compose import compose

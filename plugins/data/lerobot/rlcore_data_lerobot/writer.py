@@ -2,7 +2,9 @@
 
 Each episode has files of its own (a table, a video a camera), and `meta/info.json`, which counts
 them, is written last: a collection that is killed leaves a data set that opens with the episodes
-that were finished. v3.0 allows many episodes a file; one each is allowed too, and needs no end.
+that were finished. The table comes behind what is said of the episode, as LeRobot's reader takes
+the rows of all tables, counted or not. v3.0 allows many episodes a file; one each is allowed too,
+and needs no end.
 
 The time between two steps is not known of an env: `fps` is 10, and time is counted in steps of it.
 """
@@ -96,7 +98,7 @@ class LeRobotWriter:
             check_empty(path)
             self._features = self._described(spec)
             write_facts(path, self._info, complete=False)
-            self._conclude()
+            self._begin()
         else:
             self._go_on()
 
@@ -144,9 +146,6 @@ class LeRobotWriter:
                     file = self.path / self._place("video", number, IMAGES + name)
                     with replacing(file) as partial:
                         video.encode(partial, frames, FPS)
-            pictures = demonstration.frames if self._images else {}
-            with replacing(data) as partial:
-                pq.write_table(_table(columns, pictures), partial, compression="snappy")
             row = EpisodeRow(
                 task_index=address.task,
                 trial=address.trial,
@@ -158,6 +157,8 @@ class LeRobotWriter:
                 file=str(data.relative_to(self.path)),
             )
             self._write_row(row, number, found)
+            pictures = demonstration.frames if self._images else {}
+            _write_table(_table(columns, pictures), data)
             self._rows.append(row)
             self._stats.append(found)
             self._frames += length
@@ -184,7 +185,7 @@ class LeRobotWriter:
         self._rows = list(own.rows)
         if index is None:  # it was killed at its very first files
             self._features = self._described(None)
-            return self._conclude()
+            return self._begin()
         self._version = index.version
         self._features = dict(read_mapping(self.path / INFO)["features"])
         self._images = any(feature["dtype"] == "image" for feature in self._features.values())
@@ -283,7 +284,12 @@ class LeRobotWriter:
                 for number, text in enumerate(self._sentences)
             )
             return write_text(self.path / "meta/tasks.jsonl", "".join(f"{x}\n" for x in lines))
-        table = pa.table({"task_index": pa.array(numbers, pa.int64()), "task": self._sentences})
+        table = pa.table(
+            {
+                "task_index": pa.array(numbers, pa.int64()),
+                "task": pa.array(self._sentences, pa.string()),
+            }
+        )
         columns = [
             {
                 "name": name,
@@ -330,9 +336,13 @@ class LeRobotWriter:
         for key, one in found.items():
             for name, value in one.items():
                 columns[f"stats/{key}/{name}"] = value.tolist()
-        with replacing(self.path / _META.format(chunk, file)) as partial:
-            pq.write_table(pa.Table.from_pylist([columns]), partial)
+        _write_table(pa.Table.from_pylist([columns]), self.path / _META.format(chunk, file))
         _append(self.path / ROWS, asdict(row))
+
+    def _begin(self) -> None:
+        """A data set that opens, without an episode."""
+        self._write_sentences()
+        self._conclude()
 
     def _conclude(self) -> None:
         """Statistics of all, and the description that counts them: from here on they are there."""
@@ -393,6 +403,14 @@ def _table(columns: Mapping[str, np.ndarray], pictures: Mapping[str, np.ndarray]
             arrays[name], features[name] = array, plain
     note = json.dumps({"info": {"features": features}})
     return pa.table(arrays).replace_schema_metadata({"huggingface": note})
+
+
+def _write_table(table: pa.Table, file: Path) -> None:
+    """Atomically; LeRobot's reader takes all that ends in .parquet, finished or not."""
+    unfinished = file.with_suffix(".unfinished")
+    with replacing(unfinished) as partial:
+        pq.write_table(table, partial, compression="snappy")
+    unfinished.replace(file)
 
 
 def _rows_by(values: np.ndarray) -> np.ndarray:

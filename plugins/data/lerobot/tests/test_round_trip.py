@@ -7,60 +7,15 @@ import json
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+from lerobot_cases import COLLECT, ERROR, SPEC, demonstration, everything, written
 from rlcore_data_lerobot import formats
-from rlcore_data_lerobot.dataset import LeRobotSet
 
 from rlcore.config.schema import CollectConfig
 from rlcore.contracts.errors import CheckpointError, ConfigError
-from rlcore.contracts.protocols import Demonstration
-from rlcore.contracts.specs import ActionChannel, CameraSpec, EnvSpec, Episode, StateChannel
+from rlcore.contracts.specs import Episode
 from rlcore.demonstrations.datasets import format_of
 
-SPEC = EnvSpec(
-    name="desk",
-    tasks=("reach", "push"),
-    descriptions=("reach the cube", "push the cube"),
-    train_trials=range(0, 100),
-    heldout_trials=range(100, 200),
-    cameras=(CameraSpec("wrist", 16, 16), CameraSpec("front", 24, 32)),  # not as files sort them
-    states=(StateChannel("gripper position", 3),),
-    actions=(ActionChannel("ee_delta_position", 3), ActionChannel("gripper", 1)),
-    max_episode_steps=50,
-)
-COLLECT = CollectConfig(episodes_per_task=3)
 ALL = [formats.LeRobotV3, formats.LeRobotV3Images, formats.LeRobotV21, formats.LeRobotV21Images]
-ERROR = 12  # of 255: what AV1 at crf 30 changes an entry of these frames by, at most
-
-
-def demonstration(task=0, trial=0, success=True, length=7):
-    """Smooth pictures that move, and distinct numbers."""
-    random = np.random.default_rng([task, trial])
-
-    def frames(height, width):
-        y, x = np.mgrid[:height, :width]
-        moved = [np.stack([60 + 2 * x + 3 * i, 60 + 2 * y, 90 + x + y], -1) for i in range(length)]
-        return np.stack(moved).astype(np.uint8)
-
-    return Demonstration(
-        episode=Episode(task, trial, 0, group=4),
-        task_description=SPEC.descriptions[task] + " — now",
-        frames={"wrist": frames(16, 16), "front": frames(24, 32)},
-        frame_steps=np.arange(length),
-        states=random.normal(size=(length, 3)).astype(np.float32),
-        actions=random.uniform(-1, 1, size=(length, 4)).astype(np.float32),
-        success=success,
-    )
-
-
-def written(form, path, demonstrations):
-    with form.write(path, SPEC, COLLECT, seed=1, interpreters=()) as writer:
-        for one in demonstrations:
-            writer.add(one)
-
-
-def everything(data: LeRobotSet):
-    """Its successful episodes."""
-    return list(data.split(0.0, 0)[0])
 
 
 @pytest.mark.parametrize("form", ALL)
@@ -98,6 +53,8 @@ def test_a_killed_collection_opens_and_goes_on(tmp_path):
             raise KeyboardInterrupt
         info = json.loads((path / "meta/info.json").read_text())
         rows = (path / "meta/rlcore_episodes.jsonl").read_text()
+        if info["codebase_version"] == "v3.0":  # killed as it wrote a table
+            (path / "meta/episodes/chunk-000/.partial-7-file-002.parquet").write_bytes(b"PAR1")
         data = format_of(path).read(path)
         assert (len(data), data.complete, info["total_episodes"]) == (2, False, 2)
         assert len(everything(data)) == 2
@@ -127,6 +84,12 @@ def test_killed_before_the_first_episode(tmp_path):
         path = tmp_path / form.__name__
         (path / "meta/info.json").unlink()
         written(form(), path, [demonstration()])
+        # and at its very first file
+        first = tmp_path / f"{form.__name__}-first"
+        (first / "meta").mkdir(parents=True)
+        (first / "meta/.partial-7-rlcore.json").write_text("{")
+        form().check_folder(first, SPEC, COLLECT, seed=1)
+        written(form(), first, [demonstration()])
         assert len(format_of(path).read(path)) == 1
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import math
 
 import mujoco
 import numpy as np
@@ -51,9 +50,9 @@ class Outside:
             aspect: width of its frame over height.
             scene: to be drawn.
         """
-        if not self._bounded.any():
+        if not self._bounded.any() or scene.camera[0].orthographic:
             return
-        unseen = self._bounded & self._unseen(model, data, camera, aspect)
+        unseen = self._bounded & self._unseen(model, data, camera, aspect, scene.camera[0])
         if not unseen.any():
             return
         geoms, out = scene.geoms, unseen.tolist()
@@ -63,20 +62,30 @@ class Outside:
                 geom.type = NOTHING
 
     def _unseen(
-        self, model: mujoco.MjModel, data: mujoco.MjData, camera: int, aspect: float
+        self,
+        model: mujoco.MjModel,
+        data: mujoco.MjData,
+        camera: int,
+        aspect: float,
+        lens: mujoco.MjvGLCamera,
     ) -> np.ndarray:
         """Whether the sphere around each geom is behind the camera, or beside its view."""
-        planes = _planes(float(model.cam_fovy[camera]), aspect)
+        bottom, top = lens.frustum_bottom, lens.frustum_top
+        # without a width of its own, a view is as wide as its frame
+        half = lens.frustum_width or aspect * (top - bottom) / 2
+        left, right = lens.frustum_center - half, lens.frustum_center + half
+        planes = _planes(lens.frustum_near, left, right, bottom, top)
         turned = data.cam_xmat[camera].reshape(3, 3) @ planes
         beyond = (data.geom_xpos - data.cam_xpos[camera]) @ turned
         unseen: np.ndarray = (beyond > SLACK * model.geom_rbound[:, None]).any(axis=1)
         return unseen
 
 
-@functools.cache
-def _planes(fovy: float, aspect: float) -> np.ndarray:
-    """Outward normals of the planes around a view, as its camera has them, `[3, 5]`."""
-    up = math.tan(math.radians(fovy) / 2)
-    right = up * aspect
-    planes = np.array([[1, 0, right], [-1, 0, right], [0, 1, up], [0, -1, up], [0, 0, 1]]).T
-    return planes / np.linalg.norm(planes, axis=0)
+@functools.lru_cache
+def _planes(near: float, left: float, right: float, bottom: float, top: float) -> np.ndarray:
+    """Outward normals of the planes around a view that has these edges at a depth, `[3, 5]`:
+    to its camera's right, up, and back."""
+    planes: np.ndarray = np.array(
+        [[near, 0, right], [-near, 0, -left], [0, near, top], [0, -near, -bottom], [0, 0, 1]]
+    )
+    return planes.T / np.linalg.norm(planes, axis=1)

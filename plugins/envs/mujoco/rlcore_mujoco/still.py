@@ -26,7 +26,8 @@ from rlcore_mujoco.view import View
 
 SKYBOX = mujoco.mjtRndFlag.mjRND_SKYBOX.value
 SITE = mujoco.mjtObj.mjOBJ_SITE.value
-# Nearer than 0, the depth where nothing is, and than which nothing else is farther.
+# The depth where a picture shows nothing. All that is drawn is nearer, and another pass that shows
+# nothing there has 0, which is no tie.
 BEHIND_ALL = np.float32(1e-30)
 # What frames depend on beside places, lights, materials and cameras: arrays and numbers of a model.
 LOOKS = (
@@ -150,7 +151,7 @@ class _Picture:
         places[:geoms, :3], places[:geoms, 3:] = data.geom_xpos, data.geom_xmat
         places[geoms:, :3], places[geoms:, 3:] = data.site_xpos, data.site_xmat
         eye = (data.cam_xpos[camera], data.cam_xmat[camera], data.light_xpos, data.light_xdir)
-        seen_by = (b"".join((*eye, *self._looks)), *_numbers(self.model))
+        seen_by = (b"".join(map(memoryview, (*eye, *self._looks))), *_numbers(self.model))
         still: np.ndarray = (places == self._places).all(axis=1)
         still &= seen_by == self._seen_by
         self._places, self._seen_by = places, seen_by

@@ -9,9 +9,10 @@ import mujoco
 import numpy as np
 import pytest
 from rlcore_mujoco.detail import drawn_model
+from rlcore_mujoco.frustum import Outside
 from rlcore_mujoco.model import differing_arrays
 from rlcore_mujoco.nearness import Sight
-from rlcore_mujoco.render import Renderers, prepare_model
+from rlcore_mujoco.render import Renderer, Renderers, prepare_model
 from rlcore_mujoco.view import Camera, View
 from rlcore_simulation import kept_meshes
 from rlcore_simulation.detail import EXACT, PIXEL
@@ -224,11 +225,37 @@ def test_a_folder_that_cannot_be_written_to_is_no_obstacle(
 def test_leaving_out_what_is_beside_the_frame_changes_no_pixel(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from rlcore_mujoco.frustum import Outside
-
     _, culled, _ = play(EXACT)
     calls = []
     monkeypatch.setattr(Outside, "leave_out", lambda *arguments: calls.append(1))
     _, whole, _ = play(EXACT)
     assert calls
     np.testing.assert_array_equal(np.stack(culled), np.stack(whole))
+
+
+@pytest.mark.parametrize(
+    "lens",
+    [
+        'fovy="2" orthographic="true"',
+        'resolution="64 64" sensorsize="1 1" focal="1 1" principal=".4 .3"',
+    ],
+    ids=["orthographic", "off centre"],
+)
+def test_other_lenses_show_all_that_is_in_view(lens: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    places = [(x, z) for x in (-1.5, -0.8, 0, 0.8, 1.5) for z in (-1.2, -0.5, 0, 0.5, 1.2)]
+    balls = "".join(f'<geom size=".1" pos="{x} 0 {z}"/>' for x, z in places)
+    model = mujoco.MjModel.from_xml_string(
+        f"""<mujoco><worldbody>{balls}
+        <camera name="south" pos="0 -1.5 0" xyaxes="1 0 0 0 0 1" {lens}/></worldbody></mujoco>"""
+    )
+    prepare_model(model, view(EXACT))
+    data = mujoco.MjData(model)
+    mujoco.mj_forward(model, data)
+    culled, whole = np.zeros((2, 64, 64, 3), np.uint8)
+    renderer = Renderer(model, view(EXACT))
+    renderer.draw(model, data, {"side": culled})
+    monkeypatch.setattr(Outside, "leave_out", lambda *arguments: None)
+    renderer.draw(model, data, {"side": whole})
+    renderer.close()
+    np.testing.assert_array_equal(culled, whole)
+    assert whole.any()

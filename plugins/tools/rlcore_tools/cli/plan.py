@@ -21,12 +21,12 @@ from rlcore.config.schema import RunConfig
 from rlcore.config.schema.actor import WHOLE
 from rlcore.contracts.errors import UserError
 from rlcore.placement import Inventory, Plan, find_inventory
-from rlcore.placement.memory import fillable, size, with_samples, worth_leaving
+from rlcore.placement.memory import fillable, size, with_samples
 from rlcore.plugins.registry import Registry, load_plugins
 from rlcore.terminal.text import written
 from rlcore_tools.described_nodes import KEY, pretended
 from rlcore_tools.placement_table import assumed
-from rlcore_tools.propose import PRESETS, Fill, fill, layouts
+from rlcore_tools.propose import PRESETS, Fill, fill, layouts, worth_leaving
 
 VERB = Verb("plan", "")
 DIVIDED = "full_shard"  # tried where nothing fits whole

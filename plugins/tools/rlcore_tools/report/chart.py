@@ -77,6 +77,7 @@ def chart(
     x = _scale(x_lo, x_hi, LEFT, width - RIGHT)
     y = _scale(y_lo, y_hi, height - BOTTOM, TOP)
     svg = Element("svg", {"viewBox": f"0 0 {width} {height}", "role": "img", "aria-label": label})
+    unit = "" if x_label in ("update", "optimizer step") else f" {x_label}"
     for tick in ticks(y_lo, y_hi, height // 40):
         put_line(svg, LEFT, y(tick), width - RIGHT, y(tick), "rule")
         put_text(svg, LEFT - 6, y(tick) + 4, number(tick), "end")
@@ -84,7 +85,7 @@ def chart(
         put_text(svg, x(tick), height - BOTTOM + 18, number(tick), "middle")
     put_text(svg, (LEFT + width - RIGHT) / 2, height - 4, x_label, "middle")
     for one in sorted(series, key=lambda one: not one.joined):  # markers lie on top
-        (_draw_line if one.joined else _draw_markers)(svg, one, x, y)
+        (_draw_line if one.joined else _draw_markers)(svg, one, x, y, unit)
     return drawn(svg)
 
 
@@ -129,7 +130,7 @@ def number(value: float) -> str:
 # -- series -------------------------------------------------------------------------------------
 
 
-def _draw_line(svg: Element, series: Series, x: Scale, y: Scale) -> None:
+def _draw_line(svg: Element, series: Series, x: Scale, y: Scale, unit: str) -> None:
     group = SubElement(svg, "g", {"class": f"c{series.colour % COLOURS}"})
     for run in _runs(series.points):
         banded = [(p.x, p.lo, p.hi) for p in run if p.lo is not None and p.hi is not None]
@@ -141,17 +142,19 @@ def _draw_line(svg: Element, series: Series, x: Scale, y: Scale) -> None:
             SubElement(group, "polyline", {"class": "curve", "points": path})
         for p in run if len(series.points) <= MOST_TOOLTIPS or len(run) == 1 else ():
             kind = "point" if len(run) == 1 else "hover"
-            _circle(group, x(p.x), y(p.y), 3 if len(run) == 1 else 7, kind, _told(series.name, p))
+            _circle(
+                group, x(p.x), y(p.y), 3 if len(run) == 1 else 7, kind, _told(series.name, p, unit)
+            )
 
 
-def _draw_markers(svg: Element, series: Series, x: Scale, y: Scale) -> None:
+def _draw_markers(svg: Element, series: Series, x: Scale, y: Scale, unit: str) -> None:
     group = SubElement(svg, "g", {"class": f"c{series.colour % COLOURS}"})
     for p in series.points:
         if not isfinite(p.y):
             continue
         if p.lo is not None and p.hi is not None:
             put_line(group, x(p.x), y(p.lo), x(p.x), y(p.hi), "error")
-        _circle(group, x(p.x), y(p.y), 4.5, "dot", _told(series.name, p))
+        _circle(group, x(p.x), y(p.y), 4.5, "dot", _told(series.name, p, unit))
 
 
 def _runs(points: Sequence[Point]) -> Iterator[list[Point]]:
@@ -167,8 +170,8 @@ def _runs(points: Sequence[Point]) -> Iterator[list[Point]]:
         yield run
 
 
-def _told(name: str, point: Point, x_format: str | None = "{:g}") -> str:
-    at = "" if x_format is None else f" at {x_format.format(point.x)}"
+def _told(name: str, point: Point, unit: str | None = "") -> str:
+    at = "" if unit is None else f" at {number(point.x)}{unit}"
     interval = "" if point.lo is None or point.hi is None else f" [{point.lo:.3f}, {point.hi:.3f}]"
     return f"{name}{at}: {point.y:.4g}{interval}"
 

@@ -16,16 +16,26 @@ from rlcore.config import schema_tree
 from rlcore.config.differences import differences
 from rlcore.contracts.episodes import mean_infos
 from rlcore.results.statistics import Passes, paired_difference
-from rlcore.results.tables import EpisodeResult, comparable, success_by_start, success_rows
+from rlcore.results.tables import (
+    EpisodeResult,
+    comparable,
+    failures,
+    success_by_start,
+    success_rows,
+)
 from rlcore.terminal.text import duration, spans, written
+from rlcore_tools.failures import command, has_policy
 from rlcore_tools.report.clips import Shelf, link
 from rlcore_tools.report.figures import Columns, gain, gains_by_group, gains_by_task, means
 from rlcore_tools.report.pictures import (
     SUCCESS,
+    Curve,
     gain_bars,
     imitation_chart,
     metric_charts,
+    other_metrics,
     success_charts,
+    task_strip,
 )
 from rlcore_tools.report.record import RunRecord, Values
 from rlcore_tools.text import one_line, rounded
@@ -63,10 +73,13 @@ def run_page(record: RunRecord, base: Path) -> str:
         means=means(record.before, record.after, record.task_groups) if len(tasks) > 1 else [],
         control=gain(record.before, record.evaluations.get("control")),
         infos=_infos(record),
-        success=success_charts([record], ["training"]),
+        success=success_charts([Curve("training", [record])]),
+        strip=task_strip(record),
+        failed=_failed(record),
         said=record.summary or {},
         reached=list(((record.summary or {}).get("reached") or {}).items()),
-        curves=metric_charts([record], ["this run"]),
+        curves=metric_charts([Curve("this run", [record])]),
+        others=other_metrics(record),
         imitation=imitation_chart(record),
         examples=shelf.examples(),
         changes=shelf.changes(),
@@ -90,13 +103,14 @@ def comparison_page(records: Sequence[RunRecord], base: Path) -> str:
     """
     names = _names([record.folder.path for record in records])
     totals = [gain(record.before, record.after) for record in records]
+    curves = _curves(records, names)
     rows = []
     for i, (record, total) in enumerate(zip(records, totals, strict=True)):
         report = record.folder.report
         rows.append(
             {
                 "name": names[i],
-                "colour": i,
+                "colour": next(n for n, one in enumerate(curves) if record in one.records),
                 "report": link(report, base) if report.is_file() else None,
                 "facts": _facts(record),
                 "total": total,
@@ -113,8 +127,9 @@ def comparison_page(records: Sequence[RunRecord], base: Path) -> str:
         reference=names[0],
         names=names,
         tasks=_task_table(records),
-        success=success_charts(records, names),
-        curves=metric_charts(records, names),
+        drawn=[one.name for one in curves],
+        success=success_charts(curves),
+        curves=metric_charts(curves),
         differing=differences(*(r.config for r in records), ignore=NOT_OF_A_COMPARISON),
         unlike=_unlike(names, records),
         evaluated_on=" or ".join(dict.fromkeys(record.evaluated_on for record in records)),
@@ -241,6 +256,18 @@ def _files(record: RunRecord) -> list[Path]:
     return [path for path in named if path.is_file()] + mosaics
 
 
+def _failed(record: RunRecord) -> list[tuple[str, str, list[str]]]:
+    """(task, how many failed, the commands that film them), the worst task first."""
+    after = record.after or []
+    if not has_policy(record.folder):
+        return []
+    found: dict[str, list[str]] = {}
+    for one in failures(after):
+        found.setdefault(one.task, []).append(command(record.folder.path, one))
+    played = Counter(one.task for one in after)
+    return [(task, f"{len(some)} of {played[task]}", some) for task, some in found.items()]
+
+
 # -- comparisons --------------------------------------------------------------------------------
 
 
@@ -251,6 +278,23 @@ def _names(paths: Sequence[Path]) -> list[str]:
         if len(set(names)) == len(names):
             return names
     return [str(path) for path in paths]
+
+
+def _curves(records: Sequence[RunRecord], names: Sequence[str]) -> list[Curve]:
+    """Runs that differ in their seed alone are one curve."""
+    found: list[list[int]] = []
+    for i, record in enumerate(records):
+        same = (g for g in found if not differences(
+            records[g[0]].config, record.config, ignore=(*NOT_OF_A_COMPARISON, "runner.seed")
+        ))  # fmt: skip
+        group = next(same, None)
+        if group is None:
+            found.append([i])
+        else:
+            group.append(i)
+    return [
+        Curve(", ".join(names[i] for i in group), [records[i] for i in group]) for group in found
+    ]
 
 
 def _against(reference: RunRecord, record: RunRecord) -> Any:

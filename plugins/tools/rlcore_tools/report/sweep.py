@@ -7,9 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from itertools import islice
 from pathlib import Path
-from statistics import fmean
 from typing import Any
 
 from markupsafe import Markup
@@ -17,6 +15,7 @@ from markupsafe import Markup
 from rlcore.api import open_run
 from rlcore.contracts.errors import UserError
 from rlcore.run_folder.folder import RunFolder
+from rlcore_tools.report.bands import by_step, means_of, thinned
 from rlcore_tools.report.chart import Point, Series, chart, interval_bars
 from rlcore_tools.report.clips import link
 from rlcore_tools.report.figures import training_interval
@@ -31,7 +30,6 @@ from rlcore_tools.runs.study import Study
 from rlcore_tools.runs.table import note
 
 MOST_CURVES = 5  # settings that are drawn, the best ones: more bands hide each other
-MOST_POINTS = 200  # of a curve; of more, neighbours are averaged
 MOST_AXES = 8
 EVALUATED = "eval/success_once"
 
@@ -121,13 +119,13 @@ def _curves(settings: Sequence[Setting]) -> dict[str, Markup] | None:
     for colour, one in enumerate(settings):
         logs = [_metrics(seed.row.folder) for seed in one.seeds]
         name = one.label or "all runs"
-        trained = _means([_by_step(log, SUCCESS) for log in logs])
+        trained = means_of([by_step(log, SUCCESS) for log in logs])
         if len(logs) == 1:
-            counts = _by_step(logs[0], EPISODES)
+            counts = by_step(logs[0], EPISODES)
             trained = [_alone(point, counts) for point in trained]
         if trained:
-            series.append(Series(name, with_gaps(_thinned(trained)), colour=colour))
-        evaluated = _means([_by_step(log, EVALUATED) for log in logs])
+            series.append(Series(name, with_gaps(thinned(trained)), colour=colour))
+        evaluated = means_of([by_step(log, EVALUATED) for log in logs])
         if evaluated:
             series.append(Series(f"{name}, evaluation", evaluated, colour, joined=False))
     if not any(one.joined for one in series):
@@ -146,42 +144,12 @@ def _metrics(folder: Path) -> list[dict[str, float | None]]:
         return []
 
 
-def _by_step(log: Sequence[dict[str, float | None]], metric: str) -> dict[int, float]:
-    return {
-        int(line["step"] or 0): value for line in log if (value := line.get(metric)) is not None
-    }
-
-
-def _means(seeds: Sequence[dict[int, float]]) -> list[Point]:
-    """At the steps that all seeds have: the mean, and with several seeds their range."""
-    common = set.intersection(*map(set, seeds)) if seeds else set()
-    points = []
-    for step in sorted(common):
-        values = [seed[step] for seed in seeds]
-        ends = (min(values), max(values)) if len(values) > 1 else (None, None)
-        points.append(Point(step, fmean(values), *ends))
-    return points
-
-
 def _alone(point: Point, counts: dict[int, float]) -> Point:
     episodes = counts.get(int(point.x))
     if not episodes:
         return point
     _, lo, hi = training_interval(point.y, episodes)
     return Point(point.x, point.y, lo, hi)
-
-
-def _thinned(points: Sequence[Point]) -> list[Point]:
-    """At most so many points; of neighbours the mean, and the widest ends."""
-    each, rest = -(-len(points) // MOST_POINTS), iter(points)
-    found = []
-    while group := list(islice(rest, each)):
-        ends = [
-            None if any(v is None for v in side) else pick(v for v in side if v is not None)
-            for pick, side in ((min, [p.lo for p in group]), (max, [p.hi for p in group]))
-        ]
-        found.append(Point(fmean(p.x for p in group), fmean(p.y for p in group), *ends))
-    return found
 
 
 # -- keys ---------------------------------------------------------------------------------------

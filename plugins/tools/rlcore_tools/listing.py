@@ -1,0 +1,167 @@
+"""List presets and recipes beside the components, and tell all of one name. Light: files are read
+as text, and no schema is loaded."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from textwrap import fill
+
+from rlcore.config.catalog import COMPONENT_GROUPS, EXPERIMENT, Catalog
+from rlcore.plugins import extras
+from rlcore.plugins.registry import PluginRow, Registry
+
+CHOICE = re.compile(
+    r"^\s*-\s*(?:override\s+)?/?(env|model|algorithm)(?:/\w+)?(?:@[\w.]+)?\s*:\s*([\w.-]+)", re.M
+)
+"""A component, or a preset of one, that a recipe names."""
+BASE = re.compile(rf"^\s*-\s*(?:{EXPERIMENT}/)?([\w.-]+)\s*$", re.M)
+"""Another recipe that a recipe begins with."""
+WIDTH = 100
+
+
+def about(registry: Registry, name: str | None, rows: Sequence[PluginRow], *, as_json: bool) -> str:
+    """What `rlcore plugins [NAME]` prints beside the rows of components.
+
+    Raises:
+        PluginError: nothing has that name.
+        ConfigError: the costs of a recipe are malformed.
+    """
+    if name is None:
+        return "" if as_json else presets_and_recipes(registry)
+    catalog = Catalog(registry)
+    if as_json and not rows and (recipe := catalog.recipe(name)[0]) is not None:
+        from rlcore_tools.costs import cost_of
+
+        cost = cost_of(catalog, recipe)
+        return json.dumps([{"recipe": recipe, "cost": cost and asdict(cost)}], indent=2)
+    lines = [] if as_json else details(registry, name)
+    if not rows and not lines:
+        known = {row.name for row in registry.rows()}
+        options = (catalog.options(group) for group in (*COMPONENT_GROUPS, EXPERIMENT))
+        raise registry.not_found("component or recipe", name, known.union(*options))
+    return "\n".join(lines)
+
+
+def presets_and_recipes(registry: Registry) -> str:
+    """The options of each group that are no component by themselves, and the recipes; those of
+    which a component is absent apart, with what installs it."""
+    catalog, lines = Catalog(registry), list[str]()
+    for group, kind in COMPONENT_GROUPS.items():
+        own = {*registry.names(kind)}
+        names = [name for name in catalog.options(group) if name not in own]
+        lines += ["", f"presets, {group}=NAME", _filled(names)] if names else []
+    usable, lacking = list[str](), dict[str, list[str]]()
+    there = {group: {*catalog.options(group)} for group in COMPONENT_GROUPS}
+    for name in catalog.options(EXPERIMENT):
+        absent = [choice for choice in _choices(catalog, name) if choice[1] not in there[choice[0]]]
+        if absent:
+            kinds = [(COMPONENT_GROUPS[group], option) for group, option in absent]
+            needs = registry.install_command(kinds) or ", ".join(map("=".join, absent))
+            lacking.setdefault(needs, []).append(name)
+        else:
+            usable.append(name)
+    lines += ["", "recipes, rlcore train NAME", _filled(usable or ["none can be used"])]
+    for needs, names in lacking.items():
+        lines += ["", f"recipes that lack something: {needs}", _filled(names)]
+    return "\n".join([*lines, "", "rlcore plugins NAME tells all of one"])
+
+
+def details(registry: Registry, name: str) -> list[str]:
+    """What is to say of a component beside its row, of a preset, or of a recipe; empty: nothing
+    has that name."""
+    catalog = Catalog(registry)
+    lines = [*_of_components(registry, name), *_of_presets(catalog, name)]
+    recipe, _ = catalog.recipe(name)
+    if recipe is not None:
+        from rlcore_tools.costs import cost_of  # it loads what reads YAML
+
+        cost = cost_of(catalog, recipe)
+        lines.append(f"recipe {recipe}: {catalog.file(EXPERIMENT, recipe)}")
+        lines += [f"  {text}" for text in _heading(catalog, EXPERIMENT, recipe)]
+        lines += [f"  {group}={option}" for group, option in _choices(catalog, recipe)]
+        lines += [f"  {text}" for text in (cost.lines() if cost else ["cost: not known"])]
+    return lines
+
+
+def _of_components(registry: Registry, name: str) -> Iterator[str]:
+    for kind in dict.fromkeys(row.kind for row in registry.rows() if row.name == name):
+        for one in [c for c in registry.components(kind) if c.spec.name == name]:  # type: ignore[arg-type]
+            if one.spec.summary:
+                yield f"  {one.spec.summary}"
+            yield f"  {kind} {name} is {one.spec.target}"
+            if absent := extras.lacking(one.spec.packages):
+                yield f"  lacks {', '.join(absent)}: {extras.installing(absent)}"
+            group = next((g for g, own in COMPONENT_GROUPS.items() if own == kind), None)
+            if group is not None:
+                yield from _used(Catalog(registry), group, name, kind)
+
+
+def _used(catalog: Catalog, group: str, name: str, kind: str) -> Iterator[str]:
+    key = {"env": "env_type", "model": "model_type"}.get(group, "name")
+    setting = re.compile(rf"^{key}:\s*{re.escape(name)}\s*$", re.M)
+    presets = [
+        option
+        for option in catalog.options(group)
+        if setting.search(_text(catalog, group, option)) or extras.belongs(option, name)
+    ]
+    recipes = [
+        recipe
+        for recipe in catalog.options(EXPERIMENT)
+        if any(g == group and (o == name or o in presets) for g, o in _choices(catalog, recipe))
+    ]
+    if presets:
+        yield f"  presets: {', '.join(presets)}"
+    if recipes:
+        yield f"  recipes: {', '.join(recipes)}"
+    yield f"  its keys: rlcore train {group}={(presets or [name])[0]} --help {_section(group)}"
+
+
+def _of_presets(catalog: Catalog, name: str) -> Iterator[str]:
+    for group in COMPONENT_GROUPS:
+        if (file := catalog.file(group, name)) is not None:
+            yield f"preset {group}={name}: {file}"
+            yield from (f"  {text}" for text in _heading(catalog, group, name))
+            using = [
+                r for r in catalog.options(EXPERIMENT) if (group, name) in _choices(catalog, r)
+            ]
+            if using:
+                yield f"  recipes: {', '.join(using)}"
+            yield f"  its keys: rlcore train {group}={name} --help {_section(group)}"
+
+
+def _section(group: str) -> str:
+    return {"env": "env.train", "model": "actor.model"}.get(group, group)
+
+
+def _choices(catalog: Catalog, recipe: str, depth: int = 4) -> list[tuple[str, str]]:
+    """The components that a recipe chooses, by its text and that of those it begins with."""
+    text = _text(catalog, EXPERIMENT, recipe)
+    found = dict(CHOICE.findall(text))
+    for base in BASE.findall(text) if depth else ():
+        if catalog.file(EXPERIMENT, base) is not None:
+            found = dict(_choices(catalog, base, depth - 1)) | found
+    return [*found.items()]
+
+
+def _heading(catalog: Catalog, group: str, name: str) -> list[str]:
+    """The comment that a file begins with."""
+    lines = _text(catalog, group, name).splitlines()
+    head = [line for line in lines if line.strip()]
+    end = next((n for n, line in enumerate(head) if not line.startswith("#")), len(head))
+    return [line.lstrip("# ") for line in head[:end] if "@package" not in line]
+
+
+def _text(catalog: Catalog, group: str, name: str) -> str:
+    file = catalog.file(group, name)
+    if file is None:
+        return ""
+    data = file.read_bytes()[: 2**20]
+    return data.decode(errors="replace")
+
+
+def _filled(names: list[str]) -> str:
+    return fill(", ".join(names), WIDTH, initial_indent="  ", subsequent_indent="  ",
+                break_on_hyphens=False)  # fmt: skip

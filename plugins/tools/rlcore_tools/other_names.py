@@ -1,0 +1,21 @@
+"""Metrics under the names of RLinf's documents too."""
+
+from __future__ import annotations
+
+OTHER_NAMES: dict[str, str] = {
+    "actor/loss": "train/actor/policy_loss",
+    "actor/value_loss": "train/critic/value_loss",
+    "actor/grad_norm": "train/actor/grad_norm",
+    "actor/approx_kl": "train/actor/approx_kl",
+    "train/actor/approx_kl_k3": "train/actor/approx_kl",
+    "actor/pg_clipfrac": "train/actor/clip_fraction",
+    "actor/value_clip_ratio": "train/critic/value_clip_ratio",
+    "train/entropy_loss": "train/actor/entropy",
+    "train/loss": "train/actor/total_loss",
+}
+"""Names of metrics in the documents of RLinf, and ours."""
+
+
+def other_names(metrics: dict[str, float]) -> dict[str, float]:
+    """Give what RLinf calls by another name under that name."""
+    return {other: metrics[name] for other, name in OTHER_NAMES.items() if name in metrics}
