@@ -48,6 +48,7 @@ from rlcore_data_lerobot.own import (
 FPS = 10
 CHUNK = 1000  # files in a folder
 DEFAULTS = ("timestamp", "frame_index", "episode_index", "index", "task_index")
+LISTS = ("meta/episodes.jsonl", "meta/episodes_stats.jsonl")  # of v2.1
 OF_VERSION = {
     "v3.0": {
         "data": "data/chunk-{chunk_index:03d}/file-{file_index:03d}.parquet",
@@ -192,11 +193,7 @@ class LeRobotWriter:
         self._sentences = [text for _, text in sorted(index.sentences.items())]
         self._frames = sum(row.length for row in self._rows)
         self._stats = self._written_stats(len(self._rows))
-        if self._version not in V3:
-            for name in ("meta/episodes.jsonl", "meta/episodes_stats.jsonl", ROWS):
-                _shorten(self.path / name, len(self._rows))
-        else:
-            _shorten(self.path / ROWS, len(self._rows))
+        self._shorten_lists()
 
     def _written_stats(self, count: int) -> list[dict[str, stats.Stats]]:
         """Of the episodes that are there."""
@@ -341,8 +338,16 @@ class LeRobotWriter:
 
     def _begin(self) -> None:
         """A data set that opens, without an episode."""
+        self._shorten_lists()
         self._write_sentences()
         self._conclude()
+
+    def _shorten_lists(self) -> None:
+        """Drop lines of an episode that was never finished."""
+        for name in ROWS, *(() if self._version in V3 else LISTS):
+            file = self.path / name
+            lines = list(read_lines(file))[: len(self._rows)] if file.exists() else []
+            write_text(file, "".join(f"{line}\n" for line in lines))
 
     def _conclude(self) -> None:
         """Statistics of all, and the description that counts them: from here on they are there."""
@@ -430,9 +435,3 @@ def _append(file: Path, line: Mapping[str, Any]) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-def _shorten(file: Path, count: int) -> None:
-    """Drop lines of an episode that was never finished."""
-    lines = list(read_lines(file))[:count] if file.exists() else []
-    write_text(file, "".join(f"{line}\n" for line in lines))
