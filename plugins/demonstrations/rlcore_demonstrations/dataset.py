@@ -242,9 +242,14 @@ def begun(path: Path) -> bool:
 
 
 def _others(path: Path) -> set[str]:
-    """List the files in a folder, without those that a killed collection never finished: nothing
-    refers to these."""
-    return {entry.name for entry in path.iterdir() if not is_partial(entry.name)}
+    """List what is in a folder, without files that a killed collection never finished, as nothing
+    refers to these, and without folders that hold no others."""
+    return {
+        entry.name
+        for entry in path.iterdir()
+        if not is_partial(entry.name)
+        and (entry.is_symlink() or not entry.is_dir() or _others(entry))
+    }
 
 
 def check_empty(path: Path) -> None:

@@ -165,7 +165,9 @@ def _entries_of_tables(
         columns += [f"videos/{key}/{what}" for what in ("chunk_index", "file_index")]
         columns.append(f"videos/{key}/from_timestamp")
     entries = []
-    for file in sorted((path / "meta/episodes").glob("*/*.parquet")):
+    for file in sorted(
+        (path / "meta/episodes").glob("*/[!.]*.parquet")
+    ):  # others were not finished
         rows = read_columns(file, columns).to_pylist()
         with blaming(file):
             for row in rows:

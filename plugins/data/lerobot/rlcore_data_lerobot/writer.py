@@ -158,8 +158,7 @@ class LeRobotWriter:
             )
             self._write_row(row, number, found)
             pictures = demonstration.frames if self._images else {}
-            with replacing(data) as partial:
-                pq.write_table(_table(columns, pictures), partial, compression="snappy")
+            _write_table(_table(columns, pictures), data)
             self._rows.append(row)
             self._stats.append(found)
             self._frames += length
@@ -337,8 +336,7 @@ class LeRobotWriter:
         for key, one in found.items():
             for name, value in one.items():
                 columns[f"stats/{key}/{name}"] = value.tolist()
-        with replacing(self.path / _META.format(chunk, file)) as partial:
-            pq.write_table(pa.Table.from_pylist([columns]), partial)
+        _write_table(pa.Table.from_pylist([columns]), self.path / _META.format(chunk, file))
         _append(self.path / ROWS, asdict(row))
 
     def _begin(self) -> None:
@@ -405,6 +403,14 @@ def _table(columns: Mapping[str, np.ndarray], pictures: Mapping[str, np.ndarray]
             arrays[name], features[name] = array, plain
     note = json.dumps({"info": {"features": features}})
     return pa.table(arrays).replace_schema_metadata({"huggingface": note})
+
+
+def _write_table(table: pa.Table, file: Path) -> None:
+    """Atomically; LeRobot's reader takes all that ends in .parquet, finished or not."""
+    unfinished = file.with_suffix(".unfinished")
+    with replacing(unfinished) as partial:
+        pq.write_table(table, partial, compression="snappy")
+    unfinished.replace(file)
 
 
 def _rows_by(values: np.ndarray) -> np.ndarray:

@@ -53,6 +53,8 @@ def test_a_killed_collection_opens_and_goes_on(tmp_path):
             raise KeyboardInterrupt
         info = json.loads((path / "meta/info.json").read_text())
         rows = (path / "meta/rlcore_episodes.jsonl").read_text()
+        if info["codebase_version"] == "v3.0":  # killed as it wrote a table
+            (path / "meta/episodes/chunk-000/.partial-7-file-002.parquet").write_bytes(b"PAR1")
         data = format_of(path).read(path)
         assert (len(data), data.complete, info["total_episodes"]) == (2, False, 2)
         assert len(everything(data)) == 2
@@ -82,6 +84,12 @@ def test_killed_before_the_first_episode(tmp_path):
         path = tmp_path / form.__name__
         (path / "meta/info.json").unlink()
         written(form(), path, [demonstration()])
+        # and at its very first file
+        first = tmp_path / f"{form.__name__}-first"
+        (first / "meta").mkdir(parents=True)
+        (first / "meta/.partial-7-rlcore.json").write_text("{")
+        form().check_folder(first, SPEC, COLLECT, seed=1)
+        written(form(), first, [demonstration()])
         assert len(format_of(path).read(path)) == 1
 
 
