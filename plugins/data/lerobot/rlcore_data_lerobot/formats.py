@@ -14,7 +14,7 @@ from rlcore.contracts.specs import EnvSpec, OtherInterpreter
 from rlcore_data_lerobot.dataset import LeRobotSet
 from rlcore_data_lerobot.index import V2, V3, read_index, version_of
 from rlcore_data_lerobot.mapping import mapping_of, read_description, unknown
-from rlcore_data_lerobot.own import own_of
+from rlcore_data_lerobot.own import FACTS, own_of
 from rlcore_data_lerobot.writer import LeRobotWriter
 
 DESCRIBES = (".yaml", ".yml")
@@ -61,6 +61,8 @@ class LeRobotV3:
 
     def check_folder(self, path: Path, spec: EnvSpec, collect: CollectConfig, *, seed: int) -> None:
         """See :meth:`rlcore.demonstrations.datasets.DatasetFormat.check_folder`."""
+        if (path / FACTS).is_file() and version_of(path) is None:  # killed at its first files
+            return LeRobotWriter.check_same(path, spec, collect, seed=seed)
         if not self.holds(path):
             if collect.stride != 1:
                 raise ConfigError(

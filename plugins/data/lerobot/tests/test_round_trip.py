@@ -83,6 +83,7 @@ def test_killed_before_the_first_episode(tmp_path):
             pass
         path = tmp_path / form.__name__
         (path / "meta/info.json").unlink()
+        form().check_folder(path, SPEC, COLLECT, seed=1)
         written(form(), path, [demonstration()])
         # and at its very first file
         first = tmp_path / f"{form.__name__}-first"
