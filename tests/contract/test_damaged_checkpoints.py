@@ -30,7 +30,11 @@ TOY_RUN = [
     "actor.micro_batch_size=16", "actor.global_batch_size=16",
     "sft.enabled=true", "sft.max_steps=2", "collect.episodes_per_task=2",
 ]  # fmt: skip
-CASES = [(place, name) for place, damages in DAMAGES.items() for name in damages]
+EACH = [(place, name) for place, damages in DAMAGES.items() for name in damages]
+CASES = [
+    pytest.param(place, name, marks=[] if number % 3 == 0 else [pytest.mark.long])
+    for number, (place, name) in enumerate(EACH)
+]
 
 pytestmark = pytest.mark.filterwarnings("ignore::rlcore.config.old_names.ConfigWarning")
 
@@ -161,4 +165,4 @@ def test_a_configuration_changed_by_hand_is_said(
 
 
 def test_at_least_fifty():
-    assert len({name for _, name in CASES}) >= 50
+    assert len({name for _, name in EACH}) >= 50
