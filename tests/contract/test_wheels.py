@@ -179,6 +179,7 @@ def test_it_passes_the_checks_in_three_lines(stranger, tmp_path):
     assert passed and int(passed[1]) > 50  # of two envs and an algorithm
 
 
+@pytest.mark.long
 def test_its_command_is_listed_and_misspelt_as_ours_are(board, tmp_path):
     listed = rlcore("--help", cwd=tmp_path, packages=board)
     assert re.search(r"\n  board +the best value of a metric", listed)
@@ -189,6 +190,7 @@ def test_its_command_is_listed_and_misspelt_as_ours_are(board, tmp_path):
     assert "there is no run at" in refused("board", "nowhere", "x", cwd=tmp_path, packages=board)
 
 
+@pytest.mark.long
 def test_its_tracker_and_its_hook_are_told_of_a_run_and_its_command_reads_it(board, tmp_path):
     choice = ("env=toy", *CHOICE[1:], *SMALL, "runner.logger.logger_backends=[board]")
     said = rlcore("train", *choice, cwd=tmp_path, packages=board)

@@ -123,6 +123,7 @@ def test_training_begins_with_the_recipes_name(trained):
     assert load_checkpoint(trained).step == 1
 
 
+@pytest.mark.long
 def test_evaluation_takes_the_recipes_file(trained, tmp_path):
     said = typed(
         "bash examples/embodiment/eval_embodiment.sh "
@@ -356,7 +357,13 @@ def types(
     return type_line
 
 
-@pytest.mark.parametrize("name", DOCUMENTS)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[] if number % 2 == 0 else [pytest.mark.long])
+        for number, name in enumerate(DOCUMENTS)
+    ],
+)
 def test_with_all_that_it_takes_a_line_starts(name: str, types) -> None:
     """Otherwise what is missing would show nothing."""
     with pytest.raises(Started):

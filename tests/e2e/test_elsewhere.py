@@ -28,7 +28,10 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.parametrize(
     "keys",
-    [("rollout.model.model_path",), ("actor.model.model_path", "rollout.model.model_path")],
+    [
+        pytest.param(("rollout.model.model_path",), marks=pytest.mark.long),
+        ("actor.model.model_path", "rollout.model.model_path"),
+    ],
 )
 def test_relative_checkpoints(
     here: Path, keys: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
@@ -57,6 +60,7 @@ def test_a_moved_run_finds_what_is_in_it(here: Path):
     assert not data.exists()
 
 
+@pytest.mark.long
 def test_two_runs_film_into_one_folder(here: Path):
     film = [
         f"env.{side}.video_cfg.{setting}"

@@ -136,7 +136,8 @@ def test_adapters_are_merged(run, base, tmp_path, model):
 
 
 @pytest.mark.parametrize(
-    ("model", "kept_alone"), [("openvla_tiny", False), ("openvla_oft_tiny", True)]
+    ("model", "kept_alone"),
+    [("openvla_tiny", False), pytest.param("openvla_oft_tiny", True, marks=pytest.mark.long)],
 )
 def test_adapters_alone_and_back(run, base, tmp_path, capsys, model, kept_alone):
     """Whichever form the run's checkpoints have: alone they are the trained ones to the bit, and
@@ -189,7 +190,7 @@ def test_parts_are_exported_as_their_original_loader_reads_them(run, tmp_path):
     assert_alike(expected, decisions(built(config, model_path=str(dest)), config), 0)
 
 
-@pytest.mark.parametrize("adapted", [False, True])
+@pytest.mark.parametrize("adapted", [False, pytest.param(True, marks=pytest.mark.long)])
 def test_the_layout_of_another_system(run, base, tmp_path, capsys, monkeypatch, adapted):
     """LeRobot builds one size of π0, for which a small one stands here. Our reader takes it too."""
     monkeypatch.setitem(SIZES, "pi0", SIZES["small"])

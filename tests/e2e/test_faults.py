@@ -86,7 +86,7 @@ def test_an_env_worker_that_always_dies_ends_the_run(log_path: Path):
 @pytest.mark.parametrize(
     ("placement", "role", "talk"),
     [
-        (ONE_EACH, "rollout+actor", "converse"),
+        pytest.param(ONE_EACH, "rollout+actor", "converse", marks=pytest.mark.long),
         pytest.param(APART, "rollout", "converse", marks=pytest.mark.long),
         pytest.param(APART, "actor", "publish", marks=pytest.mark.long),
     ],

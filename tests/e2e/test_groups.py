@@ -332,6 +332,7 @@ def real_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return real(tmp_path_factory.mktemp("runs"), "real", "cluster.backend=local", ONE_EACH)
 
 
+@pytest.mark.long
 def test_metaworld_and_pi0(real_run: Path):
     """Real simulators, a real tiny policy. The bounds let one of the tasks through, whose dense
     rewards are higher from the start; groups of the other are played again."""

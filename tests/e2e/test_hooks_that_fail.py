@@ -113,8 +113,8 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ("hook", "update", "saved"),
     [
         ("after_rollout", 2, 2),  # two updates were finished
-        ("after_update", 3, 3),
-        ("after_eval", 2, 2),
+        pytest.param("after_update", 3, 3, marks=pytest.mark.long),
+        pytest.param("after_eval", 2, 2, marks=pytest.mark.long),
     ],
 )
 def test_the_finished_updates_are_kept(

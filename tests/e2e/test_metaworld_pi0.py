@@ -115,6 +115,7 @@ def test_checkpoint_holds_policy_and_optimizer(folder: Path):
     assert (folder / "video" / "eval" / "after.mp4").stat().st_size > 1000
 
 
+@pytest.mark.long
 def test_an_evaluated_episode_is_played_again(folder: Path, tmp_path: Path):
     """In a process of its own: the simulator is in it, and MuJoCo reads its variables once."""
     (row, *_) = read_results(folder / "eval" / "after.parquet")

@@ -52,8 +52,14 @@ def test_every_model_has_a_small_option():
 
 
 @pytest.mark.filterwarnings("ignore::rlcore.config.old_names.ConfigWarning")
-@pytest.mark.parametrize("algorithm", ON_POLICY)
-@pytest.mark.parametrize("model", SMALL)
+@pytest.mark.parametrize(
+    ("model", "algorithm"),
+    [
+        pytest.param(model, algorithm, marks=[] if (row + column) % 2 == 0 else [pytest.mark.long])
+        for row, model in enumerate(SMALL)
+        for column, algorithm in enumerate(ON_POLICY)
+    ],
+)
 def test_two_updates(model: str, algorithm: str, log_path: Path):
     """Nothing is told but the two names: a critic where one is wanted, groups where they are."""
     choice = [f"model={model}", f"algorithm={algorithm}", f"runner.logger.log_path={log_path}"]

@@ -66,6 +66,7 @@ def test_passes_can_be_verified_and_replayed(run: Path, capsys: pytest.CaptureFi
     assert "as evaluated:" in capsys.readouterr().out
 
 
+@pytest.mark.long
 def test_an_evaluation_at_the_documents_temperature(tmp_path: Path):
     """do_sample = True, temperature = 1.6, rollout_epoch = 2, with a policy that samples tokens."""
     words = ("env=toy", "model=openvla_tiny", "cluster.backend=local", "env.eval.trials_per_task=3",

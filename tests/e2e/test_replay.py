@@ -153,6 +153,7 @@ def test_a_training_episode_of_the_update_after_the_checkpoint(
     assert "Policy.evaluate differ by" in capsys.readouterr().out
 
 
+@pytest.mark.long
 def test_on_ray_it_is_the_same(run: Path, ray_cluster: None):
     local, _ = played(run, task="reach-left", trial=1002)
     ray, facts = played(run, "cluster.backend=ray", task="reach-left", trial=1002)

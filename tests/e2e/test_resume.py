@@ -47,6 +47,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return start(tmp_path_factory.mktemp("runs"), FULL)
 
 
+@pytest.mark.long
 def test_after_a_shorter_run(log_path: Path, whole: Path):
     run = start(log_path, "short", "runner.max_epochs=2")
     go_on(run, "runner.max_epochs=4")
@@ -83,7 +84,13 @@ def test_after_a_failure_before_the_first_checkpoint(
     assert_same(run, whole)
 
 
-@pytest.mark.parametrize("step", ["rollout", "improve", "checkpoint"])
+@pytest.mark.parametrize(
+    "step",
+    [
+        "rollout",
+        *(pytest.param(name, marks=pytest.mark.long) for name in ("improve", "checkpoint")),
+    ],
+)
 def test_a_failure_again_and_again(
     log_path: Path,
     whole: Path,
@@ -104,6 +111,7 @@ def test_no_progress_ends_it(log_path: Path, monkeypatch: pytest.MonkeyPatch):
     assert load_checkpoint(log_path / "hopeless").step == 2
 
 
+@pytest.mark.long
 def test_ranks_in_lockstep_go_on_with_smaller_micro_batches(
     log_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
@@ -165,6 +173,7 @@ def test_a_signal_makes_a_checkpoint(
         assert_same(run, whole)
 
 
+@pytest.mark.long
 def test_a_stop_does_not_change_which_is_the_best(log_path: Path, monkeypatch: pytest.MonkeyPatch):
     asked = ["runner.save_interval=2", "runner.keep_best=true"]
     run, improve = log_path / "stopped", train.improve
@@ -225,6 +234,7 @@ def test_two_at_once(log_path: Path, capsys: pytest.CaptureFixture[str]):
     assert contents(run) == files
 
 
+@pytest.mark.long
 def test_where_the_file_system_has_no_locks(
     log_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ):
@@ -245,6 +255,7 @@ def test_where_the_file_system_has_no_locks(
     assert load_checkpoint(run).step == 2
 
 
+@pytest.mark.long
 def test_one_that_fails_to_start_leaves_the_run_as_it_was(
     log_path: Path, whole: Path, monkeypatch: pytest.MonkeyPatch
 ):
@@ -278,6 +289,7 @@ def test_one_that_fails_to_start_leaves_the_run_as_it_was(
     assert outcome == ["after.parquet", "report.html", "summary.json"]
 
 
+@pytest.mark.long
 def test_what_a_checkpoint_stands_on(log_path: Path, capsys: pytest.CaptureFixture[str]):
     run = start(log_path, "short", "runner.max_epochs=2")
     other = start(log_path, "other", "runner.max_epochs=1", "runner.seed=1")
@@ -321,6 +333,7 @@ def test_a_damaged_evaluation_is_made_again(
     assert before.read_bytes() == (whole / "eval" / "before.parquet").read_bytes()
 
 
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore")  # the tracker's, and its thread's
 def test_the_folder_is_moved_while_it_runs(
     log_path: Path, whole: Path, monkeypatch: pytest.MonkeyPatch
@@ -340,6 +353,7 @@ def test_the_folder_is_moved_while_it_runs(
     assert_same(moved, whole)
 
 
+@pytest.mark.long
 def test_checkpoints_that_are_moved_away_while_it_runs(
     log_path: Path, whole: Path, monkeypatch: pytest.MonkeyPatch
 ):
@@ -361,6 +375,7 @@ def test_checkpoints_that_are_moved_away_while_it_runs(
     assert_same(run, whole)
 
 
+@pytest.mark.long
 def test_metrics_that_are_removed_while_it_runs(
     log_path: Path, whole: Path, monkeypatch: pytest.MonkeyPatch
 ):
@@ -378,6 +393,7 @@ def test_metrics_that_are_removed_while_it_runs(
     assert_same(run, whole)
 
 
+@pytest.mark.long
 def test_a_run_whose_checkpoints_are_gone_says_that_it_begins_again(
     log_path: Path, whole: Path, capsys: pytest.CaptureFixture[str]
 ):
@@ -462,6 +478,7 @@ def test_keys_that_come_too_late_are_announced(log_path: Path, capsys: pytest.Ca
         go_on(run, "runner.max_epochs=2", "sft.max_steps=31")
 
 
+@pytest.mark.long
 def test_a_limit_of_env_steps_counts_what_was_done(log_path: Path):
     """An update plays 8 envs for at most 20 steps, so it ends training and leads beyond."""
     run = start(log_path, "steps", "runner.max_epochs=-1", "runner.max_steps=10")
@@ -476,6 +493,7 @@ def test_a_limit_of_env_steps_counts_what_was_done(log_path: Path):
     assert load_checkpoint(run).step == 2
 
 
+@pytest.mark.long
 def test_an_earlier_end_is_no_end_of_what_follows(
     log_path: Path, whole: Path, monkeypatch: pytest.MonkeyPatch
 ):
@@ -509,6 +527,7 @@ def test_what_stays_on_disk(log_path: Path):
     assert kept == {f"step_{int(best or 0):06d}", "step_000004"}
 
 
+@pytest.mark.long
 def test_a_full_disk(log_path: Path, whole: Path):
     """A limit on the size of files stands in for it. The run ends with one error, earlier
     checkpoints are whole, and it goes on when there is space."""

@@ -34,7 +34,9 @@ def test_its_figures_are_those_of_the_runs(runs: Path):
     assert "{rate:.3f} ({lo:.3f} .. {hi:.3f})".format(**figures["success_after"]) in line
 
 
-@pytest.mark.parametrize("name", ["0-seed-0", "1_runner.seed=1"])
+@pytest.mark.parametrize(
+    "name", [pytest.param("0-seed-0", marks=pytest.mark.long), "1_runner.seed=1"]
+)
 def test_every_verb_takes_its_runs(runs: Path, name: str, elsewhere: Path, monkeypatch, capsys):
     monkeypatch.chdir(runs)
     assert main(["resume", name, "runner.max_epochs=2"]) == 0
@@ -47,6 +49,7 @@ def test_every_verb_takes_its_runs(runs: Path, name: str, elsewhere: Path, monke
     assert "key=value" not in capsys.readouterr().err
 
 
+@pytest.mark.long
 def test_evaluations_may_be_swept_over_such_a_run(runs: Path, elsewhere: Path, capsys):
     words = [f"runner.logger.log_path={elsewhere}", "rollout.eval_deterministic=true,false", "-m"]
     assert main(["eval", str(runs / "1_runner.seed=1"), *words]) == 0

@@ -47,6 +47,7 @@ def test_a_run_whose_reader_left_goes_on_to_the_end(log_path: Path):
     assert load_checkpoint(log_path / "run").step == 4
 
 
+@pytest.mark.long
 @pytest.mark.skipif(sys.platform == "win32", reason="no SIGHUP there")
 def test_a_closed_terminal_ends_a_run_with_a_checkpoint(log_path: Path):
     """SIGHUP, and no terminal to write to any more."""
@@ -71,6 +72,7 @@ def test_a_closed_terminal_ends_a_run_with_a_checkpoint(log_path: Path):
     assert load_checkpoint(log_path / "run").step == lines >= 1
 
 
+@pytest.mark.long
 @pytest.mark.skipif(sys.platform == "win32", reason="no SIGHUP there")
 def test_nohup_is_heeded(log_path: Path):
     def ignore() -> None:

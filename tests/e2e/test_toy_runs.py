@@ -97,6 +97,7 @@ def test_a_run_leaves_what_it_promises(log_path: Path):
     assert checkpoint.state["totals"]["env_steps"] == summary["env_steps"]
 
 
+@pytest.mark.long
 def test_two_runs_with_one_seed_have_identical_metrics(
     log_path: Path, elsewhere: Path, capsys: pytest.CaptureFixture[str]
 ):
@@ -176,6 +177,7 @@ def test_equal_seeds_give_equal_runs_and_others_do_not(log_path: Path):
     assert first != third
 
 
+@pytest.mark.long
 def test_ppo_improves_the_toy(log_path: Path):
     summary = run(
         log_path,

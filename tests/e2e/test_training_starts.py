@@ -62,6 +62,7 @@ def test_demonstrations_from_elsewhere(log_path: Path, tmp_path: Path):
     compose([*COMMON, *learn, "env.eval.allow_training_trials=true"])
 
 
+@pytest.mark.long
 def test_what_an_earlier_attempt_trained_on_counts(
     log_path: Path, capsys: pytest.CaptureFixture[str]
 ):

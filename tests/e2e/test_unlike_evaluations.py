@@ -51,9 +51,21 @@ def rules(run: Path, label: str) -> set[str]:
     ("change", "said"),
     [
         ("env.eval.max_episode_steps=15", "protocol.max_episode_steps 20 and 15"),
-        ("env.eval.tasks=[reach-up,reach-down]", "protocol.trials.reach-left"),
-        ("env.eval.trials_per_task=2", "protocol.trials.reach-up [1000, 1001, 1002] and"),
-        ("env.eval.reward_coef=2", "protocol.settings.reward_coef 1.0 and 2.0"),
+        pytest.param(
+            "env.eval.tasks=[reach-up,reach-down]",
+            "protocol.trials.reach-left",
+            marks=pytest.mark.long,
+        ),
+        pytest.param(
+            "env.eval.trials_per_task=2",
+            "protocol.trials.reach-up [1000, 1001, 1002] and",
+            marks=pytest.mark.long,
+        ),
+        pytest.param(
+            "env.eval.reward_coef=2",
+            "protocol.settings.reward_coef 1.0 and 2.0",
+            marks=pytest.mark.long,
+        ),
         ("rollout.eval_deterministic=false", "sampling 'deterministic' and 'stochastic'"),
     ],
 )
