@@ -61,7 +61,7 @@ def test_recipes_compose_pass_the_checks_and_fit_on_eight_gpus(name, capsys):
     """As written, without any change."""
     assert main(["train", name, "cluster.inventory=8x80GB", "--dry-run"]) == 0
     said = capsys.readouterr().out
-    assert f"experiment_name: {name}\n" in said
+    assert said.startswith(f"experiment={name} -> ")
     assert "of 79.10 GiB" in said and "TOO MUCH" not in said
 
 
@@ -593,7 +593,7 @@ def test_the_script_of_the_seed_documents_takes_them(name):
     line = ["bash", str(script), name, "--dry-run", ONE_EACH]
     done = subprocess.run(line, capture_output=True, text=True, env={**os.environ, "PATH": path})
     assert done.returncode == 0, done.stderr
-    assert f"experiment_name: {name}" in done.stdout
+    assert done.stdout.startswith(f"experiment={name} -> ")
     assert re.search(r"openvla(_oft)?: 7,\d{3},\d{3},\d{3} parameters in bf16", done.stdout)
 
 
