@@ -56,7 +56,13 @@ def recipe(name: str, *overrides: str) -> RunConfig:
     return checked(f"experiment={name}", *overrides)
 
 
-@pytest.mark.parametrize("name", CATALOG.options("experiment"))
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[] if number % 3 == 0 else [pytest.mark.long])
+        for number, name in enumerate(CATALOG.options("experiment"))
+    ],
+)
 def test_recipes_compose_pass_the_checks_and_fit_on_eight_gpus(name, capsys):
     """As written, without any change."""
     assert main(["train", name, "cluster.inventory=8x80GB", "--dry-run"]) == 0

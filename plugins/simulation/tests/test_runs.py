@@ -59,6 +59,7 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     load_plugins.cache_clear()
 
 
+@pytest.mark.long
 def test_what_befell_simulators_that_demonstrated_is_told(
     site: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -150,10 +150,15 @@ def test_a_sweeps_jobs_that_failed_are_there_though_they_have_no_folder(log_path
     ("file", "text", "said"),
     [
         ("summary.json", "{]", "summary.json: "),
-        ("summary.json", "[]", "summary.json holds no mapping"),
-        ("summary.json", '{"success_after": {"rate": "x"}}', "success_after can't be"),
-        ("summary.json", "[" * 10_000, "summary.json: "),
-        ("manifest.json", "\xff", "manifest.json: "),
+        *(
+            pytest.param(*each, marks=pytest.mark.long)
+            for each in (
+                ("summary.json", "[]", "summary.json holds no mapping"),
+                ("summary.json", '{"success_after": {"rate": "x"}}', "success_after can't be"),
+                ("summary.json", "[" * 10_000, "summary.json: "),
+                ("manifest.json", "\xff", "manifest.json: "),
+            )
+        ),
         ("config.yaml", None, "it has no config.yaml"),
     ],
 )
@@ -191,6 +196,7 @@ def test_pipes_links_and_odd_names_hang_and_escape_nothing(log_path, tmp_path, c
     assert odd in named and len(named) == 4
 
 
+@pytest.mark.long
 def test_names_are_in_order_of_their_numbers(log_path):
     for number in (10, 2, 1):
         make_run(log_path, name=f"run-{number}")
@@ -350,6 +356,7 @@ def test_a_component_stands_for_the_keys_that_come_with_it(log_path):
     assert [one.label for one in grouped(rows)] == ["algorithm=ppo", "algorithm=grpo"]
 
 
+@pytest.mark.long
 def test_a_damaged_configuration_is_left_out_and_makes_no_key_differ(log_path, capsys):
     for gamma in (0.5, 0.9):
         make_run(
@@ -365,6 +372,7 @@ def test_a_damaged_configuration_is_left_out_and_makes_no_key_differ(log_path, c
     assert all(f"damaged-{n}: its config.yaml is damaged" in text for n in (0, 1))
 
 
+@pytest.mark.long
 def test_the_machine_makes_a_setting_where_a_sweep_varies_it(log_path):
     backends = {"0-a": "local", "1-b": "ray", "2-c": "local"}
     for number, (name, backend) in enumerate(backends.items()):

@@ -1,9 +1,11 @@
 """The checks that rlcore has for every env."""
 
+import pytest
 from libero_cases import MILK, SOUP, needs_libero
 from rlcore_testing import EnvConformance
 
 
+@pytest.mark.long
 @needs_libero
 class TestLibero(EnvConformance):
     name = "libero"

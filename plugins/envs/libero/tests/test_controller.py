@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from libero_cases import EnvMaker, needs_libero
 
 from rlcore.contracts.specs import Episode
@@ -10,6 +11,7 @@ from rlcore.contracts.specs import Episode
 TURN = 5  # entry of an action, and of the state: rotation about the vertical axis
 
 
+@pytest.mark.long
 @needs_libero
 def test_a_rotation_of_exactly_zero_is_another_command_than_the_smallest_one(
     make: EnvMaker,

@@ -12,6 +12,7 @@ from rlcore.contracts.specs import Episode
 pytestmark = needs_libero
 
 
+@pytest.mark.long
 def test_a_task_stays_compiled_while_it_is_among_those_played_last(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -55,7 +55,7 @@ def course(
 @pytest.mark.parametrize(
     ("tasks", "episodes", "steps"),
     [
-        pytest.param([SOUP], 2, 4, id="few"),
+        pytest.param([SOUP], 2, 10, id="few", marks=pytest.mark.long),
         pytest.param([SOUP, MILK], 50, 60, id="fifty", marks=pytest.mark.long),
     ],
 )

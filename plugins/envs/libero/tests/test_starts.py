@@ -109,6 +109,7 @@ def test_episodes_change_nothing_in_the_model_but_what_is_put_back(suite: str, t
         pool.close()
 
 
+@pytest.mark.long
 def test_rows_play_the_same_wherever_they_are(shared_env: SimulatedEnv, make: EnvMaker) -> None:
     """Two processes, against two rows that share a scene in this one."""
     episodes = [Episode(0, 1), Episode(0, 2)]

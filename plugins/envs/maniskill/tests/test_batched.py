@@ -49,6 +49,7 @@ def test_it_starts_and_goes_on_as_the_simulator_of_one_scene(env: BatchedEnv) ->
     alone.close()
 
 
+@pytest.mark.long
 def test_the_time_limit_ends_a_row_inside_a_chunk(env: BatchedEnv) -> None:
     env.reset(options={"episodes": [Episode(0, 3)]})
     result = env.chunk_step(ACTIONS)
@@ -59,6 +60,7 @@ def test_the_time_limit_ends_a_row_inside_a_chunk(env: BatchedEnv) -> None:
     assert not idle.valid.any() and not idle.rewards.any()
 
 
+@pytest.mark.long
 def test_the_final_observation_is_that_of_the_end(env: BatchedEnv) -> None:
     env.reset(options={"episodes": [Episode(0, 3)]})
     at_end = env.chunk_step(ACTIONS[:, :6]).observation
@@ -68,6 +70,7 @@ def test_the_final_observation_is_that_of_the_end(env: BatchedEnv) -> None:
     np.testing.assert_array_equal(past_it["cameras"][CAMERA], at_end["cameras"][CAMERA])
 
 
+@pytest.mark.long
 def test_tensors_are_written_to_and_observations_are_copies(env: BatchedEnv) -> None:
     """Where the tensors lie: test_batched_rows."""
     observation, _ = env.reset(options={"episodes": [Episode(0, 3)]})
@@ -83,6 +86,7 @@ def test_tensors_are_written_to_and_observations_are_copies(env: BatchedEnv) -> 
     np.testing.assert_array_equal(observation["cameras"][CAMERA], old_frame)
 
 
+@pytest.mark.long
 def test_it_goes_on_after_suspension_as_if_nothing_had_been() -> None:
     """With a controller that has a state of its own, and a task with a memory of its own."""
     for settings in (
@@ -129,6 +133,7 @@ def test_a_stored_state_is_all_of_a_start(task: str) -> None:
     env.close()
 
 
+@pytest.mark.long
 def test_it_has_no_expert_and_says_where_there_is_one(env: BatchedEnv) -> None:
     with pytest.raises(UserError, match="sim_backend=cpu"):
         env.demonstrate([], action_noise=0.0, speed=1.0, stride=1, seed=0)

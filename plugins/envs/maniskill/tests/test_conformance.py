@@ -19,6 +19,7 @@ class TestManiSkill(EnvConformance):
     simulator_loads = ("torch", "gymnasium", "transformers")
 
 
+@pytest.mark.long
 class TestManiSkillState(EnvConformance):
     name = "maniskill"
     settings = {

@@ -88,6 +88,7 @@ def _id(episodes: Episodes, trial: int) -> torch.Tensor:
     return torch.tensor(episodes.id_of_trial(trial, split="train"))
 
 
+@pytest.mark.long
 def test_no_two_splits_start_at_the_same_place() -> None:
     """One object on one table, of which training would meet nearly all 3136 starts."""
     every = VARIANTS["Main"].episodes("train")

@@ -165,6 +165,7 @@ def test_the_task_runs_on_a_folder(files: Path, new_scene: Callable[..., Any]) -
     assert hub.env.privileged_state()["tcp"][0, 2] - before == pytest.approx(0.06, abs=0.02)
 
 
+@pytest.mark.long
 def test_the_published_env_plays_on_the_folder_of_the_variable(
     files: Path, make: EnvMaker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
