@@ -48,11 +48,11 @@ def test_a_report_loads_neither_configuration_nor_tensors(tmp_path):
 
 
 def test_listing_plugins_is_quick():
-    """It takes at most three times as much of a processor as to import numpy, however fast that is
+    """It takes at most four times as much of a processor as to import numpy, however fast that is
     here; the best of three, since what the machine does beside slows both down."""
     listing = min(processor_seconds("-m", "rlcore.cli.main", "plugins") for _ in range(3))
     numpy = min(processor_seconds("-c", "import numpy") for _ in range(3))
-    assert 0 < listing < 3 * numpy
+    assert 0 < listing < 4 * numpy
 
 
 def processor_seconds(*words: str) -> float:

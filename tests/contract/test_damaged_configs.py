@@ -12,7 +12,7 @@ from refused import Started, the_error
 
 from rlcore.cli.main import main
 
-COUNT, QUICK = 300, 75
+COUNT, QUICK = 300, 114
 DAMAGES = dict(damages(COUNT))
 NAMES = [
     pytest.param(name, marks=[pytest.mark.long] if number >= QUICK else [])

@@ -139,7 +139,7 @@ def test_an_env_of_gymnasium_is_configuration_alone(tmp_path, monkeypatch, capsy
     env = importable(tmp_path / "my-pole", "my_pole")
     done = rlcore("check", "my_pole", env=env, cwd=tmp_path)  # as it said
     assert done.returncode == 0, done.stdout + done.stderr
-    done = rlcore("train", "my_pole", "--dry-run", env=env, cwd=tmp_path)
+    done = rlcore("train", "my_pole", "--cfg", "job", env=env, cwd=tmp_path)
     assert done.returncode == 0 and "id: CartPole-v1" in done.stdout, done.stderr
 
 
