@@ -125,13 +125,14 @@ class Catalog:
         """By option; a file of one side goes before that of both."""
         if group in self._known:
             return self._known[group]
-        found = self._known.setdefault(group, {})
+        found: dict[str, list[tuple[Root, Traversable]]] = {}
         for root in self.roots:
             for name in dict.fromkeys((group, group.split("/")[0])):
                 folder = root.folder.joinpath(name)
                 for entry in folder.iterdir() if folder.is_dir() else ():
                     if entry.name.endswith(".yaml"):
                         found.setdefault(entry.name.removesuffix(".yaml"), []).append((root, entry))
+        self._known[group] = found  # whole, or not at all where a folder can't be read
         return found
 
 
