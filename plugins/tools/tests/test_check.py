@@ -7,6 +7,7 @@ import sys
 
 import pytest
 from rlcore_tools.check.targets import call_fault, component_findings, configuration_findings
+from rlcore_tools.cli import check
 from test_new import importable
 
 from rlcore.contracts.specs import ComponentSpec
@@ -62,6 +63,14 @@ def package(folder, changes):
     (folder / "broken/tracker.py").write_text(files["tracker"])
     (folder / "broken/conf/env/x.yaml").write_text(files["conf"])
     return importable(folder, "broken")
+
+
+def test_it_says_what_it_does(monkeypatch, capsys):
+    monkeypatch.setattr(check, "SILENCE", -1.0)
+    assert check.main(["command", "doctor"]) == 0
+    out, err = capsys.readouterr()
+    assert out.startswith("1 component checked (the conformance checks too): 0 findings")
+    assert err.splitlines()[0].startswith("0 s, doctor: 1 of ")
 
 
 @pytest.mark.parametrize("fault", MATRIX)
