@@ -198,7 +198,9 @@ def _plugin_distributions() -> list[metadata.Distribution]:
 def _packages() -> dict[str, str]:
     """Everything installed, sorted; of two of one name, the one that is imported. Leftovers of
     broken installations have no name."""
-    texts = [one.read_text("METADATA") or one.read_text("PKG-INFO") for one in metadata.distributions()]
+    texts = [
+        one.read_text("METADATA") or one.read_text("PKG-INFO") for one in metadata.distributions()
+    ]
     named = [_name_and_version(text) for text in texts if text]
     first = {name: version for name, version in reversed(named) if name}
     return dict(sorted(first.items(), key=lambda pair: pair[0].lower()))

@@ -309,6 +309,7 @@ def test_a_manifest_of_something_else_is_named(log_path, name):
         write_report(folder)
 
 
+@pytest.mark.quick(4)
 @pytest.mark.parametrize(
     "line",
     ["[]", "null", "1", "{}", '{"step": "1"}', '{"step": 1, "a": "b"}', '{"step": 1, "a": [1]}',
