@@ -180,6 +180,7 @@ def module(tmp_path, monkeypatch):
     return lambda name, text: (tmp_path / f"{name}.py").write_text(text)
 
 
+@pytest.mark.long
 def test_an_env_that_loads_the_model_stack(module):
     module("heavy_env", "import torch\nfrom rlcore_testing.toy_env import make\n")
     toy = EnvConformance.component(type("Toy", (EnvConformance,), {"name": "toy"})())
@@ -501,6 +502,7 @@ BROKEN_REPLAYS = {
 }
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("broken", BROKEN_REPLAYS, ids=lambda cls: cls.__name__)
 def test_a_broken_algorithm_with_a_replay(broken):
     found = findings(

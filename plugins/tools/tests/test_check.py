@@ -111,6 +111,7 @@ def test_a_folder_that_is_not_there(tmp_path):
     assert "is no folder" in found.what
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
