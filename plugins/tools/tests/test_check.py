@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import pytest
+from rlcore_testing.conformance.base import PROGRESS
 from rlcore_tools.check.targets import call_fault, component_findings, configuration_findings
 from rlcore_tools.cli import check
 from test_new import importable
@@ -65,12 +66,12 @@ def package(folder, changes):
     return importable(folder, "broken")
 
 
-def test_it_says_what_it_does(monkeypatch, capsys):
-    monkeypatch.setattr(check, "SILENCE", -1.0)
-    assert check.main(["command", "doctor"]) == 0
-    out, err = capsys.readouterr()
-    assert out.startswith("1 component checked (the conformance checks too): 0 findings")
-    assert err.splitlines()[0].startswith("0 s, doctor: 1 of ")
+def test_a_pipe_is_told_now_and_then_which_check_runs(monkeypatch, capsys):
+    for silence, said in ((3600.0, ""), (-1.0, "0 s, toy: 1 of 9, it repeats\n")):
+        monkeypatch.setattr(check, "SILENCE", silence)
+        with check._progress():
+            PROGRESS.info("%s: %d of %d, %s", "toy", 1, 9, "it repeats")
+        assert capsys.readouterr().err == said
 
 
 @pytest.mark.parametrize("fault", MATRIX)

@@ -18,7 +18,7 @@ from rlcore.cli.parser import Parser
 from rlcore.contracts.errors import ConfigError
 from rlcore.contracts.specs import KINDS, ComponentSpec
 from rlcore.plugins.registry import Component, Registry, load_plugins
-from rlcore.terminal.stdio import Drawn
+from rlcore.terminal.console import Canvas
 from rlcore_tools.check.checked import note
 from rlcore_tools.check.targets import HOOKSPECS, Found, component_findings, configuration_findings
 
@@ -78,23 +78,25 @@ class _Progress(logging.Handler):
 
     def __init__(self) -> None:
         super().__init__()
+        console = Canvas(file=sys.stderr)
+        self._line = console.status("") if console.is_interactive else None
         self._began = self._said = monotonic()
+        if self._line is not None:
+            self._line.start()
 
     def emit(self, record: logging.LogRecord) -> None:
         now = monotonic()
         text = f"{now - self._began:.0f} s, {record.getMessage()}"
-        if sys.stderr.isatty():
-            self._said = now
-            sys.stderr.write(Drawn(f"{text:<79.79}\r"))
-            sys.stderr.flush()
+        if self._line is not None:
+            self._line.update(text)
         elif now - self._said > SILENCE:
             self._said = now
             print(text, file=sys.stderr, flush=True)
 
     def close(self) -> None:
         """Leave no line behind."""
-        if sys.stderr.isatty() and self._said > self._began:
-            sys.stderr.write(Drawn(f"{'':<79}\r"))
+        if self._line is not None:
+            self._line.stop()
         super().close()
 
 
