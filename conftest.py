@@ -65,6 +65,20 @@ def pytest_configure(config: pytest.Config) -> None:
             os.sched_setaffinity(0, {allowed[(first + n) % len(allowed)] for n in range(CORES)})
 
 
+@pytest.hookimpl(tryfirst=True)  # before -m leaves tests out
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """`@pytest.mark.quick(n)`: of a test's cases, n evenly spread ones; the others are long."""
+    cases: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        if item.get_closest_marker("quick") and not item.get_closest_marker("long"):
+            cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    for several in cases.values():
+        number = several[0].get_closest_marker("quick").args[0]  # type: ignore[union-attr]
+        for place, item in enumerate(several):
+            if place * number % len(several) >= number:
+                item.add_marker(pytest.mark.long)
+
+
 @pytest.fixture(scope="session")
 def two_cores() -> None:
     """For tests of placements with two ranks."""

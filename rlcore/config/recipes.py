@@ -8,6 +8,8 @@ others, is read once, and errors name the file.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from copy import deepcopy
+from functools import lru_cache
 from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -42,11 +44,10 @@ def read_mapping(file: Traversable | Path) -> dict[str, Any]:
     """
     text = _text_of(file)
     try:
-        check_yaml(text)
-        root = next((event for event in parse(text) if isinstance(event, NodeEvent)), None)
+        root, parsed = _parsed(text)
         if isinstance(root, ScalarEvent) and root.value not in ("", "null", "~"):
             raise ConfigError(f"{file} must hold a mapping of keys, got {short(root.value)}")
-        content = OmegaConf.to_container(OmegaConf.load(StringIO(text)), resolve=False)
+        content = deepcopy(parsed)
     except RecursionError:
         raise ConfigError(f"{file}: its values are nested too deeply") from None
     except (ValueError, YAMLError, OmegaConfBaseException) as error:
@@ -58,6 +59,14 @@ def read_mapping(file: Traversable | Path) -> dict[str, Any]:
         if not isinstance(key, str):
             raise ConfigError(f"{file}: keys must be strings, got {key!r}")
     return content  # type: ignore[return-value]
+
+
+@lru_cache(maxsize=256)  # a file is read again for each file that names it, and each run composed
+def _parsed(text: str) -> tuple[Any, Any]:
+    """The first event of YAML that is a node, and what the text holds."""
+    check_yaml(text)
+    root = next((event for event in parse(text) if isinstance(event, NodeEvent)), None)
+    return root, OmegaConf.to_container(OmegaConf.load(StringIO(text)), resolve=False)
 
 
 def header_of(file: Traversable | Path) -> str:

@@ -12,12 +12,15 @@ import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from datetime import datetime, timezone
+from email import message_from_string
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import psutil
 from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from rlcore.contracts.specs import EnvSpec, OtherInterpreter
 from rlcore.files.atomic import write_text
@@ -49,7 +52,8 @@ def versions(
             requirement = Requirement(text)
             if requirement.marker is None or requirement.marker.evaluate({"extra": ""}):
                 names.add(requirement.name)
-    found = {name: _version(name) for name in sorted(names)}
+    installed = {canonicalize_name(name): version for name, version in _packages().items()}
+    found = {name: installed.get(canonicalize_name(name)) for name in sorted(names)}
     there = {
         f"{name} (env.{one.side}.python)": version
         for one in interpreters
@@ -192,16 +196,21 @@ def _plugin_distributions() -> list[metadata.Distribution]:
 
 
 def _packages() -> dict[str, str]:
-    """Everything installed, sorted; leftovers of broken installations have no name."""
-    named = [(one.metadata["Name"], one.version) for one in metadata.distributions()]
-    return dict(sorted((pair for pair in named if pair[0]), key=lambda pair: pair[0].lower()))
+    """Everything installed, sorted; of two of one name, the one that is imported. Leftovers of
+    broken installations have no name."""
+    texts = [
+        one.read_text("METADATA") or one.read_text("PKG-INFO") for one in metadata.distributions()
+    ]
+    named = [_name_and_version(text) for text in texts if text]
+    first = {name: version for name, version in reversed(named) if name}
+    return dict(sorted(first.items(), key=lambda pair: pair[0].lower()))
 
 
-def _version(name: str) -> str | None:
-    try:
-        return metadata.version(name)
-    except metadata.PackageNotFoundError:
-        return None
+@cache  # a process asks for each of its runs and evaluations, and hundreds are installed
+def _name_and_version(text: str) -> tuple[str, str]:
+    """What the headers of a distribution's metadata say; its description may be long."""
+    headers = message_from_string(text.partition("\n\n")[0])
+    return headers["Name"], headers["Version"]
 
 
 def _cpu_model() -> str:

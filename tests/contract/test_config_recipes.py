@@ -79,6 +79,7 @@ PAIRS = [
 ]
 
 
+@pytest.mark.quick(24)
 @pytest.mark.parametrize(("env", "model"), PAIRS)
 def test_any_installed_env_and_model_compose(env, model):
     words = [f"env={env}", f"model={model}", *GIVEN.get(env, ())]
@@ -90,6 +91,7 @@ def test_any_installed_env_and_model_compose(env, model):
 TOKENS = ("openvla_tiny", "openvla_oft_tiny")
 
 
+@pytest.mark.quick(9)
 @pytest.mark.parametrize(
     ("env", "model"),
     [
@@ -132,6 +134,7 @@ def test_the_prompts_of_shipped_recipes_keep_their_length():
 TINY = [name for name in CATALOG.options("model") if "tiny" in name]
 
 
+@pytest.mark.quick(5)
 @pytest.mark.parametrize(
     ("model", "algorithm"),
     [

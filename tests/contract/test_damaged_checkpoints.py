@@ -72,6 +72,7 @@ def command(place: str, folder: Path) -> list[str]:
     }[place]
 
 
+@pytest.mark.quick(25)
 @pytest.mark.parametrize(("place", "name"), CASES)
 def test_a_damage_is_named(place: str, name: str, originals, nothing_starts: Path, capsys):
     folder = copied(originals, place, nothing_starts)
@@ -94,6 +95,7 @@ READ = {
 }  # fmt: skip
 
 
+@pytest.mark.quick(8)
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize(
     ("place", "name", "kind"),
@@ -125,6 +127,7 @@ def test_damaged_demonstrations_are_named_by_every_command(
     assert "info.json" in the_error(main([verb, *arguments, "--dry-run"]), capsys.readouterr())
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("place", DAMAGES)
 def test_without_damage_the_run_starts(place: str, originals, nothing_starts: Path):
     folder = copied(originals, place, nothing_starts)

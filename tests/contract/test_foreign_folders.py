@@ -74,6 +74,7 @@ def written(folder: Path) -> str:
 # -- code -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("verb", ["eval", "resume"])
 def test_a_cluster_of_strangers_is_not_joined(run, capsys, verb):
     change(run, "cluster.address", "192.0.2.7:6379")
@@ -90,6 +91,7 @@ def test_what_runs_in_one_process_joins_none(run, verb):
     assert main(command(verb, run)) == 0
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("address", ["auto", "local", None])
 def test_the_cluster_of_this_machine_needs_no_trust(run, address):
     change(run, "cluster.address", address)
@@ -135,6 +137,7 @@ def test_keys_in_other_letters_are_no_way_around(run, capsys):
 LOOKED_UP = "${oc.env:RLCORE_TEST_TOKEN}"
 
 
+@pytest.mark.quick(6)
 @pytest.mark.parametrize("verb", VERBS)
 @pytest.mark.parametrize(
     ("path", "value"),

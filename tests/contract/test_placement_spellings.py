@@ -63,6 +63,7 @@ def test_words_of_a_shell():
         assert placed(whole.removeprefix(f"{KEY}="))
 
 
+@pytest.mark.quick(5)
 @pytest.mark.parametrize("text", mapped())
 @pytest.mark.parametrize("quote", ["", "'", '"'])
 def test_maps_with_and_without_quotes(text: str, quote: str):

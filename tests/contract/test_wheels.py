@@ -154,13 +154,10 @@ def test_it_is_planned_with_its_own_keys(stranger, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "algorithm",
-    [
-        "montecarlo",
-        pytest.param("regression", marks=pytest.mark.long),
-        pytest.param("ppo", marks=pytest.mark.long),
-    ],
+    ["montecarlo", "regression", "ppo"],
 )
 def test_it_is_trained_on(stranger, tmp_path, algorithm):
     choice = (*CHOICE[:2], f"algorithm={algorithm}", *SMALL)

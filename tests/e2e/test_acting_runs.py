@@ -91,6 +91,7 @@ def test_the_policy_of_a_checkpoint_says_who_acts_with_it(whole: Path):
     assert saved_with(whole / "sft") is None
 
 
+@pytest.mark.long
 def test_an_evaluation_can_be_had_again(whole: Path, capsys: pytest.CaptureFixture[str]):
     assert main(["eval", str(whole), "--verify"]) == 0
     assert "came out as before" in capsys.readouterr().out
@@ -136,6 +137,7 @@ def test_an_export_says_who_acts(whole: Path, tmp_path: Path, capsys: pytest.Cap
     assert saved_with(tmp_path / "out") == "expo"
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("update", [1, 2])
 def test_a_resumed_run_ends_as_the_uninterrupted_one(whole: Path, tmp_path: Path, update: int):
     again = tmp_path / "again"

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 HARNESS = Path(__file__).with_name("crash_points.py")
-SAMPLE = 4
+SAMPLE = 2
 LONG_SAMPLE = 60  # all 300 take an hour on two cores: `python tests/e2e/crash_points.py --jobs 2`
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")

@@ -357,6 +357,7 @@ def types(
     return type_line
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize(
     "name",
     [
@@ -370,6 +371,7 @@ def test_with_all_that_it_takes_a_line_starts(name: str, types) -> None:
         types(name)
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize(
     ("name", "thing"),
     [

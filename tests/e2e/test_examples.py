@@ -55,6 +55,7 @@ def test_each_is_a_plugin_of_a_page():
         assert len((EXAMPLES / f"{name}.py").read_text().splitlines()) < 60
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "name",
     [

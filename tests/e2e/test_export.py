@@ -109,6 +109,7 @@ def lora(model: str, base: Path) -> list[str]:
     return [*LORA, *more, f"actor.model.model_path={base}"]
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("model", MODELS)
 def test_a_policy_loads_back(run, tmp_path, capsys, model):
     """All bits of it, under the names it was saved with."""
@@ -123,6 +124,7 @@ def test_a_policy_loads_back(run, tmp_path, capsys, model):
     assert_alike(expected, decisions(built(config, model_path=str(dest)), config), 0)
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("model", MODELS)
 def test_adapters_are_merged(run, base, tmp_path, model):
     """Read by a configuration that knows of none."""
@@ -157,6 +159,7 @@ def test_adapters_alone_and_back(run, base, tmp_path, capsys, model, kept_alone)
     assert_alike(expected, decisions(built(config, **changes), config), 1e-4)
 
 
+@pytest.mark.long
 def test_adapters_of_a_run_that_began_with_some(run, base, tmp_path, capsys):
     """Those of `lora_path` were trained on: exported alone they adapt the same model, merged they
     need none, and neither adds them twice."""

@@ -71,6 +71,7 @@ def test_an_env_worker_that_dies_in_a_rollout_is_survived(
     assert_no_worker_is_left()
 
 
+@pytest.mark.long
 def test_an_env_worker_that_always_dies_ends_the_run(log_path: Path):
     with pytest.raises(WorkerError, match="env worker 0 died while it was asked to converse"):
         start(

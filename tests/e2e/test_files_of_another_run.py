@@ -38,6 +38,7 @@ def own(runs: tuple[Path, Path], tmp_path: Path) -> Path:
     return Path(shutil.copytree(runs[0], tmp_path / "own"))
 
 
+@pytest.mark.long
 def test_nothing_is_doubted_without_need(own: Path):
     assert read_run(RunFolder(own)).doubts == []
     with warnings.catch_warnings():

@@ -94,6 +94,7 @@ def by_group(trajectory: Any) -> dict[int, list[int]]:
     return members
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("placement", [[ONE_EACH], [SEPARATE, "rollout.pipeline_stage_num=3"]])
 def test_groups_are_whole_and_normalised_over_their_columns(
     log_path: Path, updates: list[Any], placement: list[str]
@@ -134,6 +135,7 @@ def test_what_is_played_again_is_counted(log_path: Path, whole: Path):
     assert any(line["rollout/refill_rounds"] > 0 for line in lines)
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("stages", [1, 3])
 def test_separate_objects_equal_a_fused_one(log_path: Path, whole: Path, stages: int):
     run = start(log_path, "run", SEPARATE, f"rollout.pipeline_stage_num={stages}")
@@ -170,6 +172,7 @@ def test_a_member_whose_simulator_dies_is_played_again(
     assert_same(run, whole)
 
 
+@pytest.mark.long
 def test_resumed_equals_uninterrupted(log_path: Path, whole: Path):
     run = start(log_path, "short", "runner.max_epochs=2")
     go_on(run, "runner.max_epochs=4")
@@ -202,6 +205,7 @@ def swapped(columns: list[Any]) -> list[Any]:
     return [other.get(column.number, column) for column in columns]
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("damage", [mixed, short, swapped])
 @pytest.mark.parametrize(
     "placement",
@@ -244,6 +248,7 @@ def test_it_says_when_a_batch_could_not_be_filled(
     assert line["train/actor/trained_samples"] == line["train/actor/optimizer_steps"] == 0
 
 
+@pytest.mark.long
 def test_a_filter_alone_plays_nothing_again(log_path: Path, updates: list[Any]):
     run = start(log_path, "run", "algorithm.refill=false", "runner.max_epochs=1")
     (line,) = [line for line in numbers(run) if "rollout/groups" in line]

@@ -134,6 +134,7 @@ def test_the_finished_updates_are_kept(
     assert_same(run, whole)
 
 
+@pytest.mark.long
 def test_an_evaluation_alone_says_it_too(log_path: Path):
     with plugged_in(Nosy("after_eval", 0, divide)), pytest.raises(HookError, match="nosy"):
         train.run(assemble(compose(words(log_path, "alone", "runner.only_eval=true"))))
@@ -144,6 +145,7 @@ def leave() -> None:
     raise SystemExit(0)
 
 
+@pytest.mark.long
 def test_one_that_fails_at_the_end_leaves_a_finished_run(log_path: Path):
     told = words(log_path, "ended", "runner.max_epochs=1")
     with plugged_in(Nosy("after_run", 1, divide)), pytest.raises(HookError, match="nosy") as caught:
@@ -280,6 +282,7 @@ def test_the_command_ends_with_one_error(
     assert "Traceback (most recent call last):\n  File" in err or fail is refuse
 
 
+@pytest.mark.long
 def test_films_and_reports_that_can_not_be_made_cost_nothing(
     log_path: Path, whole: Path, monkeypatch: pytest.MonkeyPatch
 ):
@@ -314,6 +317,7 @@ def close() -> None:
     raise GeneratorExit
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("fail", [odd, close])
 def test_exceptions_of_any_class_cost_no_update(log_path: Path, fail: Callable[[], None]):
     with plugged_in(Nosy("after_rollout", 1, fail)), pytest.raises(HookError, match="nosy"):
@@ -333,6 +337,7 @@ class Counting:
             self._mess(metrics)
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize(
     ("mess", "said"),
     [

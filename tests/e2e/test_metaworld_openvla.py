@@ -48,6 +48,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return log_path / "small"
 
 
+@pytest.mark.long
 def test_two_updates(folder: Path):
     lines = [m for m in read_metrics(folder / "metrics.jsonl") if "train/loss" in m]
     assert len(lines) == 2
@@ -58,6 +59,7 @@ def test_two_updates(folder: Path):
         assert line["train/actor/approx_kl"] == pytest.approx(0, abs=1e-6)
 
 
+@pytest.mark.long
 def test_what_was_learnt_loads_again(folder: Path, tmp_path: Path):
     """Saved, loaded and saved again: the same bytes; and it decides under what it learnt."""
     from rlcore_model_openvla.policy import make

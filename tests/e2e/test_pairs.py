@@ -51,6 +51,7 @@ def test_every_model_has_a_small_option():
     assert types == set(REGISTRY.names("model")) - TOY - {"remote"}  # not trained
 
 
+@pytest.mark.quick(2)
 @pytest.mark.filterwarnings("ignore::rlcore.config.old_names.ConfigWarning")
 @pytest.mark.parametrize(
     ("model", "algorithm"),

@@ -120,6 +120,7 @@ def test_an_interrupted_one_goes_on_with_the_rows_that_are_left(run, released, m
     assert sorted(run.parent.glob("run-toy_haste*"))[-1] == folder
 
 
+@pytest.mark.long
 def test_what_figures_are_not_stands_beside_them(run, monkeypatch, capsys):
     """And how each row was drawn, with what only its simulators know."""
     planned = toy_settings.env_spec
@@ -179,6 +180,7 @@ def test_what_is_refused(run, capsys):
     assert "env.eval.trials_per_task must be at most 1000" in many
 
 
+@pytest.mark.quick(4)
 @pytest.mark.parametrize("name", load_plugins().names("protocol"))
 def test_the_rows_of_every_installed_protocol_pass_the_checks(name):
     from rlcore.checks import check

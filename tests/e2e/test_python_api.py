@@ -106,6 +106,7 @@ def test_a_run_is_evaluated_like_by_the_command(result, tmp_path, capsys):
     assert again.failures == [one for one in again.episodes if not one.success]
 
 
+@pytest.mark.long
 def test_fewer_trials(result, tmp_path):
     fewer = rlcore.evaluate(result, f"runner.logger.log_path={tmp_path}", trials=1)
     assert [one.trial for one in fewer.episodes] == [1000, 1000]

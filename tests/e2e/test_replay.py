@@ -109,6 +109,7 @@ def assert_same(arrays: Arrays, trace: Trace) -> None:
 # -- the very episode ---------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_every_evaluated_episode_comes_out_again(run: Path, capsys: pytest.CaptureFixture[str]):
     rows = read_results(find_checkpoint(run) / "evaluation.parquet")
     assert len(rows) == 8 and {row.success for row in rows} == {True, False}
@@ -330,6 +331,7 @@ def test_other_settings_are_another_episode(run: Path, capsys: pytest.CaptureFix
 # -- what is refused ----------------------------------------------------------------------------
 
 
+@pytest.mark.quick(5)
 @pytest.mark.parametrize(
     ("arguments", "culprits"),
     [

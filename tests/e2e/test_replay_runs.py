@@ -64,6 +64,7 @@ def test_a_segment_is_one_file_of_all_checkpoints_that_have_it(whole: Path):
     assert numbers(whole)[-2]["rollout/replay_successes"] > 0
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("update", [1, 2, 3])
 def test_a_resumed_run_ends_as_the_uninterrupted_one(whole: Path, tmp_path: Path, update: int):
     again = tmp_path / "again"

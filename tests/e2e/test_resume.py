@@ -84,6 +84,7 @@ def test_after_a_failure_before_the_first_checkpoint(
     assert_same(run, whole)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "step",
     [
@@ -104,6 +105,7 @@ def test_a_failure_again_and_again(
     assert_same(run, whole)
 
 
+@pytest.mark.long
 def test_no_progress_ends_it(log_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(train, "improve", Failing(train.improve, [2, 2, 2]))
     with pytest.raises(WorkerError, match="told to fail"):
@@ -148,6 +150,7 @@ def test_the_same_command_again_goes_on(
     assert_same(run, whole)
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_makes_a_checkpoint(
     log_path: Path, whole: Path, number: signal.Signals, capsys: pytest.CaptureFixture[str]
@@ -322,6 +325,7 @@ def test_what_a_checkpoint_stands_on(log_path: Path, capsys: pytest.CaptureFixtu
     assert not list(run.rglob(".partial*"))
 
 
+@pytest.mark.long
 def test_a_damaged_evaluation_is_made_again(
     log_path: Path, whole: Path, capsys: pytest.CaptureFixture[str]
 ):
@@ -408,6 +412,7 @@ def contents(run: Path) -> dict[Path, bytes]:
     return {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
 
 
+@pytest.mark.long
 def test_a_run_of_an_earlier_version_is_refused_and_left_as_it_was(
     log_path: Path, capsys: pytest.CaptureFixture[str]
 ):
@@ -429,6 +434,7 @@ def test_another_seed_is_refused(log_path: Path):
         go_on(run, "runner.max_epochs=2", "runner.seed=1")
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize(
     ("wishes", "said"),
     [
@@ -452,6 +458,7 @@ def test_a_wish_that_can_not_be_met_leaves_the_run_alone(whole: Path, wishes: li
     assert files == {path: path.read_bytes() for path in whole.rglob("*") if path.is_file()}
 
 
+@pytest.mark.long
 def test_a_reference_that_was_never_kept_leaves_the_run_alone(log_path: Path):
     run = start(log_path, "free", "algorithm.kl_beta=0", "sft.enabled=false", "runner.max_epochs=1")
     files = contents(run)
@@ -472,6 +479,7 @@ def test_the_folder_of_a_run_is_its_own(whole: Path, word: str, capsys: pytest.C
     assert f"error: {word}: a run is resumed in its own folder" in capsys.readouterr().err
 
 
+@pytest.mark.long
 def test_keys_that_come_too_late_are_announced(log_path: Path, capsys: pytest.CaptureFixture[str]):
     run = start(log_path, "late", "runner.max_epochs=1")
     with pytest.warns(UserWarning, match="sft.max_steps does nothing any more: .* step_000001"):

@@ -91,6 +91,7 @@ def test_resumed_equals_undisturbed(log_path: Path, whole: Path, monkeypatch: py
     assert kept[0] == kept[1] and len(kept[0]["kept"]["steersman"]) == 4
 
 
+@pytest.mark.long
 def test_what_a_rollout_led_to_is_given_up_with_it(log_path: Path, whole: Path):
     """The signal comes in the hook, when the weights are set already; the rollout is played again
     by the resume, and the hook called again."""
@@ -168,6 +169,7 @@ def test_who_asks_after_the_last_update_comes_too_late(log_path: Path):
     assert load_checkpoint(run).step == 2
 
 
+@pytest.mark.long
 def test_one_that_was_killed_after_its_stop_only_finishes(
     log_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):

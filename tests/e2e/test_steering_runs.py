@@ -85,6 +85,7 @@ def test_a_loaded_policy_is_the_frozen_one_under_the_actors_mean_noise(whole: Pa
     assert not np.array_equal(steered.actions, itself.actions)
 
 
+@pytest.mark.long
 def test_an_evaluation_can_be_had_again(whole: Path, capsys: pytest.CaptureFixture[str]):
     assert main(["eval", str(whole), "--verify"]) == 0
     said = capsys.readouterr().out
@@ -97,6 +98,7 @@ def test_an_export_says_who_acts(whole: Path, tmp_path: Path, capsys: pytest.Cap
     assert "with the networks of algorithm=dsrl" in capsys.readouterr().out
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("update", [1, 2])
 def test_a_resumed_run_ends_as_the_uninterrupted_one(whole: Path, tmp_path: Path, update: int):
     again = tmp_path / "again"

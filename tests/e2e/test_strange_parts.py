@@ -79,6 +79,7 @@ def test_demonstrations_that_teach_nothing_are_announced(
     assert "warning: sft learned nothing: the gradients of all 3 steps are zero" in said
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize(
     ("method", "doing", "key"), [("close", "stop", "env"), ("__init__", "start", "start")]
 )

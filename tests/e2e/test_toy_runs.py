@@ -195,6 +195,7 @@ def test_ppo_improves_the_toy(log_path: Path):
     assert summary["paired_difference"]["lo"] > 0.02, summary
 
 
+@pytest.mark.long
 def test_a_simulator_that_raises_ends_the_run_with_its_own_traceback(log_path: Path, ray_cluster):
     with pytest.raises(WorkerError, match="told to fail at step 7") as caught:
         run(

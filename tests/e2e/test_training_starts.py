@@ -41,6 +41,7 @@ def test_what_was_measured_on_is_said_everywhere(
     assert said in page and "evaluation, training starts" in page and "held-out" not in page
 
 
+@pytest.mark.long
 def test_the_other_splits_are_as_good(log_path: Path, capsys: pytest.CaptureFixture[str]):
     train.run(assemble(config(log_path, *SWAPPED)))
     assert "training starts" not in capsys.readouterr().out
@@ -116,6 +117,7 @@ def test_what_an_earlier_attempt_trained_on_is_no_held_out_start(
     assert "evaluated on starts, 3 of 6 of them training starts" in capsys.readouterr().out
 
 
+@pytest.mark.long
 def test_every_row_of_a_protocol_and_a_verification_are_asked(
     log_path: Path, capsys: pytest.CaptureFixture[str]
 ):

@@ -47,6 +47,7 @@ def rules(run: Path, label: str) -> set[str]:
     return {row.protocol for row in read_results(run / "eval" / f"{label}.parquet")}
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize(
     ("change", "said"),
     [
@@ -83,6 +84,7 @@ def test_another_evaluation_after_a_resume_is_made_on_both_sides(
     assert 'The evaluation "step_000001" was made by another protocol' in page
 
 
+@pytest.mark.long
 def test_another_evaluation_where_no_update_is_left_is_the_runs_own(
     run: Path, capsys: pytest.CaptureFixture[str]
 ):
@@ -97,6 +99,7 @@ def test_another_evaluation_where_no_update_is_left_is_the_runs_own(
     assert load_checkpoint(run).step == 2
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize(
     "change", ["env.eval.total_num_envs=4", "env.eval.video_cfg.fps=5", "runner.keep_best=true"]
 )

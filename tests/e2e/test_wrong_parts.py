@@ -103,6 +103,7 @@ def policy_file(run: Path) -> Path:
     return file
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("what", ["other weights", "damaged", "a stale weight"])
 def test_a_checkpoint_of_another_policy_is_not_made(
     log_path: Path, monkeypatch: pytest.MonkeyPatch, what: str

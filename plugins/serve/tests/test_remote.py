@@ -28,6 +28,7 @@ EVAL = (
 )  # fmt: skip
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("deterministic", [True, False])
 def test_the_same_episodes_succeed_as_in_process(run, policy, tmp_path, deterministic):
     flags = (

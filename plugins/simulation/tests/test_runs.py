@@ -87,6 +87,7 @@ def test_another_interpreter_needs_processes_which_is_said_before_a_run(
     assert main(words) == 0
 
 
+@pytest.mark.long
 def test_a_run_there_is_replayed_and_an_upgrade_is_told_when_it_goes_on(
     site: Path, twin_venv: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

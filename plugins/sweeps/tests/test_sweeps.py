@@ -175,6 +175,7 @@ def test_hydras_own_launcher_plays_them_too(sweep, log_path):
     assert states(log_path / "run") == ["done", "failed", "done"]
 
 
+@pytest.mark.long
 def test_recipes_are_swept_into_one_folder(sweep, log_path):
     words = ["experiment=metaworld_grpo_openvlaoft_tiny,metaworld_mt10_ppo_pi0_tiny"]
     assert main(["train", *words, f"runner.logger.log_path={log_path}", "-m"]) == 0
@@ -182,6 +183,7 @@ def test_recipes_are_swept_into_one_folder(sweep, log_path):
     assert folder.name == "sweep" and len(list(folder.glob("[0-9]*"))) == 2
 
 
+@pytest.mark.long
 def test_nothing_is_made_where_nothing_runs(sweep, log_path, capsys):
     assert sweep("runner.seed=1,2", "--dry-run") == 0
     assert sweep("runner.seed=1,2", "--cfg", "job") == 0
@@ -191,6 +193,7 @@ def test_nothing_is_made_where_nothing_runs(sweep, log_path, capsys):
     assert not log_path.exists() or not list(log_path.iterdir())
 
 
+@pytest.mark.quick(6)
 @pytest.mark.parametrize(
     ("word", "said"),
     [

@@ -51,6 +51,7 @@ def imported(theirs, tmp_path):
     return run
 
 
+@pytest.mark.quick(4)
 @pytest.mark.parametrize("name", RECIPES)
 def test_no_key_is_lost(theirs, name):
     """Every value of the composed file has one verdict, under its own name."""
@@ -63,6 +64,7 @@ def test_no_key_is_lost(theirs, name):
         assert any(path == each or path.startswith(f"{each}.") for each in told), path
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("name", RECIPES)
 def test_what_is_imported_passes_the_dry_run(theirs, tmp_path, name, capsys):
     out = tmp_path / "experiment" / f"{name}.yaml"
@@ -107,12 +109,14 @@ def test_interpolations_of_keys_that_are_kept_stay(theirs, tmp_path):
     assert video == "${runner.logger.log_path}/video/eval"
 
 
+@pytest.mark.long
 def test_their_cosine_counts_updates(imported):
     """64 envs x 8 x 20 decisions = 10240 samples, 5 batches of 2048, 4 epochs: 20 steps."""
     _, config = imported("metaworld_ppo_pi_cosine")
     assert config.actor.optim.total_training_steps == 1000 * 20
 
 
+@pytest.mark.long
 def test_each_side_has_its_tasks(imported):
     _, config = imported("metaworld_45_ppo_pi")
     assert (config.env.train.benchmark, config.env.eval.benchmark) == ("ml45_train", "ml45_test")
@@ -150,6 +154,7 @@ def test_tokens_with_ppo_on_maniskill(imported):
     assert config.env.eval.max_steps_per_rollout_epoch is None
 
 
+@pytest.mark.long
 def test_pi_with_ppo_on_maniskill(imported):
     """Its policies get `agent.robot.get_qpos()` and the frames as they are recorded."""
     _, config = imported("maniskill_ppo_pi")
@@ -177,6 +182,7 @@ def test_a_file_for_evaluation(imported):
     assert verdicts["rollout.model.model_path"].word == "choose"
 
 
+@pytest.mark.quick(4)
 @pytest.mark.parametrize(
     ("path", "value", "word", "says"),
     [
@@ -211,6 +217,7 @@ def test_what_has_no_counterpart_is_said(theirs, tmp_path, path, value, word, sa
     compose(["experiment=changed"], config_dirs=[tmp_path])
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize(
     ("name", "values", "key", "expected"),
     [
@@ -350,6 +357,7 @@ def changed(**more):
     return content
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize(
     ("content", "said"),
     [

@@ -67,6 +67,7 @@ def test_the_recipe_of_one_is_trained(kind, tmp_path):
     assert (tmp_path / f"my_{kind}/summary.json").is_file()
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize(
     "kind",
     [

@@ -10,6 +10,7 @@ import json
 import os
 from base64 import b64decode
 from dataclasses import replace
+from functools import cache
 from html.parser import HTMLParser
 from pathlib import Path
 from xml.etree import ElementTree
@@ -51,6 +52,13 @@ def results(outcomes):
     ]
 
 
+@cache
+def composed(*overrides: str) -> tuple[int, str, str]:
+    """The seed of a run, its configuration, and its recipe's alone."""
+    config = compose([*TOY, *overrides])
+    return config.runner.seed, to_yaml(config), to_yaml(recipe_of(config))
+
+
 def make_run(
     log_path: Path,
     *overrides: str,
@@ -63,10 +71,10 @@ def make_run(
     name="run",
 ) -> RunFolder:
     """A run's folder without what the arguments leave out."""
-    config = compose([*TOY, *overrides])
+    seed, config, recipe = composed(*overrides)
     folder = RunFolder.create(log_path, name)
-    folder.write_config(to_yaml(config))
-    write_text(folder.recipe, to_yaml(recipe_of(config)))
+    folder.write_config(config)
+    write_text(folder.recipe, recipe)
     protocol = EvaluationProtocol(
         *("toy", {"pull": [0, 1], "push": [0, 1]}, 20, 2, "deterministic"),
         settings={},
@@ -74,7 +82,7 @@ def make_run(
         said={},
     )
     manifest = build_manifest(
-        seeds={"root": config.runner.seed},
+        seeds={"root": seed},
         device="cpu",
         protocol=protocol,
         specs={"eval": env_spec(ToyEnvConfig())},
@@ -96,7 +104,7 @@ def make_run(
     if finished:
         summary = build_summary(
             {label: results(won) for label, won in sides.items() if won},
-            seed=config.runner.seed,
+            seed=seed,
             seconds={"rollout": 180.0, "eval_after": 9.0},
             totals=Totals(env_steps=1, episodes=32),
             versions=manifest["versions"],
@@ -301,6 +309,7 @@ def test_a_manifest_of_something_else_is_named(log_path, name):
         write_report(folder)
 
 
+@pytest.mark.quick(4)
 @pytest.mark.parametrize(
     "line",
     ["[]", "null", "1", "{}", '{"step": "1"}', '{"step": 1, "a": "b"}', '{"step": 1, "a": [1]}',

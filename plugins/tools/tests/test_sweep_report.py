@@ -58,6 +58,7 @@ def test_it_opens_without_a_network_and_does_nothing(sweep):
         assert words not in found.html
 
 
+@pytest.mark.long
 def test_two_hundred_runs_stay_below_five_megabytes(tmp_path):
     many = [
         {"algorithm.gamma": 0.9 + n / 1000, "actor.optim.lr": 10.0 ** -(3 + n % 5)}

@@ -21,6 +21,7 @@ def said(*overrides: str) -> list[str]:
     return unread(compose([*TOY, *overrides]))
 
 
+@pytest.mark.quick(7)
 @pytest.mark.parametrize(
     ("overrides", "sentence"),
     [
@@ -56,6 +57,7 @@ def test_what_is_set_in_vain_is_said(overrides: list[str], sentence: str):
     assert said(*overrides) == [sentence]
 
 
+@pytest.mark.quick(5)
 @pytest.mark.parametrize(
     "overrides",
     [

@@ -11,6 +11,7 @@ from rlcore.config.schema_tree import walk
 TOY = ["env=toy", "model=toy", "algorithm=plain"]
 
 
+@pytest.mark.quick(14)
 @pytest.mark.parametrize(
     ("overrides", "sentence"),
     [

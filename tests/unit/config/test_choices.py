@@ -55,6 +55,7 @@ def test_a_key_that_neither_side_has(made):
         made("env.*.reward_koef=3")
 
 
+@pytest.mark.quick(9)
 @pytest.mark.parametrize(
     "lines",
     [

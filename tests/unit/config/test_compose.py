@@ -158,6 +158,7 @@ def test_a_placement_in_a_file_replaces_the_default(made):
 # -- what is refused ------------------------------------------------------------------------
 
 
+@pytest.mark.quick(12)
 @pytest.mark.parametrize(
     ("override", "sentence"),
     [

@@ -368,6 +368,7 @@ def test_a_run_plays_the_tasks_that_are_asked_for(wide, log_path):
     assert {task: len(of) for task, of in trials.items()} == {"reach-down": 1, "reach-right": 1}
 
 
+@pytest.mark.long
 def test_tasks_in_another_order_are_the_same_episodes(wide, log_path, monkeypatch):
     """Toy itself narrows; the wide one is narrowed by core: to the same numbers."""
     asked = [*TOY, "env.eval.tasks=[reach-up,reach-left]", "runner.only_eval=true"]

@@ -84,6 +84,7 @@ def same(a, b):
             assert torch.equal(tensor, other), name
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize(
     ("stages", "workers", "parts"),
     [(2, 1, 1), (3, 1, 1), (1, 2, 1), (2, 3, 1), (1, 1, 2), (1, 1, 5), (2, 2, 3)],

@@ -81,6 +81,7 @@ def test_no_assets_is_one_error_with_the_command(
     assert [row["status"] for row in rows] == ["ok", "ok", "missing", "ok"]
 
 
+@pytest.mark.quick(1)
 @pytest.mark.filterwarnings("ignore:libero_")  # has its own time limit
 @pytest.mark.parametrize("suite", SUITES)
 def test_the_printed_recipe_without_assets_is_one_finding_with_the_command(

@@ -27,6 +27,7 @@ EACH = [
 MOVES = np.random.default_rng(0).uniform(-1, 1, (3, 7)).astype(np.float32)
 
 
+@pytest.mark.quick(2)
 @pytest.mark.filterwarnings("ignore:libero_")  # has its own time limit
 @pytest.mark.parametrize("suite", SUITES)
 def test_the_printed_recipe_lacks_no_code_and_no_assets(suite: str) -> None:
@@ -36,6 +37,7 @@ def test_the_printed_recipe_lacks_no_code_and_no_assets(suite: str) -> None:
     assert assets["detail"] == str(assets_folder(None))
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize(
     "task",
     [

@@ -83,6 +83,7 @@ def test_the_bowl_waits_in_the_drawer_and_counts_on_the_plate() -> None:
     assert waited(simulator, 5)
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("task", [SOUP, BOWL, DRAWER])
 def test_things_stay_where_they_have_settled(task: str) -> None:
     """Whatever falls over or slides would show within a second."""

@@ -74,6 +74,7 @@ def test_start_and_course_are_liberos_own(tmp_path: Path, monkeypatch: pytest.Mo
     np.testing.assert_array_equal(course(fast, 5), course(plain, 5))
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize(("suite", "task"), [("libero_object", SOUP), ("libero_goal", STOVE)])
 def test_a_step_has_the_bits_of_robosuites_own(
     suite: str, task: str, monkeypatch: pytest.MonkeyPatch
@@ -89,6 +90,7 @@ def test_a_step_has_the_bits_of_robosuites_own(
     pool.close()
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize(("suite", "task"), [("libero_goal", STOVE), ("libero_goal", DRAWER)])
 def test_episodes_change_nothing_in_the_model_but_what_is_put_back(suite: str, task: str) -> None:
     pools = [make_pool(small_config(suite=suite, tasks=[task])) for _ in range(2)]
@@ -143,6 +145,7 @@ def test_numpys_global_generator_is_left_as_it_was(shared_env: SimulatedEnv) -> 
     assert np.random.random() == expected
 
 
+@pytest.mark.long
 def test_a_binary_gripper_opens_above_one_half(make: EnvMaker) -> None:
     """The gripper of openpi's data closes at +1, OpenVLA's opens at 1; the arm moves alike."""
     signed, binary = make(2, 0), make(2, 0, gripper="binary")
@@ -161,6 +164,7 @@ def test_a_binary_gripper_opens_above_one_half(make: EnvMaker) -> None:
     assert widths[0] < widths[1]
 
 
+@pytest.mark.long
 def test_waiting_may_leave_the_gripper_as_it_is() -> None:
     widths = []
     for opens in (True, False):

@@ -7,6 +7,7 @@ from rlcore_testing import EnvConformance
 pytestmark = pytest.mark.usefixtures("vulkan")
 
 
+@pytest.mark.long
 class TestManiSkill(EnvConformance):
     name = "maniskill"
     settings = {

@@ -408,6 +408,7 @@ def test_assets_are_found_where_the_documents_command_puts_them(
     assert assets_folder(None) == bare / ".cache" / "rlcore" / "maniskill_assets"
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("recipe", ["maniskill_ppo_openvla", "maniskill_ppo_openvlaoft"])
 def test_a_published_recipe_refuses_where_assets_are_absent(
     bare: Path, recipe: str, capsys: pytest.CaptureFixture[str]

@@ -51,6 +51,7 @@ def shorten(monkeypatch: pytest.MonkeyPatch, *kept: str) -> None:
     monkeypatch.setattr(published, "OOD", replace(published.OOD, groups=groups, **sums))
 
 
+@pytest.mark.long
 def test_two_rows_are_played_and_averaged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -102,6 +102,7 @@ def test_a_whole_push_repeats_to_the_bit_after_other_pushes() -> None:
         np.testing.assert_array_equal(courses[-1], courses[0])
 
 
+@pytest.mark.long
 def test_start_is_bitwise_the_same_in_another_process() -> None:
     here = simulator(PICK)
     make_dirty(here, trial=7)

@@ -102,6 +102,7 @@ def test_the_reflection_pass_changes_no_pixel(fast: bool) -> None:
     assert without.std() > 10
 
 
+@pytest.mark.quick(4)
 @pytest.mark.parametrize("camera", CAMERAS)
 def test_only_three_cameras_see_what_the_walls_reflect(camera: str) -> None:
     frames = []

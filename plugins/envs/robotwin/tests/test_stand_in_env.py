@@ -230,6 +230,7 @@ def test_the_expert_solves_four_of_five_starts_of_four_tasks(
     assert sum(solved[task] >= 0.8 * starts for task in BOXES) >= 4, solved
 
 
+@pytest.mark.long
 class TestStandIn(EnvConformance):
     """Short episodes, which the expert does not solve: each check makes processes of its own."""
 
@@ -246,6 +247,7 @@ class TestStandIn(EnvConformance):
         }
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("wrists", [False, True], ids=["head", "and wrists"])
 def test_the_documents_observation(make: Callable[..., SimulatedEnv], wrists: bool) -> None:
     """Shapes and types as RoboTwin's page prints them; its sentence too."""

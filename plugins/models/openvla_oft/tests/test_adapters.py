@@ -188,6 +188,7 @@ def test_adapters_of_the_original_trainer_are_merged_or_trained_on(
     assert_same_function(make(at(tmp_path / "later", **lora), env_spec=env_spec), merged)
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize(
     "how",
     [

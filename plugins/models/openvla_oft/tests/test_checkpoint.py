@@ -231,6 +231,7 @@ def test_adapters_of_another_alpha(saved, env_spec, observe, tmp_path, alpha):
     assert (kept["r"], kept["lora_alpha"]) == (4, alpha)
 
 
+@pytest.mark.quick(5)
 @pytest.mark.parametrize(
     ("changes", "match"),
     [

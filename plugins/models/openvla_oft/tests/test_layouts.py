@@ -126,6 +126,7 @@ def adapted(state: dict[str, torch.Tensor], rank: int, scale: float) -> dict[str
 # -- RLinf's converter ----------------------------------------------------------------------------
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("merged", [True, False])
 def test_rlinfs_export_with_film(env_spec, observe, tmp_path, merged):
     """Wrapped towers in the shards, and once more beside them, `vision_backbone--0_checkpoint.pt`.
@@ -190,6 +191,7 @@ def test_a_run_of_rlinf(run, env_spec, observe, place):
     assert_same(policy, policy_of(env_spec, folder), observe(env_spec, 3))
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("alpha", ["rank", "beside", "where the run began"])
 def test_a_run_of_rlinf_with_adapters(run, env_spec, observe, tmp_path, alpha, recwarn):
     """peft's wrapper is saved with them. Their alpha is not: it is the rank, or that of the

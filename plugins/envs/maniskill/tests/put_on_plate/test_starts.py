@@ -59,6 +59,7 @@ def test_a_seed_draws_an_episode_where_no_id_is_given(scene: Callable[..., Any])
     assert drawn[0] == drawn[2] != drawn[1]
 
 
+@pytest.mark.quick(5)
 @pytest.mark.parametrize("variant", sorted(VARIANTS))
 def test_nothing_starts_in_the_table(variant: str, scene: Callable[..., Any]) -> None:
     state = scene(variant).start()

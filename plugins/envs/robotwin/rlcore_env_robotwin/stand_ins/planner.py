@@ -29,14 +29,14 @@ class ArmPlanner:
     """mplib for one arm, alone with the table."""
 
     def __init__(self, side: int) -> None:
-        folder = robot_files()
-        self._planner = mplib.Planner(
-            urdf=str(folder / "arm.urdf"),
-            srdf=str(folder / "arm.srdf"),
-            move_group="hand",
-            joint_vel_limits=np.full(6, arm.SPEED),
-            joint_acc_limits=np.full(6, arm.ACCELERATION),
-        )
+        with robot_files() as folder:
+            self._planner = mplib.Planner(
+                urdf=str(folder / "arm.urdf"),
+                srdf=str(folder / "arm.srdf"),
+                move_group="hand",
+                joint_vel_limits=np.full(6, arm.SPEED),
+                joint_acc_limits=np.full(6, arm.ACCELERATION),
+            )
         base = [*arm.BASES[side]], [np.cos(arm.YAW / 2), 0.0, 0.0, np.sin(arm.YAW / 2)]
         self._base = mplib.Pose(*base)
         self._planner.set_base_pose(self._base)

@@ -3,9 +3,8 @@ so nothing of an earlier episode is left in it."""
 
 from __future__ import annotations
 
-import atexit
-from collections.abc import Sequence
-from functools import cache
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -116,7 +115,8 @@ class Scene:
     def _robot(self, base: tuple[float, ...]) -> sapien.physx.PhysxArticulation:
         loader = self._scene.create_urdf_loader()
         loader.fix_root_link = True
-        robot = loader.load(str(robot_files() / "arm.urdf"))
+        with robot_files() as folder:
+            robot = loader.load(str(folder / "arm.urdf"))
         robot.set_root_pose(_pose(base, arm.YAW))
         rest = [*arm.HOME.tolist(), arm.OPENING, arm.OPENING]
         robot.set_qpos(rest)
@@ -146,15 +146,15 @@ _ROOM = (
 )
 
 
-@cache
-def robot_files() -> Path:
-    """A folder with `arm.urdf` and `arm.srdf`, which this process removes when it ends."""
-    folder = TemporaryDirectory(prefix="rlcore-robotwin-")
-    atexit.register(folder.cleanup)
-    path = Path(folder.name)
-    (path / "arm.urdf").write_text(arm.urdf("arm"))
-    (path / "arm.srdf").write_text(arm.srdf("arm"))
-    return path
+@contextmanager
+def robot_files() -> Iterator[Path]:
+    """A folder with `arm.urdf` and `arm.srdf`, there while they are read: the process of a
+    simulator ends, or is ended, without a word at its exit."""
+    with TemporaryDirectory(prefix="rlcore-robotwin-") as folder:
+        path = Path(folder)
+        (path / "arm.urdf").write_text(arm.urdf("arm"))
+        (path / "arm.srdf").write_text(arm.srdf("arm"))
+        yield path
 
 
 def _pose(position: Sequence[float], yaw: float) -> sapien.Pose:
