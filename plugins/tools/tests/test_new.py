@@ -40,6 +40,8 @@ def test_every_kind_is_listed_and_in_style(kind, tmp_path):
     files = {str(file.relative_to(folder)) for file in write(New(kind, f"my-{kind}", {}), folder)}
     assert {"pyproject.toml", "README.md", f"my_{kind}/plugin.py"} <= files
     assert not [file for file in files if "{" in file or file.endswith(".jinja")]
+    answers = (folder / ".copier-answers.yml").read_text()
+    assert "_src_path: rlcore_tools/new/template\n" in answers
     left = [file for file in files if "{{" in (folder / file).read_text()]
     assert left == []
     # the order of imports is that of an author's own tool, which knows what is whose
