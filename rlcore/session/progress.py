@@ -143,9 +143,7 @@ class Progress:
         self._console = console or Canvas()
         self._verbose = verbose
         self._begin = time.perf_counter()
-        live = self._console.is_terminal or (
-            self._console.is_jupyter and find_spec("ipywidgets") is not None
-        )
+        notebook = self._console.is_jupyter and find_spec("ipywidgets") is not None
         self._bars = Bars(
             TextColumn("{task.description}", markup=False),
             BarColumn(BAR_WIDTH),
@@ -156,7 +154,7 @@ class Progress:
             TimeRemainingColumn(),
             console=self._console,
             transient=True,
-            disable=not live,
+            disable=not (self._console.is_terminal or notebook),
         )
 
     def __enter__(self) -> Progress:
