@@ -165,7 +165,6 @@ def evaluate(
     played: str | Path | SavedRun | RunResult | LoadedPolicy | RunConfig | Draft,
     *overrides: str,
     trials: int | None = None,
-    loop: str = "rlcore.evaluation.evaluate:run",
     trust: bool = False,
 ) -> Evaluation:
     """Evaluate: `rlcore eval` in this process.
@@ -175,7 +174,6 @@ def evaluate(
             configuration.
         overrides: `key=value`.
         trials: episodes of each task (`env.eval.trials_per_task`).
-        loop: the one that plays it, `"module:function"`.
         trust: allow keys that run code of whoever made the folder.
 
     Raises:
@@ -199,7 +197,7 @@ def evaluate(
             named = played if isinstance(played, (str, Path)) else _folder_of(played)
             played = config_to_evaluate(named, *words, trust=trust)
         draft = played if isinstance(played, Draft) else Draft(played, given=words)
-        start(loop, draft, callbacks=[ended])
+        start("rlcore.evaluation.evaluate:run", draft, callbacks=[ended])
     evaluations = open_run(ended.folder).evaluations()
     return evaluations[ended.label]
 

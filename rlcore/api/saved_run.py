@@ -105,7 +105,7 @@ class SavedRun:
         return load_checkpoint(found)
 
     def config_to_evaluate(
-        self, checkpoint: Checkpoint, *overrides: str, trust: bool = False
+        self, checkpoint: Checkpoint | None, *overrides: str, trust: bool = False
     ) -> RunConfig:
         """Its configuration with a checkpoint as the model, to play and not to train, under a name
         of its own.
@@ -114,7 +114,7 @@ class SavedRun:
         of another machine, and are not for a folder from elsewhere to decide.
 
         Args:
-            checkpoint: of this run.
+            checkpoint: of this run; None: the model that it names, as an evaluation does.
             overrides: changes, which also decide where it is written.
             trust: allow keys that run code of whoever made the folder.
         """
@@ -122,14 +122,15 @@ class SavedRun:
         from rlcore.run_folder.config_edits import warn_of_edits
 
         run = self.folder
+        model = [] if checkpoint is None else [
+            f"actor.model.model_path={quote(checkpoint.policy_path)}", "actor.model.lora_path=null",
+            "rollout.model.model_path=null", "rollout.model.lora_path=null",
+        ]  # fmt: skip
         own = [
+            *model,
             "runner.only_eval=true",
-            f"actor.model.model_path={quote(checkpoint.policy_path)}",
             f"runner.logger.experiment_name={quote(f'{run.name}-eval')}",
             "runner.resume_dir=null",
-            "actor.model.lora_path=null",
-            "rollout.model.model_path=null",
-            "rollout.model.lora_path=null",
             f"runner.logger.log_path={quote(run.path.parent)}",
             "collect.path=null",
             *(f"env.{side}.video_cfg.video_base_dir=null" for side in ("train", "eval")),

@@ -29,8 +29,8 @@ EVAL = Verb(
             **TRUST,
             VERIFY: {
                 "action": "store_true",
-                "help": f"{ALL_FILES}; then repeat the evaluation that was kept with it, and "
-                "compare each episode",
+                "help": f"{ALL_FILES}; then repeat the evaluation that was kept with it, or that "
+                "rlcore eval made in this folder, and compare each episode",
             },
         },
         takes_folder=True,

@@ -64,7 +64,7 @@ def require_closed_doors(path: Path, config: RunConfig, given: Collection[str]) 
             continue
         words = ", ".join(map(str, schema_tree.values_of(key.value)))
         raise ConfigError(
-            f"{path} sets {key.path}: this {key.door.does} {words}, which can run any code",
+            f"{path} sets {key.path}: this {key.door.does} {words}, which {key.door.risk}",
             hint=f"if you trust whoever made the folder: {TRUST}, or give it yourself: "
             f"{key.path}={written(key.value)}",
         )

@@ -7,7 +7,6 @@ anything else is a bug in rlcore and keeps its traceback.
 
 from __future__ import annotations
 
-import difflib
 import errno
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -218,6 +217,8 @@ def choosing(
     meant = nearest(name, [*names, *also])
     said = f"choose from: {', '.join(names) or none}."
     if len(names) > FEW:
+        import difflib  # only where a name is not found
+
         near = difflib.get_close_matches(name, names, n=FEW // 2, cutoff=0.4)
         others = ", ".join(each for each in near if each != meant)
         said = f"there are {len(names)}{', the nearest: ' if others else ''}{others}."
@@ -234,5 +235,7 @@ def did_you_mean(name: str, choices: Iterable[str]) -> str:
 
 def nearest(name: str, choices: Iterable[str]) -> str | None:
     """Find the choice that `name` probably misspells; None if none is close."""
+    import difflib
+
     near = difflib.get_close_matches(name, list(choices), n=1, cutoff=0.6)
     return near[0] if near else None

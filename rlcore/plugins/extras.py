@@ -1,12 +1,13 @@
 """Find out which extra of rlcore ships a component, from the installed metadata.
 
 No code of core names one: the extras of the distribution do, through the names of what they require
-(`rlcore-env-NAME`, `rlcore-model-NAME`, `rlcore-algo-NAME`), and configs/extras.yaml for components
-with other names, or of another kind.
+(`rlcore-env-NAME`, `rlcore-model-NAME`, `rlcore-algo-NAME`), and configs/extras.json for components
+with other names, or of another kind: what is not installed can't say so itself.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Collection, Iterable
 from functools import lru_cache
@@ -47,8 +48,9 @@ def absent_names(kind: str, loaded: Collection[str]) -> list[str]:
 
 
 def is_ours(distribution: str) -> bool:
-    """Whether an extra of rlcore requires a distribution of that name."""
-    return any(_normal(distribution) in brought for brought in extras().values())
+    """Whether it is rlcore itself, or an extra of it requires a distribution of that name."""
+    name = _normal(distribution)
+    return name == DISTRIBUTION or any(name in brought for brought in extras().values())
 
 
 def lacking(packages: Iterable[str]) -> list[str]:
@@ -130,9 +132,7 @@ def short_name(distribution: str) -> str:
 
 @lru_cache(maxsize=1)
 def _further_names() -> dict[str, dict[str, list[str]]]:
-    import yaml  # type: ignore[import-untyped]  # only where a name is not found
-
-    return dict(yaml.safe_load((core_configs() / "extras.yaml").read_text(encoding="utf-8")))
+    return dict(json.loads((core_configs() / "extras.json").read_text(encoding="utf-8")))
 
 
 @lru_cache(maxsize=1)

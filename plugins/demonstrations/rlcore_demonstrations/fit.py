@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import torch
 from rlcore.config.schema import SFTConfig
 from rlcore.contracts.protocols import Demonstration, Policy
 from rlcore.demonstrations.datasets import OnProgress, SupervisedSamples, format_of
+from rlcore_demonstrations.decoders import Decoders
 from rlcore_demonstrations.frames import LazyFrames
 from rlcore_demonstrations.stream import StreamedSamples
 from rlcore_demonstrations.supervised import Samples, SupervisedHistory, SupervisedTrainer
@@ -40,10 +42,13 @@ def fit_demonstrations(
         CheckpointError, ConfigError: a missing or damaged data set, or one that can't be split.
     """
     train, val = map(list, format_of(data).read(data).split(sft.val_fraction, seed))
-    trainer = SupervisedTrainer(policy, sft, seed=seed, device=device)
-    policy.fit_normalizer(train)
     with ExitStack() as ends:
-        samples = [_samples(policy, part, sft) for part in (train, val)]
+        decoders = _started([*train, *val], sft)  # they import what they need meanwhile
+        if decoders is not None:
+            ends.enter_context(closing(decoders))
+        trainer = SupervisedTrainer(policy, sft, seed=seed, device=device)
+        policy.fit_normalizer(train)
+        samples = [_samples(policy, part, sft, decoders) for part in (train, val)]
         for one in samples:
             if isinstance(one, StreamedSamples):
                 ends.enter_context(closing(one))
@@ -72,12 +77,14 @@ def more_demonstrations(
     """
     train, val = format_of(data).read(data).split(sft.val_fraction, seed)
     trainer = SupervisedTrainer(policy, sft, seed=seed, device=device)
-    held_back = _samples(policy, list(val), sft)
+    train, val = list(train), list(val)
+    decoders = _started([*train, *val], sft)
+    held_back = _samples(policy, val, sft, decoders)
     samples: Samples
     if more is None:
-        samples = _samples(policy, list(train), sft)
+        samples = _samples(policy, train, sft, decoders)
     else:
-        samples = _joined(supervised_samples(policy, list(train)), more)
+        samples = _joined(supervised_samples(policy, train), more)
     history: SupervisedHistory | None = None
 
     def go_on(until: float, on_progress: OnProgress | None) -> dict[str, Any]:
@@ -95,11 +102,25 @@ def more_demonstrations(
     return go_on
 
 
-def _samples(policy: Policy, demos: Sequence[Demonstration], sft: SFTConfig) -> Samples:
+def _started(demos: Sequence[Demonstration], sft: SFTConfig) -> Decoders | None:
+    """Processes that read frames; None: all frames are in memory. Each begins at once with none
+    of a demonstration's frames, which imports all that reading takes."""
+    frames = next((one.frames for one in demos if isinstance(one.frames, LazyFrames)), None)
+    if frames is None:
+        return None
+    decoders = Decoders(sft.decoders)
+    for _ in range(sft.decoders):
+        decoders.submit(partial(frames.read, ()))
+    return decoders
+
+
+def _samples(
+    policy: Policy, demos: Sequence[Demonstration], sft: SFTConfig, decoders: Decoders | None
+) -> Samples:
     """In memory, where their frames are there already; else read ahead of the trainer."""
-    if not any(isinstance(demo.frames, LazyFrames) for demo in demos):
+    if decoders is None or not demos:
         return supervised_samples(policy, demos)
-    return StreamedSamples(policy, demos, processes=sft.decoders, memory=sft.memory_gb * 1e9)
+    return StreamedSamples(policy, demos, decoders, memory=sft.memory_gb * 1e9)
 
 
 def _waited(samples: Samples) -> float:

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import islice
 
 import numpy as np
 import torch
@@ -47,7 +48,7 @@ class StreamedSamples:
     Args:
         policy: prepares them.
         demos: at least one, with their numbers in memory.
-        processes: that read frames.
+        decoders: that read frames, also for others.
         memory: bytes of samples that are kept.
 
     Attributes:
@@ -55,13 +56,13 @@ class StreamedSamples:
     """
 
     def __init__(
-        self, policy: Policy, demos: Sequence[Demonstration], *, processes: int, memory: float
+        self, policy: Policy, demos: Sequence[Demonstration], decoders: Decoders, *, memory: float
     ) -> None:
         self._policy, self._demos, self._memory = policy, demos, memory
         counts = [len(demo.frame_steps) for demo in demos]
         self._ends = np.cumsum(counts)
         self.weights = np.repeat([demo.weight for demo in demos], counts)
-        self._decoders = Decoders(processes)
+        self._decoders = decoders
         self._thread = ThreadPoolExecutor(1, "samples")  # alone reads and writes what is kept
         self._kept: dict[str, np.ndarray] = {}
         self._have = np.zeros(len(self), bool)
@@ -71,23 +72,26 @@ class StreamedSamples:
         return int(self._ends[-1])
 
     def batches(self, rows: Iterable[Tensor]) -> Iterator[Batch]:
-        """The samples of each batch, in order; later ones are read meanwhile.
+        """The samples of each batch, in order; the first ones are read from now on.
 
         Raises:
             CheckpointError: a file is missing or damaged.
         """
-        coming: deque[Future[Batch]] = deque()
-        for one in rows:
-            coming.append(self._begun(one.numpy()))
-            if len(coming) > AHEAD:
-                yield self._awaited(coming.popleft())
-        while coming:
-            yield self._awaited(coming.popleft())
+        begun = (self._begun(one.numpy()) for one in rows)
+        return self._in_order(deque(islice(begun, AHEAD)), begun)
 
     def close(self) -> None:
-        """End the processes."""
+        """Give up what is not read yet."""
         self._thread.shutdown(wait=False, cancel_futures=True)
-        self._decoders.close()
+
+    def _in_order(
+        self, coming: deque[Future[Batch]], more: Iterator[Future[Batch]]
+    ) -> Iterator[Batch]:
+        for one in more:
+            coming.append(one)
+            yield self._awaited(coming.popleft())
+        while coming:
+            yield self._awaited(coming.popleft())
 
     def _awaited(self, batch: Future[Batch]) -> Batch:
         begin = time.monotonic()

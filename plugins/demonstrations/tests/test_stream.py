@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 import torch
 from demonstration_cases import DEADLY, MISSING, SPEC, lazy
+from rlcore_demonstrations.decoders import Decoders
 from rlcore_demonstrations.fit import supervised_samples
 from rlcore_demonstrations.stream import AHEAD, StreamedSamples
 from rlcore_testing.toy_policy import make
@@ -22,7 +23,13 @@ def policy():
     return make(ToyModelConfig(), env_spec=SPEC)
 
 
-def test_they_are_those_in_memory(policy):
+@pytest.fixture
+def decoders():
+    with closing(Decoders(2)) as decoders:
+        yield decoders
+
+
+def test_they_are_those_in_memory(policy, decoders):
     """Nothing is kept, a part, all: seven episodes of five frames."""
     demos = [lazy(number) for number in range(4)]
     demos += [replace(one, frames=dict(one.frames)) for one in map(lazy, range(4, 7))]
@@ -30,7 +37,7 @@ def test_they_are_those_in_memory(policy):
     draw = torch.Generator().manual_seed(0)
     drawn = [torch.randperm(35, generator=draw)[:8] for _ in range(30)]
     for memory in (0, 3000, 1e9):
-        with closing(StreamedSamples(policy, demos, processes=2, memory=memory)) as stream:
+        with closing(StreamedSamples(policy, demos, decoders, memory=memory)) as stream:
             assert len(stream) == len(whole) == 35
             assert (stream.weights == whole.weights).all()
             # twice, as the second time what was kept is taken
@@ -46,7 +53,7 @@ def test_they_are_those_in_memory(policy):
             assert kept <= memory and (kept > 0) == (memory > 0)
 
 
-def test_so_many_batches_are_on_their_way_and_no_more(policy):
+def test_so_many_batches_are_on_their_way_and_no_more(policy, decoders):
     asked = []
 
     def rows():
@@ -54,7 +61,7 @@ def test_so_many_batches_are_on_their_way_and_no_more(policy):
             asked.append(step)
             yield torch.tensor([step % 5])
 
-    with closing(StreamedSamples(policy, [lazy(0)], processes=1, memory=0)) as stream:
+    with closing(StreamedSamples(policy, [lazy(0)], decoders, memory=0)) as stream:
         batches = stream.batches(rows())
         for step in range(20):
             next(batches)
@@ -66,9 +73,9 @@ def test_so_many_batches_are_on_their_way_and_no_more(policy):
     ("number", "error", "said"),
     [(MISSING, CheckpointError, "file 99 is missing"), (DEADLY, WorkerError, "exit code 3")],
 )
-def test_a_reader_that_fails_is_one_error(policy, number, error, said):
+def test_a_reader_that_fails_is_one_error(policy, decoders, number, error, said):
     with (
-        closing(StreamedSamples(policy, [lazy(number)], processes=1, memory=0)) as stream,
+        closing(StreamedSamples(policy, [lazy(number)], decoders, memory=0)) as stream,
         pytest.raises(error, match=said) as caught,
     ):
         next(stream.batches(iter([torch.arange(3)])))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rlcore.config.schema import ModelConfig, key
+from rlcore.config.schema import Door, ModelConfig, key
 from rlcore.contracts.errors import ConfigError
 from rlcore.contracts.specs import EnvSpec, PolicySpec
 from rlcore_serve.platforms import platform_for
@@ -18,7 +18,11 @@ class RemoteConfig(ModelConfig):
     for a key, it is taken from RLCORE_SERVE_KEY in the environment."""
 
     model_type: str = key("registered name of the model", "remote")
-    url: str = key("address of the server: ws://HOST:PORT", "")
+    url: str = key(
+        "address of the server: ws://HOST:PORT",
+        "",
+        door=Door("asks the server", ("",), risk="gets the key in RLCORE_SERVE_KEY"),
+    )
     platform: str = key(
         "names of observations on the wire: rlcore, libero, droid, aloha, or a YAML file", "rlcore"
     )

@@ -16,7 +16,8 @@ from rlcore_serve.remote_settings import RemoteConfig
 from served import TOY, serving
 
 import rlcore
-from rlcore.contracts.errors import ConfigError, PolicyError, UserError
+from rlcore.cli.main import main
+from rlcore.contracts.errors import ConfigError, PolicyError, UserError, VerificationError
 from rlcore.contracts.rng import RowKeys
 
 EVAL = (
@@ -46,6 +47,22 @@ def test_the_same_episodes_succeed_as_in_process(run, policy, tmp_path, determin
     noted = json.loads(manifest.read_text())["policy_server"]
     assert noted["url"] == server.url and noted["says"]["policy"] == "toy"
     assert noted["says"]["deterministic"] is deterministic
+
+
+def test_an_evaluation_is_verified(run, policy, tmp_path, capsys):
+    verify = ["eval", f"{tmp_path}/run", "--verify"]
+    with serving(policy, deterministic=False, forward_batch=4) as server:
+        rlcore.evaluate(
+            *EVAL, f"actor.model.url={server.url}", f"runner.logger.log_path={tmp_path}"
+        )
+        assert main(verify) == ConfigError.exit_code
+        assert "gets the key in RLCORE_SERVE_KEY" in capsys.readouterr().err
+        assert main([*verify, "--trust"]) == 0
+        assert "verified: all 6 episodes came out as before" in capsys.readouterr().out
+    with serving(policy, forward_batch=4) as server:  # acts otherwise
+        assert main([*verify, f"actor.model.url={server.url}"]) == VerificationError.exit_code
+    said = capsys.readouterr().err
+    assert "of 6 episodes came out differently" in said and "driver or server?" in said
 
 
 def test_training_is_refused():

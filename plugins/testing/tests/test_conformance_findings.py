@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -196,6 +197,27 @@ def test_an_env_that_raises_is_a_finding():
     found = {f.check: f.message for f in check_env("toy", max_episode_steps=20, fail_at=2)}
     message = found["a start repeats after other episodes"]
     assert message == "it raised RuntimeError: the toy simulator was told to fail at step 2"
+
+
+class KeepsWhatItEnds(ToyEnv):
+    """8 MB of each reset."""
+
+    kept: ClassVar[list[np.ndarray]] = []
+
+    def reset(self, *, seed=None, options=None):
+        self.kept.append(np.ones(2**20))
+        return super().reset(seed=seed, options=options)
+
+
+@pytest.mark.parametrize(("seconds", "last"), [(0, 6), (60, 12)])
+def test_an_env_whose_memory_grows_is_found_in_the_time_there_is(seconds, last):
+    facts = {"name": "toy", "memory_episodes": 12, "memory_seconds": seconds}
+    type("Suite", (EnvConformance,), facts)().test_memory_does_not_grow_with_episodes()
+    facts["make"] = lambda self, config, num_envs: KeepsWhatItEnds(config, num_envs)
+    suite = type("Suite", (EnvConformance,), facts)
+    with pytest.raises(AssertionError, match=f"from the {last // 2}th to the {last}th"):
+        suite().test_memory_does_not_grow_with_episodes()
+    KeepsWhatItEnds.kept.clear()
 
 
 # -- policies -------------------------------------------------------------------------------

@@ -1,17 +1,19 @@
-"""Repeat the evaluation that was kept with a checkpoint, and compare episode by episode."""
+"""Repeat an evaluation that was kept with a checkpoint, or that `rlcore eval` made, and compare
+episode by episode."""
 
 from __future__ import annotations
 
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from rlcore.contracts.errors import CheckpointError, VerificationError
 from rlcore.evaluation.evaluate import conclude, evaluate
 from rlcore.evaluation.record import EPISODES, PROTOCOL, rules_of, versions_of
-from rlcore.files.damaged_files import damaged, read_mapping
+from rlcore.files.damaged_files import blaming, damaged, read_mapping
 from rlcore.results.tables import EpisodeResult, read_results
 from rlcore.run_folder.folder import RunFolder
 from rlcore.run_folder.manifest import changes
@@ -19,33 +21,76 @@ from rlcore.run_folder.protocol_record import describe_difference
 from rlcore.session.assembly import Assembly
 from rlcore.session.session import open_session, protocol
 
+MADE = "eval.parquet"
+"""Episodes of `rlcore eval`, among the evaluations of its folder."""
 
-def run(assembly: Assembly) -> list[EpisodeResult]:
-    """`rlcore eval RUN --verify`: play the frozen protocol again with the checkpoint.
+
+@dataclass(frozen=True)
+class Kept:
+    """An evaluation that is to come out again.
+
+    Attributes:
+        file: its episodes.
+        rules: what must be equal, by the names of :func:`rlcore.evaluation.record.rules_of`.
+        says: the file that holds these.
+        versions: with which it was made.
+        run: that it belongs to.
+    """
+
+    file: Path
+    rules: Mapping[str, Any]
+    says: Path
+    versions: Mapping[str, str]
+    run: RunFolder
+
+
+def run(assembly: Assembly, named: Path) -> list[EpisodeResult]:
+    """`rlcore eval RUN --verify`: play the frozen protocol again.
+
+    Args:
+        named: the folder of a run, or of one of its checkpoints.
 
     Raises:
-        CheckpointError: no evaluation was kept with it.
+        CheckpointError: no evaluation was kept there.
         VerificationError: the protocol is another one, or episodes came out otherwise.
     """
-    policy = assembly.config.actor.model.model_path
-    assert policy is not None  # as `rlcore eval RUN` set it
-    folder = Path(policy).parent
-    kept, then = _read(folder)
-    with open_session(assembly, like=RunFolder.containing(folder)) as session:
+    kept = of_evaluation(named)
+    if kept is None:
+        policy = assembly.config.actor.model.model_path
+        assert policy is not None  # as `rlcore eval RUN` set it
+        kept = _of_checkpoint(Path(policy).parent)
+    before = read_results(kept.file)
+    with open_session(assembly, like=kept.run) as session:
         now = json.loads(json.dumps(rules_of(session)))
-        for key, value in now.items():
-            if value != then.get(key):
+        for key, value in kept.rules.items():
+            if now[key] != value:
                 raise VerificationError(
-                    f"{key} differs from what {folder / PROTOCOL} holds, there and here: "
-                    f"{describe_difference({key: then.get(key)}, {key: value})}",
+                    f"{key} differs from what {kept.says} holds, there and here: "
+                    f"{describe_difference({key: value}, {key: now[key]})}",
                     hint="verify without overrides, on a machine that renders the same",
                 )
-        _require_all(folder / EPISODES, kept, protocol(session.assembly).trials)
+        _require_all(kept.file, before, protocol(session.assembly).trials)
         results = evaluate(session, "verify")
         conclude(session, {"after": results})
-        _compare(kept, results, then["versions"], versions_of(session))
-        session.progress.line(f"verified: all {len(kept)} episodes came out as before")
+        _compare(before, results, kept.versions, versions_of(session))
+        session.progress.line(f"verified: all {len(before)} episodes came out as before")
     return results
+
+
+def of_evaluation(named: Path) -> Kept | None:
+    """The evaluation that `rlcore eval` made in a folder; None: it is another run's.
+
+    Raises:
+        CheckpointError: its manifest is damaged.
+    """
+    run = RunFolder.containing(named)
+    file = run.evaluations / MADE
+    if run.checkpoints.exists() or not file.is_file():
+        return None
+    manifest = read_mapping(run.manifest)
+    with blaming(run.manifest):
+        rules = {"protocol": manifest["evaluation_protocol"], "seed": manifest["seeds"]["root"]}
+        return Kept(file, rules, run.manifest, dict(manifest["versions"]), run)
 
 
 def _require_all(
@@ -66,15 +111,15 @@ def _require_all(
 def _compare(
     kept: Sequence[EpisodeResult],
     results: Sequence[EpisodeResult],
-    then: dict[str, str],
-    now: dict[str, str],
+    then: Mapping[str, str],
+    now: Mapping[str, str],
 ) -> None:
     before = {_address(row): row for row in kept}
     other = [row for row in results if row != before[_address(row)]]
     if not other:
         return
     flips = sum(row.success != before[_address(row)].success for row in other)
-    changed = ", ".join(changes(then, now)) or "none; another CPU or driver?"
+    changed = ", ".join(changes(then, now)) or "none; another CPU, driver or server?"
     raise VerificationError(
         f"{len(other)} of {len(kept)} episodes came out differently, in {flips} of them success "
         f"changed, e.g. {other[0].task} trial {other[0].trial}",
@@ -86,14 +131,16 @@ def _address(row: EpisodeResult) -> tuple[str, int, int]:
     return row.task, row.trial, row.replica
 
 
-def _read(folder: Path) -> tuple[list[EpisodeResult], dict[str, Any]]:
-    path = folder / PROTOCOL
-    if not path.is_file():
+def _of_checkpoint(folder: Path) -> Kept:
+    says = folder / PROTOCOL
+    if not says.is_file():
         raise CheckpointError(
             f"no evaluation was kept with {folder}",
             hint="a finished run keeps one with its last checkpoint; rlcore eval makes a new one",
         )
-    facts = read_mapping(path)
-    if not isinstance(facts.get("versions"), dict):
-        raise damaged(path, "it does not say with which versions it was made")
-    return read_results(folder / EPISODES), facts
+    facts = read_mapping(says)
+    versions = facts.get("versions")
+    if not isinstance(versions, dict):
+        raise damaged(says, "it does not say with which versions it was made")
+    rules = {key: facts.get(key) for key in ("protocol", "seed", "render_settings")}
+    return Kept(folder / EPISODES, rules, says, versions, RunFolder.containing(folder))

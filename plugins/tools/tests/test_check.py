@@ -6,7 +6,9 @@ import subprocess
 import sys
 
 import pytest
+from rlcore_testing.conformance.base import PROGRESS
 from rlcore_tools.check.targets import call_fault, component_findings, configuration_findings
+from rlcore_tools.cli import check
 from test_new import importable
 
 from rlcore.contracts.specs import ComponentSpec
@@ -62,6 +64,14 @@ def package(folder, changes):
     (folder / "broken/tracker.py").write_text(files["tracker"])
     (folder / "broken/conf/env/x.yaml").write_text(files["conf"])
     return importable(folder, "broken")
+
+
+def test_a_pipe_is_told_now_and_then_which_check_runs(monkeypatch, capsys):
+    for silence, said in ((3600.0, ""), (-1.0, "0 s, toy: 1 of 9, it repeats\n")):
+        monkeypatch.setattr(check, "SILENCE", silence)
+        with check._progress():
+            PROGRESS.info("%s: %d of %d, %s", "toy", 1, 9, "it repeats")
+        assert capsys.readouterr().err == said
 
 
 @pytest.mark.parametrize("fault", MATRIX)

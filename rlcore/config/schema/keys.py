@@ -74,18 +74,21 @@ class Range:
 
 @dataclass(frozen=True)
 class Door:
-    """Of a key through which code comes in: what it does, and values with which it does not.
+    """Of a key through which code comes in, or a secret goes out: what it does, and values with
+    which it does not.
 
     Attributes:
         does: for behind "this" and before the value, e.g. "imports the modules".
         harmless: values that let nothing in.
         known: `"module:attr"`, a function that says whether the user has opened it to a value
             before, on this machine; empty: there is none.
+        risk: for behind "which".
     """
 
     does: str
     harmless: tuple[Any, ...]
     known: str = ""
+    risk: str = "can run any code"
 
 
 @dataclass(frozen=True)

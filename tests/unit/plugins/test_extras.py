@@ -120,7 +120,7 @@ def test_extras_that_are_not_installed(metadata):
 
 
 def test_every_option_of_ours_can_be_told_from_its_distribution():
-    """Else a name that is not installed has no hint: configs/extras.yaml takes what is missing."""
+    """Else a name that is not installed has no hint: configs/extras.json takes what is missing."""
     registry = load_plugins()
     catalog = Catalog(registry)
     owners = {

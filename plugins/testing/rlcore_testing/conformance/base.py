@@ -11,6 +11,7 @@ functions run the same methods. Knows no kind of component, no test runner and n
 from __future__ import annotations
 
 import json
+import logging
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -34,6 +35,9 @@ from rlcore.validation.faults import Fault, array_fault
 
 HEAVY = ("torch", "ray", "gymnasium", "transformers", "jax")
 """What listing, checking and planning a run must not load."""
+
+PROGRESS = logging.getLogger("rlcore_testing")
+"""Gets a message as each check begins."""
 
 Subject = TypeVar("Subject")
 Check = TypeVar("Check", bound="Conformance")
@@ -175,13 +179,16 @@ class Conformance:
     def findings(cls) -> list[Finding]:
         """Run all checks; what did not pass. What does not apply is left out."""
         found = []
+        names = sorted(name for name in dir(cls) if name.startswith("test_"))
         cls.setup_class()
         try:
-            for name in sorted(name for name in dir(cls) if name.startswith("test_")):
+            for number, name in enumerate(names, 1):
                 method = getattr(cls(), name)
                 if method is None:  # left out by a subclass, as pytest does
                     continue
-                finding = _run(method, name.removeprefix("test_").replace("_", " "))
+                sentence = name.removeprefix("test_").replace("_", " ")
+                PROGRESS.info("%s: %d of %d, %s", cls.name, number, len(names), sentence)
+                finding = _run(method, sentence)
                 found += [] if finding is None else [finding]
         finally:
             cls.teardown_class()

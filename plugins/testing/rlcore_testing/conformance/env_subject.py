@@ -38,12 +38,14 @@ class EnvSubject(Conformance):
             the states.
         simulator_loads: heavy packages that the simulator itself needs, e.g. ("torch",).
         memory_episodes: episodes over which memory must not grow; 0: nobody looks.
+        memory_seconds: where those take longer, so many are played as do not.
     """
 
     kind = "env"
     accuracy: ClassVar[float] = 1e-3
     simulator_loads: ClassVar[Sequence[str]] = ()
     memory_episodes: ClassVar[int] = 0
+    memory_seconds: ClassVar[float] = 30.0
 
     def make(self, config: Any, num_envs: int) -> Env:
         """The env as an env worker makes it."""

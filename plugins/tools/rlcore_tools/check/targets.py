@@ -10,7 +10,6 @@ from typing import Any
 
 from rlcore.contracts.errors import UserError
 from rlcore.contracts.specs import ComponentSpec, ProtocolSpec
-from rlcore.files.reading import Unreadable, read_yaml
 from rlcore.plugins.import_target import load_target
 
 HOOKSPECS = "rlcore.contracts.hookspecs"
@@ -94,6 +93,8 @@ def signature_fault(signature: inspect.Signature, values: int, names: tuple[str,
 
 def configuration_findings(distribution: str, folder: str) -> Iterator[Found]:
     """Files of a folder of configuration (`pkg://package.conf`) that can't be read."""
+    from rlcore.files.reading import Unreadable, read_yaml  # loads what reads YAML
+
     where, path = f"{HOOKSPECS}, rlcore_config_paths", Path(folder)
     if folder.startswith("pkg://"):
         from importlib.util import find_spec

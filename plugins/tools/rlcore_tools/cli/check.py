@@ -5,7 +5,11 @@ settings of the component. The exit code is 1 if something is wrong."""
 
 from __future__ import annotations
 
+import logging
+import sys
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from time import monotonic
 from typing import Any
 
 import yaml  # type: ignore[import-untyped]
@@ -14,6 +18,7 @@ from rlcore.cli.parser import Parser
 from rlcore.contracts.errors import ConfigError
 from rlcore.contracts.specs import KINDS, ComponentSpec
 from rlcore.plugins.registry import Component, Registry, load_plugins
+from rlcore.terminal.console import Canvas
 from rlcore_tools.check.checked import note
 from rlcore_tools.check.targets import HOOKSPECS, Found, component_findings, configuration_findings
 
@@ -27,6 +32,7 @@ KITS = {
     "backend": "check_backend",
 }
 PROTOCOLS = "rlcore.contracts.protocols"
+SILENCE = 10.0  # seconds after which a pipe is told what is going on
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -41,24 +47,70 @@ def main(arguments: Sequence[str]) -> int:
     chosen, plugins = _chosen(registry, names)
     found = list(_bad(registry, names))
     found += [("plugin", each) for name in plugins for each in _of_plugin(registry, name)]
-    for component in chosen:
-        spec = component.spec
-        label = f"{spec.kind} {spec.name}"
-        wrong = list(component_findings(spec))
-        if not wrong and names and not options.quick:
-            wrong = list(_played(spec, settings))
-            note(component)
-        found += [(label, each) for each in wrong]
-    if names and not options.quick:
-        found += [(f"plugin {name}", each) for name in plugins for each in _hooks(name)]
+    with _progress():
+        for component in chosen:
+            spec = component.spec
+            label = f"{spec.kind} {spec.name}"
+            wrong = list(component_findings(spec))
+            if not wrong and names and not options.quick:
+                wrong = list(_played(spec, settings))
+                note(component)
+            found += [(label, each) for each in wrong]
+        if names and not options.quick:
+            found += [(f"plugin {name}", each) for name in plugins for each in _hooks(name)]
     for label, each in found:
         warns = "warning: " if each.warning else ""
         print(f"{label}: {warns}{each.what}\n  contract: {each.contract}\n  mend: {each.mend}")
     how = "what they name and take" if not names or options.quick else "the conformance checks too"
     warnings = sum(each.warning for _, each in found)
-    faults, also = len(found) - warnings, f", {warnings} warnings" if warnings else ""
-    print(f"{len(chosen)} components checked ({how}): {faults} findings{also}")
+    faults, also = len(found) - warnings, f", {_many(warnings, 'warning')}" if warnings else ""
+    checked = f"{_many(len(chosen), 'component')} checked ({how})"
+    print(f"{checked}: {_many(faults, 'finding')}{also}")
     return int(bool(faults))
+
+
+def _many(count: int, what: str) -> str:
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"
+
+
+class _Progress(logging.Handler):
+    """Says on standard error which check runs: on a terminal in one line, else now and then."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        console = Canvas(file=sys.stderr)
+        self._line = console.status("") if console.is_interactive else None
+        self._began = self._said = monotonic()
+        if self._line is not None:
+            self._line.start()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        now = monotonic()
+        text = f"{now - self._began:.0f} s, {record.getMessage()}"
+        if self._line is not None:
+            self._line.update(text)
+        elif now - self._said > SILENCE:
+            self._said = now
+            print(text, file=sys.stderr, flush=True)
+
+    def close(self) -> None:
+        """Leave no line behind."""
+        if self._line is not None:
+            self._line.stop()
+        super().close()
+
+
+@contextmanager
+def _progress() -> Iterator[None]:
+    """Show what the conformance checks tell of themselves."""
+    log, shown = logging.getLogger("rlcore_testing"), _Progress()
+    log.addHandler(shown)
+    log.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        log.removeHandler(shown)
+        shown.close()
 
 
 def _settings(words: Sequence[str]) -> dict[str, Any]:

@@ -1,14 +1,15 @@
-"""Run `rlcore eval RUN --verify [overrides]`, which `rlcore eval` hands on: compare all files of a
-checkpoint with their digests, and each episode with the evaluation kept with it.
+"""Run `rlcore eval RUN --verify [overrides]`, which `rlcore eval` hands on: compare each episode
+with the evaluation that was kept with a checkpoint, and all files of that with their digests. Where
+RUN is the folder of an evaluation, repeat that.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
+from pathlib import Path
 
-from rlcore.api import evaluate, open_run
+from rlcore.api import Draft, open_run, start
 from rlcore.cli.eval import EVAL, VERIFY, configure
 from rlcore.cli.request import Request
 from rlcore.cli.verbs import run_verb
@@ -20,8 +21,7 @@ from rlcore.contracts.errors import ConfigError
 def main(arguments: Sequence[str]) -> int:
     """Verify; see :func:`rlcore.cli.verbs.run_verb`."""
     words = [VERIFY, *(word for word in arguments if word != VERIFY)]
-    verifies = partial(evaluate, loop="rlcore_tools.verify:run")
-    return run_verb(replace(EVAL, call=verifies), words, of_named_run)
+    return run_verb(replace(EVAL, call=_verify), words, of_named_run)
 
 
 def of_named_run(request: Request, overrides: Sequence[str]) -> RunConfig:
@@ -30,7 +30,19 @@ def of_named_run(request: Request, overrides: Sequence[str]) -> RunConfig:
     Raises:
         ConfigError: none is named.
     """
+    from rlcore_tools.verify import of_evaluation
+
     if not overrides or not overrides[0].startswith(BY_RECIPE):
         raise ConfigError("which run should be verified?", hint="rlcore eval RUN --verify")
-    open_run(overrides[0].removeprefix(BY_RECIPE))  # says what is wrong with its name
+    run = open_run(_named(overrides))  # says what is wrong with its name
+    if of_evaluation(run.named) is not None:
+        return run.config_to_evaluate(None, *overrides[1:], trust=request.options["trust"])
     return configure(request, overrides, verify=True)
+
+
+def _verify(draft: Draft) -> None:
+    start("rlcore_tools.verify:run", draft, passed={"named": _named(draft.given)})
+
+
+def _named(overrides: Sequence[str]) -> Path:
+    return Path(overrides[0].removeprefix(BY_RECIPE))
