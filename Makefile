@@ -14,8 +14,9 @@ CHECKED := rlcore plugins tests benchmarks examples docs
 
 # Tests run in as many processes as there are cores, four at most: each may hold a Ray cluster and
 # comes to 2-3 GB. The files of a process keep their order, long ones first, and a file's tests stay
-# together, as they share what is slow to make. ARGS="-n 0" runs all in one process.
-PYTEST := OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} $(BIN)/python -m pytest \
+# together, as they share what is slow to make. ARGS="-n 0" runs all in one process. Modules are
+# compiled once, whatever the variable says: hundreds of processes would do so again.
+PYTEST := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} $(BIN)/python -m pytest \
   -n logical --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
 .PHONY: help install train test test-all test-exhaustive lint format wheels docs clean

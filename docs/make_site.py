@@ -94,7 +94,7 @@ def hooks() -> str:
         for each in tree.body
         if isinstance(each, ast.FunctionDef) and each.name.startswith("rlcore_")
     ]
-    return "# Hooks\n\n[How they are used](../plugins.md).\n\n" + "\n".join(told)
+    return "# Hooks\n\n[How they are used](../plugin-reference.md).\n\n" + "\n".join(told)
 
 
 def signature(function: ast.FunctionDef) -> str:

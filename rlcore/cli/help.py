@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from shutil import get_terminal_size
+from textwrap import fill
 
 from rlcore.plugins.registry import load_plugins
 
@@ -13,7 +15,9 @@ def main(arguments: Sequence[str]) -> int:
     width = max(10, *(len(name) + 2 for name in summaries))
     print("rlcore: fine-tune vision-language-action policies with reinforcement learning\n")
     print("usage: rlcore COMMAND ...")
+    columns = get_terminal_size((1000, 0)).columns
     for name, summary in summaries.items():
-        print(f"  {name:<{width}}{summary}".rstrip())
+        head, under = f"  {name:<{width}}", " " * (width + 2)
+        print(fill(summary, columns, initial_indent=head, subsequent_indent=under).rstrip())
     print("\nrlcore COMMAND --help says more; rlcore --version prints the version.")
     return 0

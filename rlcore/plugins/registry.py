@@ -156,7 +156,7 @@ class Registry:
         choices = sorted(choices)
         absent = [known for known in extras.absent_names(kind, loaded) if known not in choices]
         meant = nearest(name, [*choices, *absent])
-        hint = "rlcore plugins"
+        hint = "rlcore help" if kind == "command" else "rlcore plugins"
         if meant in absent:
             refused = self._refused(kind, meant)
             hint = (refused and refused.hint) or extras.offered(kind, meant, loaded=loaded) or hint

@@ -63,7 +63,7 @@ def read_rows(path: Path, schema: pa.Schema) -> list[dict[str, Any]]:
         raise CheckpointError(f"{path.parent} holds no {path.name}")
     try:
         with open_regular(path) as stream:
-            file = pq.ParquetFile(stream, page_checksum_verification=True)
+            file = pq.ParquetFile(stream, page_checksum_verification=True, pre_buffer=False)
             missing = sorted(set(schema.names) - set(file.schema_arrow.names))
             if missing:
                 raise of_another_version(path, f"lacks the columns {missing}")
@@ -79,11 +79,15 @@ def _rows(file: pq.ParquetFile, schema: pa.Schema) -> Iterator[dict[str, Any]]:
     filled = 0
     told = [name for name in file.schema_arrow.names if name.startswith(INFO)]
     schema = _with_infos(schema, told)
-    for batch in file.iter_batches(BATCH_ROWS, columns=schema.names):
+    # tables are small: threads take longer to start than to read one
+    for batch in file.iter_batches(BATCH_ROWS, columns=schema.names, use_threads=False):
         filled += batch.nbytes
         if filled > MOST_BYTES:
             raise ValueError(f"its rows take more than {MOST_BYTES} bytes")
-        for row in pa.Table.from_batches([batch]).select(schema.names).cast(schema).to_pylist():
+        table = pa.Table.from_batches([batch]).select(schema.names)
+        if not table.schema.equals(schema):  # a cast loads all of pyarrow.compute
+            table = table.cast(schema)
+        for row in table.to_pylist():
             infos = {name.removeprefix(INFO): row.pop(name) for name in told}
             known = {name: value for name, value in infos.items() if value is not None}
             yield {**row, INFOS: known} if known else row

@@ -1,7 +1,7 @@
 """Report the progress of a run to the user. Knows names and numbers, not where they come from.
 
-In a terminal a live bar per phase; elsewhere (a log file, CI) one line when a phase ends, and in
-a long one a line now and then.
+In a terminal, and in a notebook that has ipywidgets, a live bar per phase; elsewhere (a log file,
+CI) one line when a phase ends, and in a long one a line now and then.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import math
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from importlib.util import find_spec
 
 from rich.progress import (
     BarColumn,
@@ -142,6 +143,7 @@ class Progress:
         self._console = console or Canvas()
         self._verbose = verbose
         self._begin = time.perf_counter()
+        notebook = self._console.is_jupyter and find_spec("ipywidgets") is not None
         self._bars = Bars(
             TextColumn("{task.description}", markup=False),
             BarColumn(BAR_WIDTH),
@@ -152,7 +154,7 @@ class Progress:
             TimeRemainingColumn(),
             console=self._console,
             transient=True,
-            disable=not self._console.is_terminal,
+            disable=not (self._console.is_terminal or notebook),
         )
 
     def __enter__(self) -> Progress:

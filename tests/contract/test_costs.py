@@ -80,7 +80,7 @@ def test_the_page_has_the_table():
 
 
 def test_the_example_of_the_page_of_plugins_is_read(tmp_path):
-    page = (ROOT / "docs/plugins.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs/plugin-settings.md").read_text(encoding="utf-8")
     text = re.search(r"\n(    slider_quick:\n(?:      .+\n)+)", page)
     assert text is not None
     (tmp_path / "experiment").mkdir()

@@ -27,14 +27,14 @@ def without_code(text: str) -> str:
 
 def test_every_hook_is_documented_in_order():
     hooks = [name for name in vars(hookspecs) if name.startswith("rlcore_")]
-    page = (ROOT / "docs/plugins.md").read_text()
+    page = (ROOT / "docs/plugin-reference.md").read_text()
     rows = re.findall(r"^\| `(rlcore_\w+)` \|", page, flags=re.MULTILINE)
     assert len(hooks) > 5
     assert rows == hooks
 
 
 def test_every_kind_of_component_is_documented_in_order():
-    page = (ROOT / "docs/plugins.md").read_text()
+    page = (ROOT / "docs/plugin-reference.md").read_text()
     table = page.split("| kind | used as |\n")[1].split("\n\n")[0]
     assert tuple(re.findall(r"^\| `(\w+)` \|", table, flags=re.MULTILINE)) == KINDS
     assert {kind for kind in KINDS if f"\n    {kind} " in hookspecs.__doc__} == {*KINDS}

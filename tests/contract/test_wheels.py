@@ -1,4 +1,4 @@
-"""A stranger's packages: those of docs/plugins.md, built, installed and used."""
+"""A stranger's packages: those of docs/plugin*.md, built, installed and used."""
 
 from __future__ import annotations
 
@@ -67,8 +67,9 @@ BOARD_FILES = {
 
 
 def written(names: set[str], source: Path) -> Path:
-    """A folder with these files of docs/plugins.md."""
-    files = dict(FILE.findall((ROOT / "docs/plugins.md").read_text()))
+    """A folder with these files of docs/plugin*.md."""
+    pages = sorted((ROOT / "docs").glob("plugin*.md"))
+    files = dict(FILE.findall("".join(page.read_text() for page in pages)))
     assert set(files) == ENV_FILES | BOARD_FILES
     for name in names:
         path = source / name

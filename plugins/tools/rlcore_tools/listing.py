@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
+from shutil import get_terminal_size
 from textwrap import fill
 
 from rlcore.config.catalog import COMPONENT_GROUPS, EXPERIMENT, Catalog
@@ -163,5 +164,6 @@ def _text(catalog: Catalog, group: str, name: str) -> str:
 
 
 def _filled(names: list[str]) -> str:
-    return fill(", ".join(names), WIDTH, initial_indent="  ", subsequent_indent="  ",
+    width = min(WIDTH, get_terminal_size((WIDTH, 0)).columns)
+    return fill(", ".join(names), width, initial_indent="  ", subsequent_indent="  ",
                 break_on_hyphens=False)  # fmt: skip

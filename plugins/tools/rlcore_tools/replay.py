@@ -28,7 +28,7 @@ from rlcore.api import (
     Trace,
     open_run,
 )
-from rlcore.config.schema import VideoConfig
+from rlcore.config.schema import RunConfig, VideoConfig
 from rlcore.contracts.episodes import Film
 from rlcore.contracts.errors import CheckpointError, ConfigError, choosing
 from rlcore.contracts.specs import EnvSpec, Episode
@@ -37,6 +37,7 @@ from rlcore.files.symlinks import require_inside
 from rlcore.results.tables import EpisodeResult
 from rlcore.results.tables import failures as failures_of
 from rlcore.terminal.console import Canvas
+from rlcore_tools.drawn_again import drawn_again
 from rlcore_tools.episode import address, split_of, trace_table
 from rlcore_tools.failures import evaluated
 from rlcore_tools.places import replay_folder
@@ -101,6 +102,7 @@ def run(
     failures: int | None = None,
     phase: Phase = "eval",
     out: Path | None = None,
+    larger: RunConfig | None = None,
 ) -> list[Replayed]:
     """`rlcore replay RUN`: play episodes with the checkpoint in `actor.model.model_path`.
 
@@ -113,6 +115,7 @@ def run(
         phase: which keys its noise has, and on which side's env: those of evaluations, or those
             of the rollout that follows the checkpoint.
         out: where the files go; None: into the run's folder.
+        larger: the same with other frames, in which films are drawn.
 
     Raises:
         UserError: no such episode, a damaged checkpoint, a folder that can't be written to, all
@@ -136,7 +139,10 @@ def run(
     for folder, episode, played in zip(folders, episodes, again, strict=True):
         name, trace = spec.tasks[episode.task], played.trace
         replayed = Replayed(folder, played, next(_of(rows, name, episode), None))
-        film = Film(played.footage, name, trace.sentence)
+        drawn = larger and drawn_again(larger, phase, episode, trace)
+        if larger and not drawn:
+            console.print("simulated again it took another course: filmed as the policy saw it")
+        film = Film(drawn or played.footage, name, trace.sentence)
         _write_film(film, getattr(assembly.config.env, phase).video_cfg, folder / VIDEO)
         _write_arrays(folder / ARRAYS, trace)
         facts = _facts(assembly, replayed, phase, checkpoint)

@@ -1,4 +1,4 @@
-"""New packages: complete, listed, checked, planned, and what docs/plugins.md shows."""
+"""New packages: complete, listed, checked, planned, and what docs/plugin*.md show."""
 
 from __future__ import annotations
 
@@ -40,6 +40,8 @@ def test_every_kind_is_listed_and_in_style(kind, tmp_path):
     files = {str(file.relative_to(folder)) for file in write(New(kind, f"my-{kind}", {}), folder)}
     assert {"pyproject.toml", "README.md", f"my_{kind}/plugin.py"} <= files
     assert not [file for file in files if "{" in file or file.endswith(".jinja")]
+    answers = (folder / ".copier-answers.yml").read_text()
+    assert "_src_path: rlcore_tools/new/template\n" in answers
     left = [file for file in files if "{{" in (folder / file).read_text()]
     assert left == []
     # the order of imports is that of an author's own tool, which knows what is whose
@@ -85,18 +87,25 @@ def test_its_own_tests_pass(kind, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("shown", "kind", "name", "file", "answers"),
+    ("page", "shown", "kind", "name", "file", "answers"),
     [
-        ("acme_slider/simulator.py", "env", "slider", "simulator.py", SLIDER),
-        ("acme_slider/montecarlo.py", "algorithm", "montecarlo", "algorithm.py", SLIDER),
-        ("board/acme_board/tracker.py", "tracker", "board", "tracker.py", BOARD),
-        ("board/acme_board/command.py", "command", "board", "command.py", BOARD),
+        ("env", "acme_slider/simulator.py", "env", "slider", "simulator.py", SLIDER),
+        (
+            "algorithm",
+            "acme_slider/montecarlo.py",
+            "algorithm",
+            "montecarlo",
+            "algorithm.py",
+            SLIDER,
+        ),
+        ("tracker", "board/acme_board/tracker.py", "tracker", "board", "tracker.py", BOARD),
+        ("tracker", "board/acme_board/command.py", "command", "board", "command.py", BOARD),
     ],
 )
-def test_the_page_shows_the_template(tmp_path, shown, kind, name, file, answers):
-    page = dict(SHOWN.findall((ROOT / "docs/plugins.md").read_text()))
+def test_the_page_shows_the_template(tmp_path, page, shown, kind, name, file, answers):
+    files = dict(SHOWN.findall((ROOT / f"docs/plugin-{page}.md").read_text()))
     write(New(kind, name, answers), tmp_path / "new")
-    assert page[shown] == (tmp_path / "new" / answers["package"] / file).read_text()
+    assert files[shown] == (tmp_path / "new" / answers["package"] / file).read_text()
 
 
 def test_the_hook_of_the_template_is_the_example(tmp_path):
@@ -109,7 +118,7 @@ def test_the_placement_of_the_template_is_the_page_s(tmp_path):
     write(New("placement", "last", {}), tmp_path / "new")
     function = (tmp_path / "new/last/placement.py").read_text().partition("\n\n\n")[2]
     indented = "".join(f"    {line}\n" for line in function.splitlines())
-    assert indented in (ROOT / "docs/plugins.md").read_text()
+    assert indented in (ROOT / "docs/plugin-others.md").read_text()
 
 
 @pytest.mark.parametrize("name", ["My", "2d", "a--b", "", "a.b"])

@@ -297,6 +297,8 @@ def test_a_configuration_is_read_as_a_parser_of_yaml_reads_it(tmp_path, recipe):
         "# note\na: 1\n", "a:\n  # note\n  b: 1\n", "---\na: 1\n", "'a b':\n  c: 1\n1: 2\n",
         "a:\n  plain\n  text\nb: 1\n", "a: 1\na: 2\n", "a:\n\n  b: 1\n", "{a: {b: 1}}\n", "a: 1",
         "a:\n  b: 1\n  b:\n    c: 2\n", "a:\nb: 1\n",
+        "a: -1.50\nb: 010\nc: 1e5\nd: 1.\ne: 1:30\nf: 1_0\ng: -0\nh: 1.5.2\n",
+        "a: Yes\nb: OFF\nc: Null\nd: True\ne: on/off\nf: nan\non: 1\nn: y\n",
     ],
 )  # fmt: skip
 def test_other_texts_too(tmp_path, text):

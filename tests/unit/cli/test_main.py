@@ -54,7 +54,7 @@ def test_an_unknown_command(capsys):
     assert said.err.startswith(
         "error: there is no command 'trian'. Did you mean 'train'? There are "
     )
-    assert said.err.endswith("\n  hint: rlcore plugins\n")
+    assert said.err.endswith("\n  hint: rlcore help\n")
 
 
 def test_plugins_as_json(capsys):

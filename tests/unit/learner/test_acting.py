@@ -223,7 +223,7 @@ class Likes(nn.Module):
 
 
 def test_the_example_of_the_page_of_plugins_chooses():
-    page = (Path(__file__).parents[3] / "docs/plugins.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[3] / "docs/plugin-algorithm.md").read_text(encoding="utf-8")
     shown = re.search(r"\n(    class BestOf:\n(?:(?:    .*)?\n)+)", page)
     assert shown is not None
     names = {"RowKeys": RowKeys, "torch": torch, "np": np, "dataclasses": dataclasses}

@@ -126,3 +126,11 @@ def test_neither_torch_nor_ray_is_imported():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"
+
+
+@pytest.mark.parametrize("widgets", [True, False])
+def test_a_notebook_has_a_bar_where_it_can_draw_one(monkeypatch, widgets):
+    monkeypatch.setattr("rlcore.session.progress.find_spec", lambda name: name if widgets else None)
+    console = Canvas(file=io.StringIO())
+    console.is_jupyter = True
+    assert Progress(console=console)._bars.disable is not widgets

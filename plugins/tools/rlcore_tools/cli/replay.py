@@ -71,6 +71,12 @@ FORM = Form(
             "help": "eval: as evaluations play it; train: on env.train and with exploration "
             "noise, as in the first rollout after the checkpoint",
         },
+        "--size": {
+            "type": int,
+            "metavar": "PIXELS",
+            "help": "film in frames of so many pixels, drawn again from the start and the "
+            "actions; for envs with image_size. Default: as the policy saw it",
+        },
         "--out": {
             "type": Path,
             "metavar": "FOLDER",
@@ -119,7 +125,13 @@ class Asked:
                 hint=USAGE,
             )
         checkpoint = acting(self.run, self.options.pop("checkpoint"))
-        return config_to_replay(self.run, checkpoint, *overrides[1:], phase=phase, trust=trust)
+        size, given = self.options.pop("size"), overrides[1:]
+        if size is not None:
+            larger = (*given, f"env.{phase}.image_size={size}")
+            self.options["larger"] = config_to_replay(
+                self.run, checkpoint, *larger, phase=phase, trust=trust
+            )
+        return config_to_replay(self.run, checkpoint, *given, phase=phase, trust=trust)
 
     def play(self, draft: Draft) -> None:
         """Play it."""

@@ -1,7 +1,8 @@
 """Read the small files of many runs fast. Knows their formats, nothing of what they mean.
 
 The configurations of a folder are nearly the same text, and a YAML parser is slow: a configuration
-is cut into its keys by their indentation, and a text that was parsed before is not parsed again.
+is cut into its keys by their indentation, a key with a number or a word is read without the parser,
+and a text that was read before is not read again.
 What is not written as a run writes it is parsed as a whole.
 """
 
@@ -22,6 +23,13 @@ from rlcore.files.reading import Unreadable, read_json, read_text, read_yaml
 Values = Mapping[str, Any]
 PART = 20_000  # bytes at either end of a log
 _SECTION = re.compile(r" *([A-Za-z_]\w*):")
+_PLAIN = re.compile(
+    r" *([A-Za-z_]\w*): (?:(0|-?[1-9]\d*)|(-?\d+\.\d+)|([A-Za-z][\w./-]*))\n?", re.ASCII
+)
+"""A key with an integer, a decimal fraction, or a word."""
+_WORDS = {"true": True, "false": False, "null": None}
+_OTHERS = {"yes", "no", "on", "off", *_WORDS}
+"""What YAML 1.1 takes for no text, in small letters or others."""
 
 
 def read_config(path: Path) -> Values:
@@ -63,6 +71,12 @@ def _entry(text: str) -> dict[str, Any]:
     section = _SECTION.fullmatch(head)
     if section and below.startswith(" " * (indent + 1)) and not below.lstrip(" ").startswith("-"):
         return {section[1]: _mapping(below)}
+    if (plain := _PLAIN.fullmatch(text)) and plain[1].lower() not in _OTHERS:
+        name, whole, fraction, word = plain.groups()
+        if word is None:
+            return {name: float(fraction) if whole is None else int(whole)}
+        if word in _WORDS or word.lower() not in _OTHERS:
+            return {name: _WORDS.get(word, word)}
     values = yaml.safe_load(text)
     if not isinstance(values, dict):
         raise Unreadable("it is no mapping")

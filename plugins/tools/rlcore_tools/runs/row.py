@@ -118,7 +118,8 @@ def look(
 
 def _look(folder: Path, name: str, job: Values | None, files: Collection[str]) -> Row:
     linked = [name for name in FILES if name in files and os.path.islink(f"{folder}/{name}")]
-    require_inside(folder, (folder / name for name in linked))
+    if linked:
+        require_inside(folder, (folder / name for name in linked))
     summary = read_mapping(f"{folder}/{SUMMARY}") if SUMMARY in files else None
     manifest = read_mapping(f"{folder}/{MANIFEST}") or {} if MANIFEST in files else {}
     if "config.yaml" not in files:

@@ -102,14 +102,16 @@ class Ranking:
 
 def grouped(rows: Sequence[Row]) -> list[Setting]:
     """The settings of runs, in the order of their first run."""
-    found: dict[str, list[Row]] = {}
+    found: dict[str, tuple[Values, list[Row]]] = {}
     varied = _varied_machine(rows)
     for row in rows:
         if _is_whole(row.config):
-            found.setdefault(repr(_own(row.config, varied)), []).append(row)
-    first = [own[0] for own in found.values()]
-    told = _ordered(first, varied) or _differing([row.config for row in first], varied)
-    return [Setting(values, tuple(own)) for values, own in zip(told, found.values(), strict=True)]
+            flat = {key: value for key, value in leaves(row.config) if _tells(key, varied)}
+            found.setdefault(repr(flat), (flat, []))[1].append(row)
+    first = [own[0] for _, own in found.values()]
+    told = _ordered(first, varied) or _differing([flat for flat, _ in found.values()])
+    runs = [tuple(own) for _, own in found.values()]
+    return [Setting(values, own) for values, own in zip(told, runs, strict=True)]
 
 
 def _is_whole(config: Values) -> bool:
@@ -197,12 +199,6 @@ def last_evaluation(folder: Path) -> Path | None:
     return next((file for file in files if file.is_file()), None)
 
 
-def _own(config: Values, varied: tuple[str, ...]) -> list[tuple[str, Any]]:
-    """What makes a setting."""
-    flat = leaves(config)
-    return [(key, value) for key, value in flat if _tells(key, varied)]
-
-
 def _tells(key: str, varied: tuple[str, ...]) -> bool:
     """Whether a key makes a setting."""
     return not _below(key, APART) or _below(key, varied)
@@ -249,12 +245,10 @@ def _typed(text: str | None) -> Any:
     return text
 
 
-def _differing(configs: Sequence[Values], varied: tuple[str, ...]) -> list[dict[str, Any]]:
-    """What each has other than the others: a component's choice in place of its own keys,
-    `env.*.KEY` for a key of both sides."""
-    differing = {
-        each.path: each.values for each in differences(*configs) if _tells(each.path, varied)
-    }
+def _differing(configs: Sequence[Values]) -> list[dict[str, Any]]:
+    """What each has other than the others, of values by dotted key: a component's choice in place
+    of its own keys, `env.*.KEY` for a key of both sides."""
+    differing = {each.path: each.values for each in differences(*configs)}
     for section, choice in COMPONENTS.items():
         chosen = [key for key in differing if _below(key, (section,)) and key.endswith(choice)]
         if chosen:
