@@ -139,8 +139,8 @@ def run(
     for folder, episode, played in zip(folders, episodes, again, strict=True):
         name, trace = spec.tasks[episode.task], played.trace
         replayed = Replayed(folder, played, next(_of(rows, name, episode), None))
-        drawn = larger and drawn_again(larger, phase, episode, trace)
-        if larger and not drawn:
+        drawn = None if larger is None else drawn_again(larger, phase, episode, trace)
+        if larger is not None and drawn is None:
             console.print("simulated again it took another course: filmed as the policy saw it")
         film = Film(drawn or played.footage, name, trace.sentence)
         _write_film(film, getattr(assembly.config.env, phase).video_cfg, folder / VIDEO)
