@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from traceback import walk_tb
 from typing import Any
 
 from hydra import compose, initialize_config_dir
@@ -20,7 +21,7 @@ from yaml import YAMLError  # type: ignore[import-untyped]
 
 from rlcore.config import hydra_source
 from rlcore.config.catalog import Catalog
-from rlcore.contracts.errors import ConfigError
+from rlcore.contracts.errors import ConfigError, PluginError
 from rlcore.files.core_configs import PRIMARY, core_configs
 
 HYDRA_VERSION_BASE = "1.3"
@@ -45,7 +46,13 @@ def compose_files(catalog: Catalog, group_overrides: Sequence[str]) -> FileValue
         ConfigError, PluginError: an option that does not exist, a file that can't be read, a
             defaults list that does not compose.
     """
-    Plugins.instance().register(hydra_source.ComponentSource)
+    try:
+        Plugins.instance().register(hydra_source.ComponentSource)
+    except Exception as error:  # whatever a stranger's code raises: Hydra passes over ImportError
+        modules = [frame.f_globals["__name__"] for frame, _ in walk_tb(error.__traceback__)]
+        name = next((each for each in modules if each.startswith("hydra_plugins.")), "a module")
+        said = f"Hydra imports all of its plugins, and can't import {name}: {error}"
+        raise PluginError(said, hint="pip uninstall its package, or take another Python") from None
     locations = [root.location for root in catalog.roots if root.location != str(core_configs())]
     searchpath = ",".join(f'"{location}"' for location in locations)
     token = hydra_source.catalog.set(catalog)

@@ -92,8 +92,9 @@ def keys_of(override: Override) -> list[str]:
 
 
 def quote(text: str | Path) -> str:
-    """Quote a value for an override, whatever characters are in it."""
-    return "'" + str(text).replace("'", "\\'") + "'"
+    """Quote a value for an override, whatever characters are in it. Backslashes count only before a
+    quotation mark."""
+    return "'" + re.sub(r"\\+(?='|\Z)", r"\g<0>\g<0>", str(text)).replace("'", "\\'") + "'"
 
 
 def split(catalog: Catalog, overrides: Sequence[Override]) -> tuple[list[str], list[Values]]:

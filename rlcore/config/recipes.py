@@ -44,10 +44,11 @@ def read_mapping(file: Traversable | Path) -> dict[str, Any]:
     """
     text = _text_of(file)
     try:
-        root, parsed = _parsed(text)
+        check_yaml(text)
+        root = next((event for event in parse(text) if isinstance(event, NodeEvent)), None)
         if isinstance(root, ScalarEvent) and root.value not in ("", "null", "~"):
             raise ConfigError(f"{file} must hold a mapping of keys, got {short(root.value)}")
-        content = deepcopy(parsed)
+        content = deepcopy(_content(text))
     except RecursionError:
         raise ConfigError(f"{file}: its values are nested too deeply") from None
     except (ValueError, YAMLError, OmegaConfBaseException) as error:
@@ -62,11 +63,9 @@ def read_mapping(file: Traversable | Path) -> dict[str, Any]:
 
 
 @lru_cache(maxsize=256)  # a file is read again for each file that names it, and each run composed
-def _parsed(text: str) -> tuple[Any, Any]:
-    """The first event of YAML that is a node, and what the text holds."""
-    check_yaml(text)
-    root = next((event for event in parse(text) if isinstance(event, NodeEvent)), None)
-    return root, OmegaConf.to_container(OmegaConf.load(StringIO(text)), resolve=False)
+def _content(text: str) -> Any:
+    """What YAML holds, shared by all who ask."""
+    return OmegaConf.to_container(OmegaConf.load(StringIO(text)), resolve=False)
 
 
 def header_of(file: Traversable | Path) -> str:

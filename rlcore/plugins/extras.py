@@ -49,8 +49,7 @@ def absent_names(kind: str, loaded: Collection[str]) -> list[str]:
 
 def is_ours(distribution: str) -> bool:
     """Whether it is rlcore itself, or an extra of it requires a distribution of that name."""
-    name = _normal(distribution)
-    return name == DISTRIBUTION or any(name in brought for brought in extras().values())
+    return _normal(distribution) in {DISTRIBUTION}.union(*extras().values())
 
 
 def lacking(packages: Iterable[str]) -> list[str]:

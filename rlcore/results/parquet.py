@@ -85,9 +85,8 @@ def _rows(file: pq.ParquetFile, schema: pa.Schema) -> Iterator[dict[str, Any]]:
         if filled > MOST_BYTES:
             raise ValueError(f"its rows take more than {MOST_BYTES} bytes")
         table = pa.Table.from_batches([batch]).select(schema.names)
-        if not table.schema.equals(schema):  # a cast loads all of pyarrow.compute
-            table = table.cast(schema)
-        for row in table.to_pylist():
+        same = table.schema.equals(schema)  # a cast loads all of pyarrow.compute
+        for row in (table if same else table.cast(schema)).to_pylist():
             infos = {name.removeprefix(INFO): row.pop(name) for name in told}
             known = {name: value for name, value in infos.items() if value is not None}
             yield {**row, INFOS: known} if known else row

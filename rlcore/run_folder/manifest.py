@@ -46,7 +46,9 @@ def versions(
         specs: of the envs by side; what they tell is named `NAME (env.SIDE)`.
     """
     names = set(ALWAYS_NAMED)
-    for plugin in _plugin_distributions():
+    points = metadata.entry_points(group=GROUP)
+    plugins = {point.dist.name: point.dist for point in points if point.dist is not None}
+    for plugin in plugins.values():
         names.add(plugin.metadata["Name"])
         for text in plugin.requires or []:
             requirement = Requirement(text)
@@ -188,29 +190,19 @@ def _git(checkout: Path, *arguments: str) -> str | None:
     return done.stdout.strip() if done.returncode == 0 else None
 
 
-def _plugin_distributions() -> list[metadata.Distribution]:
-    """Distributions with an rlcore entry point, each once."""
-    points = metadata.entry_points(group=GROUP)
-    found = {point.dist.metadata["Name"]: point.dist for point in points if point.dist is not None}
-    return list(found.values())
-
-
 def _packages() -> dict[str, str]:
     """Everything installed, sorted; of two of one name, the one that is imported. Leftovers of
     broken installations have no name."""
-    texts = [
-        one.read_text("METADATA") or one.read_text("PKG-INFO") for one in metadata.distributions()
-    ]
-    named = [_name_and_version(text) for text in texts if text]
-    first = {name: version for name, version in reversed(named) if name}
-    return dict(sorted(first.items(), key=lambda pair: pair[0].lower()))
+    texts = (d.read_text("METADATA") or d.read_text("PKG-INFO") for d in metadata.distributions())
+    known = [_headers(text) for text in texts if text]
+    named = [(each["Name"], each["Version"]) for each in reversed(known) if each.get("Name")]
+    return dict(sorted(named, key=lambda pair: pair[0].lower()))
 
 
 @cache  # a process asks for each of its runs and evaluations, and hundreds are installed
-def _name_and_version(text: str) -> tuple[str, str]:
-    """What the headers of a distribution's metadata say; its description may be long."""
-    headers = message_from_string(text.partition("\n\n")[0])
-    return headers["Name"], headers["Version"]
+def _headers(text: str) -> Mapping[str, str]:
+    """Those of a distribution's metadata, without its description, which may be long."""
+    return dict(message_from_string(text.partition("\n\n")[0]))
 
 
 def _cpu_model() -> str:

@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -78,6 +79,17 @@ def test_the_tree_has_every_room_of_core():
     tree = (ROOT / "docs/design.md").read_text().split("```\nrlcore/\n")[1].split("plugins/\n")[0]
     rooms = {file.parent.name for file in (ROOT / "rlcore").glob("*/__init__.py")}
     assert set(re.findall(r"^  (\w+)/ ", tree, re.MULTILINE)) == rooms
+
+
+def test_the_hook_of_the_page_passes_its_test(tmp_path, monkeypatch):
+    page = (ROOT / "docs/plugin-hook.md").read_text()
+    hook, test = (code for language, code in BLOCK.findall(page) if language == "python")
+    (tmp_path / "my_gap").mkdir()
+    (tmp_path / "my_gap/plugin.py").write_text(hook)
+    monkeypatch.syspath_prepend(tmp_path)
+    names: dict[str, Any] = {}
+    exec(test, names)
+    names["test_the_worst_gap"](tmp_path)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

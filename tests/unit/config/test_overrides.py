@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import warnings
 
-from rlcore.config.overrides import keys_given
+import pytest
+
+from rlcore.config.overrides import keys_given, parse, quote
 
 
 def test_keys_are_named_as_they_are_today_and_those_of_mappings_too():
@@ -28,3 +30,11 @@ def test_keys_are_named_as_they_are_today_and_those_of_mappings_too():
             "env.eval.render_final",
         }
     assert keys_given([]) == frozenset()
+
+
+@pytest.mark.parametrize(
+    "text", ["a b'c=d ü{e}", "x\\", "a\\'b", "a\\\\'", "a\\b", "..", "[x], {y}"]
+)
+def test_a_quoted_value_is_the_value(text):
+    (override,) = parse([f"runner.logger.project_name={quote(text)}"])
+    assert override.value() == text

@@ -61,7 +61,9 @@ def main(arguments: Sequence[str]) -> int:
     for label, each in found:
         warns = "warning: " if each.warning else ""
         print(f"{label}: {warns}{each.what}\n  contract: {each.contract}\n  mend: {each.mend}")
-    how = "what they name and take" if not names or options.quick else "the conformance checks too"
+    how = "the conformance checks too" + (", and those of its hooks" if plugins else "")
+    if not names or options.quick:
+        how = "what they name and take"
     warnings = sum(each.warning for _, each in found)
     faults, also = len(found) - warnings, f", {_many(warnings, 'warning')}" if warnings else ""
     checked = f"{_many(len(chosen), 'component')} checked ({how})"

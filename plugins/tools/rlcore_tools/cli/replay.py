@@ -127,6 +127,8 @@ class Asked:
         checkpoint = acting(self.run, self.options.pop("checkpoint"))
         size, given = self.options.pop("size"), overrides[1:]
         if size is not None:
+            if size < 1:
+                raise ConfigError(f"--size takes pixels from 1 on, got {size}", hint=USAGE)
             larger = (*given, f"env.{phase}.image_size={size}")
             self.options["larger"] = config_to_replay(
                 self.run, checkpoint, *larger, phase=phase, trust=trust
