@@ -277,6 +277,7 @@ def test_recipes_of_published_runs_name_their_checkpoint():
         assert not [*places.findings(recipe(name, "actor.model.model_path=null"))]
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("name", [name for name in CHECKPOINTS if name.startswith("metaworld_")])
 def test_recipes_of_published_checkpoints_look_for_their_sentences(name, tmp_path, monkeypatch):
     """Which are not the env's; a file that has those of all fifty tasks serves both sides. It is
@@ -591,6 +592,7 @@ def test_the_optimizer_of_the_published_runs(name):
     assert {key: vars(actor.optim)[key] for key in wanted} == wanted
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize(
     "name",
     ["metaworld_50_grpo_openvlaoft", "maniskill_ppo_openvla", "libero_10_grpo_openvlaoft"],

@@ -155,6 +155,7 @@ def test_one_that_fails_at_the_end_leaves_a_finished_run(log_path: Path):
     assert (log_path / "ended" / "report.html").is_file()  # the others were told all the same
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("fail", [divide, leave])
 def test_an_observer_costs_nothing_and_is_warned_of_once(
     log_path: Path, whole: Path, fail: Callable[[], None]
@@ -264,6 +265,7 @@ def refuse() -> None:
     raise ConfigError("this board has no channel", hint="name another one")
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize(
     ("fail", "said"),
     [

@@ -191,6 +191,7 @@ def test_it_is_computed_as_the_run_computed(alone: Path, capsys: pytest.CaptureF
 # -- failures -----------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_the_first_line_of_what_failed_films_the_worst_task(
     run: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ):

@@ -155,6 +155,7 @@ def test_a_stop_is_an_end_in_order(log_path: Path, capsys: pytest.CaptureFixture
     assert (ours / learner).read_bytes() == (theirs / learner).read_bytes()
 
 
+@pytest.mark.long
 def test_who_asks_after_the_last_update_comes_too_late(log_path: Path):
     class Late:
         @hookimpl

@@ -25,6 +25,7 @@ def test_do_sample_decides_whatever_the_temperature_and_the_order(turned):
         assert sampled(config) == (do_sample, 1.6)
 
 
+@pytest.mark.quick(7)
 @pytest.mark.parametrize(
     ("override", "read"),
     [

@@ -27,6 +27,7 @@ def test_settings_that_do_not_fit_each_other_are_refused(facts, problems, overri
     assert any(sentence in said for said in problems(facts(*overrides)))
 
 
+@pytest.mark.quick(6)
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [

@@ -39,6 +39,7 @@ def test_processes_that_do_not_fit_are_refused(facts, problems, overrides, sente
     assert any(sentence in said for said in problems(facts(*overrides)))
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize(
     ("actors", "size", "sentence"),
     [
@@ -66,6 +67,7 @@ def test_one_copy_of_the_parameters_on_each_node(registry, problems, actors, siz
     assert len(said) == bool(sentence) and all(sentence in each for each in said)
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize(
     ("placement", "way"),
     [
@@ -114,6 +116,7 @@ def test_a_policy_without_blocks_is_gathered_as_a_whole(facts, problems, words, 
     assert not [each for each in problems(found) if "fsdp" in each]
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize(
     ("mapping", "key", "reason"),
     [

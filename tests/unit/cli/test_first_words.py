@@ -26,6 +26,7 @@ def answer(capsys: pytest.CaptureFixture[str], *words: str) -> str:
     return said.err
 
 
+@pytest.mark.quick(60)
 @pytest.mark.parametrize("word", WORDS, ids=lambda word: word[:12])
 @pytest.mark.parametrize("verb", OF_A_RUN)
 def test_where_a_run_is_wanted(elsewhere: Path, capsys, verb: str, word: str):
@@ -33,6 +34,7 @@ def test_where_a_run_is_wanted(elsewhere: Path, capsys, verb: str, word: str):
     assert list(elsewhere.iterdir()) == []
 
 
+@pytest.mark.quick(40)
 @pytest.mark.parametrize("word", WORDS, ids=lambda word: word[:12])
 @pytest.mark.parametrize("verb", ["train", "collect", "sft"])
 def test_where_a_recipe_is_wanted(elsewhere: Path, capsys, verb: str, word: str):

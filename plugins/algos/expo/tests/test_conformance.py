@@ -8,6 +8,7 @@ from rlcore_testing import ReplayConformance
 SMALL: dict[str, Any] = {"critic_steps": 8, "critics": 2, "batch_size": 16, "warmup": 1}
 
 
+@pytest.mark.long
 class TestExpo(ReplayConformance):
     name = "expo"
     settings: ClassVar[dict[str, Any]] = {**SMALL, "imitation_steps": 8}

@@ -61,6 +61,7 @@ class TestSameStep(Vector):
     settings = {**Vector.settings, "autoreset": "SameStep"}
 
 
+@pytest.mark.long
 class TestDisabled(Vector):
     __test__ = True
     settings = {**Vector.settings, "autoreset": "Disabled"}

@@ -276,6 +276,7 @@ def test_cameras(write, size, env_spec, other_env):
 # -- what can't be honoured ------------------------------------------------------------------------
 
 
+@pytest.mark.quick(12)
 @pytest.mark.parametrize(
     ("changes", "match"),
     [

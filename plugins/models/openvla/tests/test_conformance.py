@@ -1,10 +1,12 @@
 """The checks that rlcore has for every policy: one action a decision, and several."""
 
+import pytest
 from rlcore_testing import PolicyConformance
 
 TINY = {"size": "tiny", "add_value_head": True, "critic_hidden": [16]}
 
 
+@pytest.mark.long
 class TestOneAction(PolicyConformance):
     """As published: seven tokens, four of which the env executes."""
 

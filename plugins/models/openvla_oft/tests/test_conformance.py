@@ -1,5 +1,6 @@
 """The checks that rlcore has for every policy, for both forms at size tiny."""
 
+import pytest
 from rlcore_testing import PolicyConformance
 from rlcore_testing.conformance.paper import paper_env
 
@@ -11,6 +12,7 @@ class TestRLinf(PolicyConformance):
     settings = {**TINY, "temperature": 1.6}
 
 
+@pytest.mark.long
 class TestAValuePerAction(PolicyConformance):
     """And what else can be set for the critic and for sampling."""
 

@@ -144,6 +144,7 @@ def test_what_a_folder_holds(files: Path) -> None:
     assert assets.tables[7].texture(6, 8)[0, 0].tolist() == [55, 155, 248]
 
 
+@pytest.mark.long
 def test_the_task_runs_on_a_folder(files: Path, new_scene: Callable[..., Any]) -> None:
     hub = new_scene("Main", assets_path=str(files))
     assert hub.env.assets.kind == "hub"
