@@ -59,7 +59,7 @@ def read_mapping(file: Traversable | Path) -> dict[str, Any]:
     for key in content:
         if not isinstance(key, str):
             raise ConfigError(f"{file}: keys must be strings, got {key!r}")
-    return content  # type: ignore[return-value]
+    return content
 
 
 @lru_cache(maxsize=256)  # a file is read again for each file that names it, and each run composed

@@ -179,11 +179,11 @@ def _conversion_hint(folder: Path) -> str | None:
             "rlinf.utils.ckpt_convertor.fsdp_convertor.convert_dcp_to_pt "
             f"--dcp_path {parallel} --output_path {target}{then}"
         )
-    if any(folder.glob("*-of-*.safetensors")):
-        return f"its shards lack their {INDEX_FILE}: copy or download it too"
     last = _last_below(folder)
     if last is not None:
         return f"it is a folder of checkpoints: set actor.model.model_path={last}"
+    if any(folder.glob("*-of-*.safetensors")):
+        return f"its shards lack their {INDEX_FILE}: copy or download it too"
     others = [file for file in sorted(folder.glob("*")) if file.suffix in (".pt", ".pth", ".bin")]
     others = [file for file in others if not file.stem.startswith(_NO_WEIGHTS)]
     if len(others) == 1:
