@@ -19,7 +19,7 @@ CHECKED := rlcore plugins tests benchmarks examples docs
 PYTEST := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} $(BIN)/python -m pytest \
   -n logical --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
-.PHONY: help install train test test-all test-exhaustive lint format wheels docs clean
+.PHONY: help install train test types tests test-all test-exhaustive lint format wheels docs clean
 
 help: ## what there is
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -35,7 +35,12 @@ train: install ## demonstrations, supervised start, fine-tuning, evaluation (ARG
 
 test: install ## checks and the tests that are not long
 	$(BIN)/ruff check $(CHECKED)
+	@$(MAKE) --no-print-directory -j 2 types tests
+
+types: install # takes one core while the first tests run
 	$(BIN)/mypy
+
+tests: install
 	$(PYTEST) --durations=10 $(ARGS)
 
 test-all: install ## the long tests too: less than an hour on two cores

@@ -72,7 +72,7 @@ def command(place: str, folder: Path) -> list[str]:
     }[place]
 
 
-@pytest.mark.quick(25)
+@pytest.mark.quick(12)
 @pytest.mark.parametrize(("place", "name"), CASES)
 def test_a_damage_is_named(place: str, name: str, originals, nothing_starts: Path, capsys):
     folder = copied(originals, place, nothing_starts)

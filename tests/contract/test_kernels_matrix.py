@@ -82,6 +82,7 @@ def assert_kept(seen: dict[str, Any]) -> None:
         assert whole and whole == apart
 
 
+@pytest.mark.long
 def test_as_rlcore_chooses(two_cores: None):
     """Whatever the processor."""
     assert_kept(found({}, "play"))

@@ -215,6 +215,7 @@ def wheelhouse(tmp_path_factory) -> Path:
     return folder
 
 
+@pytest.mark.long
 def test_every_distribution_of_ours_has_a_wheel(wheelhouse):
     projects = [ROOT / "pyproject.toml", *ROOT.glob("plugins/**/pyproject.toml")]
     names = {

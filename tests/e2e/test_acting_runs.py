@@ -137,6 +137,7 @@ def test_an_export_says_who_acts(whole: Path, tmp_path: Path, capsys: pytest.Cap
     assert saved_with(tmp_path / "out") == "expo"
 
 
+@pytest.mark.long
 @pytest.mark.quick(1)
 @pytest.mark.parametrize("update", [1, 2])
 def test_a_resumed_run_ends_as_the_uninterrupted_one(whole: Path, tmp_path: Path, update: int):
@@ -147,6 +148,7 @@ def test_a_resumed_run_ends_as_the_uninterrupted_one(whole: Path, tmp_path: Path
     assert_same(whole, again)
 
 
+@pytest.mark.long
 def test_apart_in_one_process(whole: Path, tmp_path: Path):
     place = "cluster.component_placement={env: 0, rollout: 0, actor: 1}"
     apart = play(tmp_path, "apart", LOCAL, place)

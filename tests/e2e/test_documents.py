@@ -117,6 +117,7 @@ def test_the_install_line():
     assert "-e .[metaworld,openpi]" in said and "source .venv/bin/activate" in said
 
 
+@pytest.mark.long
 def test_training_begins_with_the_recipes_name(trained):
     names = {name for line in read_metrics(trained / "metrics.jsonl") for name in line}
     assert names >= PUBLISHED_METRICS

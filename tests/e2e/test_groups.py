@@ -270,6 +270,7 @@ def test_a_filter_alone_plays_nothing_again(log_path: Path, updates: list[Any]):
     assert line["train/actor/trained_samples"] == trained > 0
 
 
+@pytest.mark.long
 def test_it_improves_the_toy(log_path: Path):
     """By the rules of the other learning test: held-out starts, paired, the interval above."""
     config = compose(

@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 TINY = [
     "env=metaworld", "model=pi0_tiny", "algorithm=ppo", "cluster.backend=local",
     "cluster.component_placement={env: 0, rollout: 0, actor: 0}",
@@ -21,6 +23,7 @@ def typed(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=600)
 
 
+@pytest.mark.long
 def test_all_are_named_at_once(tmp_path: Path) -> None:
     done = typed(tmp_path, "train", *TINY, *WRONG)
     said = [line for line in done.stderr.splitlines() if not line.startswith("warning: ")]

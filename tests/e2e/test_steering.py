@@ -79,6 +79,7 @@ def test_rates_follow_their_factors(whole: Path):
     assert [ratio / ratios[0] for ratio in ratios] == pytest.approx(expected)
 
 
+@pytest.mark.long
 def test_resumed_equals_undisturbed(log_path: Path, whole: Path, monkeypatch: pytest.MonkeyPatch):
     with plugged_in(Steersman()):
         with monkeypatch.context() as patch:

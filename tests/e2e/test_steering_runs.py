@@ -98,6 +98,7 @@ def test_an_export_says_who_acts(whole: Path, tmp_path: Path, capsys: pytest.Cap
     assert "with the networks of algorithm=dsrl" in capsys.readouterr().out
 
 
+@pytest.mark.long
 @pytest.mark.quick(1)
 @pytest.mark.parametrize("update", [1, 2])
 def test_a_resumed_run_ends_as_the_uninterrupted_one(whole: Path, tmp_path: Path, update: int):
@@ -111,6 +112,7 @@ def test_a_resumed_run_ends_as_the_uninterrupted_one(whole: Path, tmp_path: Path
 APART = "cluster.component_placement={env: 0, rollout: 0, actor: 1}"
 
 
+@pytest.mark.long
 def test_apart_in_one_process(whole: Path, tmp_path: Path):
     _require_close(whole, play(tmp_path, "apart", "cluster.backend=local", APART))
 

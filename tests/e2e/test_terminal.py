@@ -36,6 +36,7 @@ def until(condition: Callable[[], bool], run: subprocess.Popen[bytes]) -> None:
         time.sleep(0.02)
 
 
+@pytest.mark.long
 def test_a_run_whose_reader_left_goes_on_to_the_end(log_path: Path):
     """`train 2>&1 | head -1`: both streams are gone after the first line."""
     run = start(log_path, stderr=subprocess.STDOUT)

@@ -31,6 +31,7 @@ def typed() -> list[list[str]]:
     return [shlex.split(line) for line in re.findall(r"^    (\S.+)$", text, re.MULTILINE)]
 
 
+@pytest.mark.long
 def test_the_lines_of_the_page(run, tmp_path, monkeypatch, capfd):
     serve, keys, elsewhere, loop, remote, benchmark = typed()
     command = [sys.executable, "-m", "rlcore.cli.main", "serve", str(run)]

@@ -113,7 +113,7 @@ def test_an_error_a_user_can_mend_comes_as_the_nearest_of_ours() -> None:
         (Message("Started"), "'Started' can't be understood: KeyError"),
         (Message("Played", {"content": {"infos": []}}), "'Played' can't be understood: TypeError"),
         (
-            Message("Failure", {"content": {"summary": "", "error": {"class": "difflib"}}}),
+            Message("Failure", {"content": {"summary": "", "error": {"class": "errno"}}}),
             "'Failure' can't be understood: TypeError: issubclass",
         ),
     ],

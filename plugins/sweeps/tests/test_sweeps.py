@@ -264,6 +264,7 @@ def shown(capsys, *words: str) -> str:
     return capsys.readouterr().out
 
 
+@pytest.mark.long
 def test_a_configuration_and_its_parts_are_shown(capsys):
     assert shown(capsys, "train", "quickstart", "--cfg", "job", "-p", "runner.seed") == "0\n"
     part = shown(capsys, "train", "-cn", "quickstart", "-c", "job", "--package=runner.logger")

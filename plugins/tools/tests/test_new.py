@@ -51,6 +51,7 @@ def test_every_kind_is_listed_and_in_style(kind, tmp_path):
     assert re.search(rf"my_{kind} +my.{kind} +1.0.0 +ok", listed.stdout), listed.stdout
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "kind",
     ["env", *(pytest.param(kind, marks=pytest.mark.long) for kind in ("model", "algorithm"))],

@@ -7,6 +7,7 @@ SETTINGS = {"start": 1, "steps": 6, "batch_size": 64, "heads": 2, "hidden": [16]
             "critic_lr": 0.05, "tau": 0.1, "alpha": 0.1}  # fmt: skip
 
 
+@pytest.mark.long
 class TestDSRL(ReplayConformance):
     name = "dsrl"
     settings = SETTINGS

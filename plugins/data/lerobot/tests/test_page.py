@@ -17,6 +17,7 @@ QUICK = ("cluster.backend=local", "env.train.total_num_envs=2", "runner.logger.l
 LEARN = ("sft.max_steps=2", "env.eval.total_num_envs=2", "env.eval.trials_per_task=1")
 
 
+@pytest.mark.long
 def test_the_lines_of_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     text = PAGE.read_text()

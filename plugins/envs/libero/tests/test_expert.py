@@ -28,6 +28,7 @@ def test_only_tasks_that_it_can_do_have_an_expert() -> None:
     assert not env_spec(small_config(suite="libero_goal", tasks=None)).has_expert
 
 
+@pytest.mark.long
 @pytest.mark.quick(1)
 @needs_libero
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ def absent() -> Path:
     raise AssetError("LIBERO is not installed")
 
 
+@pytest.mark.long
 def test_starts_and_courses_are_the_same_to_the_bit(
     make: EnvMaker, shared_env: SimulatedEnv, twin_venv: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -37,6 +37,7 @@ def test_the_printed_recipe_lacks_no_code_and_no_assets(suite: str) -> None:
     assert assets["detail"] == str(assets_folder(None))
 
 
+@pytest.mark.long
 @pytest.mark.quick(1)
 @pytest.mark.parametrize(
     "task",

@@ -95,6 +95,7 @@ def test_things_stay_where_they_have_settled(task: str) -> None:
     assert {name: after[name] for name in before} == pytest.approx(before, abs=2e-3)
 
 
+@pytest.mark.long
 def test_nothing_is_printed_asked_or_left_behind() -> None:
     """In a process without a terminal that plays a little. LIBERO's config is the user's: it leads
     into another environment, and stays as it was."""

@@ -33,6 +33,7 @@ def env() -> Iterator[BatchedEnv]:
 ACTIONS = np.random.default_rng(1).uniform(-1, 1, (1, 8, 7)).astype(np.float32)
 
 
+@pytest.mark.long
 def test_it_starts_and_goes_on_as_the_simulator_of_one_scene(env: BatchedEnv) -> None:
     start, _ = env.reset(options={"episodes": [Episode(0, 3)]})
     result = env.chunk_step(ACTIONS[:, :4])

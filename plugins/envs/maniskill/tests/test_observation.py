@@ -11,6 +11,7 @@ from rlcore.contracts.specs import Episode
 pytestmark = pytest.mark.usefixtures("vulkan")
 
 
+@pytest.mark.long
 @pytest.mark.quick(1)
 @pytest.mark.parametrize("hand", [False, True], ids=["third person", "and the hand"])
 def test_the_documents_observation(make: EnvMaker, hand: bool) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from metaworld_cases import CAMERA, EnvMaker
 from rlcore_simulation.env import SimulatedEnv
 
@@ -11,6 +12,7 @@ from rlcore.contracts.specs import Episode
 CLEAN = {"action_noise": 0.0, "speed": 1.0, "stride": 4, "seed": 0}
 
 
+@pytest.mark.long
 def test_demonstrations_succeed_and_replay(shared_env: SimulatedEnv) -> None:
     env = shared_env
     wanted = [Episode(task, trial) for task in (0, 1) for trial in (0, 1)]
