@@ -225,6 +225,7 @@ def test_every_distribution_of_ours_has_a_wheel(wheelhouse):
     assert {wheel.name.split("-")[0] for wheel in wheelhouse.iterdir()} == names
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("distribution", "present"),
     [

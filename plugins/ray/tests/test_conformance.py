@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
 from rlcore_testing import BackendConformance
 
 
+@pytest.mark.long
 class TestRayBackend(BackendConformance):
     name = "ray"

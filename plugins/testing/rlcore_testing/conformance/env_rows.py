@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from collections import Counter
 from time import monotonic
 
 import numpy as np
@@ -100,7 +101,8 @@ class RowChecks(EnvSubject):
         first = _held()
         for number in range(rounds, 2 * rounds):
             self._play_round(env, number)
-        grown = _held() - first
+        # one that has ended since, of whatever ran here before, hides nothing
+        grown = sum(held - first[pid] for pid, held in _held().items())
         require(
             grown < LEAK * most * ROWS,
             f"memory grew by {grown / (rounds * ROWS) / 1024:.0f} KiB an episode from the "
@@ -140,8 +142,9 @@ class RowChecks(EnvSubject):
         )
 
 
-def _held() -> int:
-    """Bytes of this process and of those below it in main memory."""
+def _held() -> Counter[int]:
+    """Bytes in main memory of this process and of each of those below it."""
     gc.collect()
     own = psutil.Process()
-    return sum(each.memory_info().rss for each in (own, *own.children(recursive=True)))
+    there = (own, *own.children(recursive=True))
+    return Counter({each.pid: each.memory_info().rss for each in there})
