@@ -160,6 +160,15 @@ def test_the_folder_of_a_whole_run_names_its_last_checkpoint(tmp_path, steps, in
     assert caught.value.hint.endswith(f"actor.model.model_path={tmp_path / steps[-1]}")
 
 
+def test_a_checkpoint_of_a_run_names_its_policy_whatever_its_replay_looks_like(tmp_path):
+    (tmp_path / "actor").mkdir()
+    shards(tmp_path / "actor")
+    (tmp_path / "replay-000000-00001-of-00001.safetensors").touch()
+    with pytest.raises(CheckpointError) as caught:
+        stored_weights(tmp_path, hint="none")
+    assert caught.value.hint.endswith(f"set actor.model.model_path={tmp_path / 'actor'}")
+
+
 def test_shards_without_their_index(tmp_path):
     (shards(tmp_path) / "model.safetensors.index.json").unlink()
     with pytest.raises(CheckpointError) as caught:
