@@ -16,8 +16,8 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rlcore.contracts.component import Kind
 from rlcore.contracts.errors import ConfigError, PluginError, choosing
-from rlcore.contracts.specs import Kind
 from rlcore.files.core_configs import core_configs
 from rlcore.plugins.registry import Registry
 

@@ -6,6 +6,7 @@ Knows their entry points and distributions; nothing of what a plugin offers.
 from __future__ import annotations
 
 import contextlib
+import re
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ GROUP = "rlcore.plugins"
 CORE = "rlcore.plugins.builtin"
 """The entry point that is always loaded."""
 ONLY, BLOCK = "RLCORE_PLUGINS", "RLCORE_BLOCK_PLUGINS"
+_ORIGIN = re.compile(r"^(Name|Version): *(.+)", re.M)
 LEAVE_OUT = f"{BLOCK}=NAME leaves a plugin out"
 
 
@@ -63,21 +65,16 @@ def installed(
 def _installed(point: EntryPoint, only: set[str], blocked: set[str]) -> Installed:
     distribution, version = _origin(point)
     names = {point.name, distribution}
-    left_out_by = ""
-    if point.value != CORE:
-        if names & blocked:
-            left_out_by = BLOCK
-        elif only and not names & only:
-            left_out_by = ONLY
+    excluding = BLOCK if names & blocked else ONLY if only and not names & only else ""
+    left_out_by = "" if point.value == CORE else excluding
     return Installed(point.name, distribution, version, point, left_out_by)
 
 
 def _origin(point: EntryPoint) -> tuple[str, str]:
-    """(distribution, version). Both are in one file, which is parsed each time it is asked for."""
-    if point.dist is None:
-        return "?", "?"
-    told = point.dist.metadata
-    return told["Name"], told["Version"]
+    """(distribution, version), the first that its file says: to parse all of it takes longer."""
+    text = point.dist and (point.dist.read_text("METADATA") or point.dist.read_text("PKG-INFO"))
+    found = dict(_ORIGIN.findall(text or "")[:2])
+    return found.get("Name", "?"), found.get("Version", "?")
 
 
 def _names(environ: Mapping[str, str], variable: str) -> set[str]:
