@@ -110,7 +110,7 @@ def test_a_narrow_terminal_cuts_the_end_of_a_bar_and_a_phase_without_a_total_has
     drawn = [re.sub(r"\x1b\[[\d;]*[A-Za-z]", "", line) for line in lines(console)]
     cut = [line for line in drawn if "4 of 8" in line and "elapsed" not in line]
     assert cut and all(len(line) <= 30 and line.rstrip().endswith("…") for line in cut)
-    assert any(re.fullmatch(r"update 1 [━╺╸ ]*0\.\d s *", line) for line in drawn)
+    assert any(re.fullmatch(r"upd\S* ?1? [━╺╸ ]*0\.\d s *", line) for line in drawn)
 
 
 def test_clock_sums_and_reports_each_part(monkeypatch):
