@@ -19,7 +19,6 @@ GROUP = "rlcore.plugins"
 CORE = "rlcore.plugins.builtin"
 """The entry point that is always loaded."""
 ONLY, BLOCK = "RLCORE_PLUGINS", "RLCORE_BLOCK_PLUGINS"
-_ORIGIN = re.compile(r"^(Name|Version): *(.+)", re.M)
 LEAVE_OUT = f"{BLOCK}=NAME leaves a plugin out"
 
 
@@ -63,18 +62,14 @@ def installed(
 
 
 def _installed(point: EntryPoint, only: set[str], blocked: set[str]) -> Installed:
-    distribution, version = _origin(point)
+    # both are in one file, which takes longer to parse than to look at its first lines
+    text = point.dist and (point.dist.read_text("METADATA") or point.dist.read_text("PKG-INFO"))
+    found = dict(re.findall(r"^(Name|Version): *(.+)", text or "", re.M)[:2])
+    distribution, version = found.get("Name", "?"), found.get("Version", "?")
     names = {point.name, distribution}
     excluding = BLOCK if names & blocked else ONLY if only and not names & only else ""
     left_out_by = "" if point.value == CORE else excluding
     return Installed(point.name, distribution, version, point, left_out_by)
-
-
-def _origin(point: EntryPoint) -> tuple[str, str]:
-    """(distribution, version), the first that its file says: to parse all of it takes longer."""
-    text = point.dist and (point.dist.read_text("METADATA") or point.dist.read_text("PKG-INFO"))
-    found = dict(_ORIGIN.findall(text or "")[:2])
-    return found.get("Name", "?"), found.get("Version", "?")
 
 
 def _names(environ: Mapping[str, str], variable: str) -> set[str]:
