@@ -27,8 +27,8 @@ from typing import Any, Literal
 import pluggy
 
 from rlcore.contracts import hookspecs
+from rlcore.contracts.component import KINDS, ComponentSpec, Kind, OtherInterpreter
 from rlcore.contracts.errors import PackageMissing, PluginError, choosing, nearest
-from rlcore.contracts.specs import KINDS, ComponentSpec, Kind, OtherInterpreter
 from rlcore.plugins import extras
 from rlcore.plugins.entry_points import BLOCK, Installed, installed
 from rlcore.plugins.import_target import load_target

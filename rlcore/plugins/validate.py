@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from dataclasses import fields
 from typing import Any
 
+from rlcore.contracts.component import KINDS, ComponentSpec
 from rlcore.contracts.errors import PluginError, did_you_mean
-from rlcore.contracts.specs import KINDS, ComponentSpec
 from rlcore.contracts.version import API_VERSION
 
 CHANGED = "what changed, old and new, is in docs/api.md#changed-since-api-01"

@@ -9,8 +9,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from rlcore.contracts.component import ComponentSpec
 from rlcore.contracts.errors import UserError
-from rlcore.contracts.specs import ComponentSpec, ProtocolSpec
 from rlcore.plugins.import_target import load_target
 
 HOOKSPECS = "rlcore.contracts.hookspecs"
@@ -51,6 +51,8 @@ class Found:
 
 def component_findings(spec: ComponentSpec) -> Iterator[Found]:
     """What is wrong with the strings of a component. Imports what they name."""
+    from rlcore.contracts.specs import ProtocolSpec  # only who checks: this is on the way to a list
+
     where = f"{HOOKSPECS}, {spec.kind}"
     for field in ("target", "config", "spec", "imports", "layouts", "original"):
         named = getattr(spec, field)
