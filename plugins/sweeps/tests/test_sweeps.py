@@ -88,7 +88,7 @@ def test_a_table_ends_it_and_stands_beside_the_runs(made):
     first, second = rows(written)
     assert first[:5] == [
         "0", "runner.seed=0",
-        "0.250 (0.046 .. 0.699)", "0.750 (0.301 .. 0.954)", "+0.500 (-0.100 .. +1.000)",
+        "0.250 (0.046..0.699)", "0.750 (0.301..0.954)", "+0.500 (-0.100..+1.000)",
     ]  # fmt: skip
     assert second[2:5] == ["", "", ""] and second[-1] == "1-seed-30 failed"
 
