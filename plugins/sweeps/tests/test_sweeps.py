@@ -93,6 +93,15 @@ def test_a_table_ends_it_and_stands_beside_the_runs(made):
     assert second[2:5] == ["", "", ""] and second[-1] == "1-seed-30 failed"
 
 
+def test_a_number_that_was_another_jobs_is_refused(sweep, log_path, capsys):
+    """Not passed over: the jobs behind it would not be played, and nobody would know."""
+    folder = log_path / "mine"
+    (folder / job.JOBS).mkdir(parents=True)
+    Note(0, ("runner.seed=7",), "runner.seed=7", state="done").write(folder)
+    assert sweep("runner.seed=0,1", f"hydra.sweep.dir={folder}") == 2
+    assert "was runner.seed=7, and is another one now" in capsys.readouterr().err
+
+
 def test_jobs_side_by_side_share_no_core(sweep, log_path):
     if len(os.sched_getaffinity(0)) < 2:
         pytest.skip("one core")
