@@ -10,6 +10,7 @@ from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig
 
 from rlcore.config.catalog import BY_RECIPE
+from rlcore.contracts.errors import ConfigError
 from rlcore_sweeps.composing import require_closed
 from rlcore_sweeps.job import JobFailed, Note, Playing, command_of, objective_of, play
 from rlcore_sweeps.request import for_job, listed
@@ -76,7 +77,7 @@ class Player:
             folder: the place that it is given.
 
         Raises:
-            JobFailed: this number was another job's.
+            ConfigError: this number was another job's.
         """
         sweep = Path(str(hydra.sweep.dir)).absolute()
         words = tuple(for_job(listed(hydra.overrides.task)))
@@ -84,9 +85,10 @@ class Player:
         before = Note.of(sweep, number)
         if before is not None and before.words:
             if before.words != words:
-                raise JobFailed(
+                raise ConfigError(
                     f"job {number} of {sweep} was {before.label}, and is another one now",
-                    hint="a sweep that chooses its jobs by chance can't be resumed; start it anew",
+                    hint="a sweep that chooses its jobs by chance can't be resumed; start it anew "
+                    "in another folder",
                 )
             return before, sweep
         swept = [word for word in listed(hydra.overrides.task) if word not in self.fixed]
