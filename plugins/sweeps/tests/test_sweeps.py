@@ -8,12 +8,12 @@ import json
 import os
 import shutil
 import signal
-import sys
 import threading
 import time
 from pathlib import Path
 
 import pytest
+from hydra.core.plugins import Plugins
 from hydra.plugins.launcher import Launcher
 from rlcore_sweeps import job
 from rlcore_sweeps.job import Note
@@ -190,8 +190,6 @@ def test_a_job_that_is_refused_is_no_success_with_any_launcher(sweep, log_path, 
 class Stranger(Launcher):
     """A launcher with a bug."""
 
-    __module__ = "hydra_plugins.strange"  # Hydra accepts no other namespace
-
     def __init__(self, bug: str) -> None:
         self.bug = bug
 
@@ -205,10 +203,11 @@ class Stranger(Launcher):
 
 @pytest.mark.parametrize(("bug", "said"), [("setup", "no queue"), ("returns", "0 results")])
 def test_a_bug_of_a_stranger_has_its_name(sweep, elsewhere, monkeypatch, capsys, bug, said):
-    monkeypatch.setitem(sys.modules, Stranger.__module__, sys.modules[__name__])
+    name = "hydra_plugins.strange.Stranger"  # Hydra accepts no other namespace
+    monkeypatch.setitem(Plugins.instance().class_name_to_class, name, Stranger)
     option = elsewhere / "hydra/launcher/strange.yaml"
     option.parent.mkdir(parents=True)
-    option.write_text(f"_target_: {Stranger.__module__}.Stranger\nbug: {bug}\n")
+    option.write_text(f"_target_: {name}\nbug: {bug}\n")
     assert sweep("runner.seed=0,1", "hydra/launcher=strange", f"--config-dir={elsewhere}") == 2
     told = capsys.readouterr().err
     assert "Stranger" in told and said in told and "tell its authors" in told
