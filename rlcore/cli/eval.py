@@ -2,8 +2,8 @@
 
 Given the folder of a run (or of one of its checkpoints), use the run's own configuration and
 evaluate its latest checkpoint (or that one) under the same protocol. With `--verify`, also compare
-all files of the checkpoint with their digests, and each episode with the evaluation stored with
-the checkpoint: the command `verify` does that, as `protocol=NAME` is for the command of that name.
+with what was kept: the command `verify` does that, as `protocol=NAME` is for the command of that
+name.
 """
 
 from __future__ import annotations
@@ -29,8 +29,9 @@ EVAL = Verb(
             **TRUST,
             VERIFY: {
                 "action": "store_true",
-                "help": f"{ALL_FILES}; then repeat the evaluation that was kept with it, or that "
-                "rlcore eval made in this folder, and compare each episode",
+                "help": f"{ALL_FILES}; then repeat the evaluation that was kept with it, and "
+                "compare success, return, length and measures of each episode. In a folder that "
+                "rlcore eval made: repeat that and compare likewise, without its files",
             },
         },
         takes_folder=True,

@@ -178,7 +178,8 @@ def _parser(verb: str, form: Form) -> argparse.ArgumentParser:
         add_help=False,
         allow_abbrev=False,
     )
-    parser.add_argument("words", nargs="*", metavar=f"{form.subject.strip('[]')} or key=value")
+    first = form.subject.strip("[").partition("]")[0]
+    parser.add_argument("words", nargs="*", metavar=f"{first} or key=value")
     own = parser.add_argument_group(f"flags of {verb}") if form.flags else parser
     for flag, settings in form.flags.items():
         own.add_argument(flag, **settings)

@@ -16,8 +16,8 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rlcore.contracts.component import Kind
 from rlcore.contracts.errors import ConfigError, PluginError, choosing
-from rlcore.contracts.specs import Kind
 from rlcore.files.core_configs import core_configs
 from rlcore.plugins.registry import Registry
 
@@ -62,7 +62,8 @@ class Catalog:
     def groups(self) -> frozenset[str]:
         """Every group, e.g. "env", "env/train", "experiment"."""
         sides = {f"env/{side}" for side in SIDES}
-        folders = {entry.name for root in self.roots for entry in _entries(root) if entry.is_dir()}
+        roots = [root.folder for root in self.roots if root.folder.is_dir()]
+        folders = {entry.name for root in roots for entry in root.iterdir() if entry.is_dir()}
         return frozenset({*COMPONENT_GROUPS, *sides, *folders} - {"__pycache__"})
 
     def options(self, group: str) -> list[str]:
@@ -134,10 +135,6 @@ class Catalog:
                         found.setdefault(entry.name.removesuffix(".yaml"), []).append((root, entry))
         self._known[group] = found  # whole, or not at all where a folder can't be read
         return found
-
-
-def _entries(root: Root) -> list[Traversable]:
-    return list(root.folder.iterdir()) if root.folder.is_dir() else []
 
 
 def _user_root(folder: str | Path) -> Root:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from shutil import get_terminal_size
+from textwrap import fill
 
 from rlcore.config import schema_tree
 from rlcore.config.bind import SLOTS, default_settings, unknown
@@ -26,7 +28,7 @@ def overview(catalog: Catalog, root: RunConfig) -> str:
     lines = ["Groups (group=option):"]
     for group in GROUPS:
         usable, *others = _options(catalog, group)
-        lines += [f"  {group:<12}{usable}", *(f"  {'':<12}{line}" for line in others)]
+        lines += [_filled(usable, f"  {group:<12}"), *(_filled(one, " " * 14) for one in others)]
     lines.append("  env/train, env/eval choose one side of env")
     lines += ["", "Keys (key=value):", *_lines((key, []) for key in schema_tree.walk(root))]
     lines += ["", "--help KEY explains one key or section, also those only one component has."]
@@ -45,7 +47,7 @@ def explain(catalog: Catalog, root: RunConfig, path: str) -> str:
         ConfigError: the key does not exist.
     """
     if path in catalog.groups and path not in schema_tree.paths(root):
-        return "\n".join(_options(catalog, path, f"{path}=NAME, one of: "))
+        return "\n".join(map(_filled, _options(catalog, path, f"{path}=NAME, one of: ")))
     found = {
         key.path: (key, list[str]()) for key in schema_tree.walk(root) if _is_below(key.path, path)
     }
@@ -75,6 +77,12 @@ def _options(catalog: Catalog, group: str, heading: str = "") -> list[str]:
         heading + (", ".join(usable) or "none installed"),
         *(f"{reason}: {', '.join(names)}" for reason, names in sorted(others.items())),
     ]
+
+
+def _filled(line: str, head: str = "") -> str:
+    """A line in the columns of the terminal, no name broken; whole where there is none."""
+    columns, under = get_terminal_size((10**6, 0)).columns, " " * (len(head) or 4)
+    return fill(head + line, columns, subsequent_indent=under, break_on_hyphens=False)
 
 
 def _is_below(path: str, section: str) -> bool:

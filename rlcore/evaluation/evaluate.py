@@ -159,7 +159,9 @@ def conclude(
     )
     session.folder.require_held()
     write_summary(session.folder.summary, summary)
-    session.progress.line(table(session, seen["after"], "success after"))
+    session.progress.line(
+        table(session, seen["after"], "success after" if seen.keys() > {"after"} else "success")
+    )
     session.hooks.call("rlcore_after_run", run=session.run, summary=summary)
     session.progress.line(f"run folder: {session.folder.path}")
     session.hooks.check()

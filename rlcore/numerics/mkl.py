@@ -21,7 +21,6 @@ Environment variables:
 from __future__ import annotations
 
 import os
-import platform
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -112,8 +111,9 @@ class BatchInvariance:
 @lru_cache(maxsize=1)
 def processor() -> Processor:
     """This machine's."""
-    if platform.machine().lower() not in X86:
-        return Processor(NONE, platform.machine().lower() or ANY_MAKER)
+    machine = os.uname().machine.lower()
+    if machine not in X86:
+        return Processor(NONE, machine or ANY_MAKER)
     return known_by(*_linux_says())
 
 

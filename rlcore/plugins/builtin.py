@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from rlcore.contracts.component import ComponentSpec
 from rlcore.contracts.hookspecs import hookimpl
-from rlcore.contracts.specs import ComponentSpec
 from rlcore.contracts.version import API_VERSION
 
 RLCORE_API = API_VERSION

@@ -6,6 +6,7 @@ Knows their entry points and distributions; nothing of what a plugin offers.
 from __future__ import annotations
 
 import contextlib
+import re
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -61,23 +62,14 @@ def installed(
 
 
 def _installed(point: EntryPoint, only: set[str], blocked: set[str]) -> Installed:
-    distribution, version = _origin(point)
+    # both are in one file, which takes longer to parse than to look at its first lines
+    raw = point.dist.read_text("METADATA") or point.dist.read_text("PKG-INFO") if point.dist else ""
+    found = dict(re.findall(r"^(Name|Version): *(.+)", raw or "", re.M)[:2])
+    distribution, version = found.get("Name", "?"), found.get("Version", "?")
     names = {point.name, distribution}
-    left_out_by = ""
-    if point.value != CORE:
-        if names & blocked:
-            left_out_by = BLOCK
-        elif only and not names & only:
-            left_out_by = ONLY
+    excluding = BLOCK if names & blocked else ONLY if only and not names & only else ""
+    left_out_by = "" if point.value == CORE else excluding
     return Installed(point.name, distribution, version, point, left_out_by)
-
-
-def _origin(point: EntryPoint) -> tuple[str, str]:
-    """(distribution, version). Both are in one file, which is parsed each time it is asked for."""
-    if point.dist is None:
-        return "?", "?"
-    told = point.dist.metadata
-    return told["Name"], told["Version"]
 
 
 def _names(environ: Mapping[str, str], variable: str) -> set[str]:

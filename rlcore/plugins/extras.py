@@ -11,10 +11,10 @@ import json
 import re
 from collections.abc import Collection, Iterable
 from functools import lru_cache
-from importlib.metadata import PackageNotFoundError, distribution, requires
+from importlib.metadata import PackageNotFoundError, distributions, requires
 from pathlib import Path
 
-from rlcore.contracts.specs import KINDS
+from rlcore.contracts.component import KINDS
 from rlcore.files.core_configs import core_configs
 
 DISTRIBUTION = "rlcore"
@@ -54,13 +54,7 @@ def is_ours(distribution: str) -> bool:
 
 def lacking(packages: Iterable[str]) -> list[str]:
     """Those of some distributions that are not installed."""
-    absent = []
-    for package in packages:
-        try:
-            distribution(package)
-        except PackageNotFoundError:
-            absent.append(package)
-    return absent
+    return [package for package in packages if not any(distributions(name=package))]
 
 
 def install_command(names: Collection[str]) -> str:

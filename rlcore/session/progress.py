@@ -12,15 +12,10 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib.util import find_spec
 
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    TaskID,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
+from rich.progress import BarColumn, ProgressColumn, Task, TaskID, TextColumn
 from rich.progress import Progress as Bars
+from rich.table import Column
+from rich.text import Text
 
 from rlcore.terminal.console import Canvas
 from rlcore.terminal.text import duration
@@ -38,7 +33,6 @@ UPDATE_LINE = {
 ALWAYS = ("success", "KL")
 """What it shows of that without `runner.logger.verbose`, so that it holds in 80 columns."""
 BAR_WIDTH = 12
-BESIDE = 46  # columns of a terminal that a bar takes beside its name and its status
 UPDATE_SECONDS = ("time/rollout", "time/update", "time/sync")
 SHARES = {"env": "time/env", "policy": "time/policy", "update": "time/update"}
 
@@ -91,7 +85,6 @@ class Phase:
         self._successes: int | None = None
         self._bars = bars
         self._task = task
-        self._room = max(0, bars.console.width - len(bars.tasks[-1].description) - BESIDE)
         self._say = say
         self._said = time.monotonic()
 
@@ -113,7 +106,7 @@ class Phase:
         self.done = done
         self._successes = successes if successes is not None else self._successes
         self.note_text = note if note is not None else self.note_text
-        self._bars.update(self._task, completed=self.done, status=self.status[: self._room])
+        self._bars.update(self._task, completed=self.done, status=self.status)
         if self._bars.disable and time.monotonic() - self._said >= QUIET_SECONDS:
             self._said = time.monotonic()
             self._say(self)
@@ -125,6 +118,16 @@ class Phase:
         if self._successes is not None and self.done:
             parts.append(f"success {self._successes / self.done:.2f}")
         return ", ".join([*parts, self.note_text] if self.note_text else parts)
+
+
+class _Stand(ProgressColumn):
+    """`4 of 8, 12 s, left 10 s, success 0.50`: what a narrow terminal cuts is at the end."""
+
+    def render(self, task: Task) -> Text:
+        parts = [] if task.total is None else [f"{task.completed:.0f} of {task.total:.0f}"]
+        parts.append(duration(task.elapsed or 0.0))
+        parts += [] if task.time_remaining is None else [f"left {duration(task.time_remaining)}"]
+        return Text(", ".join([*parts, *filter(None, [task.fields["status"]])]))
 
 
 class Progress:
@@ -147,14 +150,10 @@ class Progress:
         self._bars = Bars(
             TextColumn("{task.description}", markup=False),
             BarColumn(BAR_WIDTH),
-            MofNCompleteColumn(),
-            TextColumn("{task.fields[status]}", markup=False),
-            TimeElapsedColumn(),
-            TextColumn("left"),
-            TimeRemainingColumn(),
+            _Stand(Column(no_wrap=True)),
             console=self._console,
             transient=True,
-            disable=not (self._console.is_terminal or notebook),
+            disable=not (self._console.is_terminal or notebook) or self._console.is_dumb_terminal,
         )
 
     def __enter__(self) -> Progress:

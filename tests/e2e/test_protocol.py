@@ -158,7 +158,7 @@ def test_what_figures_are_not_stands_beside_them(run, monkeypatch, capsys):
     # an evaluation of its own, and its report
     assert main(["eval", str(run), "env.eval.max_episode_steps=4"]) == 0
     said = " ".join(capsys.readouterr().out.split())
-    assert "success after; rehearsal: no figures ┏" in said
+    assert "success; rehearsal: no figures ┏" in said
     folder = Path(said.rpartition("run folder: ")[2])
     assert json.loads((folder / "summary.json").read_text())["caveat"] == "rehearsal: no figures"
     assert '<p class="warning">rehearsal: no figures</p>' in (folder / "report.html").read_text()

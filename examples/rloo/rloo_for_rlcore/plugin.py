@@ -1,7 +1,7 @@
 """The algorithm, for rlcore. Strings only."""
 
 from rlcore import hookimpl
-from rlcore.contracts.specs import ComponentSpec
+from rlcore.contracts.component import ComponentSpec
 
 RLCORE_API = (0, 4)
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from rlcore import hookimpl
-from rlcore.contracts.specs import ComponentSpec, OtherInterpreter
+from rlcore.contracts.component import ComponentSpec, OtherInterpreter
 from rlcore.plugins.registry import load_plugins
 
 if TYPE_CHECKING:

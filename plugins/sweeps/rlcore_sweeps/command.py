@@ -349,8 +349,9 @@ def _new(wanted: Path, *, given: bool) -> Path:
 
 def _told(sweep: Path) -> int:
     """Print the table, where it is, and what failed; returns the exit code."""
-    text, notes = table.write(sweep), Note.all(sweep)
-    failures = table.failures(notes)
+    table.write(sweep)
+    width = min(table.WIDTH, shutil.get_terminal_size().columns) if sys.stdout.isatty() else None
+    text, failures = table.text(sweep, width or table.WIDTH), table.failures(Note.all(sweep))
     print(f"{text.removesuffix(failures)}written to {sweep / SWEEP_TABLE}", flush=True)
     print(failures, end="", file=sys.stderr)
     return 1 if failures else 0

@@ -78,8 +78,7 @@ class Player:
             folder: the place that it is given.
 
         Raises:
-            JobFailed: this number was another job's.
-            ConfigError: the place is not in the sweep's folder.
+            ConfigError: this number was another job's, or the place is not in the sweep's folder.
         """
         sweep = Path(str(hydra.sweep.dir)).absolute()
         if sweep not in Path(os.path.abspath(folder)).parents:
@@ -92,9 +91,10 @@ class Player:
         before = Note.of(sweep, number)
         if before is not None and before.words:
             if before.words != words:
-                raise JobFailed(
+                raise ConfigError(
                     f"job {number} of {sweep} was {before.label}, and is another one now",
-                    hint="a sweep that chooses its jobs by chance can't be resumed; start it anew",
+                    hint="a sweep that chooses its jobs by chance can't be resumed; start it anew "
+                    "in another folder",
                 )
             return before, sweep
         swept = [word for word in listed(hydra.overrides.task) if word not in self.fixed]

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rlcore import hookimpl
+from rlcore.contracts.component import ComponentSpec
 from rlcore.contracts.hookspecs import observer
-from rlcore.contracts.specs import ComponentSpec
 
 if TYPE_CHECKING:
     from rlcore.contracts.run import Run

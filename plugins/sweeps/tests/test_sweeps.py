@@ -90,9 +90,18 @@ def test_a_table_ends_it_and_stands_beside_the_runs(made):
     first, second = rows(written)
     assert first[:5] == [
         "0", "runner.seed=0",
-        "0.250 (0.046 .. 0.699)", "0.750 (0.301 .. 0.954)", "+0.500 (-0.100 .. +1.000)",
+        "0.250 (0.046..0.699)", "0.750 (0.301..0.954)", "+0.500 (-0.100..+1.000)",
     ]  # fmt: skip
     assert second[2:5] == ["", "", ""] and second[-1] == "1-seed-30 failed"
+
+
+def test_a_number_that_was_another_jobs_is_refused(sweep, log_path, capsys):
+    """Not passed over: the jobs behind it would not be played, and nobody would know."""
+    folder = log_path / "mine"
+    (folder / job.JOBS).mkdir(parents=True)
+    Note(0, ("runner.seed=7",), "runner.seed=7", state="done").write(folder)
+    assert sweep("runner.seed=0,1", f"hydra.sweep.dir={folder}") == 2
+    assert "was runner.seed=7, and is another one now" in capsys.readouterr().err
 
 
 def test_jobs_side_by_side_share_no_core(sweep, log_path):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rlcore import hookimpl
-from rlcore.contracts.specs import ComponentSpec
+from rlcore.contracts.component import ComponentSpec
 
 RLCORE_API = (0, 4)
 

@@ -17,6 +17,7 @@ from rlcore.run_folder.folder import RunFolder
 CONCLUSIONS = ("after", "eval", "sft")
 """Labels of the evaluation a run ends with: of training, of an evaluation, of imitation."""
 LISTED = 5  # of a terminal; the report has all
+FILM = 256  # pixels of a film that one can see something in
 
 
 def acting(run: SavedRun, name: str | None = None) -> Checkpoint:
@@ -62,10 +63,9 @@ def conclusion(folder: RunFolder) -> list[EpisodeResult]:
     return next((read_results(path) for path in paths if path.is_file()), [])
 
 
-def command(run: Path, result: EpisodeResult) -> str:
-    """The line that films an episode."""
-    words = ["rlcore", "replay", _near(run), "--task", result.task, "--trial", str(result.trial)]
-    return shlex.join(words + (["--replica", str(result.replica)] if result.replica else []))
+def commands(folder: RunFolder, results: Sequence[EpisodeResult]) -> list[str]:
+    """The line for each episode that films it."""
+    return _filming(folder, [_address(one) for one in results])
 
 
 def lines(folder: RunFolder, results: Sequence[EpisodeResult]) -> Iterator[str]:
@@ -74,12 +74,26 @@ def lines(folder: RunFolder, results: Sequence[EpisodeResult]) -> Iterator[str]:
     if not lost or not has_policy(folder):
         return
     yield f"{len(lost)} of {len(results)} episodes failed, worst task first; to film them:"
-    yield from (f"  {command(folder.path, one)}" for one in lost[:LISTED])
-    if len(lost) > LISTED:
-        yield f"  rlcore replay {shlex.quote(_near(folder.path))} --failures {len(lost)}  # all"
+    all_of_them = [["--failures", str(len(lost))]] if len(lost) > LISTED else []
+    asked = [_address(one) for one in lost[:LISTED]] + all_of_them
+    yield from (f"  {line}" for line in _filming(folder, asked))
+
+
+def _address(result: EpisodeResult) -> list[str]:
+    words = ["--task", result.task, "--trial", str(result.trial)]
+    return words + (["--replica", str(result.replica)] if result.replica else [])
+
+
+def _filming(folder: RunFolder, asked: Sequence[Sequence[str]]) -> list[str]:
+    """`rlcore replay` with these words; in larger frames where the env draws small ones and can
+    draw others."""
+    size = find(read_yaml(folder.config), "env.eval.image_size")
+    larger = ["--size", str(FILM)] if isinstance(size, int) and size < FILM else []
+    start = ["rlcore", "replay", _near(folder.path)]
+    return [shlex.join([*start, *words, *larger]) for words in asked]
 
 
 def _near(folder: Path) -> str:
     """A folder as one types it here."""
     near = os.path.relpath(folder)
-    return str(folder) if near.startswith("..") else near
+    return os.path.abspath(folder) if near.startswith("..") else near

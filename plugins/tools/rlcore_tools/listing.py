@@ -114,9 +114,9 @@ def _used(catalog: Catalog, group: str, name: str, kind: str) -> Iterator[str]:
         if any(g == group and (o == name or o in presets) for g, o in _choices(catalog, recipe))
     ]
     if presets:
-        yield f"  presets: {', '.join(presets)}"
+        yield _filled(presets, "presets: ")
     if recipes:
-        yield f"  recipes: {', '.join(recipes)}"
+        yield _filled(recipes, "recipes: ")
     yield f"  its keys: rlcore train {group}={(presets or [name])[0]} --help {_section(group)}"
 
 
@@ -125,11 +125,13 @@ def _of_presets(catalog: Catalog, name: str) -> Iterator[str]:
         if (file := catalog.file(group, name)) is not None:
             yield f"preset {group}={name}: {file}"
             yield from (f"  {text}" for text in _heading(catalog, group, name))
+            if name in catalog.registry.names(COMPONENT_GROUPS[group]):
+                continue  # said of the component
             using = [
                 r for r in catalog.options(EXPERIMENT) if (group, name) in _choices(catalog, r)
             ]
             if using:
-                yield f"  recipes: {', '.join(using)}"
+                yield _filled(using, "recipes: ")
             yield f"  its keys: rlcore train {group}={name} --help {_section(group)}"
 
 
@@ -163,7 +165,7 @@ def _text(catalog: Catalog, group: str, name: str) -> str:
     return data.decode(errors="replace")
 
 
-def _filled(names: list[str]) -> str:
-    width = min(WIDTH, get_terminal_size((WIDTH, 0)).columns)
-    return fill(", ".join(names), width, initial_indent="  ", subsequent_indent="  ",
+def _filled(names: list[str], what: str = "") -> str:
+    width, under = min(WIDTH, get_terminal_size((WIDTH, 0)).columns), "    " if what else "  "
+    return fill(what + ", ".join(names), width, initial_indent="  ", subsequent_indent=under,
                 break_on_hyphens=False)  # fmt: skip

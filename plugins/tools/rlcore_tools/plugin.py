@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rlcore import hookimpl
-from rlcore.contracts.specs import ComponentSpec, Kind
+from rlcore.contracts.component import ComponentSpec, Kind
 from rlcore_tools.observers import rlcore_after_eval as rlcore_after_eval
 from rlcore_tools.observers import rlcore_after_rollout as rlcore_after_rollout
 from rlcore_tools.observers import rlcore_after_run as rlcore_after_run

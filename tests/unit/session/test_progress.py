@@ -36,9 +36,14 @@ def test_one_line_a_phase_without_a_terminal(plain):
     assert third == "kept [as it is]"
 
 
-def test_a_long_phase_says_now_and_then_where_it_stands(plain, monkeypatch):
+@pytest.mark.parametrize("dumb", [False, True])
+def test_a_long_phase_says_now_and_then_where_it_stands(plain, monkeypatch, dumb):
+    """In a log, and in a terminal that can't move its cursor."""
     now = 100.0
     monkeypatch.setattr(time, "monotonic", lambda: now)
+    if dumb:
+        monkeypatch.setenv("TERM", "dumb")
+        plain = Canvas(60, colours=True, file=io.StringIO())
     with Progress(console=plain) as progress, progress.phase("sft", total=400) as phase:
         for step in range(1, 301):  # a second each
             now += 1.0
@@ -95,10 +100,22 @@ def test_a_terminal_gets_bars_and_the_same_result_line():
         phase.counts({"episodes": 4, "successes": 2})
         progress._bars.refresh()
     text = console.file.getvalue()
-    assert "4/8" in text
-    assert "success 0.50" in text
+    assert re.search(r"4 of 8, 0\.\d s, (left \S+ s, )?success 0\.50", text)
     assert "rollout: 4 of 8, success 0.50" in text
     assert text.rstrip().endswith("\x1b[?25h")  # the cursor is back
+
+
+def test_a_narrow_terminal_cuts_the_end_of_a_bar_and_a_phase_without_a_total_has_no_time_left():
+    console = Canvas(30, colours=True, file=io.StringIO())
+    with Progress(console=console) as progress, progress.phase("sft", total=8) as phase:
+        phase.set(4, note="loss 0.1234567890")
+        progress._bars.refresh()
+        with progress.phase("update 1"):
+            progress._bars.refresh()
+    drawn = [re.sub(r"\x1b\[[\d;]*[A-Za-z]", "", line) for line in lines(console)]
+    cut = [line for line in drawn if "4 of 8" in line and "elapsed" not in line]
+    assert cut and all(len(line) <= 30 and line.rstrip().endswith("…") for line in cut)
+    assert any(re.fullmatch(r"upd\S* ?1? [━╺╸ ]*0\.\d s *", line) for line in drawn)
 
 
 def test_clock_sums_and_reports_each_part(monkeypatch):

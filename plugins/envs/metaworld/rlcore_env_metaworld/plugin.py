@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from rlcore.contracts.component import ComponentSpec
 from rlcore.contracts.hookspecs import hookimpl
-from rlcore.contracts.specs import ComponentSpec
 
 RLCORE_API = (0, 4)
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from rlcore.contracts.component import ComponentSpec
 from rlcore.contracts.hookspecs import hookimpl
-from rlcore.contracts.specs import ComponentSpec
 
 RLCORE_API = (0, 4)
 

@@ -9,8 +9,8 @@ from importlib.util import find_spec
 from inspect import Parameter, Signature
 from pathlib import Path
 
+from rlcore.contracts.component import ComponentSpec, Kind
 from rlcore.contracts.errors import did_you_mean
-from rlcore.contracts.specs import ComponentSpec, Kind
 from rlcore.plugins import extras
 from rlcore.plugins.registry import PluginRow, Registry
 from rlcore_tools.check.targets import (

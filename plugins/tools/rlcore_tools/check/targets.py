@@ -5,11 +5,12 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from rlcore.contracts.component import ComponentSpec
 from rlcore.contracts.errors import UserError
-from rlcore.contracts.specs import ComponentSpec, ProtocolSpec
 from rlcore.plugins.import_target import load_target
 
 HOOKSPECS = "rlcore.contracts.hookspecs"
@@ -50,6 +51,8 @@ class Found:
 
 def component_findings(spec: ComponentSpec) -> Iterator[Found]:
     """What is wrong with the strings of a component. Imports what they name."""
+    from rlcore.contracts.specs import ProtocolSpec  # only who checks: this is on the way to a list
+
     where = f"{HOOKSPECS}, {spec.kind}"
     for field in ("target", "config", "spec", "imports", "layouts", "original"):
         named = getattr(spec, field)
@@ -91,26 +94,31 @@ def signature_fault(signature: inspect.Signature, values: int, names: tuple[str,
     return ""
 
 
+def folder_of(location: str) -> Path | None:
+    """Where a folder of configuration lies; None for a package that is not there."""
+    package = location.removeprefix("pkg://")
+    if package == location:
+        return Path(location)
+    try:
+        spec = find_spec(package)
+    except ImportError:
+        spec = None
+    found = spec and spec.submodule_search_locations
+    return Path(next(iter(found))) if found else None
+
+
 def configuration_findings(distribution: str, folder: str) -> Iterator[Found]:
     """Files of a folder of configuration (`pkg://package.conf`) that can't be read."""
     from rlcore.files.reading import Unreadable, read_yaml  # loads what reads YAML
 
-    where, path = f"{HOOKSPECS}, rlcore_config_paths", Path(folder)
-    if folder.startswith("pkg://"):
-        from importlib.util import find_spec
-
-        package = folder.removeprefix("pkg://")
-        try:
-            spec = find_spec(package)
-        except ImportError:
-            spec = None
-        if spec is None or not spec.submodule_search_locations:
-            yield Found(f"{folder} of {distribution} is no package", where,
-                        "give its folder an __init__.py, and ship it")  # fmt: skip
-            return
-        path = Path(next(iter(spec.submodule_search_locations)))
+    where, path = f"{HOOKSPECS}, rlcore_config_paths", folder_of(folder)
+    if path is None:
+        yield Found(f"{folder} of {distribution} is no package", where,
+                    "give its folder an __init__.py, and ship it")  # fmt: skip
+        return
     if not path.is_dir():
-        yield Found(f"{folder} of {distribution} is no folder", where, "name one that is there")
+        yield Found(f"{folder} of {distribution} is no folder", where,
+                    "name one that is there, or pkg://PACKAGE.conf")  # fmt: skip
         return
     for file in sorted(path.rglob("*.yaml")):
         try:

@@ -1,6 +1,6 @@
-"""Run `rlcore eval RUN --verify [overrides]`, which `rlcore eval` hands on: compare each episode
-with the evaluation that was kept with a checkpoint, and all files of that with their digests. Where
-RUN is the folder of an evaluation, repeat that.
+"""Run `rlcore eval RUN --verify [overrides]`, which `rlcore eval` hands on: compare all files of a
+checkpoint with their digests, and each episode with the evaluation that was kept with it. Where RUN
+is the folder of an evaluation, repeat that; files of its policy are not read beyond loading it.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ from rlcore.results.tables import (
     success_rows,
 )
 from rlcore.terminal.text import duration, spans, written
-from rlcore_tools.failures import command, has_policy
+from rlcore_tools.failures import commands, has_policy
 from rlcore_tools.report.clips import Shelf, link
 from rlcore_tools.report.figures import Columns, gain, gains_by_group, gains_by_task, means
 from rlcore_tools.report.pictures import (
@@ -259,11 +259,12 @@ def _files(record: RunRecord) -> list[Path]:
 def _failed(record: RunRecord) -> list[tuple[str, str, list[str]]]:
     """(task, how many failed, the commands that film them), the worst task first."""
     after = record.after or []
-    if not has_policy(record.folder):
+    lost = failures(after)
+    if not lost or not has_policy(record.folder):
         return []
     found: dict[str, list[str]] = {}
-    for one in failures(after):
-        found.setdefault(one.task, []).append(command(record.folder.path, one))
+    for one, line in zip(lost, commands(record.folder, lost), strict=True):
+        found.setdefault(one.task, []).append(line)
     played = Counter(one.task for one in after)
     return [(task, f"{len(some)} of {played[task]}", some) for task, some in found.items()]
 
