@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from rlcore.config.catalog import BY_RECIPE
 from rlcore.contracts.errors import ConfigError
 from rlcore_sweeps.composing import require_closed
 from rlcore_sweeps.job import JobFailed, Note, Playing, command_of, objective_of, play
-from rlcore_sweeps.request import for_job, listed
+from rlcore_sweeps.request import SUBDIR, for_job, listed
 
 Objective = float | tuple[float, ...] | None
 
@@ -77,9 +78,14 @@ class Player:
             folder: the place that it is given.
 
         Raises:
-            ConfigError: this number was another job's.
+            ConfigError: this number was another job's, or the place is not in the sweep's folder.
         """
         sweep = Path(str(hydra.sweep.dir)).absolute()
+        if sweep not in Path(os.path.abspath(folder)).parents:
+            raise ConfigError(
+                f"{SUBDIR} leads out of the sweep's folder: {folder}",
+                hint=f"{SUBDIR}='job-${{hydra.job.num}}'",
+            )
         words = tuple(for_job(listed(hydra.overrides.task)))
         number = int(hydra.job.num)
         before = Note.of(sweep, number)
