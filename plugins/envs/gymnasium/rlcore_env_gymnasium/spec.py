@@ -101,7 +101,7 @@ def _measured(ident: str, kwargs: str, python: str) -> Mapping[str, Any]:
     if "error" in facts:
         raise AssetError(
             f"gymnasium can't make {ident!r}: {facts['error']}",
-            hint="install the package that registers it, or name its module: "
+            hint="install what it lacks, or what registers it; or name the module that does: "
             "env.train.id=MODULE:NAME",
         )
     return facts
