@@ -113,7 +113,7 @@ def default_settings(registry: Registry, slot: Slot, name: str) -> Settings:
     if (
         not (isinstance(cls, type) and issubclass(cls, slot.base))
         # it may inherit that it is one, and lack the decorator that makes its own keys
-        or not vars(cls).get("__annotations__", {}).keys() <= cls.__dataclass_fields__.keys()
+        or vars(cls).get("__annotations__", {}).keys() - vars(cls).get("__dataclass_fields__", {})
     ):
         raise PluginError(f"{place} must be a @dataclass that extends {slot.base.__name__}")
     made = cls(**{TYPE_KEYS[slot.kind]: name})

@@ -45,12 +45,12 @@ def settings_findings(registry: Registry, component: Component) -> Iterator[Foun
         return
     mend = 'declare keys as name: type = key("what it means, with its unit", default)'
     try:
-        made = type(default_settings(registry, slot, spec.name))
+        made: Any = default_settings(registry, slot, spec.name)
     except UserError as error:
         yield Found(f"config: {error.message}", where, error.hint or mend)
         return
     keys = {field.name for field in dataclasses.fields(made)}
-    for name, value in vars(made).items():
+    for name, value in vars(type(made)).items():
         if isinstance(value, VALUES) and not name.startswith("_") and name not in keys:
             what = f"config: {spec.config}: {name} = {value!r} has no type, so it is no key"
             yield Found(what, where, mend)
