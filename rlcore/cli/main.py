@@ -120,19 +120,14 @@ def _print_error(error: UserError) -> None:
 
 
 def _show_warning(
-    message: Warning | str,
-    category: type[Warning],
-    filename: str,
-    lineno: int,
-    file: TextIO | None = None,
-    line: str | None = None,
-) -> None:
+    message: Warning | str, category: type[Warning], filename: str, lineno: int,
+    file: TextIO | None = None, line: str | None = None,
+) -> None:  # fmt: skip
     """Print a user warning as one line; other warnings have Python's form."""
-    if issubclass(category, RunWarning):
-        print(f"warning: {message}", file=file or sys.stderr)
-    else:
+    text = f"warning: {message}\n"
+    if not issubclass(category, RunWarning):
         text = warnings.formatwarning(message, category, filename, lineno, line)
-        (file or sys.stderr).write(text)
+    (file or sys.stderr).write(text)
 
 
 if __name__ == "__main__":

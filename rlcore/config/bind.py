@@ -109,12 +109,19 @@ def default_settings(registry: Registry, slot: Slot, name: str) -> Settings:
     if component.spec.config is None:
         return slot.base(**{TYPE_KEYS[slot.kind]: name})
     cls = load_target(component.spec.config)
-    if not (isinstance(cls, type) and is_dataclass(cls) and issubclass(cls, slot.base)):
-        raise PluginError(
-            f"{slot.kind} {name!r} of {component.distribution}: {component.spec.config} must be a "
-            f"dataclass that extends {slot.base.__name__}"
-        )
-    return cls(**{TYPE_KEYS[slot.kind]: name})
+    place = f"{slot.kind} {name!r} of {component.distribution}: {component.spec.config}"
+    if (
+        not (isinstance(cls, type) and issubclass(cls, slot.base))
+        # it may inherit that it is one, and lack the decorator that makes its own keys
+        or not vars(cls).get("__annotations__", {}).keys() <= cls.__dataclass_fields__.keys()
+    ):
+        raise PluginError(f"{place} must be a @dataclass that extends {slot.base.__name__}")
+    made = cls(**{TYPE_KEYS[slot.kind]: name})
+    try:
+        OmegaConf.structured(made)
+    except OmegaConfBaseException as error:
+        raise PluginError(f"{place}: {error.key}: {_first_line(error)}") from None
+    return made
 
 
 # -- names ----------------------------------------------------------------------------------

@@ -7,11 +7,10 @@ and lower case is not listed: :mod:`rlcore.config.bind` corrects it wherever it 
 
 from __future__ import annotations
 
-import warnings
 from typing import TYPE_CHECKING, Any
 
 from rlcore.config import schema_tree
-from rlcore.contracts.errors import RunWarning
+from rlcore.contracts import errors
 from rlcore.terminal.text import written
 
 if TYPE_CHECKING:
@@ -26,13 +25,13 @@ OLD_VALUES = {
 }
 
 
-class ConfigWarning(RunWarning):
+class ConfigWarning(errors.RunWarning):
     """Something in the configuration that is understood, but should be written otherwise."""
 
 
 def warn(message: str) -> None:
     """Warn about the configuration; the command line prints it as one line."""
-    warnings.warn(message, ConfigWarning, stacklevel=3)
+    errors.warn(message, ConfigWarning)
 
 
 def modernise(layers: list[Values], registry: Registry, config: RunConfig | None) -> None:

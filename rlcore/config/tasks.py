@@ -12,20 +12,19 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from rlcore.contracts.errors import ConfigError, PluginError, choosing
-from rlcore.contracts.specs import ActionChannel, EnvSpec, StateChannel
+from rlcore.contracts.specs import ActionChannel, CameraSpec, EnvSpec, StateChannel
+from rlcore.terminal.text import short
+
+TUPLES = {"tasks": str, "descriptions": str, "cameras": CameraSpec, "states": StateChannel,
+          "actions": ActionChannel}  # fmt: skip
 
 
 def checked_spec(found: EnvSpec, path: str) -> EnvSpec:
     """Return the result of a spec function if a run can be planned with it.
 
     Raises:
-        PluginError: it has not one sentence for each task, or another fault.
+        PluginError: no run can be planned with it.
     """
-    if len(found.descriptions) != len(found.tasks):
-        raise PluginError(
-            f"{path}: the spec of {found.name} has {len(found.descriptions)} descriptions for "
-            f"{len(found.tasks)} tasks, expected one for each, in order"
-        )
     fault = spec_fault(found)
     if fault:
         raise PluginError(
@@ -38,9 +37,12 @@ def checked_spec(found: EnvSpec, path: str) -> EnvSpec:
 
 def spec_fault(spec: EnvSpec) -> str:
     """Describe why no run can be planned with a spec; empty if one can."""
-    for name in ("tasks", "descriptions", "cameras", "states", "actions"):
-        if not isinstance(getattr(spec, name), tuple):
-            return f"{name} is a {type(getattr(spec, name)).__name__}, expected a tuple"
+    for name, kind in TUPLES.items():
+        value = getattr(spec, name)
+        if not (isinstance(value, tuple) and all(isinstance(each, kind) for each in value)):
+            return f"{name} is {short(value)}, expected a tuple of {kind.__name__}"
+    if len(spec.descriptions) != len(spec.tasks):
+        return f"{len(spec.descriptions)} descriptions, expected one for each of {spec.tasks}"
     if not 0 < len(set(spec.tasks)) == len(spec.tasks):
         return f"tasks is {spec.tasks}, expected at least one name, each once"
     for name in ("train_trials", "heldout_trials", "validation_trials"):

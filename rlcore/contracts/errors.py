@@ -8,6 +8,9 @@ anything else is a bug in rlcore and keeps its traceback.
 from __future__ import annotations
 
 import errno
+import sys
+import traceback
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -26,6 +29,13 @@ FAMILY = 3
 class RunWarning(UserWarning):
     """A warning for the user, though nothing has failed. The command line prints it as one line,
     without the place in the code; plugins may derive their own."""
+
+
+def warn(message: str, category: type[RunWarning] = RunWarning) -> None:
+    """Warn the user; from Python, at the line of theirs that called rlcore."""
+    names = (one.f_globals.get("__name__") for one, _ in traceback.walk_stack(sys._getframe()))
+    ours = [str(name).startswith("rlcore") for name in names]
+    warnings.warn(message, category, stacklevel=len(ours) + 1 - ours[::-1].index(True))
 
 
 class UserError(Exception):

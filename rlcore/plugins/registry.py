@@ -319,7 +319,7 @@ class Registry:
                 self.manager.unregister(module)
             self._rows.append(PluginRow("plugin", plugin.name, *origin, "BAD", _reason(error)))
             return
-        self.config_paths += [(plugin.distribution, path) for path in paths]
+        self.config_paths += [(plugin.distribution, str(path)) for path in paths]
         self.settings |= {plugin.name.replace("-", "_"): target for target in settings}
         for spec in specs:
             self._register(spec, plugin.name, origin)
@@ -329,9 +329,12 @@ class Registry:
 
     def _check_hooks(self, module: Any) -> None:
         """Raise for a hook implementation that no specification knows."""
-        for caller in self.manager.get_hookcallers(module) or []:
+        known = [name for name in vars(hookspecs) if name.startswith("rlcore_")]
+        callers = self.manager.get_hookcallers(module) or []
+        for name in sorted({*known}.intersection(dir(module)) - {one.name for one in callers}):
+            raise PluginError(f"{name} is not marked: write @hookimpl, of rlcore, above it")
+        for caller in callers:
             if not caller.has_spec():
-                known = [name for name in vars(hookspecs) if name.startswith("rlcore_")]
                 raise PluginError(unknown_hook(caller.name, known))
             wrappers = [one for one in caller.get_hookimpls() if one.wrapper or one.hookwrapper]
             if any(one.plugin is module for one in wrappers):
@@ -341,7 +344,8 @@ class Registry:
         """Return the items one plugin's hook returns."""
         others = [plugin for plugin in self.manager.get_plugins() if plugin is not module]
         results = self.manager.subset_hook_caller(hook, others)(**arguments)
-        for result in results:
+        own = [one for one in self.manager.get_hookcallers(module) or [] if one.name == hook]
+        for result in results or [None for _ in own]:  # pluggy leaves out None
             if not isinstance(result, list):
                 raise PluginError(f"{hook} must return a list, got {type(result).__name__}")
         return [item for result in results for item in result]

@@ -18,7 +18,7 @@ CHANGED = "what changed, old and new, is in docs/api.md#changed-since-api-01"
 LISTED = ("envs", "policies", "algorithms", "placements", "trackers", "protocols")
 GONE = ("adapters", "before_rollout", "before_update", "before_eval", "before_checkpoint",
         "after_checkpoint")  # fmt: skip
-_COMMAND = re.compile(r"[A-Za-z][\w-]*")
+_NAME = re.compile(r"[A-Za-z][\w-]*")
 
 
 def require_api(module: Any, distribution: str) -> None:
@@ -63,9 +63,8 @@ def problem_of(spec: Any) -> str:
     if spec.kind not in KINDS:
         guess = did_you_mean(spec.kind, KINDS)
         return f"kind must be one of {', '.join(KINDS)}, got {spec.kind!r}.{guess}"
-    if spec.kind == "command" and not _COMMAND.fullmatch(spec.name):
-        return f"a command's name is letters, digits, - and _, got {spec.name!r}"
-    return "" if spec.name else "a component has an empty name"
+    ok = _NAME.fullmatch(spec.name)
+    return "" if ok else f"a name is letters, digits, - and _, got {spec.name!r}"
 
 
 def unknown_hook(name: str, known: Iterable[str]) -> str:

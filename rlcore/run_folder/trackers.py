@@ -11,7 +11,6 @@ import os
 import shutil
 import sys
 import time
-import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
@@ -19,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from rlcore.config.schema import LoggerConfig, TimeoutsConfig
-from rlcore.contracts.errors import PluginError, RunWarning, UserError
+from rlcore.contracts.errors import PluginError, RunWarning, UserError, warn
 from rlcore.contracts.protocols import Tracker
 from rlcore.files.atomic import replacing, sync
 from rlcore.files.reading import parse_json, read_lines
@@ -71,12 +70,8 @@ class MetricsLog:
         with self._named():
             if not self._is_there():
                 self._copy()
-                warnings.warn(
-                    f"{self._path} was removed or replaced while the run was writing to it; it is "
-                    "put back",
-                    LostFileWarning,
-                    stacklevel=2,
-                )
+                lost = f"{self._path} was removed or replaced while the run was writing to it"
+                warn(f"{lost}; it is put back", LostFileWarning)
             os.fsync(self._file.fileno())
             sync(self._path.parent)
 
@@ -192,9 +187,7 @@ class Trackers:
             thread.log(metrics, step)
             if trouble := thread.trouble():
                 self._threads.remove(thread)
-                warnings.warn(
-                    f"tracker {thread.name!r} {trouble}; it is off from now on", stacklevel=2
-                )
+                warn(f"tracker {thread.name!r} {trouble}; it is off from now on")
 
     def close(self) -> None:
         """Close all of them, the log last, whatever happens to one."""
@@ -205,7 +198,7 @@ class Trackers:
                 thread.finish()
             for thread in threads:
                 if trouble := thread.finished(deadline - time.monotonic()):
-                    warnings.warn(f"tracker {thread.name!r} did not close: {trouble}", stacklevel=2)
+                    warn(f"tracker {thread.name!r} did not close: {trouble}")
         finally:
             self._log.close()
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import numbers
 import traceback
-import warnings
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
@@ -18,7 +17,7 @@ from typing import Any
 import pluggy
 
 from rlcore.config.schema import PluginsConfig
-from rlcore.contracts.errors import PluginError, RunWarning, UserError
+from rlcore.contracts.errors import PluginError, RunWarning, UserError, warn
 from rlcore.contracts.hookspecs import OBSERVER
 from rlcore.contracts.run import Run
 from rlcore.plugins.entry_points import LEAVE_OUT
@@ -134,7 +133,7 @@ class RunHooks:
             self._failure = self._failure or error
         elif (impl.plugin_name, hook) not in self._warned:
             self._warned.add((impl.plugin_name, hook))
-            warnings.warn(f"{error}", ObserverWarning, stacklevel=3)
+            warn(f"{error}", ObserverWarning)
 
 
 def _named(hook: str, impl: pluggy.HookImpl, error: BaseException) -> HookError:

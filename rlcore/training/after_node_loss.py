@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import sys
 import time
-import warnings
 from dataclasses import replace
 
 from rlcore.config.schema import ClusterConfig, RunConfig
-from rlcore.contracts.errors import PlacementError, RunWarning, UserError, WorkerError
+from rlcore.contracts.errors import PlacementError, UserError, WorkerError, warn
 from rlcore.placement import find_inventory, joins
 from rlcore.session.assembly import Assembly, assemble
 from rlcore.workers.backend import backend_of
@@ -49,7 +48,7 @@ def on_remaining_nodes(assembly: Assembly) -> Assembly:
             f"{missing.message}; the run can't go on over {left}: {error.message}",
             hint=missing.hint,
         ) from None
-    warnings.warn(f"{missing.message}; the run goes on over {left}", RunWarning, stacklevel=1)
+    warn(f"{missing.message}; the run goes on over {left}")
     return found
 
 
@@ -65,8 +64,7 @@ def with_smaller_micro_batches(assembly: Assembly, ranks: int) -> Assembly:
     config, actor = assembly.config, assembly.config.actor
     tried = min(actor.micro_batch_size, actor.share_of_each(ranks))
     size = actor.micro_batch_within(tried // 2, ranks) or 1
-    warning = f"memory ran out; the run goes on with actor.micro_batch_size={size}"
-    warnings.warn(warning, RunWarning, stacklevel=1)
+    warn(f"memory ran out; the run goes on with actor.micro_batch_size={size}")
     smaller = replace(config, actor=replace(actor, micro_batch_size=size))
     if joins(config.cluster):
         return replace(assembly, config=smaller)

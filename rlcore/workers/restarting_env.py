@@ -7,14 +7,13 @@ that the caller notices nothing but the time it took.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
 import numpy as np
 
-from rlcore.contracts.errors import EnvError, RunWarning, SimulatorError
+from rlcore.contracts.errors import EnvError, RunWarning, SimulatorError, warn
 from rlcore.contracts.protocols import (
     ChunkResult,
     Demonstration,
@@ -125,7 +124,7 @@ class RestartingEnv:
             told = (
                 f"env {self.spec.name} failed while it was being closed; nothing of the run is lost"
             )
-            warnings.warn(f"{told}: {type(error).__name__}: {error}", EnvWarning, stacklevel=2)
+            warn(f"{told}: {type(error).__name__}: {error}", EnvWarning)
 
     # -- surviving --------------------------------------------------------------------------
 

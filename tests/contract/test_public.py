@@ -114,6 +114,10 @@ EXCEPTIONS: dict[str, tuple[str, ...]] = {
     "plugins/tools/rlcore_tools/described_nodes.py": ("rlcore.config.recipes",),
     # looks at what is installed, and whose it is
     "plugins/tools/rlcore_tools/check": ("rlcore.plugins.extras", "rlcore.plugins.registry"),
+    "plugins/tools/rlcore_tools/check/composed.py": (
+        *("rlcore.config.bind", "rlcore.config.catalog", "rlcore.config.compose"),
+        *("rlcore.config.schema_tree", "rlcore.plugins.registry"),
+    ),
     "plugins/tools/rlcore_tools/cli/check.py": ("rlcore.plugins.registry",),
     # reads the imports of installed plugins
     "plugins/tools/rlcore_tools/moved.py": (

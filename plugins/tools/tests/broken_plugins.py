@@ -150,6 +150,7 @@ class Case:
         found: which commands find it, and what each says. "check KIND" checks that component,
             "check" the plugin.
         warns: it is said, and nothing fails.
+        end: what is put behind the file.
     """
 
     wrong: str
@@ -159,6 +160,17 @@ class Case:
     new: str
     found: Mapping[str, str] = field(default_factory=dict)
     warns: bool = False
+    end: str = ""
+
+
+def _settings(wrong: str, plugin: str, above: str, key: str, found: Mapping[str, str]) -> Case:
+    """A class of settings of the env, with that key."""
+    end = (
+        "\n\nfrom dataclasses import dataclass\nfrom rlcore_testing.toy_settings import "
+        f"ToyEnvConfig\n\n\n{above}\nclass Config(ToyEnvConfig):\n    {key}\n"
+    )
+    old, new = 'config=f"{toy}:ToyEnvConfig"', 'config="broken.plugin:Config"'
+    return Case(wrong, plugin, "plugin.py", old, new, found, end=end)
 
 
 def _env(wrong: str, plugin: str, code: str, **found: str) -> Case:
@@ -233,6 +245,43 @@ CASES = [
          "pkg://broken.conf", "pkg://broken.config",
          {"plugins": "pkg://broken.config of broken is no package",
           "check": "pkg://broken.config of broken is no package"}),
+    Case("a hook that gives nothing", "no `return`", "plugin.py", "    return [\n        Comp",
+         "    [\n        Comp",
+         {"plugins": "rlcore_components must return a list, got NoneType",
+          "--dry-run": "rlcore_components must return a list, got NoneType"}),
+    Case("a hook without its marker", "no `@observer`", "plugin.py", "@observer\n", "",
+         {"plugins": "rlcore_after_update is not marked: write @hookimpl, of rlcore, above it"}),
+    Case("a name that can't be typed", "`Broken Env`", "plugin.py", '("env", "broken"',
+         '("env", "Broken Env"',
+         {"plugins": "a name is letters, digits, - and _, got 'Broken Env'"}),
+    Case("a preset with a key that is none", "`max_episode_step`", "conf/env/broken.yaml",
+         "max_episode_steps", "max_episode_step",
+         {"check --quick": "conf/env/broken.yaml: unknown key 'env.train.max_episode_step'. Did "
+          "you mean 'env.train.max_episode_steps'?",
+          "--dry-run": "unknown key 'env.train.max_episode_step'"}),
+    Case("a recipe of what is not there", "`override /env: borken`",
+         "conf/experiment/broken.yaml", "/env: broken", "/env: borken",
+         {"check --quick": "there is no env 'borken'. Did you mean 'broken'?",
+          "--dry-run": "there is no env 'borken'. Did you mean 'broken'?"}),
+    _settings("a key without a type", "`speed = 0.2`", "@dataclass", "speed = 0.2",
+              {"check env": "broken.plugin:Config: speed = 0.2 has no type, so it is no key"}),
+    _settings("settings that are no dataclass", "no `@dataclass`", "", "speed: float = 0.2",
+              {"--dry-run": "broken.plugin:Config must be a @dataclass that extends EnvConfig",
+               "check env": "broken.plugin:Config must be a @dataclass that extends EnvConfig"}),
+    _settings("a key of a type that no file has", "`speed: complex`", "@dataclass",
+              "speed: complex = 1j",
+              {"--dry-run": "broken.plugin:Config: speed: Unexpected type annotation: complex",
+               "check env": "broken.plugin:Config: speed: Unexpected type annotation: complex"}),
+    _settings("a default of another type", "`speed: float = 'fast'`", "@dataclass",
+              "speed: float = 'fast'",
+              {"--dry-run": "broken.plugin:Config: speed: Value 'fast' of type 'str' could not",
+               "check env": "broken.plugin:Config: speed: Value 'fast' of type 'str' could not"}),
+    Case("sentences that are no text", "`descriptions=(1, 2, 3, 4)`", "plugin.py",
+         'spec=f"{toy}:env_spec"),', 'spec="broken.plugin:spec"),',
+         {"--dry-run": "descriptions is (1, 2, 3, 4), expected a tuple of str"},
+         end="\n\ndef spec(config):\n    from dataclasses import replace\n    from "
+         "rlcore_testing.toy_settings import env_spec\n\n"
+         "    return replace(env_spec(config), descriptions=(1, 2, 3, 4))\n"),
     _env("states of another type", "float64 states",
          """
 def _observe(self):
@@ -370,7 +419,7 @@ def written(case: Case | None, folder: Path) -> None:
     files = dict(SOUND)
     if case is not None:
         assert case.old in files[case.file], (case.wrong, case.old)
-        files[case.file] = files[case.file].replace(case.old, case.new)
+        files[case.file] = files[case.file].replace(case.old, case.new) + case.end
     for place, text in files.items():
         path = folder / "broken" / place
         path.parent.mkdir(parents=True, exist_ok=True)

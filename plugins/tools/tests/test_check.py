@@ -7,11 +7,13 @@ import sys
 
 import pytest
 from rlcore_testing.conformance.base import PROGRESS
+from rlcore_tools.check.composed import component_of
 from rlcore_tools.check.targets import call_fault, component_findings, configuration_findings
 from rlcore_tools.cli import check
 from test_new import importable
 
 from rlcore.contracts.specs import ComponentSpec
+from rlcore.plugins.registry import load_plugins
 
 SOUND = """
 from rlcore import hookimpl
@@ -53,7 +55,7 @@ MATRIX = {
 
 def package(folder, changes):
     """The plugin `broken` with each file changed so."""
-    files = {"plugin": SOUND, "tracker": TRACKER, "conf": "a: 1\n"}
+    files = {"plugin": SOUND, "tracker": TRACKER, "conf": "env_type: toy\n"}
     for name, (old, new) in changes.items():
         assert old in files[name]
         files[name] = files[name].replace(old, new)
@@ -82,9 +84,18 @@ def test_each_fault_is_found(fault, tmp_path):
     done = subprocess.run(command, env=env, cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == bool(said), done.stdout + done.stderr
     assert said in done.stdout and "Traceback" not in done.stderr
-    findings = done.stdout.count("\n  mend: ")
-    # a log that fails is seen by each check that logs
-    assert (findings == bool(said)) or fault == "a tracker that fails"
+    assert done.stdout.count("\n  mend: ") == bool(said)
+    # each check that logs sees a log that fails
+    assert (", and 3 checks more: it raised" in done.stdout) == (fault == "a tracker that fails")
+
+
+def test_a_preset_is_checked_as_what_it_makes_of_its_component():
+    found = component_of(load_plugins(), "env", "metaworld_50")
+    assert found is not None
+    component, settings = found
+    assert component.spec.name == "metaworld" and "env_type" not in settings
+    assert component_of(load_plugins(), "env", "nowhere") is None
+    assert component_of(load_plugins(), "tracker", "tensorboard") is None
 
 
 @pytest.mark.parametrize(

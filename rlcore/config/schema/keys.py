@@ -180,7 +180,7 @@ class Settings:
 
     def __setattr__(self, name: str, value: Any) -> None:
         if "_frozen" in self.__dict__:
-            raise AttributeError(f"the configuration is frozen: {name} can't be set")
+            raise AttributeError(f"the configuration is frozen: compose with SECTION.{name}=VALUE")
         super().__setattr__(name, value)
 
     def freeze(self) -> None:

@@ -72,6 +72,11 @@ def test_a_stranger_is_found_through_its_entry_point_alone(install):
             "rlcore_after_rollout is a hook wrapper, which is never called",
         ),
         (GOOD.replace("return [", "return 3 or ["), "must return a list, got int"),
+        (GOOD.replace("return [", "[", 1), "rlcore_components must return a list, got NoneType"),
+        (
+            GOOD + "\n    def rlcore_after_rollout(run): pass",
+            "rlcore_after_rollout is not marked: write @hookimpl, of rlcore, above it",
+        ),
         (GOOD.replace("return [", "raise ValueError('boom'); return ["), "ValueError: boom"),
         (GOOD.replace("_components()", "_components(nonsense)"), "nonsense"),
     ],
@@ -96,7 +101,11 @@ def test_a_bad_plugin_is_a_row_with_the_reason_and_the_others_work(install, sour
             ("env", "maze"),
             "target must read 'module:attr', got 'maze_impl'",
         ),
-        ("ComponentSpec('env', '', 'a:b')", ("env", ""), "a component has an empty name"),
+        (
+            "ComponentSpec('env', 'my maze', 'a:b')",
+            ("env", "my maze"),
+            "a name is letters, digits, - and _, got 'my maze'",
+        ),
         (
             "ComponentSpec('enviro', 'maze', 'a:b')",
             ("component", "maze"),
@@ -116,7 +125,7 @@ def test_a_bad_plugin_is_a_row_with_the_reason_and_the_others_work(install, sour
         (
             "ComponentSpec('command', '-x', 'a:b')",
             ("command", "-x"),
-            "a command's name is letters, digits, - and _, got '-x'",
+            "a name is letters, digits, - and _, got '-x'",
         ),
         (
             "{'name': 'maze'}",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -93,26 +94,31 @@ def signature_fault(signature: inspect.Signature, values: int, names: tuple[str,
     return ""
 
 
+def folder_of(location: str) -> Path | None:
+    """Where a folder of configuration lies; None for a package that is not there."""
+    package = location.removeprefix("pkg://")
+    if package == location:
+        return Path(location)
+    try:
+        spec = find_spec(package)
+    except ImportError:
+        spec = None
+    found = spec and spec.submodule_search_locations
+    return Path(next(iter(found))) if found else None
+
+
 def configuration_findings(distribution: str, folder: str) -> Iterator[Found]:
     """Files of a folder of configuration (`pkg://package.conf`) that can't be read."""
     from rlcore.files.reading import Unreadable, read_yaml  # loads what reads YAML
 
-    where, path = f"{HOOKSPECS}, rlcore_config_paths", Path(folder)
-    if folder.startswith("pkg://"):
-        from importlib.util import find_spec
-
-        package = folder.removeprefix("pkg://")
-        try:
-            spec = find_spec(package)
-        except ImportError:
-            spec = None
-        if spec is None or not spec.submodule_search_locations:
-            yield Found(f"{folder} of {distribution} is no package", where,
-                        "give its folder an __init__.py, and ship it")  # fmt: skip
-            return
-        path = Path(next(iter(spec.submodule_search_locations)))
+    where, path = f"{HOOKSPECS}, rlcore_config_paths", folder_of(folder)
+    if path is None:
+        yield Found(f"{folder} of {distribution} is no package", where,
+                    "give its folder an __init__.py, and ship it")  # fmt: skip
+        return
     if not path.is_dir():
-        yield Found(f"{folder} of {distribution} is no folder", where, "name one that is there")
+        yield Found(f"{folder} of {distribution} is no folder", where,
+                    "name one that is there, or pkg://PACKAGE.conf")  # fmt: skip
         return
     for file in sorted(path.rglob("*.yaml")):
         try:

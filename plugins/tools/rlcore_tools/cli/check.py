@@ -20,7 +20,14 @@ from rlcore.contracts.specs import KINDS, ComponentSpec
 from rlcore.plugins.registry import Component, Registry, load_plugins
 from rlcore.terminal.console import Canvas
 from rlcore_tools.check.checked import note
-from rlcore_tools.check.targets import HOOKSPECS, Found, component_findings, configuration_findings
+from rlcore_tools.check.composed import component_of, preset_findings, settings_findings
+from rlcore_tools.check.targets import (
+    HOOKSPECS,
+    Found,
+    component_findings,
+    configuration_findings,
+    folder_of,
+)
 
 KITS = {
     "env": "check_env",
@@ -42,20 +49,24 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--quick", action="store_true", help="without the conformance checks")
     options = parser.parse_args(arguments)
     names = [word for word in options.words if "=" not in word]
-    settings = _settings([word for word in options.words if "=" in word])
     registry = load_plugins()
-    chosen, plugins = _chosen(registry, names)
+    chosen, plugins, settings = _chosen(registry, names)
+    settings |= _settings([word for word in options.words if "=" in word])
     found = list(_bad(registry, names))
-    found += [("plugin", each) for name in plugins for each in _of_plugin(registry, name)]
+    folders = [(name, folder) for name in plugins for folder in _folders(registry, name)]
+    found += [("plugin", each) for one in folders for each in configuration_findings(*one)]
     with _progress():
         for component in chosen:
             spec = component.spec
             label = f"{spec.kind} {spec.name}"
-            wrong = list(component_findings(spec))
+            wrong = list(component_findings(spec)) or list(settings_findings(registry, component))
             if not wrong and names and not options.quick:
                 wrong = list(_played(spec, settings))
                 note(component)
             found += [(label, each) for each in wrong]
+        if names and not found:  # else their faults are those, once more
+            places = [folder_of(folder) for _, folder in folders]
+            found += [("plugin", each) for one in places for each in preset_findings(registry, one)]
         if names and not options.quick:
             found += [(f"plugin {name}", each) for name in plugins for each in _hooks(name)]
     for label, each in found:
@@ -119,8 +130,10 @@ def _settings(words: Sequence[str]) -> dict[str, Any]:
     return {key: yaml.safe_load(value) for key, _, value in (w.partition("=") for w in words)}
 
 
-def _chosen(registry: Registry, names: Sequence[str]) -> tuple[list[Component], list[str]]:
-    """The components that the words name, and the plugins.
+def _chosen(
+    registry: Registry, names: Sequence[str]
+) -> tuple[list[Component], list[str], dict[str, Any]]:
+    """The components that the words name, the plugins, and of a preset its settings.
 
     Raises:
         PluginError: there is none.
@@ -128,9 +141,12 @@ def _chosen(registry: Registry, names: Sequence[str]) -> tuple[list[Component], 
     plugins = [name for name, _ in registry.manager.list_name_plugin()]
     known = [component for kind in KINDS for component in registry.components(kind)]
     if not names:
-        return known, plugins
+        return known, plugins, {}
     if len(names) == 2 and names[0] in KINDS:
-        return [registry.get(names[0], names[1])], []
+        kind, name = names
+        preset = None if name in registry.names(kind) else component_of(registry, kind, name)
+        component, settings = preset or (registry.get(kind, name), {})
+        return [component], [], settings
     if len(names) > 1:
         raise ConfigError(
             f"check takes a plugin, a component, or KIND NAME, got {' '.join(names)}",
@@ -138,12 +154,12 @@ def _chosen(registry: Registry, names: Sequence[str]) -> tuple[list[Component], 
         )
     (name,) = names
     if name in plugins:
-        return [each for each in known if each.plugin == name], [name]
+        return [each for each in known if each.plugin == name], [name], {}
     found = [each for each in known if each.spec.name == name]
     if not found and not any(row.name == name for row in registry.rows()):
         choices = {*plugins, *(component.spec.name for component in known)}
         raise registry.not_found("plugin or component", name, choices)
-    return found, []
+    return found, [], {}
 
 
 def _bad(registry: Registry, names: Sequence[str]) -> Iterator[tuple[str, Found]]:
@@ -153,11 +169,10 @@ def _bad(registry: Registry, names: Sequence[str]) -> Iterator[tuple[str, Found]
             yield f"{row.kind} {row.name}", Found(row.reason, HOOKSPECS, mend)
 
 
-def _of_plugin(registry: Registry, plugin: str) -> Iterator[Found]:
-    module = registry.manager.get_plugin(plugin)
-    hook = getattr(module, "rlcore_config_paths", None)
-    for folder in hook() if hook is not None else ():
-        yield from configuration_findings(plugin, folder)
+def _folders(registry: Registry, plugin: str) -> list[str]:
+    """Its folders of configuration."""
+    hook = getattr(registry.manager.get_plugin(plugin), "rlcore_config_paths", None)
+    return [] if hook is None else [str(folder) for folder in hook()]
 
 
 def _played(spec: ComponentSpec, settings: Mapping[str, Any]) -> Iterator[Found]:
@@ -167,8 +182,12 @@ def _played(spec: ComponentSpec, settings: Mapping[str, Any]) -> Iterator[Found]
         return
     if spec.kind == "algorithm" and _keeps_a_replay(spec):
         kit = "check_replay"
+    checks: dict[tuple[str, str, bool], list[str]] = {}
     for each in getattr(_testing(), kit)(spec.name, **settings):
-        yield Found(f"{each.check}: {each.message}", PROTOCOLS, each.hint, each.warning)
+        checks.setdefault((each.message, each.hint, each.warning), []).append(each.check)
+    for (message, hint, warning), names in checks.items():
+        first = names[0] if len(names) == 1 else f"{names[0]}, and {len(names) - 1} checks more"
+        yield Found(f"{first}: {message}", PROTOCOLS, hint, warning)
 
 
 def _keeps_a_replay(spec: ComponentSpec) -> bool:

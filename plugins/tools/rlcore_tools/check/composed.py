@@ -1,0 +1,77 @@
+"""Settings as `rlcore check` sees them: keys of a component that are none, what a preset makes of
+it, presets and recipes that can't be composed."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from rlcore.config.bind import SLOTS, default_settings
+from rlcore.config.catalog import COMPONENT_GROUPS, EXPERIMENT, TYPE_KEYS, Catalog
+from rlcore.config.compose import compose
+from rlcore.config.schema_tree import value_of
+from rlcore.contracts.errors import UserError
+from rlcore.contracts.specs import Kind
+from rlcore.plugins.registry import Component, Registry
+from rlcore_tools.check.targets import HOOKSPECS, Found
+
+GROUPS = (*COMPONENT_GROUPS, "env/train", "env/eval", EXPERIMENT)
+VALUES = (bool, int, float, str, list, tuple, dict)
+
+
+def component_of(
+    registry: Registry, kind: Kind, name: str
+) -> tuple[Component, dict[str, Any]] | None:
+    """The component that a preset is of, and its settings; None where there is no such preset.
+
+    Raises:
+        UserError: it can't be composed.
+    """
+    if kind not in COMPONENT_GROUPS or Catalog(registry).file(kind, name) is None:
+        return None
+    run = compose([f"{kind}={name}"], require=(), registry=registry, draft=True)
+    section = value_of(run, next(slot.section for slot in SLOTS if slot.kind == kind))
+    settings = dataclasses.asdict(section)
+    return registry.get(kind, settings.pop(TYPE_KEYS[kind])), settings
+
+
+def settings_findings(registry: Registry, component: Component) -> Iterator[Found]:
+    """What is wrong with the class of a component's settings."""
+    spec, where = component.spec, f"{HOOKSPECS}, {component.spec.kind}"
+    slot = next((slot for slot in SLOTS if slot.kind == spec.kind), None)
+    if slot is None or spec.config is None:
+        return
+    mend = 'declare keys as name: type = key("what it means, with its unit", default)'
+    try:
+        made = type(default_settings(registry, slot, spec.name))
+    except UserError as error:
+        yield Found(f"config: {error.message}", where, error.hint or mend)
+        return
+    keys = {field.name for field in dataclasses.fields(made)}
+    for name, value in vars(made).items():
+        if isinstance(value, VALUES) and not name.startswith("_") and name not in keys:
+            what = f"config: {spec.config}: {name} = {value!r} has no type, so it is no key"
+            yield Found(what, where, mend)
+
+
+def preset_findings(registry: Registry, folder: Path | None) -> Iterator[Found]:
+    """Presets and recipes below a folder of configuration that can't be composed; the first by each
+    fault."""
+    told = set[str]()
+    if folder is None:
+        return
+    for group in GROUPS:
+        for file in sorted(folder.joinpath(group).glob("*.yaml")):
+            try:
+                compose([f"{group}={file.stem}"], require=(), registry=registry, draft=True)
+            except UserError as error:
+                if error.message in told:
+                    continue
+                told.add(error.message)
+                mend = error.hint or "correct the file"
+                # what others bring may be absent here
+                absent = "pip install" in mend
+                yield Found(f"{file}: {error.message}", f"{HOOKSPECS}, rlcore_config_paths", mend,
+                            warning=absent)  # fmt: skip
