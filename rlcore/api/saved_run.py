@@ -201,7 +201,7 @@ class SavedRun:
 
     def replay(
         self,
-        task: str,
+        task: str | int,
         trial: int,
         *overrides: str,
         replica: int = 0,
@@ -213,7 +213,7 @@ class SavedRun:
         files. Needs `rlcore-tools`.
 
         Args:
-            task, trial, replica: which.
+            task, trial, replica: which; the task by its name or number.
             overrides: changes of the configuration.
             checkpoint, trust: see :meth:`checkpoint` and :meth:`config`.
             phase: see :func:`rlcore.api.play_episode`.

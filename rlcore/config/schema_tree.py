@@ -5,10 +5,11 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from rlcore.config.schema import Range, RunConfig
-from rlcore.config.schema.keys import Door, Fixed, Place, When
+if TYPE_CHECKING:  # a tree of plain values needs none of it
+    from rlcore.config.schema import Range, RunConfig
+    from rlcore.config.schema.keys import Door, Fixed, Place, When
 
 
 @dataclass(frozen=True)
@@ -127,6 +128,8 @@ def type_name(field: Field[Any]) -> str:
 
 
 def _key(field: Field[Any], value: Any, path: str, fixed: Fixed) -> Key:
+    from rlcore.config.schema import Range
+
     section = is_section(value)
     doc = (inspect.getdoc(type(value)) or "").split("\n\n")[0] if section else ""
     return Key(

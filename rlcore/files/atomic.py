@@ -14,8 +14,6 @@ from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 
-import psutil
-
 PARTIAL = ".partial-"
 """What the names of unfinished files and folders begin with."""
 
@@ -149,6 +147,8 @@ def sync(path: Path) -> None:
 def _given_up(partial: str) -> bool:
     """Return whether the process that wrote an unfinished file is gone, as far as can be told here:
     one of another machine that writes at this moment gets an error, and tries again."""
+    import psutil  # only where something was left
+
     number = partial.removeprefix(PARTIAL).partition("-")[0]
     return number.isdecimal() and not psutil.pid_exists(int(number))
 

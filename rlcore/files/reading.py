@@ -48,7 +48,7 @@ def open_regular(path: str | Path) -> BinaryIO:
     if not stat.S_ISREG(mode):
         kind = "a folder" if stat.S_ISDIR(mode) else "a pipe or a device"
         raise Unreadable(f"it is {kind}, not a file")
-    return Path(path).open("rb")
+    return open(path, "rb")
 
 
 def read_bytes(path: str | Path, most: int = LARGEST_TEXT) -> bytes:
@@ -58,7 +58,8 @@ def read_bytes(path: str | Path, most: int = LARGEST_TEXT) -> bytes:
         OSError, Unreadable: see :func:`open_regular`; or it is larger.
     """
     with open_regular(path) as file:
-        content = file.read(most + 1)  # a size of 0 says nothing: files of the kernel have it
+        size = os.fstat(file.fileno()).st_size or most  # files of the kernel say 0
+        content = file.read(min(size, most) + 1)
     if len(content) > most:
         raise Unreadable(f"it is larger than {_size(most)}")
     if content.startswith(POINTER):
@@ -81,7 +82,7 @@ def decode(content: bytes) -> str:
         text = content.decode("utf-8")
     except UnicodeDecodeError as error:
         raise Unreadable(f"it is not UTF-8 text: {error.reason}") from None
-    return text.replace("\r\n", "\n").replace("\r", "\n")
+    return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
 
 
 def read_json(path: str | Path, most: int = LARGEST_TEXT, *, once: bool = False) -> Any:

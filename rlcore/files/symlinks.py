@@ -25,9 +25,8 @@ def require_no_way_out(folder: Path) -> None:
 
 def require_inside(folder: Path, paths: Iterable[Path]) -> None:
     """Refuse such links among some files of a folder; files that are not there pass."""
-    root = Path(os.path.realpath(folder))
     for path in paths:
-        if path.is_symlink() and not _leads_within(path, root):
+        if path.is_symlink() and leads_out(folder, path):
             raise CheckpointError(
                 f"{path} is a link to {os.path.realpath(path)}, outside of {folder}: nothing is "
                 "written or copied through it",
@@ -37,8 +36,4 @@ def require_inside(folder: Path, paths: Iterable[Path]) -> None:
 
 def leads_out(folder: Path, path: Path) -> bool:
     """Return whether a file of a folder, or a folder above it, is a link that leads out of it."""
-    return not _leads_within(path, Path(os.path.realpath(folder)))
-
-
-def _leads_within(path: Path, root: Path) -> bool:
-    return Path(os.path.realpath(path)).is_relative_to(root)
+    return not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder))

@@ -63,8 +63,8 @@ def installed(
 
 def _installed(point: EntryPoint, only: set[str], blocked: set[str]) -> Installed:
     # both are in one file, which takes longer to parse than to look at its first lines
-    text = point.dist and (point.dist.read_text("METADATA") or point.dist.read_text("PKG-INFO"))
-    found = dict(re.findall(r"^(Name|Version): *(.+)", text or "", re.M)[:2])
+    raw = point.dist.read_text("METADATA") or point.dist.read_text("PKG-INFO") if point.dist else ""
+    found = dict(re.findall(r"^(Name|Version): *(.+)", raw or "", re.M)[:2])
     distribution, version = found.get("Name", "?"), found.get("Version", "?")
     names = {point.name, distribution}
     excluding = BLOCK if names & blocked else ONLY if only and not names & only else ""

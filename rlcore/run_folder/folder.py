@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 
-from rlcore.config.schema import LoggerConfig
 from rlcore.contracts.errors import CheckpointError, ConfigError, nearest
 from rlcore.files import lock
 from rlcore.files.atomic import sweep, write_text
@@ -123,7 +122,7 @@ class RunFolder:
         write_text(self.config, text)
 
     @contextlib.contextmanager
-    def held(self, required: bool = LoggerConfig().require_lock) -> Iterator[str | None]:
+    def held(self, required: bool = True) -> Iterator[str | None]:
         """Be the only one that writes to this run; what a killed one left half done is finished or
         swept away first. Yields a word to the user where a dead process had it, or None.
 

@@ -153,7 +153,7 @@ class Progress:
             _Stand(Column(no_wrap=True)),
             console=self._console,
             transient=True,
-            disable=not (self._console.is_terminal or notebook),
+            disable=not (self._console.is_terminal or notebook) or self._console.is_dumb_terminal,
         )
 
     def __enter__(self) -> Progress:

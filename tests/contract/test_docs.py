@@ -160,3 +160,16 @@ def test_the_address_of_the_repository_is_one_placeholder():
         text = (ROOT / page).read_text()
         assert ("`OWNER/REPOSITORY`" in text) == (page in explained)
         assert page in explained or "quickstart.md" in text
+
+
+def test_a_picture_of_a_terminal_shows_what_a_command_prints_and_no_folder_of_this_machine(
+    tmp_path,
+):
+    picture = tmp_path / "terminal.svg"
+    command = "printf 'update 1/4: \\033[1msuccess\\033[0m 0.5\\n'; pwd"
+    script = [sys.executable, str(ROOT / "docs/make_terminal.py")]
+    subprocess.run([*script, str(picture), command], cwd=tmp_path, check=True)
+    drawn = picture.read_text().replace("&#160;", " ")
+    assert "update 1/4:" in drawn and ">~</text>" in drawn
+    assert str(tmp_path) not in drawn and "@font-face" not in drawn
+    assert subprocess.run([*script, str(picture), "false"], stderr=subprocess.DEVNULL).returncode

@@ -113,13 +113,6 @@ def test_workers_and_loops_load_no_tensor_library():
     assert loaded_by(modules) == {name: [] for name in modules}
 
 
-def test_a_list_of_plugins_makes_no_specs():
-    """Their classes take longer to make than all plugins to load."""
-    listed = "import sys; from rlcore.cli.main import main; main(['plugins'])"
-    asked = f"{listed}; assert 'rlcore.contracts.specs' not in sys.modules"
-    subprocess.run([sys.executable, "-c", asked], check=True, stdout=subprocess.DEVNULL)
-
-
 def test_an_env_worker_loads_no_model_stack():
     """What a worker process imports before its simulator."""
     testing = ("toy_env", "conformance.env")

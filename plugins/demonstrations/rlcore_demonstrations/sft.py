@@ -43,7 +43,7 @@ def starting_policy(session: Session) -> Path:
             _log(session, read_json(session.folder.path / "sft.json"), "sft")
         return path
     data = collect(session)
-    history = _learn(session, "sft", "supervised training", data, session.config.sft.max_steps)
+    history = _learn(session, "sft", "SFT", data, session.config.sft.max_steps)
     _log(session, history, "sft")
     return _share(session, path)
 

@@ -7,9 +7,11 @@ A sweeper says which jobs there are, a launcher where they run: ours, Hydra's, o
 
 from __future__ import annotations
 
+import shlex
 import shutil
 import sys
 import tempfile
+import traceback
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -58,8 +60,11 @@ from rlcore_sweeps.request import (
 LAUNCHER = ("hydra/launcher", "hydra.launcher.")
 VERBS = ("train", "eval", "sft", "collect")
 BASIC = "hydra._internal.core_plugins.basic_sweeper.BasicSweeper"
+OURS = ("hydra_plugins.hydra_rlcore_", "hydra._internal.")
+"""Launchers and sweepers that are not a stranger's."""
 DIGITS = 3  # of the number of a job where that of all is for the sweeper to say
 LISTS = "a=1,2,3 or a=range(1,4) or a=choice(x,y); a sweeper of another kind: hydra/sweeper=NAME"
+SETTINGS = "rlcore train --cfg hydra -p hydra.launcher (or .sweeper)"
 ENTERED = "rlcore sweep train quickstart runner.seed=0,1,2"
 
 
@@ -159,7 +164,7 @@ def _require_plain(order: Order, folder: Path) -> None:
 def _play(order: Order, folder: Path | None = None, *, wary: bool = False) -> int:
     """Play a sweep in its folder, or in a new one; returns the exit code."""
     place, failed = _played(order, folder, wary=wary)
-    return int(failed) if order.only_looks else _told(place)
+    return max(int(failed), 0 if order.only_looks else _told(place))
 
 
 def _played(order: Order, folder: Path | None = None, *, wary: bool = False) -> tuple[Path, bool]:
@@ -167,9 +172,9 @@ def _played(order: Order, folder: Path | None = None, *, wary: bool = False) -> 
     setup_globals()
     JobRuntime.instance().set("name", order.verb)
     words = for_hydra(order.words)
-    hydra = [word for word in order.hydra if not (order.only_looks and word.startswith(LAUNCHER))]
     loader = SweepLoader(order.config_dirs)
-    first = loader.load_configuration(None, hydra, RunMode.MULTIRUN)
+    first = loader.load_configuration(None, list(order.hydra), RunMode.MULTIRUN)
+    hydra = [word for word in order.hydra if not (order.only_looks and word.startswith(LAUNCHER))]
     searches = first.hydra.sweeper._target_ != BASIC
     if searches or order.split:
         words = with_split(words, *(order.split or ("validation",)))
@@ -185,17 +190,21 @@ def _played(order: Order, folder: Path | None = None, *, wary: bool = False) -> 
             place = Path(scratch)
         else:
             place = folder or _new(wanted, given=DIR in map(key_of, hydra))
-            order.write(place)
-            table.write(place)
+        alone = not any(place.iterdir())
         hydra = [word for word in hydra if key_of(word) != DIR]
         own = [*hydra, f"{DIR}={quote(place)}"]
-        try:
-            with lock.held(place, required=False):
+        with lock.held(place, required=False):
+            try:
+                if not order.only_looks:
+                    order.write(place)
+                    table.write(place)
                 failed = _sweep(loader, player, [*own, *words], announce=not order.only_looks)
-        except UserError:
-            if folder is None and not Note.all(place):  # no job has begun: there is nothing to keep
-                shutil.rmtree(place)
-            raise
+            except UserError:
+                if folder is None and not Note.all(place):  # no job has begun: nothing is to resume
+                    (place / FILE).unlink(missing_ok=True)
+                    if alone:  # else others have their files here
+                        shutil.rmtree(place)
+                raise
         return place, failed
 
 
@@ -217,11 +226,24 @@ def _sweep(loader: SweepLoader, player: Player, words: list[str], *, announce: b
             sweeper.launcher = patient = Patient(sweeper.launcher)
         sweeper.sweep(arguments=listed(config.hydra.overrides.task))
     except (HydraException, OmegaConfBaseException, ImportError) as error:
-        raise ConfigError(
-            f"{type(sweeper).__name__ if sweeper else 'Hydra'}: {error}", hint=LISTS
-        ) from error
+        if sweeper is None:
+            raise ConfigError(f"Hydra: {error}", hint=f"{SETTINGS} shows settings") from error
+        raise ConfigError(f"{type(sweeper).__name__}: {error}", hint=LISTS) from error
     except JobFailed:
         return True
+    except UserError:
+        raise
+    except Exception as error:
+        others = [str(config.hydra[part]._target_) for part in ("sweeper", "launcher")]
+        others = [target for target in others if not target.startswith(OURS)]
+        if not others:
+            raise
+        where = traceback.extract_tb(error.__traceback__)[-1]
+        raise ConfigError(
+            f"{' or '.join(others)} failed: {type(error).__name__}: {error} "
+            f"({where.filename}, line {where.lineno})",
+            hint="it seems to be a bug of that plugin: tell its authors",
+        ) from error
     except KeyboardInterrupt:
         if announce:
             _told(Path(str(config.hydra.sweep.dir)))
@@ -248,8 +270,21 @@ class Patient(Launcher):
     def launch(
         self, job_overrides: Sequence[Sequence[str]], initial_job_idx: int
     ) -> Sequence[JobReturn]:
-        """What came of the jobs that ended well."""
+        """What came of the jobs that ended well.
+
+        Raises:
+            ConfigError: a job can't be played, or told of, as it was ordered.
+        """
         found = self._launcher.launch(job_overrides, initial_job_idx)
+        if len(found) != len(job_overrides):
+            raise ConfigError(
+                f"{type(self._launcher).__name__} played {len(job_overrides)} jobs and returned "
+                f"{len(found)} results",
+                hint="it seems to be a bug of that launcher: tell its authors",
+            )
+        for one in found:
+            if isinstance(one._return_value, ConfigError):  # of the sweep, not of what was played
+                raise one._return_value
         well = [one for one in found if one.status == JobStatus.COMPLETED]
         self.failed |= len(well) < len(found)
         return well
@@ -264,7 +299,13 @@ def _wanted(order: Order, choices: Choices, hydra: DictConfig) -> Path:
     """
     config = _of_a_job(order, choices)
     if DIR in map(key_of, order.hydra):
-        return Path(str(OmegaConf.select(hydra, DIR))).expanduser().absolute()
+        try:
+            return Path(str(OmegaConf.select(hydra, DIR))).expanduser().absolute()
+        except (OmegaConfBaseException, RuntimeError) as error:
+            raise ConfigError(
+                f"{DIR}: {str(error).partition(chr(10))[0]}",
+                hint="it may name keys below hydra. only: those of a run differ between runs",
+            ) from None
     logger = LoggerConfig() if config is None else config.runner.logger
     swept = {key_of(word) for word in order.words} - set(map(key_of, choices.fixed))
     name = "sweep" if "experiment" in swept else logger.experiment_name
@@ -293,22 +334,24 @@ def _new(wanted: Path, *, given: bool) -> Path:
     """
     if not given:
         return RunFolder.create(wanted.parent, wanted.name).path
-    if (wanted / FILE).is_file():
-        raise ConfigError(
-            f"{wanted} holds a sweep already",
-            hint=f"rlcore resume {wanted} goes on with it; a new one: {DIR}=FOLDER",
-        )
     try:
         wanted.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise ConfigError(f"{DIR}: can't make {wanted}: {error.strerror}") from None
+    if (wanted / FILE).is_file():
+        folder = shlex.quote(str(wanted))
+        raise ConfigError(
+            f"{wanted} holds a sweep already",
+            hint=f"rlcore resume {folder} goes on with it; a new one: {DIR}=FOLDER",
+        )
     return wanted
 
 
 def _told(sweep: Path) -> int:
     """Print the table, where it is, and what failed; returns the exit code."""
-    text, notes = table.write(sweep), Note.all(sweep)
-    failures = table.failures(notes)
+    table.write(sweep)
+    width = min(table.WIDTH, shutil.get_terminal_size().columns) if sys.stdout.isatty() else None
+    text, failures = table.text(sweep, width or table.WIDTH), table.failures(Note.all(sweep))
     print(f"{text.removesuffix(failures)}written to {sweep / SWEEP_TABLE}", flush=True)
     print(failures, end="", file=sys.stderr)
     return 1 if failures else 0

@@ -93,7 +93,8 @@ class Note:
     @classmethod
     def all(cls, sweep: Path) -> list[Note]:
         """Of all jobs, by number."""
-        numbers = sorted(int(file.stem) for file in (sweep / JOBS).glob("[0-9]*.json"))
+        stems = (file.stem for file in (sweep / JOBS).glob("*.json"))
+        numbers = sorted(int(stem) for stem in stems if stem.isdecimal())
         return [note for note in (cls.of(sweep, number) for number in numbers) if note is not None]
 
 

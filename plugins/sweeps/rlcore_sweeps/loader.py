@@ -39,7 +39,10 @@ DEFAULTS = {
     "hydra.output_subdir": "null",
 }
 """Ours, where the user has not chosen."""
-OPEN = tuple(f"hydra.sweeper.{name}." for name in ("params", "sampler_options", "pruner_options"))
+OPEN = (
+    *(f"hydra.sweeper.{name}." for name in ("params", "sampler_options", "pruner_options")),
+    "hydra.job.env_set.",
+)
 """Mappings whose keys are not known beforehand, so that Hydra would want a + before them."""
 PUBLISHED = {
     "hydra/launcher": {
@@ -98,6 +101,9 @@ class SweepLoader(ConfigLoader):
             config = self._hydra.load_configuration(
                 None, [*ours, *own], run_mode, from_shell, validate_sweep_overrides
             )
+            for part in ("launcher", "sweeper"):
+                if not isinstance(config.hydra[part], DictConfig):
+                    raise ConfigError(f"hydra.{part} is chosen by name: hydra/{part}=NAME")
         except (HydraException, OmegaConfBaseException) as error:
             raise self._told(own, error) from None
         with open_dict(config.hydra):
@@ -204,7 +210,8 @@ class SweepLoader(ConfigLoader):
                     f"unknown key {key!r}{choosing(key, beside or known)}",
                     hint=self._owner(key) or "rlcore train --cfg hydra shows them all",
                 )
-        return ConfigError(reason)
+        cause = str(error.__cause__ or "").partition("\n")[0]
+        return ConfigError(f"{reason}: {cause}" if cause else reason)
 
     def _owner(self, key: str) -> str:
         """Which launcher or sweeper has a key that the chosen one lacks; empty for other keys."""

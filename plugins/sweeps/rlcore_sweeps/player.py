@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -10,9 +11,10 @@ from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig
 
 from rlcore.config.catalog import BY_RECIPE
+from rlcore.contracts.errors import ConfigError
 from rlcore_sweeps.composing import require_closed
 from rlcore_sweeps.job import JobFailed, Note, Playing, command_of, objective_of, play
-from rlcore_sweeps.request import for_job, listed
+from rlcore_sweeps.request import SUBDIR, for_job, listed
 
 Objective = float | tuple[float, ...] | None
 
@@ -76,17 +78,23 @@ class Player:
             folder: the place that it is given.
 
         Raises:
-            JobFailed: this number was another job's.
+            ConfigError: this number was another job's, or the place is not in the sweep's folder.
         """
         sweep = Path(str(hydra.sweep.dir)).absolute()
+        if sweep not in Path(os.path.abspath(folder)).parents:
+            raise ConfigError(
+                f"{SUBDIR} leads out of the sweep's folder: {folder}",
+                hint=f"{SUBDIR}='job-${{hydra.job.num}}'",
+            )
         words = tuple(for_job(listed(hydra.overrides.task)))
         number = int(hydra.job.num)
         before = Note.of(sweep, number)
         if before is not None and before.words:
             if before.words != words:
-                raise JobFailed(
+                raise ConfigError(
                     f"job {number} of {sweep} was {before.label}, and is another one now",
-                    hint="a sweep that chooses its jobs by chance can't be resumed; start it anew",
+                    hint="a sweep that chooses its jobs by chance can't be resumed; start it anew "
+                    "in another folder",
                 )
             return before, sweep
         swept = [word for word in listed(hydra.overrides.task) if word not in self.fixed]

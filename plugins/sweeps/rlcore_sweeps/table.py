@@ -18,15 +18,14 @@ from rlcore_sweeps.job import Note
 from rlcore_sweeps.study_text import told
 from rlcore_sweeps.trials import Trials
 
-WIDTH = 160
+WIDTH, NARROW = 160, 116  # characters; in fewer the table has fewer columns
 COLUMNS = ("job", "swept", "before", "after", "difference", "seconds", "folder")
+LEFT_OUT = ("before", "seconds")
 
 
-def write(sweep: Path) -> str:
-    """Write it beside the runs; returns what was written."""
-    text = _text(sweep, Note.all(sweep))
-    write_text(sweep / SWEEP_TABLE, text)
-    return text
+def write(sweep: Path) -> None:
+    """Write it beside the runs."""
+    write_text(sweep / SWEEP_TABLE, text(sweep))
 
 
 def failures(notes: Sequence[Note]) -> str:
@@ -38,15 +37,18 @@ def failures(notes: Sequence[Note]) -> str:
     return "\n".join([f"{len(failed)} of {len(notes)} jobs failed:", *lines, ""])
 
 
-def _text(sweep: Path, notes: Sequence[Note]) -> str:
+def text(sweep: Path, width: int = WIDTH) -> str:
+    """The table in so many characters, what to do next, and what failed."""
+    notes = Note.all(sweep)
     figures = {note.number: _figures(note) for note in notes}
+    names = [name for name in COLUMNS if width >= NARROW or name not in LEFT_OUT]
     table = Table(title="sweep", title_justify="left")
-    for name in COLUMNS:
+    for name in names:
         table.add_column(name, overflow="fold", justify="right" if name == "seconds" else "left")
     for note in notes:
         its, folder = figures[note.number], Path(note.folder)
         state = "" if note.state == "done" else note.state
-        table.add_row(
+        cells = (
             str(note.number),
             note.label,
             _rate(its.get("success_before")),
@@ -55,10 +57,12 @@ def _text(sweep: Path, notes: Sequence[Note]) -> str:
             f"{note.seconds:.0f}" if note.seconds else "",
             f"{folder.name if folder.is_dir() else ''} {state}".strip(),
         )
+        row = dict(zip(COLUMNS, cells, strict=True))
+        table.add_row(*(row[name] for name in names))
     trials = Trials.of(sweep)
     lines = [*_caveats(figures), *(told(trials) if trials else ()), *_next(sweep, notes, trials)]
-    text = as_text(table, width=WIDTH) + "\n" + "".join(f"{line}\n" for line in lines)
-    return text + failures(notes)
+    drawn = as_text(table, width=width) + "\n" + "".join(f"{line}\n" for line in lines)
+    return drawn + failures(notes)
 
 
 def _next(sweep: Path, notes: Sequence[Note], trials: Trials | None) -> list[str]:
@@ -92,8 +96,8 @@ def _caveats(figures: dict[int, dict[str, Any]]) -> list[str]:
 
 
 def _rate(figures: dict[str, float] | None) -> str:
-    return "" if figures is None else "{rate:.3f} ({lo:.3f} .. {hi:.3f})".format(**figures)
+    return "" if figures is None else "{rate:.3f} ({lo:.3f}..{hi:.3f})".format(**figures)
 
 
 def _difference(figures: dict[str, float] | None) -> str:
-    return "" if figures is None else "{mean:+.3f} ({lo:+.3f} .. {hi:+.3f})".format(**figures)
+    return "" if figures is None else "{mean:+.3f} ({lo:+.3f}..{hi:+.3f})".format(**figures)

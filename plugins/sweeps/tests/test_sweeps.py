@@ -13,6 +13,8 @@ import time
 from pathlib import Path
 
 import pytest
+from hydra.core.plugins import Plugins
+from hydra.plugins.launcher import Launcher
 from rlcore_sweeps import job
 from rlcore_sweeps.job import Note
 from rlcore_sweeps.request import FILE
@@ -88,9 +90,18 @@ def test_a_table_ends_it_and_stands_beside_the_runs(made):
     first, second = rows(written)
     assert first[:5] == [
         "0", "runner.seed=0",
-        "0.250 (0.046 .. 0.699)", "0.750 (0.301 .. 0.954)", "+0.500 (-0.100 .. +1.000)",
+        "0.250 (0.046..0.699)", "0.750 (0.301..0.954)", "+0.500 (-0.100..+1.000)",
     ]  # fmt: skip
     assert second[2:5] == ["", "", ""] and second[-1] == "1-seed-30 failed"
+
+
+def test_a_number_that_was_another_jobs_is_refused(sweep, log_path, capsys):
+    """Not passed over: the jobs behind it would not be played, and nobody would know."""
+    folder = log_path / "mine"
+    (folder / job.JOBS).mkdir(parents=True)
+    Note(0, ("runner.seed=7",), "runner.seed=7", state="done").write(folder)
+    assert sweep("runner.seed=0,1", f"hydra.sweep.dir={folder}") == 2
+    assert "was runner.seed=7, and is another one now" in capsys.readouterr().err
 
 
 def test_jobs_side_by_side_share_no_core(sweep, log_path):
@@ -170,6 +181,47 @@ def test_a_folder_holds_one_sweep(sweep, elsewhere, capsys):
     assert f"rlcore resume {elsewhere}/mine goes on with it" in capsys.readouterr().err
 
 
+def test_what_lies_in_its_folder_stays_where_it_is_refused(sweep, elsewhere):
+    theirs = elsewhere / "mine/notes.txt"
+    theirs.parent.mkdir()
+    theirs.write_text("theirs")
+    place = f"hydra.sweep.dir={elsewhere}/mine"
+    assert sweep("runner.seed=0,1", place, "hydra.sweep.subdir=one") == 2
+    assert theirs.read_text() == "theirs" and not (elsewhere / "mine" / FILE).exists()
+
+
+def test_a_job_that_is_refused_is_no_success_with_any_launcher(sweep, log_path, capsys):
+    words = ("runner.seed=0", "sweep.objective=succes", "hydra/launcher=basic")
+    assert sweep(*words) == 2
+    assert "sweep.objective" in capsys.readouterr().err
+
+
+class Stranger(Launcher):
+    """A launcher with a bug."""
+
+    def __init__(self, bug: str) -> None:
+        self.bug = bug
+
+    def setup(self, **_):
+        if self.bug == "setup":
+            raise RuntimeError("no queue")
+
+    def launch(self, job_overrides, initial_job_idx):
+        return []
+
+
+@pytest.mark.parametrize(("bug", "said"), [("setup", "no queue"), ("returns", "0 results")])
+def test_a_bug_of_a_stranger_has_its_name(sweep, elsewhere, monkeypatch, capsys, bug, said):
+    name = "hydra_plugins.strange.Stranger"  # Hydra accepts no other namespace
+    monkeypatch.setitem(Plugins.instance().class_name_to_class, name, Stranger)
+    option = elsewhere / "hydra/launcher/strange.yaml"
+    option.parent.mkdir(parents=True)
+    option.write_text(f"_target_: {name}\nbug: {bug}\n")
+    assert sweep("runner.seed=0,1", "hydra/launcher=strange", f"--config-dir={elsewhere}") == 2
+    told = capsys.readouterr().err
+    assert "Stranger" in told and said in told and "tell its authors" in told
+
+
 def test_hydras_own_launcher_plays_them_too(sweep, log_path):
     assert sweep("runner.seed=0,20,5", "hydra/launcher=basic") == 1
     assert states(log_path / "run") == ["done", "failed", "done"]
@@ -193,7 +245,7 @@ def test_nothing_is_made_where_nothing_runs(sweep, log_path, capsys):
     assert not log_path.exists() or not list(log_path.iterdir())
 
 
-@pytest.mark.quick(6)
+@pytest.mark.quick(8)
 @pytest.mark.parametrize(
     ("word", "said"),
     [
@@ -207,6 +259,11 @@ def test_nothing_is_made_where_nothing_runs(sweep, log_path, capsys):
         ("sweep.seeds=0,1", "hydra/sweeper=rlcore_optuna has it"),
         ("hydra.job.chdir=true", "hydra.job.chdir=true has no effect on a sweep"),
         ("hydra.sweep.subdir=one", "gives several jobs one folder"),
+        ("hydra.sweep.subdir=../${hydra.job.num}", "leads out of the sweep's folder"),
+        ("hydra.sweep.dir=${runner.seed}", "Interpolation key 'runner.seed' not found"),
+        ("hydra.sweep.dir=" + 300 * "x", "File name too long"),
+        ("hydra.sweep.dir=null", "is not Optional"),
+        ("hydra.launcher=3", "hydra/launcher=NAME"),
         ("hydra.swep.dir=x", "unknown key 'hydra.swep.dir'. Did you mean 'hydra.sweep.dir'"),
         ("runner.seed=interval(0,1)", "a=1,2,3 or a=range(1,4)"),
         ("sweep.parallel=none", "must be auto or a number"),

@@ -16,8 +16,9 @@ ROWS_SHOWN = 60  # of a table; the middle of a longer episode is left out
 
 
 def address(
-    spec: EnvSpec, task: str | None, trial: int | None, replica: int, *, evaluated: Sequence[int]
-) -> Episode:
+    spec: EnvSpec, task: str | int | None, trial: int | None, replica: int, *,
+    evaluated: Sequence[int],
+) -> Episode:  # fmt: skip
     """The address of the episode that a user means.
 
     Args:
@@ -33,6 +34,7 @@ def address(
     choices = ", ".join(spec.tasks)
     if task is None:
         raise ConfigError(f"which task? --task must be one of {choices}")
+    task = str(task)  # from Python it may be a number
     if task in spec.tasks:
         number = spec.tasks.index(task)
     elif task.isdecimal() and int(task) < len(spec.tasks):

@@ -96,4 +96,4 @@ def _filming(folder: RunFolder, asked: Sequence[Sequence[str]]) -> list[str]:
 def _near(folder: Path) -> str:
     """A folder as one types it here."""
     near = os.path.relpath(folder)
-    return str(folder) if near.startswith("..") else near
+    return os.path.abspath(folder) if near.startswith("..") else near

@@ -163,7 +163,7 @@ def play(
     assembly: Assembly,
     *,
     run: SavedRun,
-    task: str | None,
+    task: str | int | None,
     trial: int | None,
     replica: int,
     phase: Phase,
@@ -181,7 +181,7 @@ def _acting(assembly: Assembly) -> Checkpoint:
 
 
 def _meant(
-    assembly: Assembly, task: str | None, trial: int | None, replica: int, phase: Phase
+    assembly: Assembly, task: str | int | None, trial: int | None, replica: int, phase: Phase
 ) -> Episode:
     """The address of the episode."""
     config = assembly.config

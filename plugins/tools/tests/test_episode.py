@@ -17,7 +17,7 @@ EVALUATED = range(1000, 1010)
 
 
 def test_a_task_by_name_or_number():
-    for task in ("reach-left", "1"):
+    for task in ("reach-left", "1", 1):
         assert address(SPEC, task, 1003, 2, evaluated=EVALUATED) == Episode(1, 1003, 2)
 
 

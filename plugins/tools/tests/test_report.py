@@ -158,7 +158,7 @@ def test_figures_of_a_run(log_path):
     assert "evaluation at 0: 0.25 [0.046, 0.699]" in page.text
     assert "evaluation at 2: 0.75 [0.301, 0.954]" in page.text
     assert "3 min 9 s in all" in page.text
-    assert "0.5 not reached 0.8 not reached" in page.text  # by evaluations it logged none of
+    assert "success 0.5 not reached success 0.8 not reached" in page.text  # it logged none
     assert "trials of a task 0 to 1 episodes 4 time limit 20 env steps" in page.text
     assert "frames image_size 64, render_detail pixel, shadows false" in page.text
     assert "seeds root 5" in page.text

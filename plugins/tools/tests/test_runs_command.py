@@ -182,6 +182,7 @@ def test_pipes_links_and_odd_names_hang_and_escape_nothing(log_path, tmp_path, c
     pipe.summary.unlink()
     os.mkfifo(pipe.summary)
     (log_path / "round").symlink_to(log_path)
+    (log_path / "loop").symlink_to("loop")
     secret = make_run(tmp_path / "other", name="secret").config
     (log_path / "link").mkdir()
     (log_path / "link" / "config.yaml").symlink_to(secret)

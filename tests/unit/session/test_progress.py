@@ -36,9 +36,14 @@ def test_one_line_a_phase_without_a_terminal(plain):
     assert third == "kept [as it is]"
 
 
-def test_a_long_phase_says_now_and_then_where_it_stands(plain, monkeypatch):
+@pytest.mark.parametrize("dumb", [False, True])
+def test_a_long_phase_says_now_and_then_where_it_stands(plain, monkeypatch, dumb):
+    """In a log, and in a terminal that can't move its cursor."""
     now = 100.0
     monkeypatch.setattr(time, "monotonic", lambda: now)
+    if dumb:
+        monkeypatch.setenv("TERM", "dumb")
+        plain = Canvas(60, colours=True, file=io.StringIO())
     with Progress(console=plain) as progress, progress.phase("sft", total=400) as phase:
         for step in range(1, 301):  # a second each
             now += 1.0

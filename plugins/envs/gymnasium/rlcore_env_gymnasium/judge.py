@@ -7,17 +7,15 @@ from typing import Any
 
 from rlcore.contracts.errors import EnvError
 from rlcore_env_gymnasium.settings import GymnasiumConfig
-from rlcore_env_gymnasium.spec import require_success
-
-USUAL = ("is_success", "success")
+from rlcore_env_gymnasium.spec import HOW, require_success, success_names, untold
 
 
 class Judge:
     """By the rule of the settings, of one episode at a time."""
 
     def __init__(self, config: GymnasiumConfig) -> None:
-        self._id = config.id
-        self._rule = require_success(config)
+        self._config, self._rule = config, require_success(config)
+        self._names = success_names(config)
         self._total = 0.0
 
     def begin(self) -> None:
@@ -32,16 +30,11 @@ class Judge:
         """
         self._total += reward
         rule = self._rule
-        if rule is None or rule["info"]:
-            names = USUAL if rule is None else (rule["info"],)
-            for name in names:
+        if rule is None or self._names:
+            for name in self._names:
                 if name in info:
                     return bool(info[name])
-            raise EnvError(
-                f"{self._id}: info has no {' or '.join(names)}, it has {sorted(info)}",
-                hint="say when its task is solved: env.train.success=info:NAME, terminated, "
-                "reward:X or return:X (at least X)",
-            )
+            raise EnvError(untold(self._config, info), hint=HOW)
         if rule["end"]:
             return terminated
         return (reward if rule["sum"] == "reward" else self._total) >= float(rule["least"])

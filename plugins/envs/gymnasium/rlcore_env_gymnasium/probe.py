@@ -25,16 +25,27 @@ STEPS = 8
 CLOSE = 1e-3  # to which starts agree that are restored from a stored state
 
 
+def known(ident: str) -> Any:
+    """gymnasium's spec of an id, as of `Name-v0` or `module:Name-v0`."""
+    module, _, name = ident.rpartition(":")
+    if module:
+        importlib.import_module(module)
+    failed = []
+    for each in ("", *REGISTER):
+        try:
+            if each and importlib.util.find_spec(each):
+                importlib.import_module(each)
+            return gymnasium.spec(name)
+        except gymnasium.error.Error as error:
+            unknown = error
+        except Exception as error:  # of a package that need not be the one that has it
+            failed.append(f"{each} can't be imported: {error}")
+    raise ImportError("; ".join([str(unknown), *failed]))
+
+
 def registered(ident: str) -> Any:
     """A copy of gymnasium's spec of that id, without its time limit: rlcore has its own."""
-    try:
-        found = gymnasium.spec(ident)
-    except gymnasium.error.Error:
-        for name in REGISTER:
-            if importlib.util.find_spec(name):
-                gymnasium.register_envs(importlib.import_module(name))
-        found = gymnasium.spec(ident)
-    found = copy.deepcopy(found)
+    found = copy.deepcopy(known(ident))
     found.max_episode_steps = None
     return found
 
@@ -88,7 +99,7 @@ def action_of(space: Any, given: np.ndarray) -> Any:
 def measured(ident: str, kwargs: Mapping[str, Any]) -> dict[str, Any]:
     """The facts of an env, as JSON has them."""
     spec = registered(ident)
-    limit = gymnasium.spec(ident).max_episode_steps
+    limit = known(ident).max_episode_steps
     probe = make(ident, kwargs, renders=False)
     modes = probe.metadata.get("render_modes", [])
     frame, filmed = None, []
@@ -132,10 +143,10 @@ def measured(ident: str, kwargs: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def played(env: Any, *, seed: int, films: bool = False) -> tuple[list[np.ndarray], set[str]]:
-    """Observations as numbers, of a start and some steps, and the names in `info`; with a frame of
-    each if it `films`."""
-    observation, info = env.reset(seed=seed)
-    seen, names = [_flat(env, observation)], set(info)
+    """Observations as numbers, of a start and some steps, and the names in their `info`; with a
+    frame of each if it `films`."""
+    observation, _ = env.reset(seed=seed)
+    seen, names = [_flat(env, observation)], set[str]()
     draw = np.random.default_rng(0)
     for _ in range(STEPS):
         action = _drawn(env.action_space, draw)
@@ -143,7 +154,7 @@ def played(env: Any, *, seed: int, films: bool = False) -> tuple[list[np.ndarray
             env.render()
         observation, _, terminated, truncated, info = env.step(action)
         seen.append(_flat(env, observation))
-        names |= {name for name, value in info.items() if np.ndim(value) == 0}
+        names |= set(info)
         if terminated or truncated:
             break
     return seen, names

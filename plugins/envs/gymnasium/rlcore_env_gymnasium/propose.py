@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import yaml  # type: ignore[import-untyped]
 
 from rlcore_env_gymnasium.settings import GymnasiumConfig
-from rlcore_env_gymnasium.spec import camera_sources, env_spec, facts_of, state_parts
+from rlcore_env_gymnasium.spec import USUAL, camera_sources, env_spec, facts_of, state_parts
 
 
 def mapping_of(ident: str) -> str:
@@ -15,14 +17,16 @@ def mapping_of(ident: str) -> str:
         UserError: the env can't be made.
     """
     config = GymnasiumConfig(id=ident)
-    facts, spec = facts_of(config), env_spec(config)
-    usual = [f"info:{name}" for name in ("is_success", "success") if name in facts["infos"]]
+    facts = facts_of(config)
+    usual = [f"info:{name}" for name in USUAL if name in facts["infos"]]
+    success = usual[0] if usual else f"return:{facts['threshold'] or 1:g}"
+    spec = env_spec(replace(config, success=success))
     rows = {
         "instruction": spec.descriptions[0],
         "cameras": camera_sources(config, facts),
         "states": [each["place"] for each in state_parts(config, facts)],
         "actions": {"joint_delta": spec.action_dim},
-        "success": usual[0] if usual else f"return:{facts['threshold'] or 1:g}",
+        "success": success,
         "max_episode_steps": facts["limit"] or config.max_episode_steps,
     }
     return yaml.safe_dump(rows, sort_keys=False, default_flow_style=None).rstrip()

@@ -8,7 +8,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, cast, get_args
@@ -21,6 +21,11 @@ PROBE = Path(__file__).with_name("probe.py")
 PICTURE, RENDER = "picture", "render"
 SECONDS = 120  # to make an env and play some steps
 SUCCESS = re.compile(r"info:(?P<info>\w+)|(?P<end>terminated)|(?P<sum>reward|return):(?P<least>.+)")
+USUAL = ("is_success", "success")
+HOW = (
+    "say when its task is solved: env.train.success=info:NAME, terminated, reward:X or return:X "
+    "(at least X)"
+)
 MEANINGS = get_args(ActionMeaning)
 TRAIN, HELDOUT, VALIDATION = range(0, 10_000), range(10_000, 20_000), range(20_000, 30_000)
 
@@ -29,7 +34,8 @@ def env_spec(config: GymnasiumConfig) -> EnvSpec:
     """What the env offers, as it was measured.
 
     Raises:
-        ConfigError: a mapping that does not fit it, or starts that its seed does not fix.
+        ConfigError: a mapping that does not fit it, starts that its seed does not fix, or steps
+            that don't tell success.
         AssetError: gymnasium can't make it.
     """
     facts = facts_of(config)
@@ -41,8 +47,7 @@ def env_spec(config: GymnasiumConfig) -> EnvSpec:
             "changes",
         )
     name = config.id.rpartition(":")[2].rpartition("/")[2]
-    require_success(config)
-    return EnvSpec(
+    spec = EnvSpec(
         name="gymnasium",
         tasks=(name,),
         descriptions=(config.instruction or name,),
@@ -59,6 +64,10 @@ def env_spec(config: GymnasiumConfig) -> EnvSpec:
         renders_final=config.render_final,
         versions={"gymnasium": facts["gymnasium"]},
     )
+    names = success_names(config)
+    if names and not {*names} & {*facts["infos"]}:
+        raise ConfigError(untold(config, facts["infos"]), hint=HOW)
+    return spec
 
 
 def facts_of(config: GymnasiumConfig) -> Mapping[str, Any]:
@@ -92,7 +101,7 @@ def _measured(ident: str, kwargs: str, python: str) -> Mapping[str, Any]:
     if "error" in facts:
         raise AssetError(
             f"gymnasium can't make {ident!r}: {facts['error']}",
-            hint="install the package that registers it, or name its module: "
+            hint="install what it lacks, or what registers it; or name the module that does: "
             "env.train.id=MODULE:NAME",
         )
     return facts
@@ -183,6 +192,18 @@ def _runs(action: Mapping[str, Any], first: int, count: int) -> list[tuple[float
         else:
             runs.append((low, high, 1))
     return runs
+
+
+def success_names(config: GymnasiumConfig) -> tuple[str, ...]:
+    """The names in `info` of which one tells success; none where something else does."""
+    rule = require_success(config)
+    return USUAL if rule is None else (rule["info"],) if rule["info"] else ()
+
+
+def untold(config: GymnasiumConfig, info: Iterable[str]) -> str:
+    """What to say of an `info` that has none of them."""
+    names = " or ".join(success_names(config))
+    return f"{config.id}: info has no {names}, it has {sorted(info)}"
 
 
 def require_success(config: GymnasiumConfig) -> re.Match[str] | None:

@@ -11,6 +11,7 @@ import yaml
 from gymnasium import spaces
 from rlcore_env_gymnasium import spec as specs
 from rlcore_env_gymnasium.env import make_env
+from rlcore_env_gymnasium.judge import Judge
 from rlcore_env_gymnasium.probe import leaves, measured, numbers, part
 from rlcore_env_gymnasium.propose import mapping_of
 from rlcore_env_gymnasium.settings import HEADLESS, GymnasiumConfig
@@ -109,13 +110,28 @@ def test_an_id_that_nobody_knows_is_the_user_s_error():
         specs.env_spec(GymnasiumConfig(id="NoSuchThing-v0"))
 
 
-def test_success_that_is_not_told_ends_the_run():
-    config = GymnasiumConfig(id="CartPole-v1", cameras={})
-    env = make_env(config, num_envs=1, rank=0, world_size=1, num_processes=0)
-    env.reset(options={"episodes": [Episode(0, 0)]})
-    with pytest.raises(EnvError, match="info has no is_success or success"):
-        env.chunk_step(np.zeros((1, 1, 2), np.float32))
-    env.close()
+def test_success_that_is_not_told_is_found_before_a_run_and_in_it():
+    for config, name in (
+        (GymnasiumConfig(id="CartPole-v1"), "is_success or success"),
+        (GymnasiumConfig(id="CartPole-v1", success="info:won"), "won"),
+    ):
+        with pytest.raises(ConfigError, match=rf"info has no {name}, it has \[\]"):
+            specs.env_spec(config)
+        with pytest.raises(EnvError, match=rf"info has no {name}, it has \['x'\]"):
+            Judge(config).solved(0.0, False, {"x": 1})
+
+
+def test_an_id_may_name_the_module_that_registers_it(tmp_path, monkeypatch):
+    (tmp_path / "my_poles.py").write_text(
+        "import gymnasium\n"
+        'gymnasium.register("my/Pole-v0", "gymnasium.envs.classic_control:CartPoleEnv")\n'
+    )
+    (tmp_path / "minigrid.py").write_text("raise ValueError('no grid')\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    config = GymnasiumConfig(id="my_poles:my/Pole-v0", success="terminated", cameras={})
+    assert specs.env_spec(config).tasks == ("Pole-v0",)
+    with pytest.raises(AssetError, match="; minigrid can't be imported: no grid"):
+        specs.env_spec(GymnasiumConfig(id="my/Pole-v0"))
 
 
 def test_one_side_s_mapping_holds_for_both():

@@ -11,7 +11,7 @@ from pathlib import Path
 from rlcore.contracts.errors import CheckpointError
 from rlcore.files.reading import Unreadable, reason_of
 from rlcore_tools.runs.reading import Values, read_mapping
-from rlcore_tools.runs.row import FILES, Row, look
+from rlcore_tools.runs.row import FILES, Row, inside, look
 
 OF_A_RUN = set(FILES)
 """Whatever has one of these is a run, be it a broken one."""
@@ -41,6 +41,9 @@ def runs_below(folder: str | Path) -> list[Row]:
 
 def row_of(folder: Path) -> Row:
     """The row of one run, with what a sweep that it belongs to says of it."""
+    row = look(folder, folder.name)
+    if row.state == "finished":
+        return row
     return look(folder, folder.name, _jobs(folder.parent).get(folder.name))
 
 
@@ -53,17 +56,16 @@ def in_order(name: str) -> list[tuple[int, str]]:
 def _found(folder: Path, root: Path, job: Values | None, depth: int) -> Iterator[Row]:
     name = folder.name if folder == root else str(folder)[len(str(root)) :].lstrip("/")
     try:
-        with os.scandir(folder) as entries:
-            names = {entry.name: entry for entry in entries}
+        names = inside(folder)
         if not OF_A_RUN.isdisjoint(names):
             yield look(folder, name, job, names)
             return
         jobs = _jobs(folder) if JOBS in names else {}
-        inside = [entry for entry in names.values() if _leads_on(entry)]
+        below = [entry for entry in names.values() if _leads_on(entry)]
     except OSError as error:
         yield Row(folder, name, "unreadable", reason_of(error))
         return
-    for entry in inside if depth < DEEPEST else ():
+    for entry in below if depth < DEEPEST else ():
         yield from _found(folder / entry.name, root, jobs.pop(entry.name, None), depth + 1)
     for lost, note in jobs.items():  # failed before it had a folder
         if note.get("state") == "failed":
@@ -72,9 +74,11 @@ def _found(folder: Path, root: Path, job: Values | None, depth: int) -> Iterator
 
 def _leads_on(entry: os.DirEntry[str]) -> bool:
     """Whether to look inside: not through a link, but where it is a run that it leads to."""
-    if entry.name.startswith("."):
+    try:
+        is_folder = not entry.name.startswith(".") and entry.is_dir()
+        return is_folder and (not entry.is_symlink() or Path(entry, "config.yaml").is_file())
+    except OSError:  # a link that leads to itself
         return False
-    return entry.is_dir() and (not entry.is_symlink() or Path(entry, "config.yaml").is_file())
 
 
 def _jobs(sweep: Path) -> dict[str, Mapping[str, object]]:

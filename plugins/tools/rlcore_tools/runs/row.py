@@ -7,7 +7,7 @@ import os
 import re
 import socket
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -19,6 +19,7 @@ from rlcore.files.reading import Unreadable, read_text, reason_of
 from rlcore.files.symlinks import require_inside
 from rlcore_tools.runs.reading import Values, read_config, read_ends, read_mapping
 
+Entries = Mapping[str, os.DirEntry[str]]
 State = Literal["running", "finished", "interrupted", "failed", "unreadable"]
 SIDES = {"before": "success_before", "after": "success_after", "difference": "paired_difference"}
 """Figures of a row, and their keys in `summary.json`."""
@@ -96,19 +97,17 @@ class Row:
 COLUMNS = [name for name in Row.__dataclass_fields__ if name not in ("words", "kept")]
 
 
-def look(
-    folder: Path, name: str, job: Values | None = None, files: Collection[str] | None = None
-) -> Row:
+def look(folder: Path, name: str, job: Values | None = None, files: Entries | None = None) -> Row:
     """The row of a run; one that can't be read says so.
 
     Args:
         folder: of the run.
         name: see :class:`Row`.
         job: the note that a sweep has on it.
-        files: names of what is in the folder, where that is known.
+        files: what is in the folder, where that is known.
     """
     try:
-        return _look(folder, name, job, os.listdir(folder) if files is None else files)
+        return _look(folder, name, job, inside(folder) if files is None else files)
     except OSError as error:
         reason = f"{Path(str(error.filename or '')).name}: {reason_of(error)}"
     except (Unreadable, UserError) as error:
@@ -116,8 +115,14 @@ def look(
     return Row(folder, name, "unreadable", reason)
 
 
-def _look(folder: Path, name: str, job: Values | None, files: Collection[str]) -> Row:
-    linked = [name for name in FILES if name in files and os.path.islink(f"{folder}/{name}")]
+def inside(folder: Path) -> Entries:
+    """What is in a folder, by name."""
+    with os.scandir(folder) as entries:
+        return {entry.name: entry for entry in entries}
+
+
+def _look(folder: Path, name: str, job: Values | None, files: Entries) -> Row:
+    linked = [name for name in FILES if name in files and files[name].is_symlink()]
     if linked:
         require_inside(folder, (folder / name for name in linked))
     summary = read_mapping(f"{folder}/{SUMMARY}") if SUMMARY in files else None

@@ -70,7 +70,7 @@ def spread(seeds: Sequence[Outcomes]) -> Spread:
     """
     if not seeds or not seeds[0] or any(one.keys() != seeds[0].keys() for one in seeds):
         raise ValueError("seeds must have the same starts, at least one")
-    shares = [{start: fmean(passes) for start, passes in one.items()} for one in seeds]
+    shares = [{start: sum(won) / len(won) for start, won in one.items()} for one in seeds]
     by_start = {start: fmean(one[start] for one in shares) for start in seeds[0]}
     by_seed = [fmean(one.values()) for one in shares]
     mean, k, n = fmean(by_seed), len(seeds), len(by_start)

@@ -102,16 +102,19 @@ class Ranking:
 
 def grouped(rows: Sequence[Row]) -> list[Setting]:
     """The settings of runs, in the order of their first run."""
-    found: dict[str, tuple[Values, list[Row]]] = {}
+    found: dict[tuple[str, ...], list[Row]] = {}
     varied = _varied_machine(rows)
-    for row in rows:
-        if _is_whole(row.config):
-            flat = {key: value for key, value in leaves(row.config) if _tells(key, varied)}
-            found.setdefault(repr(flat), (flat, []))[1].append(row)
-    first = [own[0] for _, own in found.values()]
-    told = _ordered(first, varied) or _differing([flat for flat, _ in found.values()])
-    runs = [tuple(own) for _, own in found.values()]
-    return [Setting(values, own) for values, own in zip(told, runs, strict=True)]
+    texts: dict[tuple[str, int], str] = {}  # by identity: runs share sections, see read_config
+    for row in filter(lambda row: _is_whole(row.config), rows):
+        for name, section in row.config.items():
+            if (name, id(section)) not in texts:
+                flat = [one for one in leaves({name: section}) if _tells(one[0], varied)]
+                texts[name, id(section)] = repr(flat)
+        own = tuple(texts[name, id(section)] for name, section in row.config.items())
+        found.setdefault(own, []).append(row)
+    first = [own[0] for own in found.values()]
+    told = _ordered(first, varied) or _differing([row.config for row in first], varied)
+    return [Setting(values, tuple(own)) for values, own in zip(told, found.values(), strict=True)]
 
 
 def _is_whole(config: Values) -> bool:
@@ -245,10 +248,11 @@ def _typed(text: str | None) -> Any:
     return text
 
 
-def _differing(configs: Sequence[Values]) -> list[dict[str, Any]]:
-    """What each has other than the others, of values by dotted key: a component's choice in place
-    of its own keys, `env.*.KEY` for a key of both sides."""
-    differing = {each.path: each.values for each in differences(*configs)}
+def _differing(configs: Sequence[Values], varied: tuple[str, ...]) -> list[dict[str, Any]]:
+    """What each has other than the others, by dotted key: a component's choice in place of its own
+    keys, `env.*.KEY` for a key of both sides."""
+    found = (each for each in differences(*configs) if _tells(each.path, varied))
+    differing = {each.path: each.values for each in found}
     for section, choice in COMPONENTS.items():
         chosen = [key for key in differing if _below(key, (section,)) and key.endswith(choice)]
         if chosen:
