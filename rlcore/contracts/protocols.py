@@ -342,7 +342,7 @@ class Learning(Protocol):
 
     def draw(self, count: int, among: Among = "all") -> torch.Tensor:
         """Draw rows of the replay, int64 `[count]`, with replacement; keyed by the update, the
-        number of the step that comes next, and the kind.
+        number of the step that comes next, and the kind. Successes of each task come as often.
 
         Raises:
             AlgorithmError: there are none.

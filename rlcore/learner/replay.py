@@ -79,7 +79,7 @@ class Segment:
     def targets(self, rows: Tensor, horizon: int) -> dict[str, Tensor]:
         """Actions `[B, H, A]` and mask `[B, H]`: see :class:`rlcore.contracts.learning.Replay`."""
         chunk, column = (place[rows] for place in self.places)
-        ahead = _ahead(self.batch, chunk, column, -(-horizon // self._c))
+        ahead = _ahead(self.batch, chunk, column, -(-horizon // self.batch.valid.shape[-1]))
         executed = (self.batch.valid[ahead.at] & ahead.same[..., None]).flatten(1)  # [B, n C]
         actions = self.batch.actions[ahead.at].flatten(1, 2)
         order = (~executed).int().argsort(dim=1, stable=True)[:, :horizon]  # executed ones first
@@ -108,10 +108,6 @@ class Segment:
         inputs = {f"{_INPUTS}{name}": array[then] for name, array in self.batch.inputs.items()}
         numbers = {"rewards": rewards.float(), "discounts": discounts.float()}
         return {**numbers, "known": goes_on | over, **inputs}
-
-    @property
-    def _c(self) -> int:
-        return self.batch.valid.shape[-1]
 
     def bytes(self) -> int:
         """Of all ranks: light arrays of whole columns, and the inputs of decisions."""
@@ -203,8 +199,10 @@ class ReplayStore:
             "successes": shown + won.nonzero().squeeze(1),
             "failures": shown + (~won).nonzero().squeeze(1),
         }
-        held = [one.held for one in self._kinds]
-        self._held = torch.cat([*held, torch.zeros(0, dtype=torch.bool)])
+        tasks = [torch.zeros(0), *(s.batch.task[s.places][s.success] for s in self._segments)]
+        _, of, counts = torch.cat(tasks).unique(return_inverse=True, return_counts=True)
+        self._chances = 1 / counts[of].double() / len(counts)  # each task alike
+        self._held = torch.cat([torch.zeros(0).bool(), *(one.held for one in self._kinds)])
 
     # -- rows ---------------------------------------------------------------------------------
 
@@ -212,7 +210,7 @@ class ReplayStore:
         return len(self._rows[among])
 
     def draw(self, count: int, among: Among, key: Sequence[int | str]) -> Tensor:
-        """Rows int64 `[count]`, with replacement.
+        """Rows int64 `[count]`, with replacement; of successes each task as often as another.
 
         Raises:
             AlgorithmError: there are none.
@@ -223,7 +221,8 @@ class ReplayStore:
                 f"the algorithm draws {among} from its replay, which has none",
                 hint="ask learning.replay.count first",
             )
-        return rows[torch.from_numpy(generator(*key, among).integers(len(rows), size=count))]
+        chances = self._chances.numpy() if among == "successes" else None
+        return rows[torch.from_numpy(generator(*key, among).choice(len(rows), count, p=chances))]
 
     def held(self, rows: Tensor) -> Tensor:
         """Those of some rows that this rank has the inputs of, in their order."""

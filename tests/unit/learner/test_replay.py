@@ -91,6 +91,16 @@ def test_rows_are_counted_column_by_column_and_success_is_the_whole_episodes():
     assert set(made.draw(200, "all", (0, "a")).tolist()) == set(range(3, 13))
 
 
+def test_successes_of_each_task_come_as_often():
+    made = store()
+    for number, task in enumerate([2, 2, 2, 7]):  # 5 decisions each, 3 of them of successes
+        batch = rollout()
+        made.add(number, replace(batch, task=torch.full_like(batch.task, task)))
+    drawn = {kind: made.draw(3000, kind, (0, "a")) for kind in ("all", "successes")}
+    share = {kind: float((rows >= 15).float().mean()) for kind, rows in drawn.items()}
+    assert share == pytest.approx({"all": 0.25, "successes": 0.5}, abs=0.03)
+
+
 def test_draws_depend_on_their_key_alone():
     one, other = store(), store()
     for made in (one, other):

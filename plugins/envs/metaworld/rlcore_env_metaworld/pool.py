@@ -1,4 +1,4 @@
-"""The simulators of one process. Building one takes half a second, starting an episode 30 ms."""
+"""The simulators of one process. The first of a task takes half a second, a further one 20 ms."""
 
 from __future__ import annotations
 
