@@ -50,7 +50,7 @@ def _compiled(path: str) -> mujoco.MjModel:
 
 
 class _Copied(SawyerXYZEnv):
-    """Has a copy of its task's model. Gymnasium's own also sizes a framebuffer that we don't use."""
+    """Has a copy of its task's model. Gymnasium's own sizes a framebuffer, which we don't use."""
 
     def _initialize_simulation(self) -> tuple[mujoco.MjModel, mujoco.MjData]:
         model = copy.copy(_compiled(self.fullpath))
