@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import math
 import os
+import sys
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
@@ -128,6 +129,8 @@ def _pixels(frame: av.VideoFrame, size: tuple[int, int] | None) -> np.ndarray:
 def encode(file: Path, frames: Iterable[np.ndarray], fps: int) -> dict[str, Any]:
     """Write a video; returns what LeRobot says of one."""
     first = True
+    if sys.platform == "linux":
+        policy, priority = os.sched_getscheduler(0), os.sched_getparam(0)
     with av.open(str(file), "w", format="mp4") as container:
         stream: Any = container.add_stream(CODEC, rate=fps, options=dict(OPTIONS))
         stream.pix_fmt, stream.thread_count = PIXELS, 1
@@ -135,7 +138,12 @@ def encode(file: Path, frames: Iterable[np.ndarray], fps: int) -> dict[str, Any]
             if first:
                 stream.height, stream.width = pixels.shape[:2]
                 first = False
-            container.mux(stream.encode(av.VideoFrame.from_ndarray(pixels, format="rgb24")))
+            packets = stream.encode(av.VideoFrame.from_ndarray(pixels, format="rgb24"))
+            if sys.platform == "linux":
+                # root's encoder takes real-time priority for the thread that calls it, for good,
+                # and whatever that starts afterwards has it too and lets nothing else run
+                os.sched_setscheduler(0, policy, priority)
+            container.mux(packets)
         container.mux(stream.encode(None))
     return about(fps, stream.height, stream.width)
 

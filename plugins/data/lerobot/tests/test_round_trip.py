@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
 
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
 from lerobot_cases import COLLECT, ERROR, SPEC, demonstration, everything, written
 from rlcore_data_lerobot import formats
+from rlcore_data_lerobot.video import encode
 
 from rlcore.config.schema import CollectConfig
 from rlcore.contracts.errors import CheckpointError, ConfigError
@@ -215,3 +218,11 @@ def test_missing_and_damaged_files_are_one_error(form, tmp_path):
     (tmp_path / "meta/rlcore.json").unlink()
     with pytest.raises(ConfigError, match="does not say what its numbers mean in an env"):
         all_of_it()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="no scheduling policies")
+def test_an_encoder_leaves_the_priority_of_who_calls_it(tmp_path):
+    """As root SVT-AV1 takes real-time priority for the calling thread and keeps it."""
+    before = os.sched_getscheduler(0), os.sched_getparam(0)
+    encode(tmp_path / "a.mp4", [np.zeros((64, 64, 3), np.uint8)] * 3, 10)
+    assert (os.sched_getscheduler(0), os.sched_getparam(0)) == before
