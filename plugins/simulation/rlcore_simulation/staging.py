@@ -28,7 +28,8 @@ from rlcore_simulation.interpreters import cache_folder
 
 CORE = (
     *("__init__", "config/__init__", "config/schema", "contracts/__init__", "contracts/decisions"),
-    *("contracts/errors", "contracts/protocols", "contracts/rng", "contracts/specs"),
+    *("contracts/component", "contracts/errors", "contracts/protocols", "contracts/rng"),
+    "contracts/specs",
     *("contracts/version", "files/__init__", "files/hub", "files/reading"),
     *("numerics/__init__", "numerics/mkl"),
     *("plugins/__init__", "plugins/import_target", "plugins/system_libraries"),

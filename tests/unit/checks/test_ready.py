@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
@@ -43,12 +42,10 @@ actor:
 @pytest.fixture
 def lacking(monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine without the package of a tracker, and without what a plugin asks for."""
-    known = extras.distribution
+    known = extras.distributions
 
     def find(name: str):  # type: ignore[no-untyped-def]
-        if name == "wandb":
-            raise PackageNotFoundError(name)
-        return known(name)
+        return [] if name == "wandb" else known(name=name)
 
     @hookimpl
     def rlcore_doctor(config):  # type: ignore[no-untyped-def]
@@ -63,7 +60,7 @@ def lacking(monkeypatch: pytest.MonkeyPatch) -> None:
     vars(module).update(rlcore_doctor=rlcore_doctor)
     manager = load_plugins().manager
     manager.register(module, name="sick")
-    monkeypatch.setattr(extras, "distribution", find)
+    monkeypatch.setattr(extras, "distributions", find)
     free = SimpleNamespace(free=2**40)  # others write meanwhile
     monkeypatch.setattr(resources.shutil, "disk_usage", lambda place: free)
     monkeypatch.setattr(doctor, "_kernels", lambda: resources.row("kernels", ""))
