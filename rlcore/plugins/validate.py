@@ -18,7 +18,7 @@ CHANGED = "what changed, old and new, is in docs/api.md#changed-since-api-01"
 LISTED = ("envs", "policies", "algorithms", "placements", "trackers", "protocols")
 GONE = ("adapters", "before_rollout", "before_update", "before_eval", "before_checkpoint",
         "after_checkpoint")  # fmt: skip
-_NAME = re.compile(r"[A-Za-z][\w-]*")
+_NAME = re.compile(r"\w[\w.+-]*")
 
 
 def require_api(module: Any, distribution: str) -> None:
@@ -64,7 +64,7 @@ def problem_of(spec: Any) -> str:
         guess = did_you_mean(spec.kind, KINDS)
         return f"kind must be one of {', '.join(KINDS)}, got {spec.kind!r}.{guess}"
     ok = _NAME.fullmatch(spec.name)
-    return "" if ok else f"a name is letters, digits, - and _, got {spec.name!r}"
+    return "" if ok else f"a name is letters, digits, _ . + and -, got {spec.name!r}"
 
 
 def unknown_hook(name: str, known: Iterable[str]) -> str:

@@ -6,9 +6,11 @@ import re
 
 import pytest
 
+from rlcore.contracts.component import ComponentSpec
 from rlcore.contracts.errors import PluginError
 from rlcore.plugins.import_target import load_target
 from rlcore.plugins.registry import Registry
+from rlcore.plugins.validate import problem_of
 
 GOOD = """
     from rlcore.contracts.hookspecs import hookimpl
@@ -104,7 +106,7 @@ def test_a_bad_plugin_is_a_row_with_the_reason_and_the_others_work(install, sour
         (
             "ComponentSpec('env', 'my maze', 'a:b')",
             ("env", "my maze"),
-            "a name is letters, digits, - and _, got 'my maze'",
+            "a name is letters, digits, _ . + and -, got 'my maze'",
         ),
         (
             "ComponentSpec('enviro', 'maze', 'a:b')",
@@ -125,7 +127,7 @@ def test_a_bad_plugin_is_a_row_with_the_reason_and_the_others_work(install, sour
         (
             "ComponentSpec('command', '-x', 'a:b')",
             ("command", "-x"),
-            "a name is letters, digits, - and _, got '-x'",
+            "a name is letters, digits, _ . + and -, got '-x'",
         ),
         (
             "{'name': 'maze'}",
@@ -332,3 +334,8 @@ def test_who_imports_what_has_moved_is_sent_to_the_doctor(install, line):
     assert bad.reason.endswith(said)
     with pytest.raises(PluginError, match=re.escape(said)):
         load_target("acme_old:make")
+
+
+@pytest.mark.parametrize("name", ["pi0.5", "2d_env", "my-env", "a+b"])
+def test_a_name_that_can_be_typed_will_do(name):
+    assert problem_of(ComponentSpec("model", name, "a:b")) == ""

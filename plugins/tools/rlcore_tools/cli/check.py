@@ -143,9 +143,9 @@ def _chosen(
     if not names:
         return known, plugins, {}
     if len(names) == 2 and names[0] in KINDS:
-        kind, name = names
-        preset = None if name in registry.names(kind) else component_of(registry, kind, name)
-        component, settings = preset or (registry.get(kind, name), {})
+        known_one = names[1] in registry.names(names[0])
+        preset = None if known_one else component_of(registry, names[0], names[1])
+        component, settings = preset or (registry.get(names[0], names[1]), {})
         return [component], [], settings
     if len(names) > 1:
         raise ConfigError(
