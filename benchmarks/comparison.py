@@ -3,9 +3,11 @@
     python benchmarks/comparison.py [--seeds 0 1 2] [--arms rft ppo ...] [--runs FOLDER] [--table]
 
 A start is supervised training on the recipe's demonstrations. From it each arm trains, and the
-control goes on with supervised training for as many seconds as the slowest arm took. All of them
-play the same held-out starts, several times each with other noise. Runs that are finished are read
-back; --table plays nothing. Writes docs/results/comparison.md and its picture.
+control goes on with supervised training for as many seconds as the slowest arm took. A second
+control imitates, from the same start, the demonstrations and all own successes of RFT, for as many
+seconds as RFT took. All of them play the same held-out starts, several times each with other noise.
+Runs that are finished are read back; --table plays nothing. Writes docs/results/comparison.md and
+its picture.
 """
 
 from __future__ import annotations
@@ -39,6 +41,8 @@ RECIPE = "quickstart"
 NOTES = ROOT / "docs/results/comparison/notes.md"
 """What was measured besides, written by hand; stands at the end of the page."""
 CONTROL = "control"
+OWN = "own successes"
+CONTROLS = (CONTROL, OWN)
 PASSES = 2
 ARMS: dict[str, Sequence[str]] = {
     "rft": ("runner.val_check_interval=4",),
@@ -90,6 +94,9 @@ class Seed:
         )
         for arm in arms:
             self._run(arm, "train", ("sft.enabled=false", *begun, *ARMS[arm]))
+        if "rft" in arms:  # the same training once more: a control begins where its run did
+            demonstrations = f"collect.path={start / 'demonstrations'}"
+            self._run(OWN, "train", (demonstrations, "sft.control=own_successes"))
         spent = max((training_seconds(self, arm) for arm in arms if self.done(arm)), default=0)
         sft = open_run(start).folder.path / "sft.json"
         if spent and not self.done(CONTROL):
@@ -111,8 +118,8 @@ class Seed:
 
     def outcomes(self, name: str) -> Outcomes:
         """The held-out starts of a run at its end."""
-        kept = open_run(self.path(name)).evaluations()
-        return success_by_start(kept["after" if "after" in kept else "sft"].episodes)
+        label = {"start": "sft", CONTROL: "sft", OWN: "control"}.get(name, "after")
+        return success_by_start(open_run(self.path(name)).evaluations()[label].episodes)
 
 
 def summary_of(seed: Seed, name: str) -> dict[str, Any]:
@@ -124,7 +131,8 @@ def summary_of(seed: Seed, name: str) -> dict[str, Any]:
 def training_seconds(seed: Seed, name: str) -> float:
     """Wall seconds of a run's training."""
     seconds = summary_of(seed, name)["seconds"]
-    return sum(seconds.get(part, 0.0) for part in ("rollout", "update", "sync", "sft"))
+    parts = ("control",) if name == OWN else ("rollout", "update", "sync", "sft")
+    return sum(seconds.get(part, 0.0) for part in parts)
 
 
 def kinds(outcomes: Outcomes) -> str:
@@ -155,24 +163,29 @@ def curve(run: SavedRun) -> Iterator[tuple[float, float, float]]:
 
 def page(seeds: Sequence[Seed], arms: Sequence[str]) -> str:
     """The page, of what has been played."""
-    rows, wins = [], Counter[str]()
+    rows, wins = [], Counter[tuple[str, int]]()
     for seed in seeds:
         if not seed.done("start"):
             continue
         before = seed.outcomes("start")
-        control = seed.outcomes(CONTROL) if seed.done(CONTROL) else None
+        controls = {name: seed.outcomes(name) for name in CONTROLS if seed.done(name)}
         rate = success_rate([*before.values()])
-        rows.append(f"| {seed.number} | start | {shown(rate)} | | | | | {kinds(before)} |")
-        for name in (CONTROL, *arms):
+        rows.append(f"| {seed.number} | start | {shown(rate)} | | | | | | {kinds(before)} |")
+        for name in (*CONTROLS, *arms):
             if not seed.done(name):
                 continue
             after = seed.outcomes(name)
             summary = summary_of(seed, name)
-            against = ""
-            if control is not None and name != CONTROL:
-                gain = paired_difference(control, after)
-                against = shown_gain(gain)
-                wins["above" if gain.lo > 0 else "below" if gain.hi < 0 else "even"] += 1
+            gains = {
+                control: paired_difference(outcomes, after)
+                for control, outcomes in controls.items()
+                if name not in CONTROLS
+            }
+            against = " | ".join(
+                shown_gain(gains[each]) if each in gains else "" for each in CONTROLS
+            )
+            for control, gain in gains.items():
+                wins[control, (gain.lo > 0) - (gain.hi < 0)] += 1
             at = summary.get("reached", {}).get("0.8")
             rows.append(
                 f"| {seed.number} | {name} | {shown(success_rate([*after.values()]))} "
@@ -181,9 +194,14 @@ def page(seeds: Sequence[Seed], arms: Sequence[str]) -> str:
                 + (f" (0.8 in training after {at['episodes']} episodes)" if at else "")
                 + f" | {kinds(after)} |"
             )
-    said = (
-        f"Against the imitation control, with the interval off zero: {wins['above']} of "
-        f"{sum(wins.values())} runs above it, {wins['below']} below."
+    said = "\n".join(
+        f"{title}, with the interval off zero: {wins[control, 1]} of "
+        f"{sum(wins[control, sign] for sign in (-1, 0, 1))} runs above it, "
+        f"{wins[control, -1]} below."
+        for control, title in (
+            (CONTROL, "Against the control that goes on with the demonstrations"),
+            (OWN, "Against the one that imitates RFT's successes too"),
+        )
     )
     notes = NOTES.read_text() if NOTES.is_file() else ""
     return TEXT.format(
@@ -215,12 +233,14 @@ python benchmarks/comparison.py
 `rlcore train {recipe}`: each seed has one start, supervised training on its demonstrations; from it
 each arm trains. The control goes on with supervised training on the same demonstrations, for as
 many seconds as the slowest arm took (in steps, at the pace of the start), its rate falling to 0.
-All play the same held-out starts, {passes} times each with other noise; 95% intervals: Wilson for
+`own successes` (`sft.control=own_successes`) begins there too and imitates the demonstrations and
+what RFT had succeeded with by its end, half of a batch each, for as many seconds as RFT took. All
+play the same held-out starts, {passes} times each with other noise; 95% intervals: Wilson for
 rates, Newcombe's method 10 for paired differences. The last column counts the starts that never,
 sometimes and always succeed.
 
 | {columns} |
-|---|---|---|---|---|---|---|---|
+|---|---|---|---|---|---|---|---|---|
 {rows}
 
 Success in training, over at least 96 episodes of the last updates, against episodes and against
@@ -232,7 +252,7 @@ seconds. Training explores, and RFT's shifted episodes succeed less often than i
 {notes}"""
 COLUMNS = (
     "seed", "arm", "success", "to its start, paired", "to the control, paired",
-    "episodes", "seconds", "never / sometimes / always",
+    "to own successes, paired", "episodes", "seconds", "never / sometimes / always",
 )  # fmt: skip
 
 
