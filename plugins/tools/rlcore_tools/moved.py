@@ -75,8 +75,8 @@ MOVED = {
     "rlcore.track.weights": "rlcore_weights.tensors",
     "rlcore.trajectory": "rlcore.contracts.trajectory",
 }
-"""`{old: new}`, of modules, with what is in them, and of names ("module:name"), since the first API. A
-new one of "" is gone."""
+"""`{old: new}` since the first API, of modules, with what is in them, and of names ("module:name").
+A new one of "" is gone."""
 
 
 def rows() -> list[dict[str, str]]:
@@ -96,9 +96,10 @@ def rows() -> list[dict[str, str]]:
 def outdated() -> Iterator[tuple[Installed, list[str]]]:
     """The plugins of others that import old names, each with where it does."""
     for plugin in installed(os.environ):
-        if not plugin.left_out_by and not extras.is_ours(plugin.distribution):
-            if places := outdated_imports(plugin.point.value.partition(":")[0]):
-                yield plugin, places
+        ours = plugin.left_out_by or extras.is_ours(plugin.distribution)
+        places = [] if ours else outdated_imports(plugin.point.value.partition(":")[0])
+        if places:
+            yield plugin, places
 
 
 def outdated_imports(module: str) -> list[str]:
