@@ -13,9 +13,9 @@ from rlcore.api.saved_run import open_run
 from rlcore.config.schema import RunConfig
 from rlcore.contracts.errors import PolicyError
 from rlcore.contracts.protocols import Observation, Policy
-from rlcore.contracts.rng import RowKeys, generator
+from rlcore.contracts.rng import RowKeys
 from rlcore.contracts.specs import EnvSpec
-from rlcore.plugins.registry import Registry, load_component, load_plugins, wrapped
+from rlcore.plugins.registry import Registry, load_plugins
 
 if TYPE_CHECKING:
     from rlcore.run_folder.checkpoint import Checkpoint
@@ -135,26 +135,14 @@ def build_policy(config: RunConfig, registry: Registry | None = None) -> tuple[P
     import torch
 
     from rlcore.checks.facts import gather_facts
-    from rlcore.config.component_specs import algorithm_needs
-    from rlcore.plugins.import_target import load_target
+    from rlcore.session.assembly import policy_settings
+    from rlcore.workers.policy_worker import PolicyWorker
 
     registry = registry or load_plugins()
-    facts = gather_facts(config, registry)
-    model, env, named = config.actor.model, facts.policy_env, config.algorithm.name
+    env = gather_facts(config, registry).policy_env
     with torch.random.fork_rng(devices=[]):  # what no checkpoint holds is drawn as in a run
-        torch.manual_seed(int(generator(config.runner.seed, "weights").integers(2**31)))
-        make = load_target(registry.get("model", model.model_type).spec.target)
-        policy = make(model, env_spec=env)
-        if config.actor.trainable:
-            load_component("function", "train_only")(policy, config.actor.trainable)
-    if named and algorithm_needs(config, registry).acting:
-        from rlcore.learner.acting import together
-
-        made = load_target(registry.get("algorithm", named).spec.target)(config.algorithm)
-        algorithm = wrapped(made, config.algorithm.wrappers, "target")
-        seed, folder = config.runner.seed, model.model_path
-        policy = together(policy, algorithm, env, named=named, seed=seed, folder=folder)
-    return policy, env
+        worker = PolicyWorker(policy_settings(config, env, registry))
+        return worker.make(config.actor.model), env
 
 
 def restore_trained(policy: Policy, checkpoint: Checkpoint) -> None:

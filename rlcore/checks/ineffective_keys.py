@@ -36,7 +36,9 @@ def unread(config: RunConfig, *, collects: bool = False) -> list[str]:
         collects: whether demonstrations are collected, or of use to the algorithm, though there is
             no supervised training.
     """
-    found = [each for each in _in_vain(config) if not (collects and _of_collecting(each[0]))]
+    found = [
+        each for each in _in_vain(config) if not (collects and each[0].path.startswith("collect."))
+    ]
     given = _given(config) if found else {}
     return [said for key, said in found if given.get(key.path, NOTHING) != key.value]
 
@@ -56,10 +58,6 @@ def _in_vain(config: RunConfig) -> Iterator[tuple[schema_tree.Key, str]]:
             if not condition.holds(actual):
                 yield key, f"{said} with {path}={written(actual)}"
                 break
-
-
-def _of_collecting(key: schema_tree.Key) -> bool:
-    return key.path.startswith("collect.")
 
 
 def _given(config: RunConfig) -> dict[str, Any]:

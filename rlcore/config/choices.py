@@ -34,7 +34,10 @@ Choice = tuple[str, Any]
 def by_side(choices: Iterable[str]) -> list[str]:
     """`group=option` words, with one for each section in place of `env=NAME`. A side that is chosen
     by itself wins, wherever it stands."""
-    pairs = [(group, equals + option) for group, equals, option in map(_parted, choices)]
+    pairs = [
+        (group, equals + option)
+        for group, equals, option in (each.partition("=") for each in choices)
+    ]
     return [group + rest for group, rest in _by_side(pairs)]
 
 
@@ -133,10 +136,6 @@ def _by_side(choices: Sequence[Choice]) -> list[Choice]:
         sides = SIDES_OF.get(group, [group])
         result += [(side, option) for side in sides if side == group or side not in own]
     return result
-
-
-def _parted(choice: str) -> tuple[str, str, str]:
-    return choice.partition("=")
 
 
 def _bare(key: str) -> str:

@@ -23,7 +23,7 @@ from rlcore.config.bind import not_a_section
 from rlcore.config.catalog import COMPONENT_GROUPS, Catalog
 from rlcore.config.choices import DEFAULTS, included
 from rlcore.config.schema import RunConfig
-from rlcore.contracts.errors import ConfigError, PluginError
+from rlcore.contracts.errors import ConfigError, PackageMissing, PluginError
 from rlcore.files.reading import LARGEST_YAML, check_yaml, decode, read_text, reason_of
 from rlcore.terminal.text import short
 
@@ -92,7 +92,7 @@ def check_recipes(catalog: Catalog, group_overrides: Iterable[str]) -> None:
 
     Raises:
         ConfigError: see :func:`absent_parts`.
-        PluginError: a recipe whose components are not all installed.
+        PackageMissing: a recipe whose components are not all installed.
     """
     for text in group_overrides:
         group, _, option = text.lstrip("+~").partition("=")
@@ -104,7 +104,7 @@ def check_recipes(catalog: Catalog, group_overrides: Iterable[str]) -> None:
             error = catalog.unknown_option(*parts[0])
             raise PluginError(f"{group} {option!r}: {error.message}", hint=error.hint)
         named = " and ".join(f"{group} {option!r}" for group, option in parts)
-        raise PluginError(f"{group} {option!r} needs {named}, not installed: {command}")
+        raise PackageMissing(f"{group} {option!r} needs {named}, not installed: {command}")
 
 
 def absent_parts(

@@ -70,15 +70,6 @@ def total(number: float) -> float:
     return sum(of_all(number))
 
 
-def of_first(value: Any) -> Any:
-    """Return rank 0's value."""
-    if not several():
-        return value
-    values = [value]
-    dist.broadcast_object_list(values, src=0)
-    return values[0]
-
-
 def most(count: int) -> int:
     """Return the maximum over all ranks."""
     return max(of_all(count))

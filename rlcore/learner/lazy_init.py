@@ -16,7 +16,7 @@ Knows nothing of policies. On the host only, with torch's own generator.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -47,23 +47,6 @@ class _Recipe:
     size: int
     steps: list[Callable[[], object]]
     source: int | None = None
-
-
-@dataclass
-class _Draw:
-    """A draw, as it was made first."""
-
-    tensor: Tensor
-    state: Tensor
-    function: Callable[..., object]
-    arguments: tuple[Any, ...]
-    named: dict[str, Any] = field(default_factory=dict)
-
-    def __call__(self) -> None:
-        now = torch.get_rng_state()
-        torch.set_rng_state(self.state)
-        self.function(self.tensor, *self.arguments, **self.named)
-        torch.set_rng_state(now)
 
 
 class LazyInit(TorchDispatchMode):
@@ -129,8 +112,14 @@ class LazyInit(TorchDispatchMode):
         before = self._recipes.pop(key, None)
         if before is not None:  # what is drawn now takes the place of all that was there
             storage.resize_(before.size)
-        size, held = storage.nbytes(), tensor.detach()
-        draw = _Draw(held, torch.get_rng_state(), func, args[1:], kwargs)
+        size, held, state = storage.nbytes(), tensor.detach(), torch.get_rng_state()
+
+        def draw() -> None:  # as it is made now
+            now = torch.get_rng_state()
+            torch.set_rng_state(state)
+            func(held, *args[1:], **kwargs)
+            torch.set_rng_state(now)
+
         func(held, *args[1:], **kwargs)
         storage.resize_(0)
         self._recipes[key] = _Recipe(storage, size, [draw])

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from rlcore.config.schema import OptimConfig
-from rlcore.contracts.errors import CheckpointError, ConfigError
+from rlcore.contracts.errors import CheckpointError
 from rlcore.learner import dtensor
 from rlcore.run_folder.learner_state import MASTER
 
@@ -30,24 +30,16 @@ def learning_rate_factor(config: OptimConfig, step: int) -> float:
     """Factor on the learning rate at optimizer step `step` (from 0).
 
     Linear warm-up over `lr_warmup_steps` w, ending at 1: (step + 1) / w. Then constant, or a
-    cosine to 0 at `total_training_steps` n: (1 + cos(pi (step - w) / (n - w))) / 2.
-
-    Raises:
-        ConfigError: a cosine without an end beyond the warm-up.
+    cosine to 0 at `total_training_steps` n, which is beyond the warm-up
+    (:func:`rlcore.checks.updates.cosine_knows_its_end`): (1 + cos(pi (step - w) / (n - w))) / 2.
     """
     warmup = config.lr_warmup_steps
     if step < warmup:
         return (step + 1) / warmup
     if config.lr_scheduler == "constant":
         return 1.0
-    total = config.total_training_steps
-    if total is None or total <= warmup:
-        raise ConfigError(
-            f"actor.optim.lr_scheduler=cosine needs total_training_steps beyond the warm-up of "
-            f"{warmup} steps, got {total}",
-            hint="set actor.optim.total_training_steps",
-        )
-    return cosine((step - warmup) / (total - warmup))
+    assert config.total_training_steps is not None
+    return cosine((step - warmup) / (config.total_training_steps - warmup))
 
 
 def cosine(share: float) -> float:
@@ -242,13 +234,7 @@ class PolicyOptimizer:
                     f"optimizer state {key} has shape {tuple(tensor.shape)}, "
                     f"its parameter has {tuple(parameter.shape)}"
                 )
-            if moment == MASTER:
-                if parameter not in self._masters:
-                    raise CheckpointError(
-                        f"optimizer state {key} is a master copy, its parameter is in "
-                        f"{parameter.dtype} and has none",
-                        hint="set actor.model.precision as it was",
-                    )
+            if moment == MASTER:  # of a parameter that has one, as the precision is the same
                 self._masters[parameter].data.copy_(dtensor.rows_for(tensor, parameter))
                 continue
             # AdamW keeps its step count on the host

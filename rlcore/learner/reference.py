@@ -8,7 +8,6 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, nn
 
-from rlcore.contracts.errors import CheckpointError
 from rlcore.learner import dtensor
 from rlcore.run_folder.learner_state import REFERENCE, Rows
 
@@ -53,16 +52,9 @@ class ReferenceWeights:
         }
 
     def load_state_dict(self, tensors: Mapping[str, Tensor | Rows]) -> None:
-        """Take up the state that :meth:`state_dict` gave.
-
-        Raises:
-            CheckpointError: it has no reference weights.
-        """
-        for index, reference in enumerate(self.tensors):
-            name = f"{REFERENCE}{index}"
-            if name not in tensors:
-                raise CheckpointError(
-                    f"the checkpoint lacks {name}: it was written without reference weights",
-                    hint="set algorithm.kl_beta as it was, or start a new run from its weights",
-                )
-            reference.copy_(dtensor.rows_for(tensors[name], self._parameters[index]))
+        """Take up the state that :meth:`state_dict` gave. A checkpoint without any is refused
+        before (:mod:`rlcore.training.fixed_keys`)."""
+        for index, (parameter, reference) in enumerate(
+            zip(self._parameters, self.tensors, strict=True)
+        ):
+            reference.copy_(dtensor.rows_for(tensors[f"{REFERENCE}{index}"], parameter))

@@ -79,9 +79,9 @@ class Segment:
     def targets(self, rows: Tensor, horizon: int) -> dict[str, Tensor]:
         """Actions `[B, H, A]` and mask `[B, H]`: see :class:`rlcore.contracts.learning.Replay`."""
         chunk, column = (place[rows] for place in self.places)
-        ahead = _ahead(self.batch, chunk, column, -(-horizon // self.batch.valid.shape[-1]))
-        executed = (self.batch.valid[ahead.at] & ahead.same[..., None]).flatten(1)  # [B, n C]
-        actions = self.batch.actions[ahead.at].flatten(1, 2)
+        ahead, same = _ahead(self.batch, chunk, column, -(-horizon // self.batch.valid.shape[-1]))
+        executed = (self.batch.valid[ahead] & same[..., None]).flatten(1)  # [B, n C]
+        actions = self.batch.actions[ahead].flatten(1, 2)
         order = (~executed).int().argsort(dim=1, stable=True)[:, :horizon]  # executed ones first
         count = executed.sum(1, keepdim=True)
         place = torch.arange(horizon).expand(len(rows), -1)
@@ -94,17 +94,17 @@ class Segment:
     def following(self, rows: Tensor, chunks: int, gamma: float) -> dict[str, Tensor]:
         """Rewards, discounts, known and `inputs.NAME`: see :class:`Following`."""
         chunk, column = (place[rows] for place in self.places)
-        ahead = _ahead(self.batch, chunk, column, chunks + 1)
-        executed = self.batch.valid[ahead.at] & ahead.same[..., None]
+        ahead, same = _ahead(self.batch, chunk, column, chunks + 1)
+        executed = self.batch.valid[ahead] & same[..., None]
         executed[:, chunks:] = False
         steps = executed.flatten(1)  # [B, (n + 1) C]
         # the i-th executed step counts gamma^i
         power = gamma ** (steps.cumsum(1) - 1)
-        rewards = torch.where(steps, self.batch.rewards[ahead.at].flatten(1) * power, 0.0).sum(1)
-        goes_on = ahead.same[:, chunks]
+        rewards = torch.where(steps, self.batch.rewards[ahead].flatten(1) * power, 0.0).sum(1)
+        goes_on = same[:, chunks]
         discounts = torch.where(goes_on, gamma ** steps.sum(1), 0.0)
-        over = (self.batch.terminated[ahead.at].flatten(1) & steps).any(1)
-        then = self.batch.sample_index[tuple(axis[:, chunks] for axis in ahead.at)].clamp(min=0)
+        over = (self.batch.terminated[ahead].flatten(1) & steps).any(1)
+        then = self.batch.sample_index[tuple(axis[:, chunks] for axis in ahead)].clamp(min=0)
         inputs = {f"{_INPUTS}{name}": array[then] for name, array in self.batch.inputs.items()}
         numbers = {"rewards": rewards.float(), "discounts": discounts.float()}
         return {**numbers, "known": goes_on | over, **inputs}
@@ -303,24 +303,19 @@ class ReplayStore:
         self._renumber()
 
 
-@dataclass(frozen=True)
-class _Ahead:
-    """Decisions from some rows on; n of each.
+def _ahead(
+    batch: Trajectory, chunk: Tensor, column: Tensor, count: int
+) -> tuple[tuple[Tensor, Tensor], Tensor]:
+    """The n decisions from each of some rows on.
 
-    Attributes:
-        at: (chunk, column), int64 `[B, n]` each; the last chunk stands for those beyond it.
-        same: bool `[B, n]`: whether they are made, and of the row's episode.
+    Returns:
+        (chunk, column), int64 `[B, n]` each, where the last chunk stands for those beyond it; and
+        bool `[B, n]`: whether they are made, and of the row's episode.
     """
-
-    at: tuple[Tensor, Tensor]
-    same: Tensor
-
-
-def _ahead(batch: Trajectory, chunk: Tensor, column: Tensor, count: int) -> _Ahead:
     later = chunk[:, None] + torch.arange(count)
     at = (later.clamp(max=len(batch.valid) - 1), column[:, None].expand_as(later))
     same = (later < len(batch.valid)) & batch.valid[at].any(-1)
-    return _Ahead(at, same & (batch.episode[at] == batch.episode[chunk, column][:, None]))
+    return at, (same & (batch.episode[at] == batch.episode[chunk, column][:, None]))
 
 
 def _trajectory(tensors: Mapping[str, Tensor]) -> Trajectory:

@@ -34,7 +34,6 @@ from rlcore.learner.optim import PolicyOptimizer
 from rlcore.learner.reference import ReferenceWeights
 from rlcore.learner.replay import ReplayStore
 from rlcore.numerics.batch_invariance import random_observation
-from rlcore.run_folder.learner_state import Below
 from rlcore.run_folder.metrics import MICRO_BATCH_SIZE, rollout_metrics
 from rlcore.run_folder.segments import REPLAY
 from rlcore.validation.policy import checked_groups
@@ -319,13 +318,16 @@ class Learner:
         """Take up the state that :meth:`state_dict` gave.
 
         Raises:
-            CheckpointError: it is of other parameters, or lacks the reference weights.
+            CheckpointError: it is of other parameters.
         """
         tensors = saved["tensors"]
         if self._actor.model.is_lora:
             trained_parameters.restore(self._groups, tensors)
-        self._optimizer.load_state_dict(
-            {"tensors": Below(tensors, OPTIMIZER), "state": saved["state"]["optimizer"]}
-        )
+        own = {
+            name.removeprefix(OPTIMIZER): tensor
+            for name, tensor in tensors.items()
+            if name.startswith(OPTIMIZER)
+        }
+        self._optimizer.load_state_dict({"tensors": own, "state": saved["state"]["optimizer"]})
         self._reference.load_state_dict(tensors)
         self._networks.load_state_dict(tensors)

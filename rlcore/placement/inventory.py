@@ -104,10 +104,7 @@ class Inventory:
 
     def locate(self, rank: int) -> tuple[int, int]:
         """Return (node, number within the node) of a global rank."""
-        try:
-            return self._places[rank]
-        except KeyError:
-            raise IndexError(f"rank {rank} of {self.total}") from None
+        return self._places[rank]
 
     # Asked for every process of a plan, of which there may be hundreds.
 

@@ -152,7 +152,7 @@ class Registry:
         loaded = {row.distribution for row in self.rows()}
         command = extras.offered(kind, name, loaded=loaded)
         if command is not None:
-            return PluginError(f"{kind} {name!r} ships as an extra: {command}")
+            return PackageMissing(f"{kind} {name!r} ships as an extra: {command}")
         choices = sorted(choices)
         absent = [known for known in extras.absent_names(kind, loaded) if known not in choices]
         meant = nearest(name, [*choices, *absent])

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from rlcore.contracts.errors import WorkerError
 from rlcore.contracts.protocols import Inputs, Observation, Policy, PolicyOutput
 from rlcore.contracts.rng import RowKeys
+from rlcore.plugins.registry import load_component
 from rlcore.rollout.builder import TrajectoryBuilder
 from rlcore.rollout.decide import decide
 from rlcore.rollout.messages import (
@@ -27,7 +29,6 @@ from rlcore.rollout.messages import (
     Route,
     Send,
 )
-from rlcore.rollout.trace import Tracer
 from rlcore.validation.policy import checked_inputs, checked_output
 
 
@@ -46,7 +47,8 @@ def converse(policy: Policy, job: RolloutJob) -> Conversation:
 def _converse(policy: Policy, job: RolloutJob) -> Conversation:
     result = RolloutResult(seconds={"policy": 0.0, "wait_env": 0.0}, weights=job.weights)
     builder = TrajectoryBuilder(version=job.order.update) if job.order.keep else None
-    tracer = Tracer(job.order.trace)
+    trace = job.order.trace
+    tracer = load_component("function", "tracer")(trace) if trace else None
     expected = dict.fromkeys(job.routes, 0)
     answered: dict[Route, EnvMessage] = {}
     while expected:
@@ -69,7 +71,7 @@ def _converse(policy: Policy, job: RolloutJob) -> Conversation:
                 yield Count({"episodes": len(message.finished), "successes": won})
             if builder is not None:
                 _account(builder, policy, job, message, answered.get(route))
-            if message.outcome is not None:
+            if tracer is not None and message.outcome is not None:
                 tracer.add_outcome(message.outcome)
             if message.observation is None:
                 del expected[route]
@@ -82,13 +84,14 @@ def _converse(policy: Policy, job: RolloutJob) -> Conversation:
             yield Send((route.actions,), answer)
     if builder is not None and builder.columns():
         result.trajectory, result.columns = builder.build(), builder.columns()
-    result.traces = tracer.traces()
+    if tracer is not None:
+        result.traces = tracer.traces()
     return result
 
 
 def _answer(
     builder: TrajectoryBuilder | None,
-    tracer: Tracer,
+    tracer: Any,
     policy: Policy,
     job: RolloutJob,
     message: EnvMessage,
@@ -97,7 +100,8 @@ def _answer(
     inputs, output = _decided(policy, job, message.observation, job.keys(message.rows))
     if builder is not None:
         builder.add_decisions(message.rows, inputs, output)
-    tracer.add_decisions(policy, message, inputs, output)
+    if tracer is not None:
+        tracer.add_decisions(policy, message, inputs, output)
     return output.actions
 
 

@@ -78,11 +78,10 @@ def save_checkpoint(
             (:func:`rlcore.run_folder.learner_state.write_learner`).
         state: JSON values: counters, seconds, where the metrics ended.
         best: whether it is the best so far.
-        keep: how many of the newest stay on the disk, besides the best; None for all.
+        keep: how many of the newest stay on the disk, at least one, besides the best; None for all.
 
     Raises:
         CheckpointError: it can't be written, or exists already.
-        ValueError: none were to stay.
     """
     name = checkpoint_name(step)
     target = folder / name

@@ -65,13 +65,8 @@ class History:
         return self.lineage[-1] if self.lineage else None
 
     def after(self, name: str, *, best: bool = False, keep: int | None = None) -> History:
-        """The history with one checkpoint more, and only the newest `keep` and the best.
-
-        Raises:
-            ValueError: `keep` is less than one.
-        """
-        if keep is not None and keep < 1:
-            raise ValueError(f"at least one checkpoint must stay, got {keep}")
+        """The history with one checkpoint more, and only the newest `keep` (1 or more) and the
+        best."""
         names, marked = (*self.lineage, name), name if best else self.best
         stay = names if keep is None else {*names[-keep:], marked}
         return History(tuple(each for each in names if each in stay), marked)

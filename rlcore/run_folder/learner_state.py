@@ -11,7 +11,7 @@ ranks can read their own rows.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -64,7 +64,9 @@ def read_learner(folder: Path) -> dict[str, Any]:
     for file in files:
         with blaming(folder / file, SafetensorError):
             tensors.append(load_file(folder / file))
-    return {"tensors": tensors[0] if len(tensors) == 1 else Joined(tensors), "state": state}
+    pieces = {name: [held[name] for held in tensors if name in held] for name in tensors[0]}
+    joined = {name: own[0] if len(own) == 1 else Rows(own) for name, own in pieces.items()}
+    return {"tensors": joined, "state": state}
 
 
 class Rows:
@@ -88,44 +90,6 @@ class Rows:
             at += len(piece)
         there = [piece for piece in found if len(piece)]
         return torch.cat(there) if len(there) > 1 else (there or found)[0]
-
-
-class Joined(Mapping[str, "Tensor | Rows"]):
-    """Tensors whose rows go on from one mapping to the next.
-
-    Args:
-        mappings: the first one has all names.
-    """
-
-    def __init__(self, mappings: list[dict[str, Tensor]]) -> None:
-        self._mappings = mappings
-
-    def __getitem__(self, name: str) -> Tensor | Rows:
-        pieces = [tensors[name] for tensors in self._mappings if name in tensors]
-        return pieces[0] if len(pieces) == 1 else Rows(pieces)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._mappings[0])
-
-    def __len__(self) -> int:
-        return len(self._mappings[0])
-
-
-class Below(Mapping[str, "Tensor | Rows"]):
-    """Those tensors of a mapping whose names begin with a prefix, under the rest of their names."""
-
-    def __init__(self, tensors: Mapping[str, Tensor | Rows], prefix: str) -> None:
-        self._tensors, self._prefix = tensors, prefix
-
-    def __getitem__(self, name: str) -> Tensor | Rows:
-        return self._tensors[self._prefix + name]
-
-    def __iter__(self) -> Iterator[str]:
-        names = (name for name in self._tensors if name.startswith(self._prefix))
-        return (name.removeprefix(self._prefix) for name in names)
-
-    def __len__(self) -> int:
-        return sum(1 for _ in self)
 
 
 def check_learner(folder: Path) -> dict[str, Any]:

@@ -117,15 +117,12 @@ def assemble(
         announce(facts, collects=collects)
     placement = facts.placement
     further = further or further_sides(config, registry)
+    specs = {**facts.envs, **facts.further}
+    envs = config.env.sides | {name: other.env.eval for name, other in further.items()}
     sides = {
-        name: EnvSide(registry.get("env", env.env_type).spec.target, env, facts.envs[name])
-        for name, env in (("train", config.env.train), ("eval", config.env.eval))
+        name: EnvSide(registry.get("env", env.env_type).spec.target, env, specs[name])
+        for name, env in envs.items()
     }
-    for name, other in further.items():
-        target = registry.get("env", other.env.eval.env_type).spec.target
-        sides[name] = EnvSide(target, other.env.eval, facts.further[name])
-    played = config.env.sides if trains else config.played
-    played |= {name: other.env.eval for name, other in further.items()}
     members = {"env": _env_workers(config, sides, placement)}
     if facts.policy is not None:
         members |= _policy_workers(config, facts.policy_env, placement, registry)
@@ -133,12 +130,12 @@ def assemble(
         config=config,
         facts=facts,
         sides=sides,
-        env_specs={**facts.envs, **facts.further},
+        env_specs=specs,
         worker_specs=WorkerSpecs(
             config.cluster, members, nodes=placement.inventory.nodes, routes=facts.routes
         ),
         further=further,
-        played=tuple(played),
+        played=(*(config.env.sides if trains else config.played), *further),
     )
 
 
@@ -168,20 +165,7 @@ def _policy_workers(
     config: RunConfig, env_spec: EnvSpec, placement: Plan, registry: Registry
 ) -> dict[str, tuple[Member, ...]]:
     """By role: those that act and those that learn, or those that do both."""
-    name = config.algorithm.name
-    needs = algorithm_needs(config, registry) if name else AlgorithmNeeds()
-    settings = PolicyWorkerSettings(
-        policy_target=registry.get("model", config.actor.model.model_type).spec.target,
-        algorithm_target=registry.get("algorithm", name).spec.target if name else "",
-        acts=bool(needs.acting),
-        keeps=needs.replay,
-        actor=config.actor,
-        algorithm=config.algorithm,
-        env_spec=env_spec,
-        seed=config.runner.seed,
-        threads=0,
-        shards=placement.shares,
-    )
+    settings = replace(policy_settings(config, env_spec, registry), shards=placement.shares)
 
     def member(role: str, process: Process) -> Member:
         allocation = placement.allocation(process)
@@ -194,3 +178,26 @@ def _policy_workers(
         for role, processes in placement.roles()
         if role != "env"
     }
+
+
+def policy_settings(
+    config: RunConfig, env_spec: EnvSpec, registry: Registry
+) -> PolicyWorkerSettings:
+    """Settings of a policy worker, whatever its process has.
+
+    Args:
+        env_spec: what the policy will see.
+    """
+    name = config.algorithm.name
+    needs = algorithm_needs(config, registry) if name else AlgorithmNeeds()
+    return PolicyWorkerSettings(
+        policy_target=registry.get("model", config.actor.model.model_type).spec.target,
+        algorithm_target=registry.get("algorithm", name).spec.target if name else "",
+        acts=bool(needs.acting),
+        keeps=needs.replay,
+        actor=config.actor,
+        algorithm=config.algorithm,
+        env_spec=env_spec,
+        seed=config.runner.seed,
+        threads=1,
+    )

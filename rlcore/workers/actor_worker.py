@@ -112,16 +112,16 @@ class ActorWorker(PolicyWorker):
             self._lazy = None
         return policy
 
-    def _make(self, model: ModelConfig) -> Any:
+    def make(self, model: ModelConfig) -> Any:
         """Of a policy that ranks divide, large weights get their numbers when they are divided."""
         if not self._divides:
-            return super()._make(model)
+            return super().make(model)
         from rlcore.learner.lazy_init import LEAST, LazyInit
         from rlcore.learner.malloc import map_alone
 
         map_alone(LEAST)  # what is drawn and given up is to be gone, until the parts are there
         with LazyInit() as lazy:
-            policy = super()._make(model)
+            policy = super().make(model)
         lazy.fill(policy.buffers())  # each rank has all of these
         self._lazy = lazy
         return policy

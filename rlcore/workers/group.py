@@ -15,7 +15,7 @@ One update, where rollout and actor are one process, and where they are not:
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -314,13 +314,9 @@ class WorkerGroup(ABC):
         other = "actor" if component == "rollout" else "rollout"
         if other == "rollout" and not self._worker_specs.separate:
             return
-        if any(settings.offload for settings in self._policies(other)):
+        policies = [member.settings for member in self._worker_specs.of(other)]
+        if any(isinstance(one, PolicyWorkerSettings) and one.offload for one in policies):
             self._call(other, "suspend", [{}] * self.ranks(other))
-
-    def _policies(self, component: str) -> Iterator[PolicyWorkerSettings]:
-        for member in self._worker_specs.of(component):
-            if isinstance(member.settings, PolicyWorkerSettings):
-                yield member.settings
 
 
 def _pieces(rollout_rank: int, actor_rank: int) -> str:

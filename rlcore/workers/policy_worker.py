@@ -101,7 +101,7 @@ class PolicyWorker:
 
             # Ray sets OMP_NUM_THREADS for its workers; what was planned must hold
             torch.set_num_threads(self._settings.threads)
-            self._take(self._make(self._settings.actor.model))
+            self._take(self.make(self._settings.actor.model))
         return self._held.spec
 
     @property
@@ -161,7 +161,7 @@ class PolicyWorker:
 
         def load() -> Any:
             with torch.random.fork_rng(devices=[]):
-                return self._make(self._settings.actor.model.beginning_with(path))
+                return self.make(self._settings.actor.model.beginning_with(path))
 
         checked_saved(self._held, load)
         self._saved_alike = True
@@ -171,7 +171,7 @@ class PolicyWorker:
         model = self._settings.actor.model.beginning_with(path)
         self._policy = None  # two of them may be more than there is room for
         self._copies.forget()
-        self._take(self._make(model))
+        self._take(self.make(model))
 
     def checksums(self) -> dict[str, str]:
         """Of the policy as it was loaded or drawn: of parameters and buffers by name, and of the
@@ -277,7 +277,7 @@ class PolicyWorker:
         """A policy that was made on the host, where it is to be."""
         return policy.to(self.device)
 
-    def _make(self, model: ModelConfig) -> Any:
+    def make(self, model: ModelConfig) -> Any:
         """A policy, on the CPU, with what of the algorithm acts. What no checkpoint holds (heads,
         adapters) is drawn by key, whatever was drawn in this process before. Typed loosely, as it
         is a module too."""

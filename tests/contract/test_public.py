@@ -55,6 +55,8 @@ EXCEPTIONS: dict[str, tuple[str, ...]] = {
         "rlcore.rollout.schedule", "rlcore.run_folder.manifest", "rlcore.session.gather",
         "rlcore.session.session", "rlcore.workers.backend",
     ),
+    # records what a rollout exchanges
+    "plugins/tools/rlcore_tools/trace.py": ("rlcore.rollout.messages",),
     # plays further sides as core's evaluation plays one
     "plugins/tools/rlcore_tools/protocol": (
         "rlcore.config.bind", "rlcore.config.catalog", "rlcore.evaluation.evaluate",

@@ -235,7 +235,7 @@ class SupervisedTrainer:
             if len(val) and history.steps % self._config.val_interval == 0:
                 self._record_validation(history, val, first, latest)
             spent = time.monotonic() - started
-            reason, over = collectives.of_first((stop(history, spent), share(history, spent)))
+            reason, over = collectives.of_all((stop(history, spent), share(history, spent)))[0]
             if reason is not None:
                 history.stopped = reason
                 break

@@ -13,7 +13,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from rlcore.plugins import extras
-from rlcore.plugins.entry_points import installed
+from rlcore.plugins.entry_points import Installed, installed
 from rlcore.terminal.text import some
 
 MOVED = {
@@ -56,7 +56,10 @@ MOVED = {
     "rlcore.results.tables:headline": "rlcore_tools.protocol.table:headline",
     "rlcore.results.tables:protocol_rows": "rlcore_tools.protocol.table:protocol_rows",
     "rlcore.rng": "rlcore.contracts.rng",
+    "rlcore.rollout.rng": "rlcore.contracts.rng",
+    "rlcore.rollout.trajectory": "rlcore.contracts.trajectory",
     "rlcore.run": "rlcore.contracts.run",
+    "rlcore.simulation": "rlcore_simulation",
     "rlcore.specs": "rlcore.contracts.specs",
     "rlcore.targets": "rlcore.plugins.import_target",
     "rlcore.testing": "rlcore_testing",
@@ -72,24 +75,31 @@ MOVED = {
     "rlcore.track.weights": "rlcore_weights.tensors",
     "rlcore.trajectory": "rlcore.contracts.trajectory",
 }
-"""`{old: new}`, of modules and of names ("module:name"), since the first API. A new one of "" is
-gone."""
+"""`{old: new}` since the first API, of modules, with what is in them, and of names ("module:name").
+A new one of "" is gone."""
 
 
 def rows() -> list[dict[str, str]]:
     """A row of `rlcore doctor` for each plugin of others that imports an old name."""
-    found = []
+    return [
+        {
+            "name": plugin.name,
+            "status": "missing",
+            "detail": some(places, 3),
+            "fix": f"pip install --upgrade {plugin.distribution}; for its author: "
+            f"rlcore check {plugin.name}",
+        }
+        for plugin, places in outdated()
+    ]
+
+
+def outdated() -> Iterator[tuple[Installed, list[str]]]:
+    """The plugins of others that import old names, each with where it does."""
     for plugin in installed(os.environ):
-        if plugin.left_out_by or extras.is_ours(plugin.distribution):
-            continue
-        if places := outdated_imports(plugin.point.value.partition(":")[0]):
-            fix = (
-                f"pip install --upgrade {plugin.distribution}; for its author: "
-                "docs/api.md#changed-since-api-01"
-            )
-            detail = some(places, 3)
-            found.append({"name": plugin.name, "status": "missing", "detail": detail, "fix": fix})
-    return found
+        ours = plugin.left_out_by or extras.is_ours(plugin.distribution)
+        places = [] if ours else outdated_imports(plugin.point.value.partition(":")[0])
+        if places:
+            yield plugin, places
 
 
 def outdated_imports(module: str) -> list[str]:
@@ -113,7 +123,7 @@ def _suspect() -> re.Pattern[bytes]:
     """A line that imports a name that has moved, or from where one was."""
     places = {part for old in MOVED for part in (old, re.split(r"[.:](?=\w+$)", old)[0])}
     named = "|".join(map(re.escape, sorted(places)))
-    line = rf"^\s*(?:from|import)\b.*(?<![\w.])(?:{named})(?![\w.])"
+    line = rf"^\s*(?:from|import)\b.*(?<![\w.])(?:{named})(?!\w)"
     return re.compile(line.encode(), re.MULTILINE)
 
 
@@ -138,8 +148,15 @@ def _outdated(file: Path, suspect: re.Pattern[bytes]) -> Iterator[tuple[int, str
 def _names(node: ast.Import | ast.ImportFrom) -> Iterator[str]:
     """A module once, and with each name behind it, which may be a module too."""
     if isinstance(node, ast.Import):
-        yield from (each.name for each in node.names)
+        for each in node.names:
+            yield from _above(each.name)
     elif node.module and not node.level:
-        yield node.module
+        yield from _above(node.module)
         for each in node.names:
             yield from (f"{node.module}.{each.name}", f"{node.module}:{each.name}")
+
+
+def _above(module: str) -> Iterator[str]:
+    """A module and the packages that it is in."""
+    parts = module.split(".")
+    return (".".join(parts[: end + 1]) for end in range(len(parts)))

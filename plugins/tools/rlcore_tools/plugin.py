@@ -43,6 +43,7 @@ FUNCTIONS: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "further_sides": ("rlcore_tools.further_sides:further_sides", "what training measures", ()),
     "placement_table": ("rlcore_tools.placement_table:placement_table", "a plan in a table", ()),
     "play_episode": ("rlcore_tools.play_episode:play_episode", "an episode of a run again", ()),
+    "tracer": ("rlcore_tools.trace:Tracer", "what env and policy exchange, recorded", ()),
     "train_only": ("rlcore_tools.train_only:train_only", "actor.trainable", ()),
     "wrapped": ("rlcore_tools.wrappers:wrapped", "wrappers of envs and algorithms", ()),
     "make_env": ("rlcore_tools.vector_env:make_env", "an env for gymnasium", ("gymnasium",)),

@@ -46,6 +46,10 @@ def table(monkeypatch):
             "rlcore.contracts.rng:draw, which is rlcore.contracts.rng:generator now",
         ),
         ("from rlcore import no_more", "rlcore.no_more, which is gone"),
+        (
+            "from rlcore.gone_by.inner import Episode",  # a module with all that is in it
+            "rlcore.gone_by, which is rlcore.contracts.specs now",
+        ),
     ],
 )
 def test_an_import_by_an_old_name_is_found_wherever_it_stands(tmp_path, monkeypatch, line, said):
@@ -74,4 +78,6 @@ def test_the_doctor_names_file_and_line_before_anything_fails(install, capsys, m
     assert main(["doctor"]) == 1
     out = capsys.readouterr().out
     place = "acme_old.py:10 imports rlcore.gone_by, which is rlcore.contracts.specs now"
-    assert f"missing  acme_old: {place}" in out and "pip install --upgrade acme" in out
+    assert f"missing  acme_old: {place}" in out and "for its author: rlcore check acme_old" in out
+    assert main(["check", "acme_old", "--quick"]) == 1
+    assert f"plugin acme_old: {place}\n" in capsys.readouterr().out

@@ -125,7 +125,7 @@ def main(rank: int, size: int, url: str, folder: Path) -> None:
             again.load_state_dict(policy.state_dict())
             policy = again
             saved = {"tensors": saved["tensors"], "state": saved["state"]}
-            everyone = collectives.of_first(saved)
+            everyone = collectives.of_all(saved)[0]
             learner.load_state_dict(everyone)
             learner.load_replay(folder, state)
     found = {"weights": weights(learner, policy), "metrics": metrics}

@@ -40,8 +40,6 @@ def test_a_rank_is_an_accelerator_where_there_is_one():
         range(5, 9), range(9, 17), range(17, 25),
     ]  # fmt: skip
     assert (inventory.locate(16), inventory.is_core(16)) == ((1, 7), True)
-    with pytest.raises(IndexError):
-        inventory.locate(25)
 
 
 def test_a_rank_is_a_core_where_there_is_no_accelerator():

@@ -17,6 +17,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, fields
+from traceback import walk_tb
 from typing import Any, ClassVar, TypeVar
 from unittest import SkipTest
 
@@ -211,9 +212,18 @@ def _run(method: Callable[[], None], sentence: str) -> Finding | None:
     except UserError as error:  # of core's own checks, for one
         return Finding(sentence, error.message, error.hint or "")
     except Exception as error:  # a component may fail in any way, and that is a finding
-        reason = f"it raised {type(error).__name__}: {error}"
+        reason = f"it raised {type(error).__name__}: {error}{_place(error)}"
         return Finding(sentence, reason, "run the check with pytest to see the traceback")
     return None
+
+
+def _place(error: Exception) -> str:
+    """The last line of the stranger's own package that an error came through; empty for ours."""
+    frames = [(frame.f_globals.get("__name__", ""), frame, at) for frame, at in
+              walk_tb(error.__traceback__)]  # fmt: skip
+    theirs = [one for one in frames if not one[0].startswith(("rlcore", "pluggy", "contextlib"))]
+    own = [one for one in theirs if one[0].partition(".")[0] == theirs[0][0].partition(".")[0]]
+    return f" ({own[-1][1].f_code.co_filename}:{own[-1][2]})" if own else ""
 
 
 def _base(kind: Kind) -> Any:

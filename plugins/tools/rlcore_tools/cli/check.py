@@ -28,6 +28,7 @@ from rlcore_tools.check.targets import (
     configuration_findings,
     folder_of,
 )
+from rlcore_tools.moved import outdated
 
 KITS = {
     "env": "check_env",
@@ -52,7 +53,7 @@ def main(arguments: Sequence[str]) -> int:
     registry = load_plugins()
     chosen, plugins, settings = _chosen(registry, names)
     settings |= _settings([word for word in options.words if "=" in word])
-    found = list(_bad(registry, names))
+    found = [*_outdated(names), *_bad(registry, names)]
     folders = [(name, folder) for name in plugins for folder in _folders(registry, name)]
     found += [("plugin", each) for one in folders for each in configuration_findings(*one)]
     with _progress():
@@ -169,6 +170,14 @@ def _bad(registry: Registry, names: Sequence[str]) -> Iterator[tuple[str, Found]
             yield f"{row.kind} {row.name}", Found(row.reason, HOOKSPECS, mend)
 
 
+def _outdated(names: Sequence[str]) -> Iterator[tuple[str, Found]]:
+    """Imports of what core has under another name now."""
+    where, mend = "docs/api.md#changed-since-api-01", "name the new one, then what else changed"
+    for plugin, places in outdated():
+        if not names or plugin.name in names:
+            yield from ((f"plugin {plugin.name}", Found(one, where, mend)) for one in places)
+
+
 def _folders(registry: Registry, plugin: str) -> list[str]:
     """Its folders of configuration."""
     hook = getattr(registry.manager.get_plugin(plugin), "rlcore_config_paths", None)
@@ -195,7 +204,10 @@ def _keeps_a_replay(spec: ComponentSpec) -> bool:
 
     if spec.config is None or spec.spec is None:
         return False
-    return load_target(spec.spec)(load_target(spec.config)()).replay is not None
+    try:
+        return load_target(spec.spec)(load_target(spec.config)()).replay is not None
+    except Exception:  # a plugin may fail in any way: the kit says how
+        return False
 
 
 def _hooks(plugin: str) -> Iterator[Found]:
