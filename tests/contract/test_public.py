@@ -142,9 +142,9 @@ EXCEPTIONS: dict[str, tuple[str, ...]] = {
     ),
     # plays jobs of core's commands, and plans each as core does
     "plugins/sweeps/rlcore_sweeps": (
-        "rlcore.checks.facts", "rlcore.cli.main", "rlcore.cli.request", "rlcore.config.catalog",
-        "rlcore.config.choices", "rlcore.config.compose", "rlcore.config.overrides",
-        "rlcore.config.recipes", "rlcore.config.schema_tree",
+        "rlcore.checks.facts", "rlcore.checks.places", "rlcore.cli.main", "rlcore.cli.request",
+        "rlcore.config.catalog", "rlcore.config.choices", "rlcore.config.compose",
+        "rlcore.config.overrides", "rlcore.config.recipes", "rlcore.config.schema_tree",
         "rlcore.placement.inventory", "rlcore.placement.memory", "rlcore.process.signals",
         "rlcore.run_folder.folder", "rlcore.terminal.stdio", "rlcore.files.lock",
     ),
@@ -161,6 +161,8 @@ EXCEPTIONS: dict[str, tuple[str, ...]] = {
     "plugins/tools/rlcore_tools/export.py": (
         "rlcore.run_folder.acting",
     ),
+    # reads some columns of many tables
+    "plugins/tools/rlcore_tools/runs/settings.py": ("rlcore.results.parquet",),
 }  # fmt: skip
 """`{file or folder: modules that it may import besides the public ones}`."""
 
