@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-import traceback
 import warnings
 from collections.abc import Sequence
 from typing import TextIO
@@ -21,6 +20,7 @@ from rlcore.plugins.import_target import load_target
 from rlcore.plugins.registry import Component, load_plugins
 from rlcore.process import signals
 from rlcore.terminal.stdio import print_plainly
+from rlcore.terminal.text import raised
 
 AGAIN = "give the command again"
 GONE = (OSError, ValueError)  # nobody reads standard error any more; or an env has closed it
@@ -101,9 +101,8 @@ def _blame(command: Component, error: Exception) -> CommandError | None:
     if command.distribution == DISTRIBUTION:
         return None
     own = error.__traceback__ and error.__traceback__.tb_next  # without our own frame
-    text = "".join(traceback.format_exception(type(error), error, own)).rstrip()
     return CommandError(
-        f"{_whose(command)} failed:\n{text}",
+        f"{_whose(command)} failed: {raised(error, own)}",
         hint="this is a bug in the plugin; please report it to its authors",
     )
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import traceback
 from dataclasses import fields, replace
 from typing import Any
 
@@ -12,7 +11,7 @@ from rlcore.contracts.specs import AlgorithmNeeds, EnvSpec, Kind, PolicySpec, Re
 from rlcore.plugins.entry_points import LEAVE_OUT
 from rlcore.plugins.import_target import load_target
 from rlcore.plugins.registry import Registry, wrapped
-from rlcore.terminal.text import short
+from rlcore.terminal.text import raised, short
 
 GIVES: dict[Kind, Any] = {"env": EnvSpec, "model": PolicySpec, "algorithm": AlgorithmNeeds}
 SUCCESSES = 2**30
@@ -60,9 +59,8 @@ def ask_spec(registry: Registry, kind: Kind, section: str, name: str, *arguments
     except Exception as error:  # a plugin may fail in any way
         at = error.__traceback__
         own = at.tb_next if at is not None and at.tb_next is not None else at  # without our frame
-        text = "".join(traceback.format_exception(type(error), error, own)).rstrip()
         raise PluginError(
-            f"{whose} failed:\n{text}", hint=f"rlcore plugins; {LEAVE_OUT}"
+            f"{whose} failed: {raised(error, own)}", hint=f"rlcore plugins; {LEAVE_OUT}"
         ) from error
     wanted = GIVES[kind]
     if not isinstance(found, wanted):

@@ -8,7 +8,6 @@ Hooks get a copy of the metrics, and may add to them.
 from __future__ import annotations
 
 import numbers
-import traceback
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
@@ -24,7 +23,7 @@ from rlcore.plugins.entry_points import LEAVE_OUT
 from rlcore.process import watchdog
 from rlcore.process.call_with_timeout import call_with_timeout
 from rlcore.run_folder.metrics import LINE
-from rlcore.terminal.text import short
+from rlcore.terminal.text import raised, short
 
 FINISHED = "rlcore_after_run"
 MAY_ADD = "a hook may add metrics: a name that no line of metrics.jsonl has already, and a number"
@@ -143,8 +142,7 @@ def _named(hook: str, impl: pluggy.HookImpl, error: BaseException) -> HookError:
         return HookError(f"{whose}: {error.message}", hint=error.hint or _hint(hook, impl))
     ours = error.__traceback__  # the frame that made the call
     trace = ours if ours is None else ours.tb_next or ours
-    text = "".join(traceback.format_exception(type(error), error, trace))
-    return HookError(f"{whose}:\n{text.rstrip()}", hint=_hint(hook, impl))
+    return HookError(f"{whose}: {raised(error, trace)}", hint=_hint(hook, impl))
 
 
 def _observes(impl: pluggy.HookImpl) -> bool:

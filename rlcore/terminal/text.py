@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import traceback
 from collections.abc import Iterable, Mapping, Sequence
+from types import TracebackType
 from typing import Any
 
 CONTROL = re.compile(
@@ -28,6 +30,14 @@ def written(value: Any) -> str:
     if isinstance(value, Mapping):
         return "{" + ", ".join(f"{name}: {written(each)}" for name, each in value.items()) + "}"
     return str(value)
+
+
+def raised(error: BaseException, trace: TracebackType | None) -> str:
+    """Say in one line what was raised and where; below it stands the traceback from a frame on."""
+    told = traceback.TracebackException(type(error), error, trace)
+    what = " ".join([*told.format_exception_only()][-1].split())
+    where = "".join(f" ({at.filename}:{at.lineno})" for at in told.stack[-1:])
+    return f"{what}{where}\n{''.join(told.format()).rstrip()}"
 
 
 def short(value: object, most: int = 80) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
@@ -16,6 +15,7 @@ from rlcore.numerics.mkl import adopt
 from rlcore.placement.routes import IN_PROCESS
 from rlcore.process import watchdog
 from rlcore.rollout.messages import Conversation
+from rlcore.terminal.text import raised
 from rlcore.workers.channel import interleave
 from rlcore.workers.group import WorkerGroup
 from rlcore.workers.policy_worker import PolicyWorker, PolicyWorkerSettings
@@ -149,9 +149,8 @@ def _told_once(role: str, doing: str) -> Iterator[None]:
             contextlib.__file__,
         ):
             trace = trace.tb_next
-        text = "".join(traceback.format_exception(type(error), error, trace))
         raise WorkerError(
-            f"{role} worker failed while it was asked to {doing}:\n{text.rstrip()}",
+            f"{role} worker failed while it was asked to {doing}: {raised(error, trace)}",
             hint="it ran in this process: breakpoint() stops there",
         ) from error
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -41,7 +42,9 @@ def test_of_an_exception(log_path: Path):
     done = run(log_path, "env.train.fail_at=8", "env.train.fail_how=raise")
     assert done.returncode == WorkerError.exit_code
     assert done.stderr.count("error:") == 1
-    assert done.stderr.count("told to fail at step 8") == 1
+    first = next(line for line in done.stderr.splitlines() if line.startswith("error:"))
+    assert re.search(r"told to fail at step 8 \(\S+/toy_env\.py:\d+\)$", first)
+    assert done.stderr.count("told to fail at step 8") == 2  # there, and where the traceback ends
     assert done.stderr.count("Traceback (most recent call last):\n  File ") == 1
     assert 'toy_env.py", line' in done.stderr  # the worker's own traceback
     assert "ray::" not in done.stderr and "\x1b" not in done.stderr

@@ -220,8 +220,11 @@ def test_in_one_process_it_is_told_likewise(log_path: Path, capsys):
     said = capsys.readouterr().err
     text = said[said.index("error: ") :]
     assert code == WorkerError.exit_code
-    assert text.startswith("error: env worker failed while it was asked to converse:\nTraceback")
-    assert text.count("Traceback") == text.count("told to fail at step 7") == 1
+    first, below = text.split("\n", 1)
+    assert first.startswith("error: env worker failed while it was asked to converse: RuntimeError")
+    assert re.search(r"told to fail at step 7 \(\S+/toy_env\.py:\d+\)$", first)
+    assert below.startswith("Traceback")
+    assert text.count("Traceback") == below.count("told to fail at step 7") == 1
     assert "toy_env.py" in text and "group.py" not in text and "loop/" not in text
 
 

@@ -28,6 +28,7 @@ from rlcore_ray.queues import Queues
 NODE_SECONDS = 90.0  # Ray takes about 65 to give up a machine that is cut off
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 TRACEBACK = "Traceback (most recent call last):"
+AT = re.compile(r'^  File "(.+)", line (\d+)', re.MULTILINE)
 POLL_SECONDS = 0.5  # how often the driver looks at running totals while it waits
 DEATH_SECONDS = 5.0  # for Ray to tell of a death that another worker has noticed
 
@@ -202,8 +203,11 @@ def _result(ref: Any, name: str, doing: str) -> Any:
     except RayTaskError as error:
         if isinstance(error.cause, UserError):
             raise error.cause from None
+        text = _own_traceback(error)
+        at = [f" ({file}:{line})" for file, line in AT.findall(text)][-1:]
         raise WorkerError(
-            f"{name} failed while it was asked to {doing}:\n{_own_traceback(error)}",
+            f"{name} failed while it was asked to {doing}: {text.splitlines()[-1]}{''.join(at)}\n"
+            f"{text}",
             hint="cluster.backend=local runs the same code in one process, under pdb",
         ) from None
     except (RayActorError, ActorUnschedulableError, GetTimeoutError) as error:

@@ -138,7 +138,8 @@ def test_any_other_error_names_its_plugin(wander, capsys, error: str):
     wander(f"raise {error}")
     assert main(["wander"]) == 1
     said = capsys.readouterr().err
-    assert said.startswith("error: command 'wander' of acme-walks 1.0 failed:\nTraceback")
+    start = f"error: command 'wander' of acme-walks 1.0 failed: {error.split('(')[0]}: lost ("
+    assert said.startswith(start) and ")\nTraceback" in said
     assert f"{error.split('(')[0]}: lost\n  hint: " in said
     assert said.count("error: ") == 1 and "rlcore/cli" not in said
 
