@@ -55,6 +55,8 @@ EXCEPTIONS: dict[str, tuple[str, ...]] = {
         "rlcore.rollout.schedule", "rlcore.run_folder.manifest", "rlcore.session.gather",
         "rlcore.session.session", "rlcore.workers.backend",
     ),
+    # reads the words of a command line as core does
+    "plugins/tools/rlcore_tools/plan_command.py": ("rlcore.config.catalog",),
     # records what a rollout exchanges
     "plugins/tools/rlcore_tools/trace.py": ("rlcore.rollout.messages",),
     # plays further sides as core's evaluation plays one
@@ -150,8 +152,9 @@ EXCEPTIONS: dict[str, tuple[str, ...]] = {
     ),
     # carries out what core's workers and plans say, as core's own local group does
     "plugins/ray/rlcore_ray": (
-        "rlcore.files.digests", "rlcore.numerics.mkl", "rlcore.placement",
-        "rlcore.placement.inventory", "rlcore.plugins.extras", "rlcore.plugins.registry",
+        "rlcore.files.digests", "rlcore.numerics.mkl",
+        "rlcore.placement.inventory", "rlcore.placement.plan", "rlcore.plugins.extras",
+        "rlcore.plugins.registry",
         "rlcore.process.signals", "rlcore.process.watchdog", "rlcore.rollout.messages",
         "rlcore.run_folder.checkpoint", "rlcore.workers.channel", "rlcore.workers.env_worker",
         "rlcore.workers.policy_worker", "rlcore.workers.roles",
