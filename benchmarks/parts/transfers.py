@@ -12,7 +12,7 @@ from math import isqrt
 from statistics import median
 
 from rlcore.config.compose import compose
-from rlcore.placement import WeightRoute, plan_weight_routes
+from rlcore.placement.routes import WeightRoute, plan_weight_routes
 from rlcore.session.assembly import Assembly, assemble
 from rlcore.workers.backend import make_group
 

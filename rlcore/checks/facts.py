@@ -16,19 +16,11 @@ from rlcore.config.instructions import with_instructions
 from rlcore.config.schema import EnvConfig, ModelConfig, RunConfig
 from rlcore.config.tasks import checked_spec, narrowed
 from rlcore.contracts.specs import AlgorithmNeeds, EnvSpec, PolicySpec
-from rlcore.placement import (
-    COMPONENTS,
-    Batch,
-    Inventory,
-    Need,
-    Plan,
-    WeightRoute,
-    find_inventory,
-    make_plan,
-    memory_per_process,
-    parts,
-    plan_weight_routes,
-)
+from rlcore.placement import Inventory, Plan, find_inventory, make_plan
+from rlcore.placement.grammar import COMPONENTS
+from rlcore.placement.memory import Batch, Need, memory_per_process
+from rlcore.placement.plan import parts
+from rlcore.placement.routes import WeightRoute, plan_weight_routes
 from rlcore.plugins.registry import Registry, wrapped
 from rlcore.run_folder.env_facts import EnvFacts, read_env_facts
 

@@ -27,7 +27,7 @@ def violations(config: RunConfig) -> Iterator[str]:
     inside = Path(name)
     # a name in a folder that is not there yet is looked up in one that is
     yield from _impossible(key_of_name, f"/{max(inside.parts, key=len, default='')}")
-    if not inside.parts or inside.is_absolute() or ".." in inside.parts:
+    if not inside.parts or inside.is_absolute() or ".." in inside.parts or not name.isprintable():
         yield f"{key_of_name} must be a name or a path below runner.logger.log_path, got {name!r}"
 
 

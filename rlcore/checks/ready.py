@@ -9,10 +9,8 @@ plugins' doctors, trackers ----------------------------------------------+--> fi
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Literal
 
 from rlcore.checks import instruction_warnings, places, resources
@@ -20,7 +18,6 @@ from rlcore.checks.doctor_rows import Row
 from rlcore.checks.facts import Facts
 from rlcore.checks.run import announce, lacking_trackers, survey
 from rlcore.config.bind import SLOTS
-from rlcore.config.catalog import BY_RECIPE
 from rlcore.config.compose import Ungiven
 from rlcore.config.schema import RunConfig
 from rlcore.contracts.errors import (
@@ -31,9 +28,8 @@ from rlcore.contracts.errors import (
     by_hint,
     joined,
 )
-from rlcore.plugins.registry import Registry
+from rlcore.plugins.registry import Registry, load_component
 
-OF_MACHINES = ("cluster.inventory", "cluster.address")
 OF_THE_USER = (AssetError, Ungiven)
 """Errors that say what is still to be supplied. A dry run, which may be made elsewhere or earlier,
 does not end by them."""
@@ -104,7 +100,10 @@ def look(
         config = replace(config, runner=replace(config.runner, only_eval=False))
         config.freeze()
     if facts is not None and facts.policy is not None and not collects:
-        rows += resources.findings(facts, _plan_command(config, given), updates=makes == "updates")
+        plan = ""  # without a plugin that plans
+        if "plan_command" in registry.names("function"):
+            plan = load_component("function", "plan_command")(config, given)
+        rows += resources.findings(facts, plan, updates=makes == "updates")
     return facts, [
         *map(_of_error, [*errors, *lacking_trackers(config, registry)]),
         *map(of_row, rows),
@@ -173,22 +172,3 @@ def of_row(row: Row, lacks: str = "") -> Finding:
 def _of_error(error: UserError) -> Finding:
     missing = isinstance(error, (*OF_THE_USER, PackageMissing))
     return Finding("missing" if missing else "refused", error.message, error.hint or "", error)
-
-
-def _plan_command(config: RunConfig, given: Sequence[str]) -> str:
-    """What asks for layouts that fit: the same run, on the same machines or whatever there are. How
-    its processes are placed is for the plan to say. Empty for a run's folder."""
-    folder = Path(given[0].removeprefix(BY_RECIPE)) if given else Path()
-    if not config.recipe.choices or (given and given[0].startswith(BY_RECIPE) and folder.is_dir()):
-        return ""
-    keys = {word: word.partition("=")[0] for word in given}
-    changes = [
-        word
-        for word, key in keys.items()
-        if "." in key and not key.startswith("runner.logger.")
-        if not key.startswith("cluster.") or key in OF_MACHINES
-    ]
-    if config.runner.only_eval and "runner.only_eval" not in keys.values():
-        changes.insert(0, "runner.only_eval=true")
-    folders = [f"--config-dir={folder}" for folder in config.recipe.config_dirs]
-    return f"rlcore plan {shlex.join([*folders, *config.recipe.choices, *changes])}"

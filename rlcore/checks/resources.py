@@ -17,8 +17,17 @@ from rlcore.checks.doctor_rows import Row, row
 from rlcore.checks.facts import Facts
 from rlcore.config.schema import RunConfig
 from rlcore.files.reading import parse_json, read_lines
-from rlcore.placement import joins, memory_per_process
-from rlcore.placement.memory import BYTES, cut, fillable, fits, fullest, in_main, size
+from rlcore.placement import joins
+from rlcore.placement.memory import (
+    BYTES,
+    cut,
+    fillable,
+    fits,
+    fullest,
+    in_main,
+    memory_per_process,
+    size,
+)
 
 METRICS = "metrics.jsonl"
 SECONDS = ("time/rollout", "time/update", "time/sync")  # of an update, in each of its lines

@@ -16,7 +16,7 @@ from rlcore.config.compose import chosen
 from rlcore.config.schema import ClusterConfig
 from rlcore.contracts.errors import PluginError
 from rlcore.numerics.mkl import MKL, by_hand, in_effect, processor
-from rlcore.placement import require_backend
+from rlcore.placement.machines import require_backend
 from rlcore.plugins import extras
 from rlcore.plugins.registry import Registry, load_plugins
 

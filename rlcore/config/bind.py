@@ -147,7 +147,7 @@ def _merge(
                 raise not_a_section(here, new, default)
             _merge(values.setdefault(name, {}), new, default, here, root)
         elif isinstance(new, Partial):
-            if not schema_tree.is_open(section, name):
+            if schema_tree.type_of(section, name) != "Any":
                 below = schema_tree.join(here, next(iter(new)))
                 raise unknown(below, root)
             base = values.get(name, default)
@@ -265,8 +265,7 @@ def _assign(node: DictConfig, values: Mapping[str, Any], section: Any, path: str
         if schema_tree.is_section(default):
             _assign(node[name], value, default, here)
             continue
-        (field,) = (f for f in fields(section) if f.name == name)
-        wanted = schema_tree.type_name(field)
+        wanted = schema_tree.type_of(section, name)
         try:
             _refuse_what_would_pass(wanted, value)
             node[name] = value

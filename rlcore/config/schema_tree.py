@@ -115,11 +115,11 @@ def join(path: str, name: str) -> str:
     return f"{path}.{name}" if path else name
 
 
-def is_open(section: Any, name: str) -> bool:
-    """Return whether a field is untyped: its value is free, and a mapping there is a value as a
-    whole."""
+def type_of(section: Any, name: str) -> str:
+    """Return the type of a key of a section, as text. That of an untyped one is "Any": its value is
+    free, and a mapping there is a value as a whole."""
     (field,) = (field for field in fields(section) if field.name == name)
-    return type_name(field) == "Any"
+    return type_name(field)
 
 
 def type_name(field: Field[Any]) -> str:

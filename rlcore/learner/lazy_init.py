@@ -148,18 +148,14 @@ class LazyInit(TorchDispatchMode):
 
     def _large(self, tensor: Tensor) -> bool:
         """On the host."""
-        return tensor.device.type == "cpu" and _size(tensor) >= max(self._least, 1)
+        return tensor.device.type == "cpu" and tensor.nbytes >= max(self._least, 1)
 
     def _whole(self, tensor: Tensor) -> bool:
         """Whether it is large, and all that there is in its memory."""
         recipe, storage = self._recipes.get(_key(tensor)), tensor.untyped_storage()
         has = storage.nbytes() if recipe is None else recipe.size
-        one = tensor.is_contiguous() and has == _size(tensor) and storage.resizable()
+        one = tensor.is_contiguous() and has == tensor.nbytes and storage.resizable()
         return one and self._large(tensor)
-
-
-def _size(tensor: Tensor) -> int:
-    return tensor.numel() * tensor.element_size()
 
 
 def _key(tensor: Tensor) -> int:

@@ -6,14 +6,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from statistics import fmean
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from rich.table import Table
-
-from rlcore.contracts.episodes import EpisodeOutcome
 from rlcore.results.parquet import read_rows, schema_of, write_rows
 from rlcore.results.statistics import Passes, success_rate
-from rlcore.terminal.console import as_text
+
+if TYPE_CHECKING:
+    from rlcore.contracts.episodes import EpisodeOutcome
 
 PLAIN_WIDTH = 100
 
@@ -162,6 +161,10 @@ def average(label: str, rows: Sequence[SuccessRow]) -> SuccessRow:
 
 def plain_table(rows: Sequence[SuccessRow], title: str = "success") -> str:
     """Write as text, with a section per kind of row."""
+    from rich.table import Table
+
+    from rlcore.terminal.console import as_text
+
     table = Table(title=title, title_justify="left")
     table.add_column("task")
     for name in ("episodes", "success", "95% interval"):

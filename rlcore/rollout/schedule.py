@@ -63,7 +63,8 @@ def training_columns(
     """
     if groups is None:
         groups = range(groups_per_update(config, group_size))
-    length = episodes_per_column(config, num_action_chunks)
+    # with auto_reset the most that fit: an episode takes one chunk at least
+    length = config.chunks_per_column(num_action_chunks) if config.auto_reset else 1
     taken: Counter[tuple[int, int]] = Counter()
     drawn: list[tuple[Episode, ...]] = []
     for group in range(groups.stop):
@@ -99,13 +100,6 @@ def filmed_columns(columns: Sequence[Column], video: VideoConfig) -> frozenset[i
     start filmed before training is filmed after it too."""
     count = min(video.num_episodes, len(columns)) if video.save_video else 0
     return frozenset(columns[i * len(columns) // count].number for i in range(count))
-
-
-def episodes_per_column(config: EnvConfig, num_action_chunks: int) -> int:
-    """1, or with auto_reset the most that fit: an episode takes one chunk at least."""
-    if not config.auto_reset:
-        return 1
-    return config.chunks_per_column(num_action_chunks)
 
 
 def deal(columns: Sequence[Column], hands: int) -> list[list[Column]]:

@@ -59,7 +59,7 @@ def read_learner(folder: Path) -> dict[str, Any]:
     from safetensors import SafetensorError
     from safetensors.torch import load_file
 
-    state, files = _checked(folder)
+    state, files, _ = check_learner(folder)
     tensors = []
     for file in files:
         with blaming(folder / file, SafetensorError):
@@ -92,26 +92,13 @@ class Rows:
         return torch.cat(there) if len(there) > 1 else (there or found)[0]
 
 
-def check_learner(folder: Path) -> dict[str, Any]:
-    """The learner's counters. Of the tensors only the headers are read.
+def check_learner(folder: Path) -> tuple[dict[str, Any], list[str], set[str]]:
+    """(counters, files of tensors, names of tensors) of the learner. Of the tensors only the
+    headers are read.
 
     Raises:
         CheckpointError: a file is missing or damaged, or they don't belong together.
     """
-    return _checked(folder)[0]
-
-
-def tensor_names(folder: Path) -> list[str]:
-    """Names of the learner's tensors.
-
-    Raises:
-        CheckpointError: as :func:`check_learner`.
-    """
-    return sorted({name for file in _checked(folder)[1] for name in read_headers(folder / file)})
-
-
-def _checked(folder: Path) -> tuple[dict[str, Any], list[str]]:
-    """(counters, files of tensors)."""
     facts = read_mapping(folder / COUNTERS)
     with blaming(folder / COUNTERS):
         state, names, files = facts["state"], set(facts["tensors"]), facts["files"]
@@ -125,7 +112,7 @@ def _checked(folder: Path) -> tuple[dict[str, Any], list[str]]:
         path = folder / (stored[name] if name in stored else files[0])
         problem = "lacks" if name in names else "holds besides"
         raise CheckpointError(f"{path} {problem} the tensor {name!r}: it is not of {COUNTERS}")
-    return state, files
+    return state, files, names
 
 
 def _files(parts: int) -> list[str]:

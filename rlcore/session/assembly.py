@@ -12,7 +12,8 @@ from rlcore.checks.held_out import Learned
 from rlcore.config.component_specs import algorithm_needs
 from rlcore.config.schema import RunConfig
 from rlcore.contracts.specs import AlgorithmNeeds, EnvSpec, OtherInterpreter, PolicySpec
-from rlcore.placement import Plan, Process, find_inventory
+from rlcore.placement import Plan, find_inventory
+from rlcore.placement.grammar import Process
 from rlcore.plugins.registry import Registry, load_plugins
 from rlcore.workers.env_worker import EnvSide, EnvWorkerSettings
 from rlcore.workers.policy_worker import PolicyWorkerSettings

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from rlcore.contracts.episodes import EpisodeOutcome, Footage
 from rlcore.contracts.errors import WorkerError
-from rlcore.placement import parts, route
+from rlcore.placement.plan import parts, route
 from rlcore.rollout.messages import (
     GatherOrder,
     InteractJob,

@@ -14,6 +14,7 @@ from typing import Any
 
 from rlcore.checks.facts import env_spec
 from rlcore.checks.held_out import Learned, evaluated_starts, in_short
+from rlcore.config import schema_tree
 from rlcore.config.recipes import read_mapping
 from rlcore.config.schema import EnvConfig, RunConfig
 from rlcore.contracts.errors import CheckpointError, ConfigError
@@ -79,8 +80,7 @@ def _history(
 ) -> Iterator[tuple[Path, str, Learned]]:
     """(configuration, its split, what was trained on) of each attempt of a run."""
     for file in (*attempts.papers(folder.path, CONFIG), folder.config):
-        env = read_mapping(file).get("env")
-        then = env.get("train") if isinstance(env, dict) else None
+        then = schema_tree.find(read_mapping(file), "env.train")
         if not isinstance(then, dict) or then.get("split") not in SPLITS:
             continue
         spec = env_spec(registry, "env.train", _as_then(config.env.train, then))

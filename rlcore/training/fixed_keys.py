@@ -17,7 +17,7 @@ from rlcore.config.old_names import warn
 from rlcore.config.schema import RunConfig
 from rlcore.contracts.errors import CheckpointError, ConfigError
 from rlcore.run_folder.checkpoint import Checkpoint
-from rlcore.run_folder.learner_state import MASTER, REFERENCE, tensor_names
+from rlcore.run_folder.learner_state import MASTER, REFERENCE, check_learner
 from rlcore.terminal.text import written
 
 
@@ -58,7 +58,7 @@ def check_fixed_keys(
             )
     for sentence in drawn_otherwise(facts, at.path.name):
         warn(sentence)
-    tensors = tensor_names(at.path)
+    *_, tensors = check_learner(at.path)
     _check_reference(at, facts, tensors)
     _check_precision(at, config, tensors)
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from rlcore.checks.limits import OFF
 from rlcore.config.schema import RunConfig, RunnerConfig
+from rlcore.config.schema_tree import find
 from rlcore.contracts.errors import ConfigError
 from rlcore.run_folder.checkpoint import Checkpoint
 from rlcore.run_folder.folder import RunFolder
@@ -14,9 +15,7 @@ from rlcore.run_folder.folder import RunFolder
 
 def goes_on(runner: RunnerConfig, updates: int, env_steps: int) -> bool:
     """Whether there is a further update to make."""
-    return (runner.max_epochs == OFF or updates < runner.max_epochs) and (
-        runner.max_steps == OFF or env_steps < runner.max_steps
-    )
+    return all(count < limit for _, limit, count, _ in _limits(runner, updates, env_steps))
 
 
 def check_limits(
@@ -39,7 +38,7 @@ def check_limits(
     limits = list(_limits(config.runner, at.step, env_steps))
     for key, limit, count, what in limits:
         # the last update may lead beyond the limit that ended training then
-        if count > limit and not (key == "max_steps" and limit == _runner(so_far).get(key)):
+        if count > limit and not (key == "max_steps" and limit == find(so_far, f"runner.{key}")):
             raise ConfigError(
                 f"runner.{key}={limit} is below what {folder.path} has done: {count} {what}",
                 hint=f"runner.{key}={count} or more; an earlier state: rlcore resume "
@@ -70,13 +69,3 @@ def _limits(
         yield "max_epochs", runner.max_epochs, updates, "updates"
     if runner.max_steps != OFF:
         yield "max_steps", runner.max_steps, env_steps, "env steps"
-
-
-def is_evaluation(so_far: Mapping[str, Any]) -> bool:
-    """Whether the configuration is that of an evaluation, which trains nothing."""
-    return _runner(so_far).get("only_eval") is True
-
-
-def _runner(so_far: Mapping[str, Any]) -> dict[str, Any]:
-    runner = so_far.get("runner")
-    return runner if isinstance(runner, dict) else {}

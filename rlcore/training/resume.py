@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rlcore.checks.facts import Facts, with_policy
+from rlcore.config import schema_tree
 from rlcore.config.recipes import read_mapping
 from rlcore.config.schema import RunConfig
 from rlcore.contracts.errors import CheckpointError, MicroBatchError, WorkerError
@@ -32,7 +33,7 @@ from rlcore.session.session import Session, made_with, protocol
 from rlcore.session.session_state import check_state, extents, restore_state
 from rlcore.session.trained_on import check_untrained
 from rlcore.training.fixed_keys import check_fixed_keys
-from rlcore.training.limits import check_limits, is_evaluation
+from rlcore.training.limits import check_limits
 
 ENDS = ("after", "best", "control")
 """Labels of the evaluations that a run ends with."""
@@ -80,7 +81,8 @@ def find(assembly: Assembly, holds: ExitStack) -> Saved | None:
     if folder is None:
         return None
     so_far = read_mapping(folder.config)
-    if config.runner.resume_dir is None and is_evaluation(so_far):
+    trained = schema_tree.find(so_far, "runner.only_eval") is not True
+    if config.runner.resume_dir is None and not trained:
         return None
     note = holds.enter_context(folder.held(config.runner.logger.require_lock))
     saved = replace(_saved(Path(config.runner.resume_dir or folder.path)), note=note)

@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from torch import Tensor
-
 from rlcore.contracts.trajectory import Trajectory
 from rlcore.rollout.columns import LIGHT, NO_DECISION, join, take
 from rlcore.rollout.messages import Conversation, Receive, Send
@@ -88,14 +86,10 @@ def _cut(trajectory: Trajectory, columns: Sequence[int], limit: int) -> Iterator
     run: list[int] = []
     size = 0
     for column in columns:
-        more = decisions[column] * sum(_row_bytes(array) for array in heavy)
+        more = decisions[column] * sum(array[:1].nbytes for array in heavy)
         if run and size + more > limit:
             yield run
             run, size = [], 0
         run.append(column)
         size += more
     yield run
-
-
-def _row_bytes(array: Tensor) -> int:
-    return array[:1].numel() * array.element_size()

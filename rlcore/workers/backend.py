@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from rlcore.placement import require_backend
+from rlcore.placement.machines import require_backend
 from rlcore.plugins.import_target import load_target
 
 if TYPE_CHECKING:

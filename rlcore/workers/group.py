@@ -26,7 +26,7 @@ from rlcore.contracts.errors import WorkerError
 from rlcore.contracts.protocols import Demonstration
 from rlcore.contracts.specs import Episode
 from rlcore.numerics.mkl import BatchInvariance, processor, settle
-from rlcore.placement import WeightRoute
+from rlcore.placement.routes import WeightRoute
 from rlcore.rollout.messages import InteractJob, InteractReport, RolloutJob, RolloutResult
 from rlcore.terminal.text import some
 from rlcore.workers.policy_worker import PolicyWorkerSettings

@@ -12,7 +12,7 @@ import code_size
 import house
 
 ROOT = Path(__file__).parents[2]
-CODE_LINES = 16_500
+CODE_LINES = 16_350
 
 
 def test_core_is_small():

@@ -12,8 +12,8 @@ from rlcore_tools.described_nodes import pretended
 from rlcore.checks import check
 from rlcore.cli.main import main
 from rlcore.config.compose import compose
-from rlcore.placement import Need, make_plan
-from rlcore.placement.memory import CONTEXT
+from rlcore.placement import make_plan
+from rlcore.placement.memory import CONTEXT, Need
 
 pytestmark = pytest.mark.filterwarnings("ignore::rlcore.config.old_names.ConfigWarning")
 

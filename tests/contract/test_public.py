@@ -55,6 +55,8 @@ EXCEPTIONS: dict[str, tuple[str, ...]] = {
         "rlcore.rollout.schedule", "rlcore.run_folder.manifest", "rlcore.session.gather",
         "rlcore.session.session", "rlcore.workers.backend",
     ),
+    # reads the words of a command line as core does
+    "plugins/tools/rlcore_tools/plan_command.py": ("rlcore.config.catalog",),
     # records what a rollout exchanges
     "plugins/tools/rlcore_tools/trace.py": ("rlcore.rollout.messages",),
     # plays further sides as core's evaluation plays one
@@ -142,16 +144,17 @@ EXCEPTIONS: dict[str, tuple[str, ...]] = {
     ),
     # plays jobs of core's commands, and plans each as core does
     "plugins/sweeps/rlcore_sweeps": (
-        "rlcore.checks.facts", "rlcore.cli.main", "rlcore.cli.request", "rlcore.config.catalog",
-        "rlcore.config.choices", "rlcore.config.compose", "rlcore.config.overrides",
-        "rlcore.config.recipes", "rlcore.config.schema_tree",
+        "rlcore.checks.facts", "rlcore.checks.places", "rlcore.cli.main", "rlcore.cli.request",
+        "rlcore.config.catalog", "rlcore.config.choices", "rlcore.config.compose",
+        "rlcore.config.overrides", "rlcore.config.recipes", "rlcore.config.schema_tree",
         "rlcore.placement.inventory", "rlcore.placement.memory", "rlcore.process.signals",
         "rlcore.run_folder.folder", "rlcore.terminal.stdio", "rlcore.files.lock",
     ),
     # carries out what core's workers and plans say, as core's own local group does
     "plugins/ray/rlcore_ray": (
-        "rlcore.files.digests", "rlcore.numerics.mkl", "rlcore.placement",
-        "rlcore.placement.inventory", "rlcore.plugins.extras", "rlcore.plugins.registry",
+        "rlcore.files.digests", "rlcore.numerics.mkl",
+        "rlcore.placement.inventory", "rlcore.placement.plan", "rlcore.plugins.extras",
+        "rlcore.plugins.registry",
         "rlcore.process.signals", "rlcore.process.watchdog", "rlcore.rollout.messages",
         "rlcore.run_folder.checkpoint", "rlcore.workers.channel", "rlcore.workers.env_worker",
         "rlcore.workers.policy_worker", "rlcore.workers.roles",
@@ -161,6 +164,8 @@ EXCEPTIONS: dict[str, tuple[str, ...]] = {
     "plugins/tools/rlcore_tools/export.py": (
         "rlcore.run_folder.acting",
     ),
+    # reads some columns of many tables
+    "plugins/tools/rlcore_tools/runs/settings.py": ("rlcore.results.parquet",),
 }  # fmt: skip
 """`{file or folder: modules that it may import besides the public ones}`."""
 

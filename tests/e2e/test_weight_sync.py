@@ -14,7 +14,7 @@ from simulated_nodes import STORE, nodes
 
 from rlcore.checks.facts import gather_facts
 from rlcore.config.compose import compose
-from rlcore.placement import plan_weight_routes
+from rlcore.placement.routes import plan_weight_routes
 from rlcore.plugins.registry import load_plugins
 from rlcore.session.assembly import assemble
 from rlcore.workers.backend import make_group

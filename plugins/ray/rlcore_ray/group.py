@@ -23,7 +23,8 @@ from ray.exceptions import GetTimeoutError, RayError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from rlcore.numerics.mkl import settle
-from rlcore.placement import Allocation, Node
+from rlcore.placement import Node
+from rlcore.placement.plan import Allocation
 from rlcore.rollout.messages import InteractReport
 from rlcore.workers.group import WorkerGroup
 from rlcore.workers.roles import FOLDERS, ROLES, START, has_component

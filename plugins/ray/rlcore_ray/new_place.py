@@ -6,7 +6,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from rlcore.placement import Allocation, Node
+from rlcore.placement import Node
+from rlcore.placement.plan import Allocation
 
 ROUNDING = 1e-6  # shares are fractions that should add up to 1
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
-from rlcore.placement import Allocation
+from rlcore.placement.plan import Allocation
 from rlcore.workers.worker_specs import Member, WorkerSpecs
 from rlcore_ray.channel import WorkerLost
 from rlcore_ray.health import GOES_ON

@@ -7,7 +7,8 @@ import pytest
 from rlcore_ray.relocate import Irreplaceable, relocate
 
 from rlcore.config.schema import ClusterConfig
-from rlcore.placement import Allocation, Node
+from rlcore.placement import Node
+from rlcore.placement.plan import Allocation
 from rlcore.workers.worker_specs import Member, WorkerSpecs
 
 NODES = (Node(cpus=3, name="a", id="1"), Node(cpus=2, name="b", id="2"))

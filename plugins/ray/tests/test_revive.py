@@ -12,7 +12,8 @@ from rlcore_ray.group import RayGroup
 from rlcore_ray.relocate import Irreplaceable
 
 from rlcore.config.schema import ClusterConfig
-from rlcore.placement import Allocation, Node
+from rlcore.placement import Node
+from rlcore.placement.plan import Allocation
 from rlcore.rollout.messages import InteractReport, Route
 from rlcore.workers.worker_specs import Member, Part, WorkerSpecs
 

@@ -27,6 +27,7 @@ from hydra.types import HydraContext, RunMode
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
+from rlcore.checks import places
 from rlcore.cli.main import main as rlcore
 from rlcore.config.compose import part
 from rlcore.config.overrides import quote
@@ -273,8 +274,12 @@ class Patient(Launcher):
         """What came of the jobs that ended well.
 
         Raises:
-            ConfigError: a job can't be played, or told of, as it was ordered.
+            ConfigError: there are no jobs, or one can't be played, or told of, as it was ordered.
         """
+        if not job_overrides:
+            raise ConfigError(
+                "no run: a pattern that no option fits, or an empty range", hint=LISTS
+            )
         found = self._launcher.launch(job_overrides, initial_job_idx)
         if len(found) != len(job_overrides):
             raise ConfigError(
@@ -298,6 +303,9 @@ def _wanted(order: Order, choices: Choices, hydra: DictConfig) -> Path:
         UserError: none of its jobs composes, all for the same reason.
     """
     config = _of_a_job(order, choices)
+    for said in places.violations(config) if config else ():
+        if said.startswith("runner.logger."):  # it is the same in all jobs
+            raise ConfigError(said)
     if DIR in map(key_of, order.hydra):
         try:
             return Path(str(OmegaConf.select(hydra, DIR))).expanduser().absolute()

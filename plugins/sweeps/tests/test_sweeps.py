@@ -268,6 +268,8 @@ def test_nothing_is_made_where_nothing_runs(sweep, log_path, capsys):
         ("runner.seed=interval(0,1)", "a=1,2,3 or a=range(1,4)"),
         ("sweep.parallel=none", "must be auto or a number"),
         ("runner.logger.log_path=a,b", "hydra.sweep.dir"),
+        ("algorithm=glob(zzz*)", "no run: a pattern that no option fits"),
+        ("runner.logger.experiment_name=''", "must be a name or a path below"),
     ],
 )
 def test_slips_are_one_sentence(sweep, word, said, capsys):

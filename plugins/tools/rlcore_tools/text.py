@@ -9,6 +9,8 @@ from rlcore.terminal.text import plain, written
 
 def one_line(text: str) -> str:
     """A text with whatever is no letter of a line spelled out."""
+    if text.isprintable():
+        return text
     return plain(text).replace("\n", "\\n").replace("\t", "\\t")
 
 

@@ -8,15 +8,9 @@ from rlcore_tools.placement_table import render
 
 from rlcore.config.schema import ClusterConfig
 from rlcore.contracts.specs import PolicySpec, gathered
-from rlcore.placement import (
-    Batch,
-    Inventory,
-    Node,
-    make_plan,
-    memory_per_process,
-    plan_weight_routes,
-)
-from rlcore.placement.memory import LEARNING, PROGRAM
+from rlcore.placement import Inventory, Node, make_plan
+from rlcore.placement.memory import LEARNING, PROGRAM, Batch, memory_per_process
+from rlcore.placement.routes import plan_weight_routes
 
 GIB = 2**30
 

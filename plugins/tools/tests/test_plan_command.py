@@ -7,12 +7,15 @@ import shlex
 from dataclasses import replace
 
 import pytest
+from rlcore_tools.plan_command import plan_command
 from rlcore_tools.propose import Fill, fill, layouts
 
 from rlcore.cli.main import main
 from rlcore.config.catalog import Catalog
+from rlcore.config.compose import compose
 from rlcore.config.schema import ClusterConfig
-from rlcore.placement import Inventory, Need, Node, make_plan, memory
+from rlcore.placement import Inventory, Node, make_plan, memory
+from rlcore.placement.memory import Need
 from rlcore.plugins.registry import load_plugins
 
 GIB = 2**30
@@ -164,3 +167,14 @@ def test_every_recipe_says_how_it_runs_on_one_gpu(capsys):
     assert len(recipes) >= 16
     for name in recipes:
         assert main(["plan", name, *words]) == 0, capsys.readouterr()
+
+
+def test_what_plan_is_asked_for():
+    words = ["env=toy", "model=toy", "algorithm=ppo"]
+    given = ["actor.micro_batch_size=8", "cluster.num_nodes=2", "cluster.inventory=2x8x80GB"]
+    config = compose([*words, *given, "runner.only_eval=true"])
+    told = plan_command(config, [*words, *given, "runner.logger.logger_backends=[wandb]"])
+    assert told == (
+        "rlcore plan env=toy model=toy algorithm=ppo runner.only_eval=true "
+        "actor.micro_batch_size=8 cluster.inventory=2x8x80GB"
+    )

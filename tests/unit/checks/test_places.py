@@ -27,7 +27,7 @@ TOY = ["env=toy", "model=toy", "algorithm=plain"]
         (f"env.eval.video_cfg.video_base_dir={LONG}", "video_base_dir must be a folder, got '/xxx"),
         *(
             (f"runner.logger.experiment_name={name}", "must be a name or a path below")
-            for name in ("''", "../elsewhere", "/etc/run", "a/../../b")
+            for name in ("''", "../elsewhere", "/etc/run", "a/../../b", "'a\nb'")
         ),
         ("actor.model.model_path=/no/where", "must be an existing folder, got '/no/where'"),
     ],

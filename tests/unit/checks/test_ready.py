@@ -7,7 +7,7 @@ from types import ModuleType, SimpleNamespace
 
 import pytest
 
-from rlcore.checks import ready, resources, run
+from rlcore.checks import resources, run
 from rlcore.checks.ready import Finding, Makes, look, require
 from rlcore.cli import doctor
 from rlcore.cli.main import main
@@ -16,7 +16,7 @@ from rlcore.config.old_names import ConfigWarning
 from rlcore.contracts.errors import AssetError, ConfigError, UserError
 from rlcore.contracts.hookspecs import hookimpl
 from rlcore.plugins import extras
-from rlcore.plugins.registry import Registry, load_plugins
+from rlcore.plugins.registry import load_plugins
 
 WORDS = [
     *("env=toy", "model=toy", "algorithm=ppo", "cluster.backend=local"),
@@ -193,17 +193,6 @@ def test_of_components_alone_only_the_machine_is_judged(elsewhere: Path, capsys)
     """Their defaults need not go together on it."""
     main(["doctor", "env=toy", "env.train.total_num_envs=7", "env.eval.total_num_envs=3"])
     assert "refused" not in capsys.readouterr().out
-
-
-def test_what_plan_is_asked_for(registry: Registry) -> None:
-    words = ["env=toy", "model=toy", "algorithm=plain"]
-    given = ["actor.micro_batch_size=8", "cluster.num_nodes=2", "cluster.inventory=2x8x80GB"]
-    config = compose([*words, *given, "runner.only_eval=true"], registry=registry)
-    told = ready._plan_command(config, [*words, *given, "runner.logger.logger_backends=[wandb]"])
-    assert told == (
-        "rlcore plan env=toy model=toy algorithm=plain runner.only_eval=true "
-        "actor.micro_batch_size=8 cluster.inventory=2x8x80GB"
-    )
 
 
 @pytest.mark.filterwarnings("ignore::rlcore.config.old_names.ConfigWarning")

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from rlcore.contracts.errors import PlacementError
-from rlcore.placement import parse
+from rlcore.placement.grammar import parse
 
 
 def ranks(mapping, total, component, groups=None):

@@ -11,9 +11,11 @@ from rlcore_tools.propose import worth_leaving
 
 from rlcore.config.schema import ClusterConfig
 from rlcore.contracts.specs import Activations, NetworkNeeds, PolicySpec
-from rlcore.placement import Batch, Inventory, Need, Node, make_plan
+from rlcore.placement import Inventory, Node, make_plan
 from rlcore.placement.memory import (
     LEARNING,
+    Batch,
+    Need,
     fits,
     halved,
     in_main,

@@ -13,7 +13,9 @@ from rlcore_tools.propose import worth_leaving
 from rlcore.cli.main import main
 from rlcore.config.schema import ClusterConfig
 from rlcore.contracts.errors import PlacementError, PluginError
-from rlcore.placement import Allocation, Inventory, Need, Node, make_plan, parts, route
+from rlcore.placement import Inventory, Node, make_plan
+from rlcore.placement.memory import Need
+from rlcore.placement.plan import Allocation, parts, route
 from rlcore.plugins.registry import Registry, load_plugins
 
 EIGHT_GPUS = Node(cpus=32, gpus=8, memory=256 * 2**30, gpu_memory=80 * 2**30)

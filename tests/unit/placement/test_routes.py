@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from rlcore.placement import Allocation, WeightRoute, in_words, plan_weight_routes
+from rlcore.placement.plan import Allocation
+from rlcore.placement.routes import WeightRoute, in_words, plan_weight_routes
 
 
 def cores(*nodes):

@@ -13,7 +13,7 @@ from rlcore_testing.toy_settings import ToyEnvConfig, ToyModelConfig, env_spec
 
 from rlcore.config.schema import ActorConfig, AlgorithmConfig, ClusterConfig
 from rlcore.contracts.errors import WorkerError
-from rlcore.placement import Allocation, parts, route
+from rlcore.placement.plan import Allocation, parts, route
 from rlcore.plugins.registry import load_plugins
 from rlcore.rollout.columns import LIGHT, canonical, join, take
 from rlcore.rollout.messages import GatherOrder, InteractJob, RolloutJob, Route

@@ -46,7 +46,7 @@ def aligned(columns: dict[str, list[str]]) -> str:
     """Columns of text under their names, each as wide as its widest cell."""
     padded = []
     for name, texts in columns.items():
-        widths = [cell_len(text) for text in (name, *texts)]
+        widths = [len(text) if text.isascii() else cell_len(text) for text in (name, *texts)]
         most = max(widths)
         padded.append(
             [text + " " * (most - w) for text, w in zip((name, *texts), widths, strict=True)]

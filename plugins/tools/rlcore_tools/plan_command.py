@@ -1,0 +1,31 @@
+"""Say which `rlcore plan` shows where a run would fit. Light."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+
+from rlcore.config.catalog import BY_RECIPE
+from rlcore.config.schema import RunConfig
+
+OF_MACHINES = ("cluster.inventory", "cluster.address")
+
+
+def plan_command(config: RunConfig, given: Sequence[str]) -> str:
+    """What asks for layouts that fit: the same run, on the same machines or whatever there are. How
+    its processes are placed is for the plan to say. Empty for a run's folder."""
+    folder = Path(given[0].removeprefix(BY_RECIPE)) if given else Path()
+    if not config.recipe.choices or (given and given[0].startswith(BY_RECIPE) and folder.is_dir()):
+        return ""
+    keys = {word: word.partition("=")[0] for word in given}
+    changes = [
+        word
+        for word, key in keys.items()
+        if "." in key and not key.startswith("runner.logger.")
+        if not key.startswith("cluster.") or key in OF_MACHINES
+    ]
+    if config.runner.only_eval and "runner.only_eval" not in keys.values():
+        changes.insert(0, "runner.only_eval=true")
+    folders = [f"--config-dir={folder}" for folder in config.recipe.config_dirs]
+    return f"rlcore plan {shlex.join([*folders, *config.recipe.choices, *changes])}"
