@@ -28,13 +28,7 @@ from rlcore.config.catalog import (
 )
 from rlcore.config.old_names import warn
 from rlcore.config.schema import RunConfig
-from rlcore.contracts.errors import (
-    CheckpointError,
-    ConfigError,
-    PluginError,
-    UserError,
-    did_you_mean,
-)
+from rlcore.contracts.errors import CheckpointError, ConfigError, UserError, did_you_mean
 from rlcore.contracts.hookspecs import hookimpl
 from rlcore.plugins.import_target import load_target
 from rlcore.plugins.registry import load_component, load_plugins
@@ -345,7 +339,7 @@ class _PerUpdate:
         try:
             inspect.signature(callback).bind(None, None)
         except TypeError as error:  # now, not after hours of the first update
-            raise PluginError(
+            raise ConfigError(
                 f"callback {_name_of(callback)} can't be called with (run, metrics): {error}",
                 hint="def callback(run, metrics): ...",
             ) from None

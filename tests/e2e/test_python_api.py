@@ -81,7 +81,7 @@ def test_a_callback_that_fails_is_named(tmp_path):
 
 
 def test_what_can_not_be_called_or_composed_is_refused_before_a_run(tmp_path):
-    with pytest.raises(PluginError, match=r"<lambda> can't be called with \(run, m"):
+    with pytest.raises(ConfigError, match=r"<lambda> can't be called with \(run, m"):
         short(tmp_path, callbacks=lambda metrics: None)
     with pytest.raises(ConfigError, match="words like 'env=toy', got a RunConfig"):
         rlcore.sweep(rlcore.compose("env=toy", "model=toy", "algorithm=ppo"), "runner.seed=1,2")
