@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from rlcore.api.saved_run import open_run
 from rlcore.config.schema import RunConfig
-from rlcore.contracts.errors import PolicyError
+from rlcore.contracts.errors import ConfigError, PolicyError
 from rlcore.contracts.protocols import Observation, Policy
 from rlcore.contracts.rng import RowKeys
 from rlcore.contracts.specs import EnvSpec
@@ -63,8 +63,10 @@ class LoadedPolicy:
         from rlcore.rollout.decide import decide
         from rlcore.validation.env import observation_fault
 
-        rows = len(observation["states"]) if "states" in observation else 0
-        given: Any = {"elapsed": np.zeros(rows, np.float32), **observation}
+        rows, given = 0, cast(Any, observation)
+        if isinstance(observation, Mapping):
+            rows = len(observation["states"]) if "states" in observation else 0
+            given = {"elapsed": np.zeros(rows, np.float32), **observation}
         fault = observation_fault(self.env_spec, rows, given, np.ones(rows, dtype=bool))
         if isinstance(seed, RowKeys):
             keys = seed
@@ -111,7 +113,11 @@ def load_policy(
         config = run.config_to_evaluate(kept, trust=trust)
     policy, env_spec = build_policy(config)
     placed: Any = policy  # a module too
-    return LoadedPolicy(placed.to(device), env_spec, config)
+    try:
+        return LoadedPolicy(placed.to(device), env_spec, config)
+    except (AssertionError, RuntimeError) as error:  # torch's, of what is not there
+        said = str(error).splitlines()[0]
+        raise ConfigError(f"device {device!r} can't be used: {said}", hint='device="cpu"') from None
 
 
 def check_model(config: RunConfig, registry: Registry | None = None) -> None:

@@ -6,10 +6,12 @@ recipe, overrides --compose--> Draft --checks--> Assembly --> loop --> run folde
 from __future__ import annotations
 
 import contextlib
+import inspect
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 from rlcore.api.episode import Phase
@@ -26,7 +28,7 @@ from rlcore.config.catalog import (
 )
 from rlcore.config.old_names import warn
 from rlcore.config.schema import RunConfig
-from rlcore.contracts.errors import CheckpointError, UserError, did_you_mean
+from rlcore.contracts.errors import CheckpointError, ConfigError, UserError, did_you_mean
 from rlcore.contracts.hookspecs import hookimpl
 from rlcore.plugins.import_target import load_target
 from rlcore.plugins.registry import load_component, load_plugins
@@ -66,7 +68,7 @@ class RunResult:
     """
 
     folder: Path
-    summary: Summary
+    summary: Summary = field(repr=False)
 
     @property
     def run(self) -> SavedRun:
@@ -112,6 +114,11 @@ def compose(
 
 def _words(recipe: str | None, overrides: Sequence[str]) -> tuple[list[str], list[str]]:
     """All words, and the folder of groups of a recipe that is named by its file."""
+    if not isinstance(recipe, str | None):
+        raise ConfigError(
+            f"a recipe is its name, or words like 'env=toy', got a {type(recipe).__name__}",
+            hint="rlcore.train and rlcore.evaluate take a configuration too",
+        )
     if recipe is None or is_override(recipe):
         return [*filter(None, [recipe]), *overrides], []
     name, folders = named_recipe(recipe)
@@ -137,7 +144,7 @@ def changed(config: RunConfig, *overrides: str) -> RunConfig:
 def train(
     recipe: str | RunConfig | Draft | None = None,
     *overrides: str,
-    callbacks: Sequence[Callback | object] = (),
+    callbacks: Callback | Sequence[Callback | object] = (),
     config_dirs: Sequence[str | Path] = (),
 ) -> RunResult:
     """Train: `rlcore train` in this process, with its checks, its progress and its folder.
@@ -157,7 +164,8 @@ def train(
     """
     draft = _draft(recipe, overrides, config_dirs, tuple(COMPONENT_GROUPS))
     ended = _Ended()
-    start("rlcore.training.train:run", draft, callbacks=[*callbacks, ended])
+    given = [callbacks] if callable(callbacks) else callbacks
+    start("rlcore.training.train:run", draft, callbacks=[*given, ended])
     return RunResult(ended.folder, ended.summary)
 
 
@@ -289,7 +297,10 @@ def start(
     from rlcore.checks.ready import look, require
 
     config, registry = draft.config, load_plugins()
-    heard = {_name_of(one): _PerUpdate(one) if callable(one) else one for one in callbacks}
+    heard = {
+        f"callback {place}, {_name_of(one)}": _PerUpdate(one) if callable(one) else one
+        for place, one in enumerate(callbacks, 1)
+    }
     with registry.hearing(heard), _joined(config):
         facts, findings = look(
             config, registry, further,
@@ -317,14 +328,21 @@ def _joined(config: RunConfig) -> contextlib.AbstractContextManager[None]:
 
 
 def _name_of(callback: object) -> str:
-    named = callback if callable(callback) else type(callback)
-    return f"callback {vars(named).get('__qualname__') or named!r}"
+    named = callback if isinstance(callback, FunctionType) else type(callback)
+    return named.__qualname__
 
 
 class _PerUpdate:
     """A function as the hook of a plugin."""
 
     def __init__(self, callback: Callback) -> None:
+        try:
+            inspect.signature(callback).bind(None, None)
+        except TypeError as error:  # now, not after hours of the first update
+            raise ConfigError(
+                f"callback {_name_of(callback)} can't be called with (run, metrics): {error}",
+                hint="def callback(run, metrics): ...",
+            ) from None
         self._callback = callback
 
     @hookimpl

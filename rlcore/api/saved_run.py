@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,7 +32,7 @@ class Evaluation:
     """
 
     episodes: list[EpisodeResult]
-    protocol: Mapping[str, Any]
+    protocol: Mapping[str, Any] = field(repr=False)
     label: str = "eval"
 
     @property

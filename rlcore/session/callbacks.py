@@ -8,6 +8,7 @@ Hooks get a copy of the metrics, and may add to them.
 from __future__ import annotations
 
 import numbers
+import signal
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
@@ -123,7 +124,7 @@ class RunHooks:
             try:
                 call()
             except KeyboardInterrupt:
-                raise
+                signal.raise_signal(signal.SIGINT)  # as a Ctrl-C at another moment
             except BaseException as error:  # SystemExit too, and a class of the plugin's own
                 raise _named(hook, impl, error) from error
 

@@ -397,3 +397,4 @@ def test_ctrl_c_in_a_hook_stays_what_it_is(log_path: Path, capsys: pytest.Captur
     with plugged_in(Nosy("after_rollout", 0, interrupt)):
         assert main(["train", *words(log_path, "interrupted")]) == 130
     assert "rlcore: interrupted" in capsys.readouterr().err
+    assert load_checkpoint(log_path / "interrupted").step == 0  # as by a signal there

@@ -80,6 +80,14 @@ def test_a_callback_that_fails_is_named(tmp_path):
     assert rlcore.open_run(tmp_path / "run").checkpoint().step == 1
 
 
+def test_what_can_not_be_called_or_composed_is_refused_before_a_run(tmp_path):
+    with pytest.raises(ConfigError, match=r"<lambda> can't be called with \(run, m"):
+        short(tmp_path, callbacks=lambda metrics: None)
+    with pytest.raises(ConfigError, match="words like 'env=toy', got a RunConfig"):
+        rlcore.sweep(rlcore.compose("env=toy", "model=toy", "algorithm=ppo"), "runner.seed=1,2")
+    assert not list(tmp_path.iterdir())
+
+
 def test_an_object_has_the_hooks_of_a_plugin(tmp_path):
     class Labels:
         def __init__(self) -> None:

@@ -76,7 +76,13 @@ class GymnasiumVectorEnv(VectorEnv[Info, np.ndarray, np.ndarray]):
 
     def step(self, actions: np.ndarray) -> tuple[Info, np.ndarray, np.ndarray, np.ndarray, Info]:
         """One step of all rows: actions float32 `[B, A]`."""
-        result = self._env.chunk_step(np.asarray(actions, dtype=np.float32)[:, None])
+        given, shape = np.asarray(actions, dtype=np.float32), self.action_space.shape
+        if given.shape != shape:
+            raise ValueError(
+                f"step takes actions {shape}, one for each row, got {given.shape}; of those of a "
+                "policy, [B, C, A], it takes actions[:, c]"
+            )
+        result = self._env.chunk_step(given[:, None])
         observation, success = result.observation, result.success.copy()
         terminated, truncated = result.terminated[:, 0].copy(), result.truncated[:, 0].copy()
         again = np.flatnonzero(self._ended)
