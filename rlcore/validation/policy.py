@@ -187,7 +187,7 @@ def _error(spec: PolicySpec, call: str, what: str, found: str, expected: str) ->
     return PolicyError(
         f"model {spec.name}: {what} of {call} is {found}, expected {expected}",
         hint="the model is at fault, not a training setting: see "
-        "rlcore.contracts.protocols.Policy; rlcore_testing.check_policy finds more such mistakes",
+        "rlcore.contracts.protocols.Policy; rlcore check model NAME finds more such mistakes",
     )
 
 
