@@ -179,7 +179,7 @@ def _require_finite(spec: PolicySpec, what: str, tensor: torch.Tensor) -> None:
             f"model {spec.name}: {what} of act in row {row} is {float(tensor[tuple(place)])}, "
             "expected finite numbers",
             hint="training has diverged (look at train/actor/grad_norm, and lower actor.optim.lr), "
-            "or the model is at fault: rlcore_testing.check_policy shows which",
+            "or the model is at fault: rlcore check model NAME shows which",
         )
 
 
