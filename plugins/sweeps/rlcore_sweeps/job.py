@@ -79,14 +79,15 @@ class Note:
 
     @classmethod
     def of(cls, sweep: Path, number: int) -> Note | None:
-        """The note on a job; None where there is none."""
+        """The note on a job; None where there is none. In a sweep that was moved or copied, its
+        folder is the one there."""
         file = sweep / JOBS / f"{number}.json"
         if not file.is_file():
             return None
         try:
             kept = read_mapping(file)
             lists = {name: tuple(kept[name]) for name in ("words", "process")}
-            return cls(**{**kept, **lists})
+            return cls(**{**kept, **lists, "folder": _inside(sweep, kept["folder"])})
         except (KeyError, TypeError) as error:
             raise CheckpointError(f"{file} is damaged: {error}") from None
 
@@ -260,6 +261,15 @@ def objective_of(note: Note, paths: Sequence[str]) -> float | tuple[float, ...] 
             )
     found = tuple(value for value in values if value is not None)
     return found if len(found) > 1 else found[0]
+
+
+def _inside(sweep: Path, folder: str) -> str:
+    """A run's folder where it is in the sweep's folder now, or as it was noted."""
+    parts, here = Path(folder).parts, sweep.absolute()
+    if here in Path(folder).parents:
+        return folder
+    ends = (here.joinpath(*parts[-n:]) for n in range(1, len(parts)))
+    return str(next((end for end in ends if end.is_dir()), folder))
 
 
 def _numbers(values: Mapping[str, Any], path: str = "") -> dict[str, float]:

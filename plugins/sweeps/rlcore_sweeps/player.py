@@ -71,7 +71,8 @@ class Player:
         return note, words
 
     def note(self, hydra: DictConfig, folder: str) -> tuple[Note, Path]:
-        """The note on a job, as an earlier attempt has left it, and the sweep's folder.
+        """The note on a job, as an earlier attempt has left it, and the sweep's folder. One whose
+        run is not there any more is not done.
 
         Args:
             hydra: the part `hydra` of its configuration.
@@ -96,7 +97,10 @@ class Player:
                     hint="a sweep that chooses its jobs by chance can't be resumed; start it anew "
                     "in another folder",
                 )
-            return before, sweep
+            if Path(before.folder).is_dir():
+                return before, sweep
+            state = "not started" if before.state == "done" else before.state
+            return replace(before, state=state, folder=str(Path(folder).absolute())), sweep
         swept = [word for word in listed(hydra.overrides.task) if word not in self.fixed]
         label = self.label or ",".join(for_job(swept))
         return Note(number, words, label, str(Path(folder).absolute())), sweep

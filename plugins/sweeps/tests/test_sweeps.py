@@ -142,6 +142,11 @@ def test_resume_goes_on_with_what_is_not_done(sweep, log_path, capsys):
     assert states(runs) == ["done", "done"]
     assert [line.split()[0] for line in seen(runs / "0-seed-1")] == ["train"]
     assert [line.split()[0] for line in seen(runs / "1-seed-30")] == ["train", "resume"]
+    shutil.rmtree(runs / "0-seed-1")
+    moved = runs.rename(log_path / "moved")
+    assert main(["resume", str(moved)]) == 0
+    assert len(seen(moved / "0-seed-1")) == 1 and len(seen(moved / "1-seed-30")) == 2
+    assert all(row[3] for row in rows((moved / "sweep.txt").read_text())) and not runs.exists()
 
 
 @pytest.mark.parametrize(
