@@ -328,8 +328,7 @@ def _joined(config: RunConfig) -> contextlib.AbstractContextManager[None]:
 
 
 def _name_of(callback: object) -> str:
-    named = callback if isinstance(callback, FunctionType) else type(callback)
-    return named.__qualname__
+    return (callback if isinstance(callback, FunctionType) else type(callback)).__qualname__
 
 
 class _PerUpdate:

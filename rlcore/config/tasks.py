@@ -29,7 +29,7 @@ def checked_spec(found: EnvSpec, path: str) -> EnvSpec:
     if fault:
         raise PluginError(
             f"{path}: the spec of {found.name}: {fault}",
-            hint="the env's spec function is at fault; rlcore_testing.check_env finds more of its "
+            hint="the env's spec function is at fault; rlcore check env NAME finds more of its "
             "kind",
         )
     return found

@@ -163,7 +163,8 @@ class Learner:
                 f"update {update + 1} trained nothing: the gradient of each of its {skipped} steps "
                 "holds NaN or infinity",
                 hint="rlcore resume goes on from the last checkpoint, e.g. with a lower "
-                "actor.optim.lr or actor.optim.clip_grad, or actor.model.precision=fp32",
+                "actor.optim.lr or actor.optim.clip_grad, or actor.model.precision=fp32; of a loss "
+                "of your own: rlcore check algorithm NAME",
             )
         shrunk, least = (
             collectives.most(size_before - self._micro.size),

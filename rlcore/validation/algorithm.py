@@ -59,6 +59,6 @@ def fault(name: str, call: str, what: str, found: str, expected: str) -> Algorit
     return AlgorithmError(
         f"algorithm {name}: {call}() gave{part} {found}, expected {expected}",
         hint="the algorithm is at fault, not a training setting: see "
-        "rlcore.contracts.protocols.Algorithm; rlcore_testing.check_algorithm finds more such "
+        "rlcore.contracts.protocols.Algorithm; rlcore check algorithm NAME finds more such "
         "mistakes",
     )

@@ -179,7 +179,7 @@ def _require_finite(spec: PolicySpec, what: str, tensor: torch.Tensor) -> None:
             f"model {spec.name}: {what} of act in row {row} is {float(tensor[tuple(place)])}, "
             "expected finite numbers",
             hint="training has diverged (look at train/actor/grad_norm, and lower actor.optim.lr), "
-            "or the model is at fault: rlcore_testing.check_policy shows which",
+            "or the model is at fault: rlcore check model NAME shows which",
         )
 
 
@@ -187,7 +187,7 @@ def _error(spec: PolicySpec, call: str, what: str, found: str, expected: str) ->
     return PolicyError(
         f"model {spec.name}: {what} of {call} is {found}, expected {expected}",
         hint="the model is at fault, not a training setting: see "
-        "rlcore.contracts.protocols.Policy; rlcore_testing.check_policy finds more such mistakes",
+        "rlcore.contracts.protocols.Policy; rlcore check model NAME finds more such mistakes",
     )
 
 

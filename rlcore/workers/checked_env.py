@@ -148,7 +148,7 @@ class CheckedEnv:
                 f"env {self.spec.name} does not end {self._address(self._episodes[row])}: "
                 f"{self._steps[row]} steps, max_episode_steps is {self.spec.max_episode_steps}",
                 hint="the env is at fault: it has to set truncated in the last step it allows; "
-                "rlcore_testing.check_env finds more such mistakes",
+                "rlcore check env NAME finds more such mistakes",
             )
 
     def _require_copies(self, observation: Observation) -> None:
@@ -244,5 +244,5 @@ class CheckedEnv:
         return EnvError(
             f"env {self.spec.name} returned invalid data, {where}: {fault}",
             hint=f"the env is at fault, not a training setting: {fault.hint}; "
-            "rlcore_testing.check_env finds more such mistakes",
+            "rlcore check env NAME finds more such mistakes",
         )

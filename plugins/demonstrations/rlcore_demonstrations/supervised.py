@@ -270,7 +270,7 @@ class SupervisedTrainer:
         raise TrainingError(
             f"supervised training failed: {problem} holds NaN or infinity",
             hint="lower sft.lr; or look at sft_batch and sft_loss of the model: "
-            "rlcore_testing.check_policy",
+            "rlcore check model NAME",
         )
 
     def _record_validation(
@@ -286,7 +286,7 @@ class SupervisedTrainer:
                 f"the supervised validation loss after {history.steps} steps is "
                 f"{latest['val_loss']}, expected a finite number",
                 hint="lower sft.lr; after 0 steps look at sft_batch and sft_loss of the model: "
-                "rlcore_testing.check_policy",
+                "rlcore check model NAME",
             )
         history.val_loss.append((first + history.steps, latest["val_loss"]))
 

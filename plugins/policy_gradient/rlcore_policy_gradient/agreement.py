@@ -26,7 +26,7 @@ ROUNDING = {"fp32": 1e-3, "bf16": 0.1}
 """Most that :data:`LOGPROB_GAP` may be, by the precision of the policy's parameters. Sums in
 another order leave about 1e-5 in fp32; in bf16 0.02 to 0.05, and more where tokens are drawn one by
 one."""
-HINT = "rlcore_testing.check_policy shows where"
+HINT = "rlcore check model NAME shows where"
 
 
 def gap(now: Tensor, then: Tensor, valid: Tensor) -> Metric:
