@@ -31,6 +31,9 @@ SETTING = "sweep."
 IN_HYDRA = "env.both."
 MULTIRUN = ("-m", "--multirun")
 CFG, PACKAGE = ("--cfg", "-c"), ("--package", "-p")
+FOLDER = ("--config-dir", "-cd")
+VALUED = (*CFG, *PACKAGE, *FOLDER, "--config-name", "-cn")
+"""Flags whose value may be the next word."""
 SETTINGS = {
     "parallel": "hydra.launcher.parallel",
     "seeds": "hydra.sweeper.seeds",
@@ -90,8 +93,11 @@ class Order:
         """
         verb, *rest = arguments
         sorted_: dict[str, list[str]] = {each.name: [] for each in fields(cls)[1:]}
-        for word in rest:
+        for before, word in zip(arguments, rest, strict=False):
             bare = word.lstrip("+~")
+            if before in VALUED:
+                sorted_["flags"].append(word)
+                continue
             if word in MULTIRUN:
                 continue
             if key_of(word) in UNHEEDED:
@@ -119,7 +125,7 @@ class Order:
     @property
     def config_dirs(self) -> tuple[str, ...]:
         """The user's own folders of groups."""
-        return self.values("--config-dir", "-cd")
+        return self.values(*FOLDER)
 
     def values(self, *names: str) -> tuple[str, ...]:
         """Values of a flag."""

@@ -50,6 +50,7 @@ def test_a_folder_is_no_list_whatever_its_name(elsewhere):
     folder = elsewhere / "a,b{c}=d"
     folder.mkdir()
     assert Order.read(["eval", str(folder), "-m"]).flags == (str(folder),)
+    assert Order.read(["eval", "-cd", "a=b", "-m", "c=d"]).config_dirs == ("a=b",)
     assert Order.read(["train", "a,b", "-m"]).words == ("experiment=a,b",)
 
 
