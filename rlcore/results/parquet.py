@@ -87,8 +87,8 @@ def _rows(file: pq.ParquetFile, schema: pa.Schema) -> Iterator[dict[str, Any]]:
         table = pa.Table.from_batches([batch]).select(schema.names)
         same = table.schema.equals(schema)  # a cast loads all of pyarrow.compute
         for row in (table if same else table.cast(schema)).to_pylist():
-            infos = {name.removeprefix(INFO): row.pop(name) for name in told}
-            known = {name: value for name, value in infos.items() if value is not None}
+            infos = ((name.removeprefix(INFO), row.pop(name)) for name in told)
+            known = told and {name: value for name, value in infos if value is not None}
             yield {**row, INFOS: known} if known else row
 
 

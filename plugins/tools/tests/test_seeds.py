@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 import pytest
-from rlcore_tools.runs.seeds import difference_over_seeds, rate_over_seeds, spread, student
+from rlcore_tools.runs.seeds import Seeds, difference_over_seeds, rate_over_seeds, spread, student
 
 from rlcore.results.statistics import paired_difference, success_rate
 
@@ -36,14 +36,14 @@ def test_the_variance_of_two_seeds_on_four_starts():
 
 def test_one_seed_has_the_intervals_of_a_run():
     a, b = outcomes("11010010"), outcomes("11111010")
-    assert rate_over_seeds([a]) == success_rate([*a.values()])
-    assert difference_over_seeds([a], [b]) == paired_difference(a, b)
+    assert rate_over_seeds(Seeds([a])) == success_rate([*a.values()])
+    assert difference_over_seeds(Seeds([a]), Seeds([b])) == paired_difference(a, b)
 
 
 def test_seeds_that_came_out_apart_tell_little_and_alike_ones_more():
     half = "1" * 20 + "0" * 20
-    alike = rate_over_seeds([outcomes(half)] * 3)
-    apart = rate_over_seeds([outcomes("1" * 40), outcomes("0" * 40), outcomes(half)])
+    alike = rate_over_seeds(Seeds([outcomes(half)] * 3))
+    apart = rate_over_seeds(Seeds([outcomes("1" * 40), outcomes("0" * 40), outcomes(half)]))
     assert alike.rate == apart.rate == 0.5 and alike.n == 120
     assert apart.hi - apart.lo > 0.7 > 0.35 > alike.hi - alike.lo
     # three equal seeds are as sure as one: the starts are the same
@@ -53,7 +53,7 @@ def test_seeds_that_came_out_apart_tell_little_and_alike_ones_more():
 
 def test_what_came_out_alike_everywhere_has_the_interval_of_its_starts():
     """Wilson with 10 of 10: lo = 1 / (1 + z^2 / 10)."""
-    found = rate_over_seeds([outcomes("1" * 10)] * 2)
+    found = rate_over_seeds(Seeds([outcomes("1" * 10)] * 2))
     assert (found.rate, found.hi) == (1.0, 1.0)
     assert found.lo == pytest.approx(1 / (1 + 3.8415 / 10), abs=1e-4)
 
@@ -64,16 +64,18 @@ def test_a_difference_is_paired_over_the_starts():
     hard_for_both = [outcomes("1" * 30 + "0" * 30)] * 2
     better = [outcomes("1" * 36 + "0" * 24)] * 2
     elsewhere = [outcomes("0" * 24 + "1" * 36)] * 2
-    paired, crossed = (difference_over_seeds(hard_for_both, b) for b in (better, elsewhere))
+    paired, crossed = (
+        difference_over_seeds(Seeds(hard_for_both), Seeds(b)) for b in (better, elsewhere)
+    )
     assert paired.mean == crossed.mean == pytest.approx(0.1)
     assert 0 < paired.hi - paired.lo < 0.6 * (crossed.hi - crossed.lo)
 
 
 def test_unlike_starts_are_refused():
     with pytest.raises(ValueError, match="same starts"):
-        rate_over_seeds([outcomes("10"), outcomes("101")])
+        rate_over_seeds(Seeds([outcomes("10"), outcomes("101")]))
     with pytest.raises(ValueError, match="same starts"):
-        difference_over_seeds([outcomes("10")] * 2, [outcomes("101")] * 2)
+        difference_over_seeds(Seeds([outcomes("10")] * 2), Seeds([outcomes("101")] * 2))
 
 
 @pytest.mark.parametrize(("seeds", "starts"), [(2, 40), (5, 40), (3, 200)])
@@ -88,6 +90,6 @@ def test_the_interval_covers_the_truth_as_often_as_it_says(seeds, starts):
         for _ in range(seeds):
             own = 0.6 + draw.gauss(0, 0.08)
             runs.append({i: [draw.random() < own + s] for i, s in enumerate(of_starts)})
-        lo, hi = rate_over_seeds(runs)[2:]
+        lo, hi = rate_over_seeds(Seeds(runs))[2:]
         missed += not lo <= 0.6 <= hi
     assert missed <= 40

@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from math import cos, expm1, pi, sin, sqrt
 from statistics import NormalDist, fmean, variance
 
@@ -62,6 +63,18 @@ class Spread:
     by_seed: Sequence[float]
 
 
+@dataclass(frozen=True)
+class Seeds:
+    """The outcomes of each seed of a setting."""
+
+    outcomes: Sequence[Outcomes]
+
+    @cached_property
+    def spread(self) -> Spread:
+        """See :func:`spread`."""
+        return spread(self.outcomes)
+
+
 def spread(seeds: Sequence[Outcomes]) -> Spread:
     """Of a setting's seeds, which all have the same starts.
 
@@ -91,24 +104,22 @@ def spread(seeds: Sequence[Outcomes]) -> Spread:
     return Spread(mean, total, freedom, episodes, by_start, by_seed)
 
 
-def rate_over_seeds(seeds: Sequence[Outcomes], confidence: float = 0.95) -> SuccessRate:
+def rate_over_seeds(seeds: Seeds, confidence: float = 0.95) -> SuccessRate:
     """Mean success of a setting, with its interval. Raises ValueError as :func:`spread`."""
-    if len(seeds) == 1:
-        return success_rate([*seeds[0].values()], confidence)
-    return _rate(spread(seeds), confidence)
+    if len(seeds.outcomes) == 1:
+        return success_rate([*seeds.outcomes[0].values()], confidence)
+    return _rate(seeds.spread, confidence)
 
 
-def difference_over_seeds(
-    first: Sequence[Outcomes], other: Sequence[Outcomes], confidence: float = 0.95
-) -> Difference:
+def difference_over_seeds(first: Seeds, other: Seeds, confidence: float = 0.95) -> Difference:
     """Mean success of `other` minus that of `first`, from the same starts.
 
     Raises:
         ValueError: not the same starts, or none.
     """
-    if len(first) == len(other) == 1:
-        return paired_difference(first[0], other[0], confidence)
-    a, b = spread(first), spread(other)
+    if len(first.outcomes) == len(other.outcomes) == 1:
+        return paired_difference(first.outcomes[0], other.outcomes[0], confidence)
+    a, b = first.spread, other.spread
     if a.by_start.keys() != b.by_start.keys():
         raise ValueError("settings must have the same starts")
     _, _, a_lo, a_hi = _rate(a, confidence)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import contextlib
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, cast
@@ -20,7 +20,7 @@ from rlcore.results.statistics import Difference, Passes, SuccessRate
 from rlcore.results.tables import EpisodeResult, success_by_start
 from rlcore_tools.runs.reading import Values
 from rlcore_tools.runs.row import Row
-from rlcore_tools.runs.seeds import difference_over_seeds, rate_over_seeds
+from rlcore_tools.runs.seeds import Seeds, difference_over_seeds, rate_over_seeds
 from rlcore_tools.runs.study import beside
 from rlcore_tools.text import rounded
 
@@ -153,8 +153,8 @@ def ranked(rows: Sequence[Row]) -> Ranking:
     seeds = {id(one): _evaluated(one.rows, left_out) for one in settings}
     kinds = Counter(kind for each in seeds.values() for kind, _ in each)
     common = kinds.most_common(1)[0][0] if kinds else None
-    measured: list[Any] = []
-    others: list[Any] = []
+    measured: list[tuple[Setting, Seeds]] = []
+    others: list[Setting] = []
     for one in settings:
         counted: dict[Any, Seed] = {}
         for kind, seed in sorted(seeds[id(one)], key=lambda pair: pair[1].row.started):
@@ -166,25 +166,24 @@ def ranked(rows: Sequence[Row]) -> Ranking:
                 left_out[before.row.name] = f"{seed.row.name} has the same seed, and is later"
             counted[seed.row.seed] = seed
         own = tuple(counted.values())
-        rate = rate_over_seeds([seed.outcomes for seed in own]) if own else None
-        made = Setting(one.values, one.rows, own, rate)
-        (others if rate is None else measured).append(made)
-    measured.sort(key=lambda one: -one.rate.rate if one.rate else 0.0)
+        if own:
+            over = Seeds([seed.outcomes for seed in own])
+            measured.append((replace(one, seeds=own, rate=rate_over_seeds(over)), over))
+        else:
+            others.append(one)
+    measured.sort(key=lambda pair: -pair[0].rate.rate if pair[0].rate else 0.0)
     keys = tuple(settings[0].values) if settings else ()
     return Ranking((*_against_best(measured), *others), keys, left_out)
 
 
-def _against_best(measured: Sequence[Setting]) -> list[Setting]:
+def _against_best(measured: Sequence[tuple[Setting, Seeds]]) -> list[Setting]:
     if not measured:
         return []
-    best, *others = measured
+    (best, first), *others = measured
     confidence = 1 - (1 - CONFIDENCE) / max(1, len(others))
-    outcomes = [seed.outcomes for seed in best.seeds]
-    compared = [best]
-    for one in others:
-        behind = difference_over_seeds([seed.outcomes for seed in one.seeds], outcomes, confidence)
-        compared.append(Setting(one.values, one.rows, one.seeds, one.rate, behind))
-    return compared
+    return [best] + [
+        replace(one, behind=difference_over_seeds(over, first, confidence)) for one, over in others
+    ]
 
 
 def _evaluated(rows: Sequence[Row], left_out: dict[str, str]) -> list[tuple[Hashable, Seed]]:
