@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -63,10 +63,10 @@ class LoadedPolicy:
         from rlcore.rollout.decide import decide
         from rlcore.validation.env import observation_fault
 
-        rows, given = 0, cast(Any, observation)
-        if isinstance(observation, Mapping):
-            rows = len(observation["states"]) if "states" in observation else 0
-            given = {"elapsed": np.zeros(rows, np.float32), **observation}
+        given: Any = observation
+        rows = len(given["states"]) if isinstance(given, Mapping) and "states" in given else 0
+        if isinstance(given, Mapping):
+            given = {"elapsed": np.zeros(rows, np.float32), **given}
         fault = observation_fault(self.env_spec, rows, given, np.ones(rows, dtype=bool))
         if isinstance(seed, RowKeys):
             keys = seed
