@@ -163,7 +163,7 @@ def curve(run: SavedRun) -> Iterator[tuple[float, float, float]]:
 
 def page(seeds: Sequence[Seed], arms: Sequence[str]) -> str:
     """The page, of what has been played."""
-    rows, wins = [], Counter[tuple[str, int]]()
+    rows, judged = [], []
     for seed in seeds:
         if not seed.done("start"):
             continue
@@ -185,8 +185,8 @@ def page(seeds: Sequence[Seed], arms: Sequence[str]) -> str:
                 shown_gain(gains[each]) if each in gains else "" for each in CONTROLS
             )
             for control, gain in gains.items():
-                wins[control, (gain.lo > 0) - (gain.hi < 0)] += 1
-            at = summary.get("reached", {}).get("0.8")
+                judged.append((control, f"{name} of seed {seed.number}", gain))
+            at = summary.get("reached", {}).get("0.8") if name != OWN else None
             rows.append(
                 f"| {seed.number} | {name} | {shown(success_rate([*after.values()]))} "
                 f"| {shown_gain(paired_difference(before, after))} | {against} "
@@ -194,13 +194,11 @@ def page(seeds: Sequence[Seed], arms: Sequence[str]) -> str:
                 + (f" (0.8 in training after {at['episodes']} episodes)" if at else "")
                 + f" | {kinds(after)} |"
             )
-    said = "\n".join(
-        f"{title}, with the interval off zero: {wins[control, 1]} of "
-        f"{sum(wins[control, sign] for sign in (-1, 0, 1))} runs above it, "
-        f"{wins[control, -1]} below."
+    said = "\n\n".join(
+        sentence(title, [(name, gain) for one, name, gain in judged if one == control])
         for control, title in (
-            (CONTROL, "Against the control that goes on with the demonstrations"),
-            (OWN, "Against the one that imitates RFT's successes too"),
+            (CONTROL, "The control that goes on with the demonstrations"),
+            (OWN, "The one that imitates RFT's successes too"),
         )
     )
     notes = NOTES.read_text() if NOTES.is_file() else ""
@@ -211,6 +209,16 @@ def page(seeds: Sequence[Seed], arms: Sequence[str]) -> str:
         recipe=RECIPE,
         columns=" | ".join(COLUMNS),
         notes=f"\n{notes}" if notes else "",
+    )
+
+
+def sentence(control: str, gains: Sequence[tuple[str, Difference]]) -> str:
+    """Where a control wins, and where it loses."""
+    won = [name for name, gain in gains if gain.hi < 0]
+    lost = sum(gain.lo > 0 for _, gain in gains)
+    return (
+        f"{control} wins against {', '.join(won) or 'none'}, with the interval off zero, and loses "
+        f"against {lost} of {len(gains)} runs."
     )
 
 
