@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from rlcore_tools import moved
+from rlcore_tools.cli import check
 
 from rlcore.cli import doctor
 from rlcore.cli.main import main
@@ -73,7 +74,8 @@ def test_other_imports_are_not_named(install):
 def test_the_doctor_names_file_and_line_before_anything_fails(install, capsys, monkeypatch):
     monkeypatch.setattr(batch_invariance, "kernels_alone", lambda rows: ((), "digest"))
     alone = {"RLCORE_PLUGINS": "acme,rlcore-tools"}
-    monkeypatch.setattr(doctor, "load_plugins", lambda: Registry.load(environ=alone))
+    for command in (doctor, check):
+        monkeypatch.setattr(command, "load_plugins", lambda: Registry.load(environ=alone))
     install("acme", "acme_old", GOOD + "\n    def make():\n        import rlcore.gone_by\n")
     assert main(["doctor"]) == 1
     out = capsys.readouterr().out

@@ -143,8 +143,10 @@ class RowChecks(EnvSubject):
 
 
 def _held() -> Counter[int]:
-    """Bytes in main memory of this process and of each of those below it."""
+    """Bytes in main memory of this process and of each of those below it; without pages of files,
+    of libraries most of all, which Linux lets go of and reads again when it likes."""
     gc.collect()
     own = psutil.Process()
-    there = (own, *own.children(recursive=True))
-    return Counter({each.pid: each.memory_info().rss for each in there})
+    there = {each.pid: each.memory_info() for each in (own, *own.children(recursive=True))}
+    shared = {pid: held._asdict().get("shared", 0) for pid, held in there.items()}
+    return Counter({pid: held.rss - shared[pid] for pid, held in there.items()})
