@@ -35,7 +35,7 @@ def written(value: Any) -> str:
 def raised(error: BaseException, trace: TracebackType | None) -> str:
     """Say in one line what was raised and where; below it stands the traceback from a frame on."""
     told = traceback.TracebackException(type(error), error, trace)
-    what = " ".join([*told.format_exception_only()][-1].split())
+    what = " ".join(f"{type(error).__name__}: {told}".split()).removesuffix(":")
     where = "".join(f" ({at.filename}:{at.lineno})" for at in told.stack[-1:])
     return f"{what}{where}\n{''.join(told.format()).rstrip()}"
 

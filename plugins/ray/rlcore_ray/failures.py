@@ -28,7 +28,8 @@ from rlcore_ray.queues import Queues
 NODE_SECONDS = 90.0  # Ray takes about 65 to give up a machine that is cut off
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 TRACEBACK = "Traceback (most recent call last):"
-AT = re.compile(r'^  File "(.+)", line (\d+)', re.MULTILINE)
+LAST = re.compile(r'.*^  File "([^"]+)", line (\d+)[^\n]*\n(?: [^\n]*\n)*(\S[^\n]*)', re.M | re.S)
+"""The last frame of a traceback, and the first line of what was raised there."""
 POLL_SECONDS = 0.5  # how often the driver looks at running totals while it waits
 DEATH_SECONDS = 5.0  # for Ray to tell of a death that another worker has noticed
 
@@ -204,10 +205,10 @@ def _result(ref: Any, name: str, doing: str) -> Any:
         if isinstance(error.cause, UserError):
             raise error.cause from None
         text = _own_traceback(error)
-        at = [f" ({file}:{line})" for file, line in AT.findall(text)][-1:]
+        last = LAST.match(text)
+        said = f"{last[3]} ({last[1]}:{last[2]})" if last else text.splitlines()[-1]
         raise WorkerError(
-            f"{name} failed while it was asked to {doing}: {text.splitlines()[-1]}{''.join(at)}\n"
-            f"{text}",
+            f"{name} failed while it was asked to {doing}: {said}\n{text}",
             hint="cluster.backend=local runs the same code in one process, under pdb",
         ) from None
     except (RayActorError, ActorUnschedulableError, GetTimeoutError) as error:

@@ -268,7 +268,7 @@ def _inside(sweep: Path, folder: str) -> str:
     parts, here = Path(folder).parts, sweep.absolute()
     if here in Path(folder).parents:
         return folder
-    ends = (here.joinpath(*parts[-n:]) for n in range(1, len(parts)))
+    ends = (here.joinpath(*parts[-n:]) for n in range(len(parts) - 1, 0, -1))
     return str(next((end for end in ends if end.is_dir()), folder))
 
 

@@ -139,7 +139,7 @@ def encode(file: Path, frames: Iterable[np.ndarray], fps: int) -> dict[str, Any]
                 stream.height, stream.width = pixels.shape[:2]
                 first = False
             packets = stream.encode(av.VideoFrame.from_ndarray(pixels, format="rgb24"))
-            if sys.platform == "linux":
+            if sys.platform == "linux" and os.sched_getscheduler(0) != policy:
                 # root's encoder takes real-time priority for the thread that calls it, for good,
                 # and whatever that starts afterwards has it too and lets nothing else run
                 os.sched_setscheduler(0, policy, priority)
