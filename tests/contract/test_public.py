@@ -55,6 +55,10 @@ EXCEPTIONS: dict[str, tuple[str, ...]] = {
         "rlcore.rollout.schedule", "rlcore.run_folder.manifest", "rlcore.session.gather",
         "rlcore.session.session", "rlcore.workers.backend",
     ),
+    "plugins/tools/rlcore_tools/resources.py": (
+        "rlcore.checks.doctor_rows", "rlcore.checks.facts", "rlcore.files.reading",
+        "rlcore.placement.memory",
+    ),
     # reads the words of a command line as core does
     "plugins/tools/rlcore_tools/plan_command.py": ("rlcore.config.catalog",),
     # records what a rollout exchanges
