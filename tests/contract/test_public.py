@@ -113,6 +113,11 @@ EXCEPTIONS: dict[str, tuple[str, ...]] = {
         "rlcore.files.safetensors_header", "rlcore.results.parquet", "rlcore.run_folder.checkpoint",
         "rlcore.run_folder.manifest",
     ),
+    # checks what core's checks and its resume leave to it
+    "plugins/demonstrations/rlcore_demonstrations/checks.py": (
+        "rlcore.checks.facts", "rlcore.checks.held_out", "rlcore.run_folder.sft_record",
+        "rlcore.run_folder.trackers",
+    ),
     # reads a file beside a recipe as core finds recipes
     "plugins/tools/rlcore_tools/costs.py": ("rlcore.config.catalog", "rlcore.config.recipes"),
     "plugins/data/lerobot/rlcore_data_lerobot": (
