@@ -354,6 +354,8 @@ def test_environments_are_listed_and_those_that_are_gone_are_not(
     assert command.main(["ls"]) == 0
     (line,) = capsys.readouterr().out.splitlines()
     assert line.startswith(f"{twin_venv}: Python 3.") and f"numpy {version('numpy')}" in line
+    (row,) = plugin.rlcore_doctor(None)
+    assert (row["status"], row["detail"]) == ("ok", line.partition(", ")[0])
 
 
 def test_an_environment_that_was_named_by_its_interpreter_is_known_for_what_it_is(

@@ -87,7 +87,8 @@ def findings() -> list[dict[str, str]]:
     rows = []
     for path in noted():
         known = described(path, load_plugins())
-        detail = "; ".join(filter(None, (known.said, known.lacks)))
+        # `rlcore venv ls` lists the packages of those that lack none
+        detail = f"{known.said}; {known.lacks}" if known.lacks else known.said.partition(", ")[0]
         status = "warning" if known.lacks else "ok"
         rows.append({"name": "environment", "status": status, "detail": detail, "fix": known.mend})
     return rows
