@@ -99,12 +99,18 @@ class Watchdog:
             if ready and not self._done.is_set():
                 for number in os.read(self._read, 64):
                     self._note(number)
-            for one in list(self.limits):
+            for one in [] if self._debugged() else list(self.limits):
                 if one.countdown.over():
                     self._end_with(one)
             if self._end_in is not None and self._end_in.over():
                 number = self._received[-1]
                 _end(f"{signals.last_words(number)}\n", signals.exit_code(number))
+
+    def _debugged(self) -> bool:
+        """Whether a debugger holds the main thread, which then stands still as long as a person
+        reads: pdb traces its frames, and those of editors are pydevd."""
+        stack = traceback.walk_stack(sys._current_frames()[self._main])
+        return "pydevd" in sys.modules or any(frame.f_trace for frame, _ in stack)
 
     def _note(self, number: int) -> None:
         """A signal: the first may be granted later, from then on the time runs."""

@@ -68,11 +68,7 @@ class LocalGroup(WorkerGroup):
             if isinstance(worker, PolicyWorker):  # before an env loads torch and sets it up
                 worker.load_torch()
         for role, worker in self._workers.items():
-            with (
-                _told_once(role, "start"),
-                self._at_work(role),
-                watchdog.limit(*_late(role, "start", "start", self._timeouts.start)),
-            ):
+            with _told_once(role, "start"), self._at_work(role, "start", "start"):
                 worker.start(**START.get(role, {}))
 
     def _call(
@@ -84,54 +80,52 @@ class LocalGroup(WorkerGroup):
     ) -> list[Any]:
         role = self._role(component)
         told = {} if on_count is None else {"on_progress": on_count}
-        with _told_once(role, method), self._at_work(role):
+        with _told_once(role, method), self._at_work(role, method, "update"):
             call = getattr(self._workers[role], method)
             return [call(**arguments, **told) for arguments in per_rank]
 
     def _talk(self, parts: Sequence[Part], on_count: OnCount | None = None) -> list[Any]:
-        roles = [self._role(part.component) for part in parts]
-        talks = [
-            self._part(role, part.talk, getattr(self._workers[role], part.talk)(**part.arguments))
-            for role, part in zip(roles, parts, strict=True)
-        ]
-        return interleave(talks, on_count)
+        return interleave(
+            [self._part(self._role(part.component), part) for part in parts], on_count
+        )
 
     def _role(self, component: str) -> str:
         return next(role for role in self._workers if has_component(role, component))
 
-    def _part(self, role: str, talk: str, conversation: Conversation) -> Conversation:
+    def _part(self, role: str, part: Part) -> Conversation:
+        conversation: Conversation = getattr(self._workers[role], part.talk)(**part.arguments)
+        # within one turn lost simulators are started anew, and wait as long again
+        restarts = self._worker_specs.cluster.simulator_restarts
+        limit = ("env", 1 + restarts) if role == "env" else ("policy", 1)
         answer = None
-        with _told_once(role, talk), contextlib.closing(conversation):
+        with _told_once(role, part.talk), contextlib.closing(conversation):
             while True:
                 try:
-                    with self._at_work(role):
+                    with self._at_work(role, part.talk, *limit):
                         request = conversation.send(answer)
                 except StopIteration as stop:
                     return stop.value
                 answer = yield request
 
-    def _at_work(self, role: str) -> AbstractContextManager[None]:
-        """Give a working env its own torch settings if there is a policy beside it."""
-        if role != "env" or len(self._workers) == 1:
-            return nullcontext()
-        return apart(self._set_by_env)
+    @contextmanager
+    def _at_work(self, role: str, doing: str, key: str, times: int = 1) -> Iterator[None]:
+        """Give a working env its own torch settings if there is a policy beside it. A worker that
+        takes `times` cluster.timeouts.KEY ends this process: nobody else can."""
+        seconds = times * getattr(self._timeouts, key)
+        late = WorkerError(
+            f"{role} worker was asked to {doing} and has not come back within {seconds:g} s "
+            f"({times} x cluster.timeouts.{key}); what the run has written is whole",
+            hint="the component is at fault, or the limit too small; it ran in this process",
+        )
+        shared = role == "env" and len(self._workers) > 1
+        with watchdog.limit(late, seconds), apart(self._set_by_env) if shared else nullcontext():
+            yield
 
     def stop(self, graceful: bool = True) -> None:
         for role, worker in self._workers.items():
             # not timeouts.stop: it may have many stuck processes to end, and the run ends with it
-            with watchdog.limit(*_late(role, "stop", "env", self._timeouts.env)):
+            with self._at_work(role, "stop", "env"):
                 worker.stop()
-
-
-def _late(role: str, doing: str, key: str, seconds: float) -> tuple[WorkerError, float]:
-    """The error for a worker that does not return, and after how long: only this process can end
-    itself."""
-    error = WorkerError(
-        f"{role} worker was asked to {doing} and has not come back within {seconds:g} s "
-        f"(cluster.timeouts.{key}); what the run has written is whole",
-        hint="the component is at fault, or the limit too small; it ran in this process",
-    )
-    return error, seconds
 
 
 @contextmanager

@@ -33,7 +33,7 @@ def address(
     """
     choices = ", ".join(spec.tasks)
     if task is None:
-        raise ConfigError(f"which task? --task must be one of {choices}")
+        raise ConfigError(f"which task? --task NAME, one of {choices}")
     task = str(task)  # from Python it may be a number
     if task in spec.tasks:
         number = spec.tasks.index(task)
@@ -41,7 +41,7 @@ def address(
         number = int(task)
     else:
         raise ConfigError(
-            f"--task must be one of {choices}, or a number below {len(spec.tasks)}, got {task!r}."
+            f"task must be one of {choices}, or a number below {len(spec.tasks)}, got {task!r}."
             f"{did_you_mean(task, spec.tasks)}"
         )
     ranges = " or ".join(
@@ -49,11 +49,11 @@ def address(
     )
     hint = f"evaluations of this run visit {evaluated[0]} to {evaluated[-1]}"
     if trial is None:
-        raise ConfigError(f"which trial? --trial must be {ranges}", hint=hint)
+        raise ConfigError(f"which trial? --trial NUMBER, {ranges}", hint=hint)
     if not any(trial in trials for _, trials in _splits(spec)):
-        raise ConfigError(f"--trial must be {ranges}, got {trial}", hint=hint)
+        raise ConfigError(f"trial must be {ranges}, got {trial!r}", hint=hint)
     if replica < 0:
-        raise ConfigError(f"--replica must be at least 0, got {replica}")
+        raise ConfigError(f"replica must be at least 0, got {replica}")
     return Episode(number, trial, replica)
 
 

@@ -23,7 +23,7 @@ def test_a_task_by_name_or_number():
 
 @pytest.mark.parametrize("task", ["2", "-1", "", "reach", "Reach-Left"])
 def test_no_such_task(task):
-    with pytest.raises(ConfigError, match="--task must be one of reach-up, reach-left"):
+    with pytest.raises(ConfigError, match=r"^task must be one of reach-up, reach-left"):
         address(SPEC, task, 1003, 0, evaluated=EVALUATED)
 
 

@@ -65,6 +65,20 @@ def test_what_takes_too_long_ends_with_its_error():
     until_gone(child)
 
 
+def test_a_person_in_the_debugger_may_take_longer():
+    code = (
+        "with watchdog.guard(1.0), watchdog.limit(WorkerError('it hangs'), 0.2):\n"
+        "    breakpoint()\n"
+        "    print('went on')\n"
+    )
+    typed = "import time; time.sleep(1.5)\ncontinue\n"
+    run = subprocess.run(
+        [sys.executable, "-c", BLOCKED + code], input=typed, capture_output=True, text=True
+    )
+    assert (run.returncode, run.stderr) == (0, "")
+    assert run.stdout.endswith("went on\n")
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="a lock of glibc's")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_second_signal_ends_what_hears_none(number: signal.Signals):
