@@ -55,6 +55,10 @@ EXCEPTIONS: dict[str, tuple[str, ...]] = {
         "rlcore.rollout.schedule", "rlcore.run_folder.manifest", "rlcore.session.gather",
         "rlcore.session.session", "rlcore.workers.backend",
     ),
+    "plugins/tools/rlcore_tools/resources.py": (
+        "rlcore.checks.doctor_rows", "rlcore.checks.facts", "rlcore.files.reading",
+        "rlcore.placement.memory",
+    ),
     # reads the words of a command line as core does
     "plugins/tools/rlcore_tools/plan_command.py": ("rlcore.config.catalog",),
     # records what a rollout exchanges
@@ -108,6 +112,11 @@ EXCEPTIONS: dict[str, tuple[str, ...]] = {
         "rlcore.files.atomic", "rlcore.files.damaged_files", "rlcore.files.reading",
         "rlcore.files.safetensors_header", "rlcore.results.parquet", "rlcore.run_folder.checkpoint",
         "rlcore.run_folder.manifest",
+    ),
+    # checks what core's checks and its resume leave to it
+    "plugins/demonstrations/rlcore_demonstrations/checks.py": (
+        "rlcore.checks.facts", "rlcore.checks.held_out", "rlcore.run_folder.sft_record",
+        "rlcore.run_folder.trackers",
     ),
     # reads a file beside a recipe as core finds recipes
     "plugins/tools/rlcore_tools/costs.py": ("rlcore.config.catalog", "rlcore.config.recipes"),
