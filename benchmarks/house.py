@@ -217,25 +217,40 @@ def stays(entered: list[tuple[str, str, str]]) -> list[str]:
     return [room for room, _ in groupby(room for room, _, _ in entered)]
 
 
-def walk(words: list[str]) -> None:
-    """Play an update in one process, with rollout and actor apart, and print the walks."""
+def played(*words: str) -> Walk:
+    """Carry out a command, and record what it enters."""
     import rlcore
     from rlcore.cli.main import main as command
 
     seen = Walk(Path(rlcore.__file__).parent)
-    with tempfile.TemporaryDirectory() as folder:
-        sys.setprofile(seen)
-        code = command([*words, f"runner.logger.log_path={folder}"])
-        sys.setprofile(None)
-        records = records_of_lineage(Path(folder))
+    sys.setprofile(seen)
+    code = command(words)
+    sys.setprofile(None)
     if code:
         sys.exit(code)
+    return seen
+
+
+def tell(subject: str, entered: list[tuple[str, str, str]]) -> None:
+    """Print a walk."""
+    rooms = stays(entered)
+    visited = dict.fromkeys(rooms)
+    print(f"{subject}: {len(rooms)} stays in {len(visited)} rooms, "
+          f"{len(rooms) - len(visited)} returns: {', '.join(visited)}")  # fmt: skip
+
+
+def walk() -> None:
+    """Play an update in one process, with rollout and actor apart, and resume it for another one;
+    print the walks."""
+    with tempfile.TemporaryDirectory() as folder:
+        seen = played(*RUN, f"runner.logger.log_path={folder}")
+        records = records_of_lineage(Path(folder))
+        again = played("resume", f"{folder}/run", "runner.max_epochs=2")
     print(f"records of the lineage on disk: {', '.join(records)}")
-    for subject, (first, last, where) in WALKS.items():
-        rooms = stays(seen.between(first, last, where))
-        visited = dict.fromkeys(rooms)
-        print(f"{subject}: {len(rooms)} stays in {len(visited)} rooms, "
-              f"{len(rooms) - len(visited)} returns: {', '.join(visited)}")  # fmt: skip
+    for subject, marks in WALKS.items():
+        tell(subject, seen.between(*marks))
+    start = "train() before its first worker"
+    tell(f"{start}, of a resume", again.between(*WALKS[start]))
 
 
 def main() -> None:
@@ -245,7 +260,7 @@ def main() -> None:
     parser.add_argument("--since", metavar="COMMIT", help="what is new since then")
     asked = parser.parse_args()
     if asked.walks:
-        walk(RUN)
+        walk()
     elif asked.since:
         new_since(asked.checkout, asked.since)
     else:

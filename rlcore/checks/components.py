@@ -161,17 +161,3 @@ def checkpointing_is_supported(facts: Facts) -> Iterator[str]:
             "actor.fsdp_config.gradient_checkpointing must be false: "
             f"{policy.name} can't recompute activations, got true"
         )
-
-
-@CHECKS.add
-def supervision_has_a_teacher(facts: Facts) -> Iterator[str]:
-    config = facts.config
-    if not config.sft.enabled:
-        return
-    if config.collect.path is None and not facts.envs["train"].has_expert:
-        yield (
-            f"collect.path must name a data set: {facts.envs['train'].name} has no scripted "
-            "expert, got null"
-        )
-    if facts.policy is not None and facts.policy.sft is None:
-        yield f"sft.enabled must be false: {facts.policy.name} has no supervised loss, got true"

@@ -50,18 +50,6 @@ def chunks_fit_episodes(facts: Facts) -> Iterator[str]:
 
 
 @CHECKS.add
-def demonstrations_have_the_policy_s_chunks(facts: Facts) -> Iterator[str]:
-    """Where a chunk is one motion, chunks of another length show the policy other motions."""
-    config, chunk = facts.config, facts.config.actor.model.num_action_chunks
-    if config.sft.enabled and facts.envs["train"].whole_chunks and config.collect.stride != chunk:
-        yield (
-            f"collect.stride must be actor.model.num_action_chunks = {chunk}, as "
-            f"{facts.envs['train'].name} carries out a chunk as one motion, got "
-            f"{config.collect.stride}"
-        )
-
-
-@CHECKS.add
 def tasks_are_named_once(facts: Facts) -> Iterator[str]:
     for path, env, spec in facts.sides:
         if not spec.tasks or len(set(spec.tasks)) != len(spec.tasks):

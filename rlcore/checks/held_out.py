@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 from rlcore.config.schema import RunConfig
 from rlcore.contracts.specs import EnvSpec
-from rlcore.demonstrations.datasets import format_of
 from rlcore.terminal.text import some
 
 HELD_OUT, TRAINED = "held-out starts", "training starts"
@@ -83,24 +81,6 @@ def refusal(config: RunConfig, envs: Mapping[str, EnvSpec]) -> str | None:
         f"env.eval must not visit starts that env.train trains on, got {in_short(shared)} under "
         f"env.train.split={config.env.train.split} and env.eval.split={config.env.eval.split}; "
         "env.eval.allow_training_trials=true evaluates on them anyway"
-    )
-
-
-def refusal_of_data(config: RunConfig, envs: Mapping[str, EnvSpec], folder: Path) -> str | None:
-    """Explain what is wrong with evaluating on the starts of demonstrations that were collected
-    elsewhere, perhaps at other trials; None where nothing is."""
-    if config.env.eval.allow_training_trials:
-        return None
-    data = format_of(folder).read(folder)
-    if data.facts.env != envs["eval"].name:
-        return None
-    learned = data.starts()
-    shared = [start for start in evaluated_starts(config, envs) if start in learned]
-    if not shared:
-        return None
-    return (
-        f"env.eval must not visit starts that are among the demonstrations in {folder}, got "
-        f"{in_short(shared)}; env.eval.allow_training_trials=true evaluates on them anyway"
     )
 
 

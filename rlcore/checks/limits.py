@@ -23,7 +23,6 @@ def violations(config: RunConfig) -> Iterator[str]:
                 bound = f"at least -{largest}" if value < -largest else bound
                 yield f"{key.path} must be {bound}, got {value}"
     yield from _videos(config)
-    yield from _supervision(config)
 
 
 def _videos(config: RunConfig) -> Iterator[str]:
@@ -34,21 +33,3 @@ def _videos(config: RunConfig) -> Iterator[str]:
                 f"env.{side}.video_cfg.num_episodes must be at least 1 with save_video, "
                 f"got {video.num_episodes}"
             )
-
-
-def _supervision(config: RunConfig) -> Iterator[str]:
-    """Of every task some demonstrations train; some validate, where any do."""
-    if not config.sft.enabled:
-        return
-    if config.sft.val_fraction == 0:
-        if config.sft.patience is not None:
-            yield (
-                "sft.patience must be null with sft.val_fraction=0, which leaves no validations to "
-                f"count, got {config.sft.patience}"
-            )
-    elif config.collect.path is None and config.collect.episodes_per_task < 2:
-        yield (
-            "collect.episodes_per_task must be at least 2 with sft.enabled (one of them is for "
-            "validation; sft.val_fraction=0 takes none), "
-            f"got {config.collect.episodes_per_task}"
-        )

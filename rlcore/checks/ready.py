@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from rlcore.checks import instruction_warnings, places, resources
+from rlcore.checks import instruction_warnings, places
 from rlcore.checks.doctor_rows import Row
 from rlcore.checks.facts import Facts
 from rlcore.checks.run import announce, lacking_trackers, survey
@@ -99,11 +99,10 @@ def look(
     if trains:  # for who looks at the machine
         config = replace(config, runner=replace(config.runner, only_eval=False))
         config.freeze()
-    if facts is not None and facts.policy is not None and not collects:
-        plan = ""  # without a plugin that plans
-        if "plan_command" in registry.names("function"):
-            plan = load_component("function", "plan_command")(config, given)
-        rows += resources.findings(facts, plan, updates=makes == "updates")
+    judged = "resources" in registry.names("function")  # else nobody looks at the machine
+    if judged and facts is not None and facts.policy is not None and not collects:
+        find = load_component("function", "resources")
+        rows += find(facts, given, updates=makes == "updates")
     return facts, [
         *map(_of_error, [*errors, *lacking_trackers(config, registry)]),
         *map(of_row, rows),

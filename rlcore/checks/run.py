@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import replace
-from pathlib import Path
 
 from rlcore.checks import (
     components,
     episodes,
-    held_out,
     instruction_warnings,
     limits,
     places,
@@ -27,9 +25,8 @@ from rlcore.config.schema import ClusterConfig, RunConfig
 from rlcore.config.schema.actor import WHOLE
 from rlcore.contracts.errors import ConfigError, PluginError, UserError, collecting, joined
 from rlcore.contracts.specs import EnvSpec
-from rlcore.demonstrations.datasets import format_of
 from rlcore.placement import Inventory, Node, Plan, find_inventory, make_plan
-from rlcore.plugins.registry import Registry, load_plugins
+from rlcore.plugins.registry import Registry, load_component, load_plugins
 from rlcore.run_folder.env_facts import EnvFacts
 
 EXPLAINED = "rlcore train --help KEY explains a key"
@@ -112,8 +109,11 @@ def survey(
     wrong += refused
     if facts is not None and not numbers:
         wrong += [_refusal(sentence) for each in CHECKS for sentence in each(facts)]
-        with collecting(wrong):
-            _check_demonstrations(seen, facts, collects=collects)
+        if collects or (seen.sft.enabled and not seen.runner.only_eval):
+            with collecting(wrong):
+                learning = load_component("function", "check_supervised")
+                for sentence in learning(facts, collects=collects):
+                    wrong.append(_refusal(sentence))
     # what is wrong without the row too is not the row's
     own = {error.message for error in wrong}
     first = [(name, error) for name, error in of_rows if error.message not in own][:1]
@@ -159,24 +159,6 @@ def _gathered(
             facts = gather_facts(seen, registry, somewhere, others)
             return facts if plan else None, refused[:1]
     return None, refused[:1]
-
-
-def _check_demonstrations(config: RunConfig, facts: Facts, *, collects: bool) -> None:
-    """Refuse those that are read, or added to, and can't be. What a resumed run still reads depends
-    on how far it got: :func:`rlcore.training.resume.find` looks at that."""
-    runner = config.runner
-    learns = config.sft.enabled and not runner.only_eval and runner.resume_dir is None
-    if not (collects or learns):
-        return
-    place = Path(config.collect.path) if config.collect.path else None
-    there = format_of(place, config.collect.format)
-    if place is None:
-        return
-    there.check_folder(place, facts.envs["train"], config.collect, seed=runner.seed)
-    if there.holds(place) and not collects:
-        said = held_out.refusal_of_data(config, facts.envs, place)
-        if said is not None:
-            raise _refusal(said)
 
 
 def _lacking_writers(config: RunConfig, registry: Registry) -> Iterator[PluginError]:

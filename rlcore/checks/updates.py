@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from rlcore.checks import limits
 from rlcore.checks.facts import Facts
 from rlcore.checks.subject import Subject
-from rlcore.config.schema import OWN_SUCCESSES
 
 CHECKS = Subject()
 
@@ -76,17 +75,6 @@ def more_than_a_rank_gets(facts: Facts) -> Iterator[str]:
             f"processes gets of actor.global_batch_size={actor.global_batch_size}, {share} chunks "
             "on average: no micro-batch is larger"
         )
-
-
-@CHECKS.add
-def a_control_has_its_episodes(facts: Facts) -> Iterator[str]:
-    """Each process has the inputs of its own episodes only, and supervised training asks for any
-    of them."""
-    config, ranks = facts.config, facts.workers["actor"]
-    apart = ranks > 1 and config.cluster.backend != "local" and facts.needs is not None
-    if apart and config.sft.enabled and config.sft.control == OWN_SUCCESSES:
-        said = f"sft.control must be demonstrations or null with {ranks} actor processes, got"
-        yield f"{said} {OWN_SUCCESSES}"
 
 
 @CHECKS.add

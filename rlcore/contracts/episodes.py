@@ -1,7 +1,7 @@
 """Define an episode's outcome, and the frames of a filmed one. Numpy only.
 
 Workers create these, tables and videos are made from them, and plugins receive them in the hooks of
-a run.
+a run. What is kept of an evaluated episode is :class:`rlcore.results.tables.EpisodeResult`.
 """
 
 from __future__ import annotations

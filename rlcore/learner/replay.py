@@ -3,6 +3,7 @@
 Each rollout is a segment, never changed: the whole batch with the inputs that this rank holds.
 Rows are numbered over demonstrations and then all segments, decision by decision in canonical
 order, so every rank draws the same ones. A decision's next inputs are those of the one after it.
+Its files are those of :mod:`rlcore.run_folder.replay_files`.
 
 Legend: T chunks, N columns, M decisions, B rows, C actions, H the policy's horizon.
 """
@@ -26,7 +27,7 @@ from rlcore.contracts.trajectory import Trajectory
 from rlcore.demonstrations.datasets import SupervisedSamples
 from rlcore.learner import collectives
 from rlcore.rollout.columns import LIGHT, NO_DECISION, append, take
-from rlcore.run_folder.segments import read_segment, segment_files, write_segment
+from rlcore.run_folder.replay_files import read_segment, segment_files, write_segment
 
 _INPUTS = "inputs."  # how the names of such tensors begin in a file
 

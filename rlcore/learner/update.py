@@ -35,7 +35,7 @@ from rlcore.learner.reference import ReferenceWeights
 from rlcore.learner.replay import ReplayStore
 from rlcore.numerics.batch_invariance import random_observation
 from rlcore.run_folder.metrics import MICRO_BATCH_SIZE, rollout_metrics
-from rlcore.run_folder.segments import REPLAY
+from rlcore.run_folder.replay_files import REPLAY
 from rlcore.validation.policy import checked_groups
 
 OPTIMIZER = "optimizer."  # how the names of its tensors begin

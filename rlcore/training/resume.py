@@ -17,9 +17,7 @@ from rlcore.config import schema_tree
 from rlcore.config.recipes import read_mapping
 from rlcore.config.schema import RunConfig
 from rlcore.contracts.errors import CheckpointError, MicroBatchError, WorkerError
-from rlcore.demonstrations.datasets import format_of
-from rlcore.files.digests import check_seal
-from rlcore.plugins.registry import load_plugins
+from rlcore.plugins.registry import load_component, load_plugins
 from rlcore.results.parquet import read_note
 from rlcore.results.tables import EpisodeResult, read_results
 from rlcore.run_folder import history
@@ -27,7 +25,6 @@ from rlcore.run_folder.attempts import set_aside
 from rlcore.run_folder.checkpoint import Checkpoint, has_checkpoint, load_checkpoint
 from rlcore.run_folder.folder import RunFolder
 from rlcore.run_folder.protocol_record import describe_difference
-from rlcore.run_folder.sft_record import check_history
 from rlcore.session.assembly import Assembly
 from rlcore.session.session import Session, made_with, protocol
 from rlcore.session.session_state import check_state, extents, restore_state
@@ -97,7 +94,7 @@ def find(assembly: Assembly, holds: ExitStack) -> Saved | None:
     if saved.checkpoint is not None or saved.folder.sft.is_dir():  # something was learned
         check_untrained(config, saved.folder)
     if config.sft.enabled:
-        _check_start(saved.folder, assembly)
+        load_component("function", "check_start")(assembly, saved.folder)
     return saved
 
 
@@ -240,24 +237,6 @@ def same_evaluation(
         f"({describe_difference(then, now) or 'by another version'}); it is made again"
     )
     return None
-
-
-def _check_start(folder: RunFolder, assembly: Assembly) -> None:
-    """Refuse demonstrations or a supervised start of the run that can't be reused.
-
-    Raises:
-        UserError: damaged, or of another env or policy.
-    """
-    config, started = assembly.config, folder.sft.is_dir()
-    if started:
-        _with_policy(assembly, folder.sft)
-        check_seal(folder.sft, config.runner.seed)
-        check_history(folder.path / "sft.json", folder.metrics)
-    if not started or config.sft.control or assembly.needs.demonstrations:
-        path = Path(config.collect.path) if config.collect.path else folder.demonstrations
-        spec = assembly.env_specs["train"]
-        there = format_of(path, config.collect.format)
-        there.check_folder(path, spec, config.collect, seed=config.runner.seed)
 
 
 def _with_policy(assembly: Assembly, policy: Path) -> Facts:

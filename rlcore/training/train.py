@@ -25,7 +25,7 @@ from rlcore.results.tables import EpisodeResult
 from rlcore.run_folder.checkpoint import POLICY, save_checkpoint
 from rlcore.run_folder.history import checkpoint_name, read_history, require_latest
 from rlcore.run_folder.metrics import env_metrics
-from rlcore.run_folder.segments import files_in, link_segments
+from rlcore.run_folder.replay_files import files_in, link_segments
 from rlcore.session import session_state
 from rlcore.session.assembly import Assembly
 from rlcore.session.callbacks import HookError

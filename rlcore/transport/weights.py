@@ -7,6 +7,8 @@ Each process that holds a shard sends it as it is, over its route (:mod:`rlcore.
 nothing is gathered. All routes are announced first. Then they are served in their order: a sender
 ends one before it begins the next, and a reader takes a bucket of each route of one transport in
 turn. So a transfer only ever waits for one that began before it, and no deadlock is possible.
+
+What carries the bytes of a route is in :mod:`rlcore.transport.transports`.
 """
 
 from __future__ import annotations

@@ -8,8 +8,9 @@ from types import SimpleNamespace
 
 import pytest
 from refused import Started
+from rlcore_tools import resources
 
-from rlcore.checks import ready, resources
+from rlcore.checks import ready
 from rlcore.checks.ready import OF_THE_USER, Finding
 from rlcore.cli import doctor, verbs
 from rlcore.cli.main import main

@@ -55,6 +55,10 @@ EXCEPTIONS: dict[str, tuple[str, ...]] = {
         "rlcore.rollout.schedule", "rlcore.run_folder.manifest", "rlcore.session.gather",
         "rlcore.session.session", "rlcore.workers.backend",
     ),
+    "plugins/tools/rlcore_tools/resources.py": (
+        "rlcore.checks.doctor_rows", "rlcore.checks.facts", "rlcore.files.reading",
+        "rlcore.placement.memory",
+    ),
     # reads the words of a command line as core does
     "plugins/tools/rlcore_tools/plan_command.py": ("rlcore.config.catalog",),
     # records what a rollout exchanges
@@ -102,12 +106,17 @@ EXCEPTIONS: dict[str, tuple[str, ...]] = {
     ),
     # collects and trains within a session, writes and reads files as core does those of a run
     "plugins/demonstrations/rlcore_demonstrations": (
-        "rlcore.evaluation.evaluate", "rlcore.files.digests",
+        "rlcore.evaluation.evaluate", "rlcore.evaluation.record", "rlcore.files.digests",
         "rlcore.learner.collectives", "rlcore.learner.dtensor", "rlcore.learner.optim",
         "rlcore.learner.shard", "rlcore.session.session", "rlcore.validation.policy",
         "rlcore.files.atomic", "rlcore.files.damaged_files", "rlcore.files.reading",
         "rlcore.files.safetensors_header", "rlcore.results.parquet", "rlcore.run_folder.checkpoint",
-        "rlcore.run_folder.manifest",
+        "rlcore.run_folder.manifest", "rlcore.training.train",
+    ),
+    # checks what core's checks and its resume leave to it
+    "plugins/demonstrations/rlcore_demonstrations/checks.py": (
+        "rlcore.checks.facts", "rlcore.checks.held_out", "rlcore.run_folder.sft_record",
+        "rlcore.run_folder.trackers",
     ),
     # reads a file beside a recipe as core finds recipes
     "plugins/tools/rlcore_tools/costs.py": ("rlcore.config.catalog", "rlcore.config.recipes"),

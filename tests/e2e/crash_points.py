@@ -154,6 +154,9 @@ SHAPES = {
             "runner.keep_last=2",
         )
     ),
+    "data": Shape(  # demonstrations that lie beside the run, and are taken up by the next one too
+        ("train", *COMMON, *PPO, "runner.max_epochs=2", f"collect.path={LOGS}/data")
+    ),
     "older": Shape(
         ("resume", f"{LOGS}/{NAME}/checkpoints/step_000001", "runner.keep_last=1"),
         before=(("train", *COMMON, *PPO, "runner.max_epochs=3"),),

@@ -12,6 +12,8 @@ COMMANDS = {
     "sft": "train supervised on demonstrations",
 }
 FUNCTIONS = {
+    "check_supervised": ("checks:check_supervised", "what collecting and supervision need"),
+    "check_start": ("checks:check_start", "the supervised start of a run that is resumed"),
     "starting_policy": ("sft:starting_policy", "supervised training before reinforcement"),
     "more_supervised": ("sft:go_on", "the control: more supervised training"),
     "fit_demonstrations": ("fit:fit_demonstrations", "supervised training in a worker"),

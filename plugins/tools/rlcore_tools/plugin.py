@@ -42,7 +42,7 @@ FUNCTIONS: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "marked_rows": ("rlcore_tools.check.listed:marked", "what of plugins is not as it says", ()),
     "further_sides": ("rlcore_tools.further_sides:further_sides", "what training measures", ()),
     "placement_table": ("rlcore_tools.placement_table:placement_table", "a plan in a table", ()),
-    "plan_command": ("rlcore_tools.plan_command:plan_command", "what asks for a plan", ()),
+    "resources": ("rlcore_tools.resources:resources", "what a run needs of the machines", ()),
     "play_episode": ("rlcore_tools.play_episode:play_episode", "an episode of a run again", ()),
     "tracer": ("rlcore_tools.trace:Tracer", "what env and policy exchange, recorded", ()),
     "train_only": ("rlcore_tools.train_only:train_only", "actor.trainable", ()),

@@ -1,4 +1,4 @@
-"""Keys of `cluster`: where the workers run."""
+"""Keys of `cluster`: where the workers run, and how long each answer is waited for."""
 
 from __future__ import annotations
 

@@ -124,13 +124,3 @@ def test_an_evaluation_asks_nothing_of_the_algorithm(facts, problems):
     overrides = ("actor.model.add_value_head=false", "actor.global_batch_size=256")
     assert any("plain needs values" in said for said in problems(facts(*overrides)))
     assert problems(facts(*overrides, "runner.only_eval=true")) == []
-
-
-def test_supervised_training_needs_a_teacher_and_a_loss(facts, problems):
-    found = facts("sft.enabled=true")
-    assert problems(found) == []
-    train = replace(found.envs["train"], has_expert=False)
-    untaught = replace(found, envs={**found.envs, "train": train})
-    assert any("collect.path must name a data set" in said for said in problems(untaught))
-    lossless = replace(found, policy=replace(found.policy, sft=None))
-    assert any("toy has no supervised loss" in said for said in problems(lossless))

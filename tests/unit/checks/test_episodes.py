@@ -77,23 +77,6 @@ def test_passes_and_temperatures_that_mean_something(facts, problems):
     assert problems(replace(found, policy=flow)) == []
 
 
-@pytest.mark.parametrize(
-    ("overrides", "refused"),
-    [(["sft.enabled=true"], True), (["sft.enabled=true", "collect.stride=2"], False), ([], False)],
-)
-def test_demonstrations_have_chunks_as_long_as_the_policy_s(facts, problems, overrides, refused):
-    """Where a chunk is one motion. The toy policy's chunks have 2 actions."""
-    found = facts(*overrides)
-    training = replace(found.envs["train"], whole_chunks=True)
-    said = problems(replace(found, envs={**found.envs, "train": training}))
-    sentence = (
-        "collect.stride must be actor.model.num_action_chunks = 2, as toy carries out a chunk as "
-        "one motion, got 1"
-    )
-    assert (sentence in said) == refused
-    assert sentence not in problems(found)
-
-
 def test_validation_starts_are_neither_trained_on_nor_held_out(facts, problems):
     found = facts("env.eval.split=validation", "env.eval.trials_per_task=3")
     assert not [said for said in problems(found) if "trials" in said or "split" in said]

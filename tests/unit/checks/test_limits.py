@@ -20,14 +20,7 @@ TOY = ["env=toy", "model=toy", "algorithm=plain"]
         (["env.train.total_num_envs=0"], "env.train.total_num_envs must be at least 1, got 0"),
         (["algorithm.gamma=1.5"], "algorithm.gamma must be in (0, 1], got 1.5"),
         (["collect.speed=0"], "collect.speed must be in (0, 1], got 0.0"),
-        (["sft.enabled=true", "sft.val_fraction=0", "sft.patience=2"],
-         "sft.patience must be null with sft.val_fraction=0, which leaves no validations to count, "
-         "got 2"),
         (["sft.val_fraction=1"], "sft.val_fraction must be in [0, 1), got 1.0"),
-        (["sft.enabled=true", "collect.episodes_per_task=1"],
-         "collect.episodes_per_task must be at least 2 with sft.enabled (one of them is for "
-          "validation; sft.val_fraction=0 takes none), "
-         "got 1"),
         (["algorithm.clip_ratio_high=1e308"],
          "algorithm.clip_ratio_high must be at most 1000000, got 1e+308"),
         (["rollout.forward_batch=4294967297"],

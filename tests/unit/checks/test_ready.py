@@ -6,8 +6,9 @@ from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
 import pytest
+from rlcore_tools import resources
 
-from rlcore.checks import resources, run
+from rlcore.checks import run
 from rlcore.checks.ready import Finding, Makes, look, require
 from rlcore.cli import doctor
 from rlcore.cli.main import main

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
@@ -28,6 +28,7 @@ from rlcore.placement.memory import (
     memory_per_process,
     size,
 )
+from rlcore_tools.plan_command import plan_command
 
 METRICS = "metrics.jsonl"
 SECONDS = ("time/rollout", "time/update", "time/sync")  # of an update, in each of its lines
@@ -35,17 +36,17 @@ LATEST = 20  # lines of an earlier run that tell its speed
 BARE = "weights and what the optimizer keeps of them"
 
 
-def findings(facts: Facts, plan_command: str, *, updates: bool = True) -> Iterator[Row]:
-    """Check everything that a policy needs of the machines.
+def resources(facts: Facts, given: Sequence[str] = (), *, updates: bool = True) -> Iterator[Row]:
+    """Check everything that the policy of a run needs of the machines.
 
     Args:
-        plan_command: says what fits on which machines; empty: nothing does.
+        given: words of the command line, which :func:`plan_command` repeats.
         updates: whether the algorithm updates it, so that these take time.
     """
     local = facts.config.cluster.inventory is None and not joins(facts.config.cluster)
     if local:
         yield from _computing(facts)
-    yield from _memory(facts, plan_command)
+    yield from _memory(facts, plan_command(facts.config, given))
     if local and not facts.config.runner.only_eval:
         yield from _disk(facts)
         if updates:
@@ -66,7 +67,7 @@ def _computing(facts: Facts) -> Iterator[Row]:
         yield row("torch", said, "missing", fix)
 
 
-def _memory(facts: Facts, plan_command: str) -> Iterator[Row]:
+def _memory(facts: Facts, fix: str) -> Iterator[Row]:
     """Check the memory of each node: of its fullest accelerator, and main memory."""
     plan, least = facts.placement, facts.least_memory
     expected = cut(plan, facts.memory)
@@ -83,7 +84,7 @@ def _memory(facts: Facts, plan_command: str) -> Iterator[Row]:
                 said, status = f"{BARE} take {size(bare)} of {size(have)}", "missing"
             elif not fits(most, have):
                 said, status = f"{said}, and {size(fillable(have))} may be filled", "warning"
-            yield row(kind + of, said, status, plan_command)
+            yield row(kind + of, said, status, fix)
 
 
 def _disk(facts: Facts) -> Iterator[Row]:

@@ -9,27 +9,28 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from rlcore_tools import resources
 
-from rlcore.checks import resources
 from rlcore.checks.facts import Facts, gather_facts
 from rlcore.config.compose import compose
 from rlcore.placement import Inventory, Node, make_plan
-from rlcore.plugins.registry import Registry
+from rlcore.plugins.registry import load_plugins
 
 GIB = 2**30
+PLAN = "rlcore plan env=toy model=toy algorithm=ppo"
 ALONE = "cluster.component_placement={env: 0, rollout: 0, actor: 0}"
 Made = Callable[..., Facts]
 
 
 @pytest.fixture
-def made(registry: Registry, elsewhere: Path) -> Made:
+def made(elsewhere: Path) -> Made:
     """`made(node, *overrides)`: one process that acts and learns with 2^30 parameters in fp32."""
 
     def make(node: Node, *overrides: str) -> Facts:
-        words = ["env=toy", "model=toy", "algorithm=plain", ALONE]
-        config = compose([*words, *overrides], registry=registry)
-        plan = make_plan(config.cluster, Inventory((node,)), registry, offloads=config.offloads)
-        facts = gather_facts(config, registry, plan)
+        words = ["env=toy", "model=toy", "algorithm=ppo", ALONE]
+        config = compose([*words, *overrides])
+        plan = make_plan(config.cluster, Inventory((node,)), offloads=config.offloads)
+        facts = gather_facts(config, load_plugins(), plan)
         assert facts.policy is not None
         large = replace(facts.policy, parameters=GIB, trainable_parameters=GIB, library_bytes=0)
         return replace(facts, policy=large)
@@ -39,7 +40,7 @@ def made(registry: Registry, elsewhere: Path) -> Made:
 
 def found(facts: Facts, name: str) -> list[tuple[str, str, str]]:
     """Status, detail and fix of the rows of that name."""
-    rows = resources.findings(facts, "rlcore plan it")
+    rows = resources.resources(facts)
     return [(r["status"], r["detail"], r["fix"]) for r in rows if r["name"] == name]
 
 
@@ -47,11 +48,11 @@ def found(facts: Facts, name: str) -> list[tuple[str, str, str]]:
     ("memory", "wanted"),
     [
         # 4 bytes of weights and 12 of gradients and moments each, 380 + 70 MiB of the program
-        (16, ("missing", f"{resources.BARE} take 16.44 GiB of 16.00 GiB", "rlcore plan it")),
+        (16, ("missing", f"{resources.BARE} take 16.44 GiB of 16.00 GiB", PLAN)),
         # 16.44 GiB and a few decisions; a tenth of 18 GiB stays free
         (18, ("warning", "about 16.44 GiB of 18.00 GiB, and 16.20 GiB may be filled",
-              "rlcore plan it")),
-        (19, ("ok", "about 16.44 GiB of 19.00 GiB", "rlcore plan it")),
+              PLAN)),
+        (19, ("ok", "about 16.44 GiB of 19.00 GiB", PLAN)),
     ],
 )  # fmt: skip
 def test_main_memory(made: Made, memory: int, wanted: tuple[str, str, str]) -> None:
@@ -121,7 +122,7 @@ def test_time_by_the_speed_of_the_last_run_of_that_name(made: Made, elsewhere: P
     assert said.startswith(f"about 1.0 h: 40 updates of 90.0 s, as in {log.parent};")
     log.write_text("{")
     assert "not known" in found(facts, "time")[0][1]
-    rows = resources.findings(facts, "", updates=False)  # `rlcore sft` makes none
+    rows = resources.resources(facts, updates=False)  # `rlcore sft` makes none
     assert "time" not in [row["name"] for row in rows]
 
 
