@@ -106,12 +106,12 @@ EXCEPTIONS: dict[str, tuple[str, ...]] = {
     ),
     # collects and trains within a session, writes and reads files as core does those of a run
     "plugins/demonstrations/rlcore_demonstrations": (
-        "rlcore.evaluation.evaluate", "rlcore.files.digests",
+        "rlcore.evaluation.evaluate", "rlcore.evaluation.record", "rlcore.files.digests",
         "rlcore.learner.collectives", "rlcore.learner.dtensor", "rlcore.learner.optim",
         "rlcore.learner.shard", "rlcore.session.session", "rlcore.validation.policy",
         "rlcore.files.atomic", "rlcore.files.damaged_files", "rlcore.files.reading",
         "rlcore.files.safetensors_header", "rlcore.results.parquet", "rlcore.run_folder.checkpoint",
-        "rlcore.run_folder.manifest",
+        "rlcore.run_folder.manifest", "rlcore.training.train",
     ),
     # checks what core's checks and its resume leave to it
     "plugins/demonstrations/rlcore_demonstrations/checks.py": (

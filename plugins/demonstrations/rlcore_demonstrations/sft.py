@@ -11,21 +11,27 @@ from typing import Any
 from rlcore.api import Assembly
 from rlcore.config.schema import OWN_SUCCESSES
 from rlcore.evaluation.evaluate import conclude, evaluate, evaluate_to_choose
+from rlcore.evaluation.record import keep
 from rlcore.files.atomic import new_folder, write_text
 from rlcore.files.damaged_files import read_json
 from rlcore.files.digests import seal
 from rlcore.results.tables import EpisodeResult
 from rlcore.session.session import Session, open_session
+from rlcore.training.train import checkpoint
 from rlcore_demonstrations.collect import collect
 
 BEST = "control_best"
 
 
 def run(assembly: Assembly) -> Path:
-    """`rlcore sft`: demonstrations, supervised training, evaluation; returns the checkpoint."""
+    """`rlcore sft`: demonstrations, supervised training, evaluation; returns the checkpoint. The
+    run has one of no updates too, so that it is served, replayed and gone on with as any other."""
     with open_session(assembly) as session:
         path = starting_policy(session)
-        conclude(session, {"after": evaluate(session, "sft")})
+        checkpoint(session, 0)
+        results = evaluate(session, "sft")
+        keep(session, 0, results)
+        conclude(session, {"after": results})
         session.progress.line(f"checkpoint: {path}  (use it as actor.model.model_path)")
     return path
 

@@ -57,7 +57,7 @@ def main(arguments: Sequence[str]) -> int:
     except OSError as error:
         raise UserError(
             f"can't listen on {settings.host}:{settings.port}: {error.strerror or error}",
-            hint="serve.port=0 takes a free port",
+            hint="choose another serve.host or serve.port; serve.port=0 takes a free one",
         ) from None
     return 0
 
@@ -114,7 +114,7 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("run", metavar="RUN", help="folder of a run, or of one of its checkpoints")
-    parser.add_argument("settings", nargs="*", metavar="serve.key=value")
+    parser.add_argument("settings", nargs="*", default=[], metavar="serve.key=value")
     parser.add_argument(
         "--checkpoint", default="latest", metavar="NAME", help="step_000010, best or latest"
     )

@@ -28,7 +28,7 @@ from rlcore_serve.platforms import ObservationError, Platform, key_of
 from rlcore_serve.settings import ServeConfig
 from rlcore_serve.wire import WireError, pack, unpack
 
-INTERNAL_ERROR, GOING_AWAY, TRY_AGAIN_LATER = 1011, 1001, 1013
+INTERNAL_ERROR, GOING_AWAY, TRY_AGAIN_LATER, MESSAGE_TOO_BIG = 1011, 1001, 1013, 1009
 PHASE = ("eval", 0)
 """Behind the seed in keys of evaluations: a client's key gives the draws that one would have."""
 LONGEST_SENTENCE = 2000
@@ -141,8 +141,9 @@ class PolicyServer:
         try:
             await client.send(self._hello)
             await self._converse(client, number)
-        except ConnectionClosed:
-            pass
+        except ConnectionClosed as error:
+            if error.sent is not None and error.sent.code == MESSAGE_TOO_BIG:
+                self._say(f"client {number}: {error.sent.reason} (serve.max_message_mb)")
         finally:
             self._clients.discard(client)
 

@@ -177,6 +177,8 @@ def test_a_message_that_is_too_large_is_not_read(policy, observation):
         with pytest.raises(ConnectionClosed) as closed:
             client.recv(timeout=10)
         assert closed.value.rcvd.code == 1009
+    (line,) = server.lines
+    assert "exceeds limit of 10485 bytes (serve.max_message_mb)" in line
 
 
 def test_what_is_being_answered_is_answered_before_the_end(policy, observation):

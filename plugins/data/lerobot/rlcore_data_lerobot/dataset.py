@@ -20,13 +20,13 @@ from rlcore_demonstrations.dataset import split_rows
 from rlcore_demonstrations.frames import FrameReader, LazyFrames
 from rlcore_demonstrations.layout import EpisodeRow
 
-from rlcore.contracts.errors import CheckpointError, ConfigError
+from rlcore.contracts.errors import ConfigError
 from rlcore.contracts.protocols import Demonstration
 from rlcore.contracts.specs import EnvSpec
 from rlcore.files.damaged_files import blaming, damaged
 from rlcore.run_folder.env_facts import EnvFacts
 from rlcore_data_lerobot.frames import Picture, TableFrames, VideoFrames
-from rlcore_data_lerobot.index import Entry, Index, opened, read_columns, tasks_file
+from rlcore_data_lerobot.index import INFO, Entry, Index, opened, read_columns, tasks_file
 from rlcore_data_lerobot.mapping import Camera, Mapping
 from rlcore_data_lerobot.video import decoded
 
@@ -143,8 +143,8 @@ class LeRobotSet:
             success = True
             if judged or len(entry.sentences) != 1:
                 table = self._rows_of(entry)
-                runs = list(self._runs(entry, table["task_index"].to_numpy()))
-                success = not judged or bool(np.any(_matrix(table[SUCCESS].combine_chunks())))
+                runs = list(self._runs(entry, self._matrix(entry, table, "task_index")[:, 0]))
+                success = not judged or bool(self._matrix(entry, table, SUCCESS).any())
             first = runs[0][2]
             row = EpisodeRow(
                 task_index=tasks.get(first, 0),
@@ -175,7 +175,7 @@ class LeRobotSet:
         """Raises CheckpointError where a file is missing or damaged."""
         entry, mapping = part.entry, self.mapping
         table = self._rows_of(entry).slice(part.start, part.stop - part.start)
-        columns = {name: _matrix(table[name].combine_chunks()) for name in mapping.columns}
+        columns = {name: self._matrix(entry, table, name) for name in mapping.columns}
         for name, column in columns.items():
             bad = np.argwhere(~np.isfinite(column))
             if len(bad):
@@ -188,7 +188,7 @@ class LeRobotSet:
         length = part.stop - part.start
         empty = [np.zeros((length, 0), np.float32)]
         steps = np.arange(0, length, mapping.stride)
-        times = table["timestamp"].to_numpy()[steps].astype(float)
+        times = self._matrix(entry, table, "timestamp")[steps, 0].astype(float)
         return Demonstration(
             episode=part.row.episode,
             task_description=part.sentence,
@@ -222,6 +222,23 @@ class LeRobotSet:
     def _rows_of(self, entry: Entry) -> pa.Table:
         start, stop = self._span(entry)
         return self._numbers(entry.data)[0].slice(start, stop - start)
+
+    def _matrix(self, entry: Entry, table: pa.Table, name: str) -> np.ndarray:
+        """`[L, n]` of a column of numbers, or of lists of as many as its feature has."""
+        column = table[name].combine_chunks()
+        while pa.types.is_list(column.type) or pa.types.is_fixed_size_list(column.type) \
+                or pa.types.is_large_list(column.type):  # fmt: skip
+            column = column.flatten()
+        feature = self.index.features.get(name, {"shape": (1,)})
+        shape = len(table), int(np.prod(feature["shape"], dtype=int))
+        entries = len(column) - column.null_count
+        if not pa.types.is_primitive(column.type) or entries != shape[0] * shape[1]:
+            raise damaged(
+                entry.data,
+                f"{name} of episode {entry.number} is {table[name].type}, with {entries} entries "
+                f"in {shape[0]} rows; {INFO} says {shape[1]} numbers a row",
+            )
+        return column.to_numpy(zero_copy_only=False).reshape(shape)
 
     def _span(self, entry: Entry) -> tuple[int, int]:
         """First row of an episode in its file, and the one behind its last."""
@@ -267,18 +284,3 @@ def _equal(numbers: np.ndarray) -> Iterator[tuple[int, int, int]]:
     for start, stop in pairwise(bounds):
         if stop > start:
             yield int(numbers[start]), start, stop
-
-
-def _matrix(column: pa.Array) -> np.ndarray:
-    """`[L, n]` of a column of numbers, or of lists of equally many.
-
-    Raises:
-        CheckpointError: it holds something else.
-    """
-    rows = len(column)
-    while pa.types.is_list(column.type) or pa.types.is_fixed_size_list(column.type) \
-            or pa.types.is_large_list(column.type):  # fmt: skip
-        column = column.flatten()
-    if column.null_count or not rows or len(column) % rows:
-        raise CheckpointError("a column of numbers has empty or unequal rows")
-    return column.to_numpy(zero_copy_only=False).reshape(rows, -1)

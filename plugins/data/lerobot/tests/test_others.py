@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import replace
 
 import av
@@ -395,15 +396,38 @@ def test_frames_are_decoded_when_they_are_looked_at_and_not_kept(tmp_path, monke
     np.testing.assert_array_equal(first, again)
 
 
-def test_rows_of_no_number_are_not_learned_from(tmp_path):
+@pytest.mark.parametrize(
+    ("name", "changed", "says"),
+    [
+        ("action", lambda rows: [*rows[:2], [0.0, math.nan, 0.0], rows[3]],
+         "action of episode 1 at row 2, entry 1 is nan"),
+        ("action", lambda rows: [[*row, 0.0] for row in rows], "8 entries in 2 rows.* 3 numbers"),
+        ("action", lambda rows: [None, *rows[1:]], "3 entries in 2 rows"),
+        ("action", lambda rows: [str(row) for row in rows], "action of episode 1 is string"),
+        ("task_index", lambda rows: [*rows[:3], None], "task_index of episode 1 .* 3 entries in 4"),
+    ],
+)  # fmt: skip
+def test_rows_of_other_numbers_are_not_learned_from(tmp_path, name, changed, says):
     path, file = foreign(tmp_path / "pots", "v2.1"), described(tmp_path)
     table = path / "data/chunk-000/episode_000001.parquet"
     found = pq.read_table(table)
-    broken = found["action"].to_pylist()
-    broken[2][1] = float("nan")
-    column = pa.array(broken, pa.list_(pa.float32()))
-    pq.write_table(found.set_column(found.column_names.index("action"), "action", column), table)
-    learned = format_of(file).read(file).split(0.0, 0)[0]
-    with pytest.raises(CheckpointError, match="action of episode 1 at row 2, entry 1 is nan"):
-        list(learned)
+    column = pa.array(changed(found[name].to_pylist()))
+    pq.write_table(found.set_column(found.column_names.index(name), name, column), table)
+    with pytest.raises(CheckpointError, match=says) as caught:
+        list(format_of(file).read(file).split(0.0, 0)[0])
+    assert "episode_000001.parquet is damaged" in caught.value.message
     assert isinstance(format_of(file), formats.LeRobotV3)
+
+
+def test_scalars_may_be_lists_of_one(tmp_path):
+    path, file = foreign(tmp_path / "pots", "v2.1"), described(tmp_path)
+    table = path / "data/chunk-000/episode_000001.parquet"
+    before = list(format_of(file).read(file).split(0.0, 0)[0])
+    found = pq.read_table(table)
+    for name in ("timestamp", "task_index"):
+        column = pa.array([[one] for one in found[name].to_pylist()])
+        found = found.set_column(found.column_names.index(name), name, column)
+    pq.write_table(found, table)
+    after = list(format_of(file).read(file).split(0.0, 0)[0])
+    assert [one.task_description for one in after] == [one.task_description for one in before]
+    np.testing.assert_array_equal(after[2].frames["front"], before[2].frames["front"])

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+import rlcore
 from rlcore.cli.main import main
 
 PAGE = Path(__file__).parents[4] / "docs/your-data.md"
@@ -37,3 +38,11 @@ def test_the_lines_of_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     for number, line in enumerate((own, described, mixed)):
         name = f"runner.logger.experiment_name=run{number}"
         assert main([*line, *QUICK, *LEARN, name]) == 0
+    # what was learned acts, and reinforcement learning goes on with it
+    learned = rlcore.load_policy("logs/run0")
+    weights = (tmp_path / f"logs/run0/{part}/model.safetensors" for part in
+               ("sft", "checkpoints/step_000000/actor"))  # fmt: skip
+    assert len({one.read_bytes() for one in weights}) == 1
+    assert Path(learned.config.actor.model.model_path or "").parent.name == "step_000000"
+    assert main(["resume", "logs/run0", "runner.max_epochs=1"]) == 0
+    assert rlcore.open_run("logs/run0").checkpoint().step == 1

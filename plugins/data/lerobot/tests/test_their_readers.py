@@ -1,8 +1,11 @@
-"""LeRobot's own reader and the rerun viewer open what is written here, each in an environment of
-its own. LeRobot's finds our torch, numpy and PyAV, which decodes in place of torchvision."""
+"""LeRobot's own reader and the rerun viewer open what is written here, and what its own writers
+record is learned from; each in an environment of its own. LeRobot's finds our torch and PyAV, which
+decodes in place of torchvision."""
 
 from __future__ import annotations
 
+import json
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -13,14 +16,16 @@ import pytest
 from lerobot_cases import ERROR, demonstration, written
 from rlcore_data_lerobot import formats
 
+from rlcore.cli.main import main
+
 MADE = [demonstration(1, 5), demonstration(0, 7, length=9), demonstration(0, 2)]
 LEROBOT = (
-    "lerobot==0.4.4", "datasets==4.1.1", "dill==0.4.0", "multiprocess==0.70.16", "draccus==0.10.0",
+    "datasets==4.1.1", "dill==0.4.0", "multiprocess==0.70.16", "draccus==0.10.0",
     "mergedeep==1.3.4", "pyyaml-include==1.4.1", "typing-inspect==0.9.0", "mypy-extensions==1.2.0",
     "toml==0.10.2", "jsonlines==4.0.0", "einops==0.8.2", "deepdiff==9.1.0", "orderly-set==5.5.0",
-    "pandas==2.3.3", "pytz==2026.6", "tzdata==2026.6", "python-dateutil==4.0.0",
+    "pandas==2.3.3", "pytz==2026.6", "tzdata==2026.6", "python-dateutil==4.0.0", "numpy==2.2.6",
 )  # fmt: skip
-READ = """
+TORCHVISION = """
 import sys
 import types
 from importlib.machinery import ModuleSpec
@@ -61,7 +66,8 @@ v2 = module("torchvision.transforms.v2", Transform=object, functional=functional
 transforms = module("torchvision.transforms", ToTensor=ToTensor, v2=v2)
 io = module("torchvision.io", VideoReader=VideoReader)
 module("torchvision", transforms=transforms, io=io, set_video_backend=lambda name: None)
-
+"""
+READ = """
 from lerobot.datasets.lerobot_dataset import LeRobotDataset
 
 data = LeRobotDataset("local/set", root=sys.argv[1], video_backend="pyav")
@@ -70,6 +76,65 @@ items = [data[number] for number in range(len(data))]
 names = [name for name in items[0] if name.startswith(("observation", "action", "next", "time"))]
 found = {name: np.stack([np.asarray(one[name]) for one in items]) for name in names}
 np.savez(sys.argv[2], task=np.array([one["task"] for one in items]), **found)
+"""
+WRITE = """
+import inspect
+
+from lerobot.datasets.lerobot_dataset import LeRobotDataset
+
+root, kind = sys.argv[1], sys.argv[2]
+names = {"motors": ["motor_0", "motor_1"]}
+features = {
+    "observation.images.top": {"dtype": kind, "shape": (96, 96, 3),
+                               "names": ["height", "width", "channel"]},
+    "observation.images.wrist": {"dtype": kind, "shape": (3, 48, 64),
+                                 "names": ["channels", "height", "width"]},
+    "observation.state": {"dtype": "float32", "shape": (2,), "names": names},
+    "observation.environment_state": {"dtype": "float32", "shape": (16,), "names": ["keypoints"]},
+    "action": {"dtype": "float32", "shape": (2,), "names": names},
+    "next.reward": {"dtype": "float32", "shape": (1,), "names": None},
+    "next.done": {"dtype": "bool", "shape": (1,), "names": None},
+    "next.success": {"dtype": "bool", "shape": (1,), "names": None},
+    "note": {"dtype": "string", "shape": (1,), "names": None},
+}
+data = LeRobotDataset.create("local/pots", fps=10, features=features, root=root,
+                             robot_type="pointer", use_videos=kind == "video")
+apart = "task" in inspect.signature(data.add_frame).parameters
+# several files in a chunk, and several chunks
+data.meta.info |= {"chunks_size": 2} | ({} if apart else {
+    "data_files_size_in_mb": 0.003, "video_files_size_in_mb": 0.01})
+draw = np.random.default_rng(0)
+y, x = np.mgrid[:96, :96]
+for episode in range(6):
+    text, goal = [("reach the left side", -0.7), ("reach the right side", 0.7)][episode % 2]
+    place, length = draw.uniform(-0.5, 0.5, 2), int(draw.integers(8, 14))
+    for step in range(length):
+        action = np.clip((np.array([goal, 0]) - place) * 5, -1, 1)
+        picture = np.stack([60 + x + step, 60 + y, 0 * x + 9 * step], -1).astype(np.uint8)
+        frame = {
+            "observation.images.top": picture,
+            "observation.images.wrist": picture[:48, :64].copy(),
+            "observation.state": (256 + 256 * place).astype(np.float32),  # in pixels
+            "observation.environment_state": draw.normal(size=16).astype(np.float32),
+            "action": (action * 0.05).astype(np.float32),
+            "next.reward": np.array([step / length], np.float32),
+            "next.done": np.array([step == length - 1]),
+            "next.success": np.array([step == length - 1 and episode != 3]),
+            "note": "as it came",
+        }
+        data.add_frame(frame, text) if apart else data.add_frame({**frame, "task": text})
+        place = place + action * 0.05
+    data.save_episode()
+apart or data.finalize()
+"""
+DESCRIPTION = """\
+data: {}
+cameras:
+  top: {{from: observation.images.top, size: [16, 16]}}
+states:
+  position: {{from: "observation.state[motor_0, motor_1]", scale: 0.00390625, offset: -1}}
+actions:
+  ee_delta_position: {{from: action, scale: 20}}
 """
 
 
@@ -81,19 +146,31 @@ def environment(folder: Path, *packages: str) -> Path:
     return python
 
 
+def lerobot(folder: Path, version: str) -> Path:
+    """The interpreter of an environment that has LeRobot."""
+    python = environment(folder, "--no-deps", f"lerobot=={version}", *LEROBOT)
+    theirs = folder / "lib" / f"python3.{sys.version_info[1]}" / "site-packages"
+    (theirs / "ours.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    return python
+
+
+def run(python: Path, script: str, *arguments: object) -> None:
+    """A script with LeRobot, with a torchvision that is put in its place."""
+    said = subprocess.run(
+        [python, "-c", TORCHVISION + script, *map(str, arguments)], capture_output=True, text=True,
+        timeout=300, env={"HF_HUB_OFFLINE": "1", "HF_HOME": str(python.parent / "cache"),
+                          "PATH": "/bin", "OMP_NUM_THREADS": "1"},
+    )  # fmt: skip
+    assert said.returncode == 0, said.stderr
+
+
 @pytest.mark.long
 def test_lerobots_own_reader_gives_what_was_written(tmp_path: Path) -> None:
-    python = environment(tmp_path / "venv", "--no-deps", *LEROBOT)
-    theirs = python.parent.parent / "lib" / f"python3.{sys.version_info[1]}" / "site-packages"
-    (theirs / "ours.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    python = lerobot(tmp_path / "venv", "0.4.4")
     for form in (formats.LeRobotV3(), formats.LeRobotV3Images()):
         path, found = tmp_path / type(form).__name__, tmp_path / f"{type(form).__name__}.npz"
         written(form, path, MADE)
-        said = subprocess.run(
-            [python, "-c", READ, path, found], capture_output=True, text=True, timeout=300,
-            env={"HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path / "cache"), "PATH": "/bin"},
-        )  # fmt: skip
-        assert said.returncode == 0, said.stderr
+        run(python, READ, path, found)
         read = np.load(found)
         assert read["task"].tolist() == [one.task_description for one in MADE for _ in one.actions]
         np.testing.assert_array_equal(read["action"], np.concatenate([x.actions for x in MADE]))
@@ -105,6 +182,51 @@ def test_lerobots_own_reader_gives_what_was_written(tmp_path: Path) -> None:
             frames = read[f"observation.images.{camera}"].transpose(0, 2, 3, 1) * 255
             wanted = np.concatenate([one.frames[camera] for one in MADE]).astype(float)
             assert np.abs(frames - wanted).max() <= (0.01 if form.images else ERROR)
+
+
+def losses(data: Path) -> list[float]:
+    """Of five steps of supervised training on a data set."""
+    file = data.with_suffix(".yaml")
+    file.write_text(DESCRIPTION.format(data.name))
+    settings = (
+        "env=toy", "env.train.tasks=[reach-left,reach-right]", "env.train.total_num_envs=2",
+        "env.eval.total_num_envs=2", "env.eval.trials_per_task=1", "model=toy", "algorithm=ppo",
+        f"collect.path={file}", "cluster.backend=local", "sft.max_steps=5", "sft.val_fraction=0.4",
+        "runner.seed=1", "runner.logger.logger_backends=[]",
+        f"runner.logger.log_path={data.parent}/logs", f"runner.logger.experiment_name={data.name}",
+    )  # fmt: skip
+    assert main(["sft", *settings]) == 0
+    history = json.loads((data.parent / "logs" / data.name / "sft.json").read_text())
+    return [loss for _, loss in history["train_loss"]]
+
+
+@pytest.mark.long
+def test_what_lerobots_own_writers_record_is_learned_from(tmp_path: Path) -> None:
+    """Versions 2.1 and 3.0, and 2.0, which keeps statistics elsewhere; then without an episode."""
+    for name, version in {"v21": "0.3.3", "v3": "0.4.4"}.items():
+        python = lerobot(tmp_path / f"venv-{name}", version)
+        for kind in ("image", "video"):
+            run(python, WRITE, tmp_path / f"{name}_{kind}", kind)
+    assert len(list((tmp_path / "v3_image").glob("data/*/*.parquet"))) > 2
+    wanted = losses(tmp_path / "v21_image")
+    assert losses(tmp_path / "v3_image") == wanted
+    for name in ("v21_video", "v3_video"):  # the same samples, of frames that AV1 changed
+        np.testing.assert_allclose(losses(tmp_path / name), wanted, rtol=0.01)
+    older = shutil.copytree(tmp_path / "v21_image", tmp_path / "v20_image")
+    (older / "meta/episodes_stats.jsonl").unlink()
+
+    def changed(**entries: object) -> None:
+        info = json.loads((older / "meta/info.json").read_text())
+        (older / "meta/info.json").write_text(json.dumps(info | entries))
+
+    changed(codebase_version="v2.0")
+    assert losses(older) == wanted
+    lines = (older / "meta/episodes.jsonl").read_text().splitlines(keepends=True)
+    (older / "meta/episodes.jsonl").write_text("".join([*lines[:2], *lines[3:]]))
+    (older / "data/chunk-001/episode_000002.parquet").unlink()
+    changed(total_episodes=5)
+    fewer = losses(older.rename(tmp_path / "gap_image"))
+    assert fewer != wanted and np.isfinite(fewer).all()
 
 
 @pytest.mark.long
