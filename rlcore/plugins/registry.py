@@ -34,6 +34,7 @@ from rlcore.plugins.entry_points import BLOCK, Installed, installed
 from rlcore.plugins.import_target import load_target
 from rlcore.plugins.system_libraries import moved
 from rlcore.plugins.validate import problem_of, require_api, unknown_hook
+from rlcore.terminal.text import raised
 
 
 @dataclass(frozen=True)
@@ -214,10 +215,8 @@ class Registry:
     def not_loaded(self) -> str:
         """Return a sentence on :meth:`absent` plugins, for an error that they may explain; empty
         where there are none."""
-        absent = self.absent()
-        return (
-            f" It may belong to a plugin that is not loaded: {'; '.join(absent)}" if absent else ""
-        )
+        absent = "; ".join(self.absent())
+        return absent and f" It may belong to a plugin not loaded (rlcore doctor): {absent}"
 
     def absent(self) -> list[str]:
         """Return what was installed and is not loaded: plugins that are BAD, and those left out."""
@@ -394,8 +393,7 @@ def _bad(row: PluginRow) -> str:
 
 
 def _reason(error: BaseException) -> str:
-    """Write an exception as one line."""
+    """Write an exception as one line, with its place."""
     if isinstance(error, PluginError):
         return error.message
-    text = " ".join(str(error).split()) + moved(error)
-    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+    return raised(error, error.__traceback__).partition("\n")[0] + moved(error)

@@ -33,10 +33,12 @@ def written(value: Any) -> str:
 
 
 def raised(error: BaseException, trace: TracebackType | None) -> str:
-    """Say in one line what was raised and where; below it stands the traceback from a frame on."""
+    """Say in one line what was raised and where, unless Python's import itself did; below it stands
+    the traceback from a frame on."""
     told = traceback.TracebackException(type(error), error, trace)
     what = " ".join(f"{type(error).__name__}: {told}".split()).removesuffix(":")
-    where = "".join(f" ({at.filename}:{at.lineno})" for at in told.stack[-1:])
+    last = [at for at in told.stack[-1:] if not at.filename.startswith("<frozen ")]
+    where = "".join(f" ({at.filename}:{at.lineno})" for at in last)
     return f"{what}{where}\n{''.join(told.format()).rstrip()}"
 
 

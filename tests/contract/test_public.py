@@ -173,8 +173,6 @@ EXCEPTIONS: dict[str, tuple[str, ...]] = {
     "plugins/tools/rlcore_tools/export.py": (
         "rlcore.run_folder.acting",
     ),
-    # reads some columns of many tables
-    "plugins/tools/rlcore_tools/runs/settings.py": ("rlcore.results.parquet",),
 }  # fmt: skip
 """`{file or folder: modules that it may import besides the public ones}`."""
 

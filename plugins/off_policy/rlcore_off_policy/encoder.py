@@ -11,7 +11,6 @@ goes by dtypes and shapes. Legend: B rows, F features.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
 
 import numpy as np
 import torch
@@ -101,11 +100,12 @@ def _pixels(images: Tensor, shift: Tensor | None) -> Tensor:
 
 def _shifted(images: Tensor, shift: Tensor) -> Tensor:
     """Images `[B, h, w, n]`, each moved by its own shift."""
-    moved, (rows, height, width) = shift.to(images.device) - SHIFT, images.shape[:3]
-    at = partial(torch.arange, device=images.device)
-    down = (moved[:, :1] + at(height)).clamp(0, height - 1)
-    right = (moved[:, 1:] + at(width)).clamp(0, width - 1)
-    return images[at(rows)[:, None, None], down[:, :, None], right[:, None, :]]
+    height, width = images.shape[1:3]
+    at = torch.arange(-SHIFT, height + SHIFT, device=images.device).clamp(0, height - 1)
+    left, right = (images[:, :, edge].expand(-1, -1, SHIFT, -1) for edge in ([0], [-1]))
+    wider = torch.cat([left, images, right], dim=2)[:, at]
+    places = zip(wider, shift.tolist(), strict=True)
+    return torch.stack([one[y : y + height, x : x + width] for one, (y, x) in places])
 
 
 def _convolutions(image: np.ndarray, width: int) -> nn.Sequential:

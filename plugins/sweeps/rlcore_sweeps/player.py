@@ -12,6 +12,7 @@ from omegaconf import DictConfig
 
 from rlcore.config.catalog import BY_RECIPE
 from rlcore.contracts.errors import ConfigError
+from rlcore.process import signals
 from rlcore_sweeps.composing import require_closed
 from rlcore_sweeps.job import JobFailed, Note, Playing, command_of, objective_of, play
 from rlcore_sweeps.request import SUBDIR, for_job, listed
@@ -113,5 +114,8 @@ class Player:
         place = self.shown / Path(note.folder).relative_to(sweep)
         _, command = command_of(replace(note, folder=str(place)), self.verb, self.flags)
         print(f"job {note.number}: {note.label.replace(BY_RECIPE, '')}", flush=True)
-        if main(command) != 0:
+        code = main(command)
+        if code > signals.exit_code(0):  # Hydra goes on after any other error
+            raise KeyboardInterrupt
+        if code != 0:
             raise JobFailed(f"job {note.number} {note.label}")

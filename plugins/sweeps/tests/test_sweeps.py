@@ -250,6 +250,12 @@ def test_nothing_is_made_where_nothing_runs(sweep, log_path, capsys):
     assert not log_path.exists() or not list(log_path.iterdir())
 
 
+def test_a_signal_ends_a_look_at_the_jobs(sweep, monkeypatch, capsys):
+    monkeypatch.setattr("rlcore.cli.main.main", lambda words: 130)  # as at Ctrl-C in the first
+    assert sweep("runner.seed=1,2", "--cfg", "job") == 130
+    assert "job 0" in (said := capsys.readouterr().out) and "job 1" not in said
+
+
 @pytest.mark.quick(8)
 @pytest.mark.parametrize(
     ("word", "said"),

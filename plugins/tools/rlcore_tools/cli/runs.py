@@ -9,7 +9,6 @@ rlcore runs best [FOLDER]           the best setting over its seeds, and the und
 from __future__ import annotations
 
 import argparse
-import gc
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -36,11 +35,7 @@ def main(arguments: Sequence[str]) -> int:
         raise ConfigError(
             f"rlcore runs can't {word!r}{choosing(word, actions)}", hint="rlcore runs --help"
         )
-    gc.disable()  # all that is read stays: looking through it again and again takes a tenth
-    try:
-        return actions[word](arguments[1:])
-    finally:
-        gc.enable()
+    return actions[word](arguments[1:])
 
 
 def _ls(arguments: Sequence[str]) -> int:

@@ -9,15 +9,14 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from rlcore.config.differences import differences
 from rlcore.config.schema_tree import leaves
 from rlcore.contracts.errors import UserError
 from rlcore.files.symlinks import require_inside
-from rlcore.results.parquet import read_rows, schema_of
 from rlcore.results.statistics import Difference, Passes, SuccessRate
-from rlcore.results.tables import EpisodeResult, success_by_start
+from rlcore.results.tables import read_results, success_by_start
 from rlcore_tools.runs.reading import Values
 from rlcore_tools.runs.row import Row
 from rlcore_tools.runs.seeds import Seeds, difference_over_seeds, rate_over_seeds
@@ -36,18 +35,6 @@ SECTIONS = ("runner", "env", "actor", "algorithm")
 ENDED = ("after", "eval", "sft")
 """Labels of the evaluation that a run ends with."""
 CONFIDENCE = 0.95
-
-
-@dataclass
-class Episode:
-    """The columns of an :class:`rlcore.results.tables.EpisodeResult` that runs are compared by."""
-
-    task: str
-    trial: int
-    replica: int
-    success: bool
-    protocol: str
-    infos: Mapping[str, float] | None = None
 
 
 @dataclass(frozen=True)
@@ -198,9 +185,8 @@ def _evaluated(rows: Sequence[Row], left_out: dict[str, str]) -> list[tuple[Hash
             continue
         try:
             require_inside(row.folder, (file.parent, file))
-            episodes = [Episode(**its) for its in read_rows(file, schema_of(Episode))]
-            by_start = success_by_start(cast("list[EpisodeResult]", episodes))
-            outcomes: dict[Hashable, Sequence[bool]] = dict(by_start.items())
+            episodes = read_results(file)
+            outcomes: dict[Hashable, Passes] = {**success_by_start(episodes)}
         except (UserError, ValueError) as error:
             left_out[row.name] = str(error).partition("\n")[0]
             continue
