@@ -38,6 +38,8 @@ from rlcore.results.tables import success_by_start
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs/results/comparison.md"
 RECIPE = "quickstart"
+RECIPES = {"expo with shift": "quickstart_expo"}
+"""Arms that have a recipe of their own, from the same start."""
 NOTES = ROOT / "docs/results/comparison/notes.md"
 """What was measured besides, written by hand; stands at the end of the page."""
 CONTROL = "control"
@@ -59,6 +61,7 @@ ARMS: dict[str, Sequence[str]] = {
         "actor.model.openpi.noise_level=1.0",
     ),
     "expo": ("algorithm=expo",),
+    "expo with shift": ("runner.val_check_interval=4",),
     "dsrl": ("algorithm=dsrl",),
 }
 """Words of each algorithm besides the recipe's; those that are not installed are left out."""
@@ -112,7 +115,7 @@ class Seed:
             f"runner.logger.experiment_name={self.path(name).name}",
             f"runner.seed={self.number}",
         )
-        command = [verb, RECIPE, *COMMON, *words, *where, *self._extra]
+        command = [verb, RECIPES.get(name, RECIPE), *COMMON, *words, *where, *self._extra]
         print("rlcore", *command, flush=True)
         subprocess.run([sys.executable, "-m", "rlcore.cli.main", *command], check=True)
 
@@ -286,7 +289,7 @@ def pictures(seeds: Sequence[Seed], arms: Sequence[str]) -> None:
 
 def styled(svg: str, arms: Sequence[str]) -> str:
     """A picture that stands alone: its colours, and whose they are."""
-    colours = ("#0072b2", "#56b4e9", "#d55e00", "#009e73", "#cc79a7")
+    colours = ("#0072b2", "#56b4e9", "#d55e00", "#009e73", "#cc79a7", "#e69f00")
     style = ".rule{stroke:#ddd}.curve{fill:none;stroke-width:2}.hover{opacity:0}" + "".join(
         f".c{number} .curve{{stroke:{colour}}}" for number, colour in enumerate(colours)
     )

@@ -19,7 +19,8 @@ from numpy.random.bit_generator import ISeedSequence
 def generator(*key: int | str) -> np.random.Generator:
     """Make the generator of `key`; equal keys give equal streams on every machine."""
     text = "\x1f".join(str(part) for part in key).encode()
-    return np.random.Generator(np.random.Philox(_Hash(hashlib.blake2b(text, digest_size=16))))
+    seed = _Hash(hashlib.blake2b(text, digest_size=16))
+    return np.random.Generator(np.random.Philox(seed))  # type: ignore[arg-type]  # numpy's stub
 
 
 class _Hash(ISeedSequence):

@@ -83,7 +83,7 @@ def test_a_shell_completes_commands_recipes_and_keys(
     )  # fmt: skip
     assert done.stdout.splitlines() == [
         "replay report",
-        "quickstart_ppo",
+        "quickstart_expo quickstart_ppo",
         "toy",
         "runner.max_epochs= runner.max_steps=",
         "--failures",

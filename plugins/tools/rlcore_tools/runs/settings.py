@@ -186,7 +186,7 @@ def _evaluated(rows: Sequence[Row], left_out: dict[str, str]) -> list[tuple[Hash
         try:
             require_inside(row.folder, (file.parent, file))
             episodes = read_results(file)
-            outcomes: dict[Hashable, Passes] = {**success_by_start(episodes)}
+            outcomes: dict[Hashable, Passes] = dict(success_by_start(episodes).items())
         except (UserError, ValueError) as error:
             left_out[row.name] = str(error).partition("\n")[0]
             continue
