@@ -94,27 +94,25 @@ class LocalGroup(WorkerGroup):
 
     def _part(self, role: str, part: Part) -> Conversation:
         conversation: Conversation = getattr(self._workers[role], part.talk)(**part.arguments)
-        # within one turn lost simulators are started anew, and wait as long again
-        restarts = self._worker_specs.cluster.simulator_restarts
-        limit = ("env", 1 + restarts) if role == "env" else ("policy", 1)
+        limit = "env" if role == "env" else "policy"
         answer = None
         with _told_once(role, part.talk), contextlib.closing(conversation):
             while True:
                 try:
-                    with self._at_work(role, part.talk, *limit):
+                    with self._at_work(role, part.talk, limit):
                         request = conversation.send(answer)
                 except StopIteration as stop:
                     return stop.value
                 answer = yield request
 
     @contextmanager
-    def _at_work(self, role: str, doing: str, key: str, times: int = 1) -> Iterator[None]:
+    def _at_work(self, role: str, doing: str, key: str) -> Iterator[None]:
         """Give a working env its own torch settings if there is a policy beside it. A worker that
-        takes `times` cluster.timeouts.KEY ends this process: nobody else can."""
-        seconds = times * getattr(self._timeouts, key)
+        takes longer than cluster.timeouts.KEY ends this process: nobody else can."""
+        seconds = getattr(self._timeouts, key)
         late = WorkerError(
             f"{role} worker was asked to {doing} and has not come back within {seconds:g} s "
-            f"({times} x cluster.timeouts.{key}); what the run has written is whole",
+            f"(cluster.timeouts.{key}); what the run has written is whole",
             hint="the component is at fault, or the limit too small; it ran in this process",
         )
         shared = role == "env" and len(self._workers) > 1

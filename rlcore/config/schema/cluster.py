@@ -20,8 +20,9 @@ class TimeoutsConfig(Settings):
     )
     start: float = key("until all workers have started", 180.0, above=0)
     env: float = key(
-        "for one chunk of simulation, or a reset; on the local backend, to close simulators",
-        120.0,
+        "for one chunk of simulation, or a reset, in which a simulator that hangs is found and "
+        "started anew: more than env.*.simulator_timeout; on the local backend, to close them too",
+        300.0,
         above=0,
     )
     policy: float = key("for one decision of the policy", 300.0, above=0)
