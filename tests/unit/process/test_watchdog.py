@@ -67,11 +67,12 @@ def test_what_takes_too_long_ends_with_its_error():
 
 def test_a_person_in_the_debugger_may_take_longer():
     code = (
-        "with watchdog.guard(1.0), watchdog.limit(WorkerError('it hangs'), 0.2):\n"
+        "import pdb\n"  # before the limit: it takes a while on a busy machine
+        "with watchdog.guard(1.0), watchdog.limit(WorkerError('it hangs'), 0.8):\n"
         "    breakpoint()\n"
         "    print('went on')\n"
     )
-    typed = "import time; time.sleep(1.5)\ncontinue\n"
+    typed = "import time; time.sleep(2)\ncontinue\n"
     run = subprocess.run(
         [sys.executable, "-c", BLOCKED + code], input=typed, capture_output=True, text=True
     )
