@@ -169,6 +169,14 @@ def test_what_a_recipe_says_to_another_algorithm_is_left_out_and_said():
     assert compose(["experiment=quickstart_ppo", "algorithm=ppo"]).algorithm.gamma == 0.97
 
 
+def test_the_quickstart_with_expo_begins_where_the_quickstart_does():
+    one, other = (compose([f"experiment={name}"]) for name in ("quickstart", "quickstart_expo"))
+    same = ("collect", "sft", "env", "rollout", "cluster")
+    assert [vars(one)[key] for key in same] == [vars(other)[key] for key in same]
+    assert one.actor.model == other.actor.model
+    assert one.runner.max_epochs == other.runner.max_epochs
+
+
 @pytest.mark.filterwarnings("default::rlcore.config.old_names.ConfigWarning")
 def test_another_suite_brings_its_own_time_limit_to_a_recipe_and_says_so():
     """480 is RLinf's for libero_10; 220 is how libero_spatial is evaluated. What the suites do not
