@@ -218,6 +218,10 @@ CASES = [
     Case("a former hook", "`rlcore_trackers`", "plugin.py", "def rlcore_components",
          "def rlcore_trackers",
          {"plugins": "hook rlcore_trackers is rlcore_components now, which lists all kinds"}),
+    Case("a hook with an argument that is gone", "`rlcore_after_update(run, update, metrics)`",
+         "plugin.py", "rlcore_after_update(run,", "rlcore_after_update(run, update,",
+         {"plugins": "Argument(s) {'update'} are declared in the hookimpl but can not be found in "
+          "the hookspec: what changed, old and new, is in docs/api.md#changed-since-api-01"}),
     Case("no such hook", "`rlcore_after_updates`", "plugin.py", "rlcore_after_update(",
          "rlcore_after_updates(",
          {"plugins": "unknown hook rlcore_after_updates. Did you mean 'rlcore_after_update'?"}),
