@@ -117,7 +117,7 @@ def _words(recipe: str | None, overrides: Sequence[str]) -> tuple[list[str], lis
     if not isinstance(recipe, str | None):
         raise ConfigError(
             f"a recipe is its name, or words like 'env=toy', got a {type(recipe).__name__}",
-            hint="rlcore.train and rlcore.evaluate take a configuration too",
+            hint="rlcore.compose(*words); rlcore.train and rlcore.evaluate take a RunConfig too",
         )
     if recipe is None or is_override(recipe):
         return [*filter(None, [recipe]), *overrides], []
