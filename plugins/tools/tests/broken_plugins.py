@@ -257,7 +257,11 @@ CASES = [
          {"plugins": "rlcore_after_update is not marked: write @hookimpl, of rlcore, above it"}),
     Case("a name that can't be typed", "`Broken Env`", "plugin.py", '("env", "broken"',
          '("env", "Broken Env"',
-         {"plugins": "a name is letters, digits, _ . + and -, got 'Broken Env'"}),
+         {"plugins": "a name is letters, digits, _ . + and -, got 'Broken Env'",
+          "check --quick": "a name is letters, digits, _ . + and -, got 'Broken Env'"}),
+    Case("a kind that is none", "`policy`", "plugin.py", '("model", "broken"',
+         '("policy", "broken"',
+         {"plugins": "kind must be one of env, model,", "check --quick": "kind must be one of "}),
     Case("a preset with a key that is none", "`max_episode_step`", "conf/env/broken.yaml",
          "max_episode_steps", "max_episode_step",
          {"check --quick": "conf/env/broken.yaml: unknown key 'env.train.max_episode_step'. Did "
