@@ -220,7 +220,7 @@ def test_frames_are_scaled_turned_and_left_out_on_request(tmp_path):
         ("data: pots\n", "", r"data: is missing: the folder"),
         ("cameras:\n  front: observation.images.top\n", "", "cameras: is missing"),
         ("images.top", "images.side", r"cameras\.front\.from: 'observation\.images\.side' is no"),
-        ("[grip]", "[gripp]", r"actions\.gripper\.from: action has no entry 'gripp'\. Did you mean 'grip'"),
+        ("[grip]", "[gripp]", r"gripper\.from: action has no entry 'gripp'\. Did you mean 'grip'"),
         ("qpos[2]", "qpos[3]", r"states\.gripper\.from: qpos has 3 entries"),
         ('"qpos[2]"', "velocity", r"states\.gripper\.from: 'velocity' is no feature with numbers"),
         ("  gripper: {from: \"act", "  claw: {from: \"act", r"actions\.claw: is none of"),
