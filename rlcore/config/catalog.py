@@ -12,17 +12,13 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from importlib.resources import files
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from rlcore.contracts.component import Kind
 from rlcore.contracts.errors import ConfigError, PluginError, choosing
 from rlcore.files.core_configs import core_configs
 from rlcore.plugins.registry import Registry
-
-if TYPE_CHECKING:
-    from importlib.resources.abc import Traversable
 
 SIDES = ("train", "eval")
 COMPONENT_GROUPS: dict[str, Kind] = {"env": "env", "model": "model", "algorithm": "algorithm"}
@@ -43,7 +39,7 @@ class Root:
     """A place that holds groups: `owner` is a distribution, or "" for configs/ and the user's."""
 
     owner: str
-    folder: Traversable
+    folder: Path
     location: str
 
 
@@ -56,7 +52,7 @@ class Catalog:
         shipped = Root("", core_configs(), str(core_configs()))
         plugins = [_plugin_root(owner, path) for owner, path in registry.config_paths]
         self.roots = [*own, shipped, *plugins]
-        self._known: dict[str, dict[str, list[tuple[Root, Traversable]]]] = {}
+        self._known: dict[str, dict[str, list[tuple[Root, Path]]]] = {}
 
     @cached_property
     def groups(self) -> frozenset[str]:
@@ -76,7 +72,7 @@ class Catalog:
             names |= set(self.registry.names(COMPONENT_GROUPS[top]))
         return sorted(names)
 
-    def file(self, group: str, name: str) -> Traversable | None:
+    def file(self, group: str, name: str) -> Path | None:
         """The file of an option; None for a component that has none.
 
         Raises:
@@ -88,7 +84,7 @@ class Catalog:
             raise PluginError(f"{group.split('/')[0]}={name} is claimed by {' and '.join(owners)}")
         return found[0][1] if found else None
 
-    def beside(self, group: str, name: str, file: str) -> Traversable | None:
+    def beside(self, group: str, name: str, file: str) -> Path | None:
         """A file beside the folder of the group that holds an option; None if either is absent."""
         roots = [root for root, _ in self._files(group).get(name, [])]
         found = roots[0].folder.joinpath(file) if roots else None
@@ -122,11 +118,11 @@ class Catalog:
             + (f"; a key is set by {name}=VALUE" if re.fullmatch(r"\w+(\.\w+)+", name) else ""),
         )
 
-    def _files(self, group: str) -> dict[str, list[tuple[Root, Traversable]]]:
+    def _files(self, group: str) -> dict[str, list[tuple[Root, Path]]]:
         """By option; a file of one side goes before that of both."""
         if group in self._known:
             return self._known[group]
-        found: dict[str, list[tuple[Root, Traversable]]] = {}
+        found: dict[str, list[tuple[Root, Path]]] = {}
         for root in self.roots:
             for name in dict.fromkeys((group, group.split("/")[0])):
                 folder = root.folder.joinpath(name)
@@ -150,8 +146,8 @@ def _plugin_root(owner: str, location: str) -> Root:
     scheme, _, name = location.rpartition("://")
     if scheme == "pkg":
         try:
-            return Root(owner, files(name), location)
-        except ModuleNotFoundError as error:
+            return Root(owner, Path(import_module(name).__path__[0]), location)
+        except (ModuleNotFoundError, AttributeError) as error:
             raise PluginError(
                 f"{owner}: its config path {location} can't be read: {error}"
             ) from None

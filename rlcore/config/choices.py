@@ -11,14 +11,12 @@ A recipe may write them with or without `override`, a leading slash, or the sect
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from rlcore.config.bind import SLOTS
 from rlcore.config.catalog import COMPONENT_GROUPS
 from rlcore.contracts.errors import ConfigError
-
-if TYPE_CHECKING:
-    from importlib.resources.abc import Traversable
 
 DEFAULTS, SELF = "defaults", "_self_"
 SIDES_OF = {
@@ -57,7 +55,7 @@ def completed(choices: Sequence[str], chosen: dict[str, str]) -> list[str]:
     return [*choices, *more]
 
 
-def canonical(file: Traversable, group: str, entries: Any) -> list[Any]:
+def canonical(file: Path, group: str, entries: Any) -> list[Any]:
     """A defaults list as Hydra is given it: what is included, then the components that are chosen.
 
     Args:
@@ -82,7 +80,7 @@ def canonical(file: Traversable, group: str, entries: Any) -> list[Any]:
     return [*included, *({f"override /{group}": option} for group, option in _by_side(chosen))]
 
 
-def included(file: Traversable, group: str, content: dict[str, Any]) -> Iterator[tuple[str, str]]:
+def included(file: Path, group: str, content: dict[str, Any]) -> Iterator[tuple[str, str]]:
     """`(group, option)` of each entry of a file's defaults list.
 
     Raises:
@@ -106,7 +104,7 @@ def included(file: Traversable, group: str, content: dict[str, Any]) -> Iterator
             )
 
 
-def _component(file: Traversable, entry: Any) -> Choice | None:
+def _component(file: Path, entry: Any) -> Choice | None:
     """The component that an entry chooses; None for one that includes something else."""
     if isinstance(entry, str):
         path, _, section = entry.partition("@")

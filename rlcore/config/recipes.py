@@ -12,7 +12,7 @@ from copy import deepcopy
 from functools import lru_cache
 from io import StringIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
@@ -27,16 +27,13 @@ from rlcore.contracts.errors import ConfigError, PackageMissing, PluginError
 from rlcore.files.reading import LARGEST_YAML, check_yaml, decode, read_text, reason_of
 from rlcore.terminal.text import short
 
-if TYPE_CHECKING:
-    from importlib.resources.abc import Traversable
-
 GLOBAL = "# @package _global_"
 HYDRA = "hydra"
 OF_A_SWEEP = frozenset({"launcher", "sweeper"})
 """What a recipe may say below `hydra`; read by the command that plays sweeps."""
 
 
-def read_mapping(file: Traversable | Path) -> dict[str, Any]:
+def read_mapping(file: Path) -> dict[str, Any]:
     """The mapping a YAML file holds, interpolations left as they are; empty for an empty file.
 
     Raises:
@@ -68,12 +65,12 @@ def _content(text: str) -> Any:
     return OmegaConf.to_container(OmegaConf.load(StringIO(text)), resolve=False)
 
 
-def header_of(file: Traversable | Path) -> str:
+def header_of(file: Path) -> str:
     """The first line of a file, which may say where its keys start."""
     return _text_of(file).lstrip().split("\n", 1)[0].strip()
 
 
-def _text_of(file: Traversable | Path) -> str:
+def _text_of(file: Path) -> str:
     """The text of a configuration's file: of a plugin's, which may lie in an archive, or any other.
 
     Raises:
@@ -141,7 +138,7 @@ def installing(catalog: Catalog, parts: list[tuple[str, str]]) -> str | None:
     return catalog.registry.install_command(kinds)
 
 
-def _check_package(file: Traversable, group: str, content: dict[str, Any]) -> None:
+def _check_package(file: Path, group: str, content: dict[str, Any]) -> None:
     """Keys of a file stand below the name of its folder, unless its first comment says that they
     start at the root."""
     about = content.get(HYDRA, {})

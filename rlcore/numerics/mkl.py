@@ -21,10 +21,11 @@ Environment variables:
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path
+
+from rlcore.files import cpuinfo
 
 MKL, ATEN, ONEDNN = "MKL_CBWR", "ATEN_CPU_CAPABILITY", "ONEDNN_MAX_CPU_ISA"
 VARIABLES = (MKL, ATEN, ONEDNN)
@@ -114,7 +115,8 @@ def processor() -> Processor:
     machine = os.uname().machine.lower()
     if machine not in X86:
         return Processor(NONE, machine or ANY_MAKER)
-    return known_by(*_linux_says())
+    told = cpuinfo.processor()
+    return known_by(told.get("vendor_id", ANY_MAKER), set(told.get("flags", "").split()))
 
 
 def known_by(maker: str, flags: set[str]) -> Processor:
@@ -184,22 +186,3 @@ def adopt(kernels: Kernels) -> None:
 def in_effect() -> dict[str, str]:
     """Those of VARIABLES that are set."""
     return {name: os.environ[name] for name in VARIABLES if name in os.environ}
-
-
-def _linux_says() -> tuple[str, set[str]]:
-    """(maker, flags) of the first processor. No more is read: on a large machine
-    the full list takes the kernel long."""
-    try:
-        with Path("/proc/cpuinfo").open(encoding="utf-8", errors="replace") as lines:
-            facts = dict(_pairs(lines))
-    except OSError:
-        return ANY_MAKER, set()
-    return facts.get("vendor_id", ANY_MAKER), set(facts.get("flags", "").split())
-
-
-def _pairs(lines: Iterator[str]) -> Iterator[tuple[str, str]]:
-    for line in lines:
-        name, _, value = line.partition(":")
-        yield name.strip(), value.strip()
-        if name.strip() == "flags":
-            return

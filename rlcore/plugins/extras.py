@@ -11,11 +11,11 @@ import json
 import re
 from collections.abc import Collection, Iterable
 from functools import lru_cache
-from importlib.metadata import PackageNotFoundError, distributions, requires
 from pathlib import Path
 
 from rlcore.contracts.component import KINDS
 from rlcore.files.core_configs import core_configs
+from rlcore.plugins.distributions import folders, normal, requires
 
 DISTRIBUTION = "rlcore"
 SCRIPT = Path(__file__).parents[2] / "requirements/install.sh"
@@ -34,7 +34,7 @@ def extra_that_ships(kind: str, name: str, loaded: Collection[str]) -> str | Non
     # the longest name that fits; then the extra of that name, or that brings the least, or whose
     # distribution is called like it
     ranked = [
-        (-len(short), _normal(name) != extra, len(brought), own not in brought, extra)
+        (-len(short), normal(name) != extra, len(brought), own not in brought, extra)
         for short, extra in _absent(kind, loaded)
         if belongs(name, short)
         for brought, own in [(extras()[extra], f"{DISTRIBUTION}-{extra}")]
@@ -49,12 +49,13 @@ def absent_names(kind: str, loaded: Collection[str]) -> list[str]:
 
 def is_ours(distribution: str) -> bool:
     """Whether it is rlcore itself, or an extra of it requires a distribution of that name."""
-    return _normal(distribution) in {DISTRIBUTION}.union(*extras().values())
+    return normal(distribution) in {DISTRIBUTION}.union(*extras().values())
 
 
 def lacking(packages: Iterable[str]) -> list[str]:
     """Those of some distributions that are not installed."""
-    return [package for package in packages if not any(distributions(name=package))]
+    known = folders()
+    return [package for package in packages if normal(package) not in known]
 
 
 def install_command(names: Collection[str]) -> str:
@@ -78,7 +79,7 @@ def offered(kind: str, name: str, loaded: Collection[str]) -> str | None:
 def installing(packages: Collection[str]) -> str:
     """The command that installs packages of others: an extra that brings them all, if there is one
     and this is no clone."""
-    wanted = {_normal(package) for package in packages}
+    wanted = {normal(package) for package in packages}
     fitting = [(len(brought), extra) for extra, brought in extras().items() if wanted <= {*brought}]
     if fitting and not SCRIPT.is_file():
         return install_command([min(fitting)[1]])
@@ -104,20 +105,20 @@ def _absent(kind: str, loaded: Collection[str]) -> list[tuple[str, str]]:
 def names_of(distribution: str, kind: str) -> list[str]:
     """What a distribution's components of a kind are called, or begin with: `rlcore-env-foo` has
     the env `foo`."""
-    name = _normal(distribution)
+    name = normal(distribution)
     own = [short_name(name).replace("-", "_")] if name.startswith(PREFIXES.get(kind, "\0")) else []
     return own + _further_names().get(name, {}).get(kind, [])
 
 
 def belongs(name: str, owner: str) -> bool:
     """Whether `name` is `owner` or begins with it: `foo_50` belongs to `foo`."""
-    name, owner = _normal(name), _normal(owner)
+    name, owner = normal(name), normal(owner)
     return name == owner or name.startswith(f"{owner}-")
 
 
 def short_name(distribution: str) -> str:
     """`rlcore-env-foo` -> `foo`; names of other shapes stay."""
-    name = _normal(distribution)
+    name = normal(distribution)
     for prefix in PREFIXES.values():
         name = name.removeprefix(prefix)
     return name
@@ -132,16 +133,7 @@ def _further_names() -> dict[str, dict[str, list[str]]]:
 def extras() -> dict[str, tuple[str, ...]]:
     """`{extra: distributions it requires}` of the installed rlcore."""
     found: dict[str, list[str]] = {}
-    try:
-        lines = requires(DISTRIBUTION) or []
-    except PackageNotFoundError:  # run from a source tree that was never installed
-        return {}
-    for line in lines:
-        match = _REQUIREMENT.match(line)
-        if match:
-            found.setdefault(match[2], []).append(_normal(match[1]))
+    for line in requires(DISTRIBUTION):
+        for name, extra in _REQUIREMENT.findall(line):
+            found.setdefault(extra, []).append(normal(name))
     return {extra: tuple(names) for extra, names in found.items()}
-
-
-def _normal(name: str) -> str:
-    return re.sub(r"[-_.]+", "-", name).lower()

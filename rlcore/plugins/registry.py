@@ -21,7 +21,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
-from importlib.metadata import EntryPoint
 from typing import Any, Literal
 
 import pluggy
@@ -81,10 +80,10 @@ class Registry:
     @classmethod
     def load(
         cls,
-        found: Iterable[EntryPoint] | None = None,
+        found: Iterable[Installed] | None = None,
         environ: Mapping[str, str] = os.environ,
     ) -> Registry:
-        """Make a registry of the entry points `found` (those installed, if None)."""
+        """Make a registry of the plugins `found` (those installed, if None)."""
         registry = cls()
         if environ.get("RLCORE_TRACE_HOOKS"):
             registry.manager.trace.root.setwriter(sys.stderr.write)
@@ -297,7 +296,7 @@ class Registry:
         module, slow = None, ""
         try:
             if not extras.is_ours(plugin.distribution) and "try_plugin" in self.names("function"):
-                slow = load_target(self.get("function", "try_plugin").spec.target)(plugin.point)
+                slow = load_target(self.get("function", "try_plugin").spec.target)(plugin)
             module = plugin.load()
             require_api(module, plugin.distribution)
             if self.manager.has_plugin(plugin.name):

@@ -12,20 +12,18 @@ import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from datetime import datetime, timezone
-from email import message_from_string
-from functools import cache
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import psutil
 from packaging.requirements import Requirement
-from packaging.utils import canonicalize_name
 
 from rlcore.contracts.specs import EnvSpec, OtherInterpreter
+from rlcore.files import cpuinfo
 from rlcore.files.atomic import write_text
 from rlcore.files.reading import Unreadable, read_json
-from rlcore.plugins.entry_points import GROUP
+from rlcore.plugins.distributions import folders, headers, normal, requires
+from rlcore.plugins.entry_points import installed
 from rlcore.run_folder.protocol_record import EvaluationProtocol
 
 ALWAYS_NAMED = ("rlcore", "torch", "numpy")
@@ -46,16 +44,14 @@ def versions(
         specs: of the envs by side; what they tell is named `NAME (env.SIDE)`.
     """
     names = set(ALWAYS_NAMED)
-    points = metadata.entry_points(group=GROUP)
-    plugins = {point.dist.name: point.dist for point in points if point.dist is not None}
-    for plugin in plugins.values():
-        names.add(plugin.metadata["Name"])
-        for text in plugin.requires or []:
+    for plugin in {plugin.distribution for plugin in installed({})}:
+        names.add(plugin)
+        for text in requires(plugin):
             requirement = Requirement(text)
             if requirement.marker is None or requirement.marker.evaluate({"extra": ""}):
                 names.add(requirement.name)
-    installed = {canonicalize_name(name): version for name, version in _packages().items()}
-    found = {name: installed.get(canonicalize_name(name)) for name in sorted(names)}
+    known = {normal(name): version for name, version in _packages().items()}
+    found = {name: known.get(normal(name)) for name in sorted(names)}
     there = {
         f"{name} (env.{one.side}.python)": version
         for one in interpreters
@@ -102,6 +98,7 @@ def build_manifest(
         went_on_from: the checkpoint of an earlier attempt, by name; None for a beginning.
         interpreters: those of other environments in which simulators run.
     """
+    processor = cpuinfo.processor().get("model name") or platform.processor() or platform.machine()
     return {
         # tells attempts apart, also two that begin within one second
         "started": datetime.now(timezone.utc).isoformat(timespec="microseconds"),
@@ -114,7 +111,7 @@ def build_manifest(
         "python": platform.python_version(),
         "interpreters": {one.side: asdict(one) for one in interpreters},
         "platform": platform.platform(),
-        "cpu": {"model": _cpu_model(), "logical_cores": psutil.cpu_count()},
+        "cpu": {"model": processor, "logical_cores": psutil.cpu_count()},
         "memory_bytes": psutil.virtual_memory().total,
         "evaluation_protocol": None if protocol is None else protocol.values,
         "render_settings": {side: dict(one.render_settings) for side, one in specs.items()},
@@ -191,25 +188,7 @@ def _git(checkout: Path, *arguments: str) -> str | None:
 
 
 def _packages() -> dict[str, str]:
-    """Everything installed, sorted; of two of one name, the one that is imported. Leftovers of
-    broken installations have no name."""
-    texts = (d.read_text("METADATA") or d.read_text("PKG-INFO") for d in metadata.distributions())
-    known = [_headers(text) for text in texts if text]
-    named = [(each["Name"], each["Version"]) for each in reversed(known) if each.get("Name")]
+    """Everything installed, sorted. Leftovers of broken installations have no name."""
+    known = [dict(headers(place)) for place in folders().values()]
+    named = [(each["Name"], each["Version"]) for each in known if "Name" in each]
     return dict(sorted(named, key=lambda pair: pair[0].lower()))
-
-
-@cache  # a process asks for each of its runs and evaluations, and hundreds are installed
-def _headers(text: str) -> Mapping[str, str]:
-    """Those of a distribution's metadata, without its description, which may be long."""
-    return dict(message_from_string(text.partition("\n\n")[0]))
-
-
-def _cpu_model() -> str:
-    """The processor's name; Linux keeps it in a file, elsewhere `platform` knows."""
-    cpuinfo = Path("/proc/cpuinfo")
-    if cpuinfo.is_file():
-        for line in cpuinfo.read_text().splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    return platform.processor() or platform.machine()

@@ -69,9 +69,9 @@ def some(names: Sequence[str], most: int = 8) -> str:
 
 
 def spans(numbers: Iterable[int], to: str = "-", between: str = ",") -> str:
-    """Shorten `0, 1, 2, 5` -> `0-2,5`."""
+    """Shorten `0, 1, 2, 2, 5` -> `0-2,5`."""
     found: list[list[int]] = []
-    for number in sorted(numbers):
+    for number in sorted({*numbers}):
         if found and number == found[-1][1] + 1:
             found[-1][1] = number
         else:

@@ -132,6 +132,8 @@ EXCEPTIONS: dict[str, tuple[str, ...]] = {
         *("rlcore.config.schema_tree", "rlcore.plugins.registry"),
     ),
     "plugins/tools/rlcore_tools/cli/check.py": ("rlcore.plugins.registry",),
+    # imports a plugin apart as core lists it
+    "plugins/tools/rlcore_tools/probe.py": ("rlcore.plugins.entry_points",),
     # reads the imports of installed plugins
     "plugins/tools/rlcore_tools/moved.py": (
         "rlcore.plugins.entry_points", "rlcore.plugins.extras",

@@ -7,7 +7,6 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from importlib import import_module
-from importlib.metadata import EntryPoint
 from pathlib import Path
 from statistics import fmean
 
@@ -24,7 +23,7 @@ from rlcore.config.compose import compose
 from rlcore.contracts.episodes import EpisodeOutcome
 from rlcore.contracts.errors import WorkerError
 from rlcore.contracts.run import Run
-from rlcore.plugins.entry_points import GROUP
+from rlcore.plugins.entry_points import Installed
 from rlcore.plugins.registry import Registry
 from rlcore.run_folder.checkpoint import load_checkpoint
 from rlcore.session.assembly import assemble
@@ -48,7 +47,7 @@ def start(log_path: Path, name: str, *overrides: str) -> Path:
 def test_each_is_a_plugin_of_a_page():
     plugins = {path.stem for path in EXAMPLES.glob("*.py")} - {"minimal", "robot_loop"}
     assert plugins == CASES.keys()
-    points = [EntryPoint(name, name, GROUP) for name in sorted(plugins)]
+    points = [Installed(name, name) for name in sorted(plugins)]
     rows = Registry.load(points, environ={}).rows()
     assert [(row.name, row.status) for row in rows] == [(name, "ok") for name in sorted(plugins)]
     for name in plugins:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib.metadata import EntryPoint
 from types import ModuleType
 
 import pytest
@@ -16,7 +15,7 @@ from rlcore.config.schema import key
 from rlcore.contracts.hookspecs import hookimpl
 from rlcore.contracts.specs import AlgorithmNeeds, ComponentSpec
 from rlcore.contracts.trajectory import Trajectory
-from rlcore.plugins.entry_points import GROUP
+from rlcore.plugins.entry_points import CORE, Installed
 from rlcore.plugins.registry import Registry
 
 
@@ -71,8 +70,8 @@ def registry(monkeypatch: pytest.MonkeyPatch) -> Registry:
     )
     monkeypatch.setitem(sys.modules, "fake_algorithm", module)
     points = [
-        EntryPoint("core", "rlcore.plugins.builtin", GROUP),
-        EntryPoint("testing", "rlcore_testing.plugin", GROUP),
-        EntryPoint("plain", "fake_algorithm", GROUP),
+        Installed("core", CORE),
+        Installed("testing", "rlcore_testing.plugin"),
+        Installed("plain", "fake_algorithm"),
     ]
     return Registry.load(points, environ={})

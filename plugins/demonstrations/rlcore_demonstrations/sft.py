@@ -145,10 +145,11 @@ def _log(session: Session, history: dict[str, Any], name: str) -> None:
     parts = [f"stopped after {history['steps']} steps: {history['stopped']}"]
     if history["val_loss"]:
         first, last = history["val_loss"][0][1], history["val_loss"][-1][1]
-        parts += [
-            f"validation loss {first:.4f} -> {last:.4f}, best at step {history['best_step']}",
-            "at its plateau" if history["plateaued"] else "still falling",
-        ]
+        parts.append(
+            f"validation loss {first:.4f} -> {last:.4f}, best at step {history['best_step']}"
+        )
+    if history["late_improvement"] is not None:
+        parts.append(f"{-history['late_improvement']:+.1%} late in training")
     session.progress.line(f"{name}: {', '.join(parts)}")
     if history["steps"] and history["zero_gradient_steps"] == history["steps"]:
         session.progress.line(

@@ -22,6 +22,7 @@ from rlcore_simulation.interpreters import (
     without_processes,
 )
 from rlcore_simulation.requirements import lacking, of_note
+from rlcore_simulation.settings import SimulatedEnvConfig
 
 if TYPE_CHECKING:
     from rlcore.plugins.registry import Registry
@@ -52,6 +53,18 @@ def findings(envs: Mapping[str, EnvConfig], registry: Registry) -> Iterator[Row]
                 yield _row(f"env.{side}.num_processes", "refused", without_processes(python))
         elif env.env_type and registry.get("env", env.env_type).spec.requirements:
             yield _row(f"env.{side}.python", "ok", f"rlcore's own interpreter: {_here()}")
+
+
+def timeouts(envs: Mapping[str, EnvConfig], longest: float) -> Iterator[Row]:
+    """Rows for simulators whose hang is not found before `cluster.timeouts.env`, `longest` s."""
+    for side, env in envs.items():
+        if isinstance(env, SimulatedEnvConfig) and env.simulator_timeout >= longest:
+            detail = (
+                f"{env.simulator_timeout:g} s, not less than cluster.timeouts.env={longest:g}: a "
+                "simulator that hangs ends the run instead of being started anew"
+            )
+            fix = f"cluster.timeouts.env={1.5 * env.simulator_timeout:g}"
+            yield _row(f"env.{side}.simulator_timeout", "warning", detail, fix)
 
 
 def _finding(side: str, env: EnvConfig, registry: Registry) -> Row:

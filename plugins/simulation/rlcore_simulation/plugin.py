@@ -30,14 +30,19 @@ def rlcore_components() -> list[ComponentSpec]:
 
 @hookimpl
 def rlcore_doctor(config: RunConfig | None) -> list[dict[str, str]]:
-    """The interpreters of a run's simulators; without a run, those that the user knows."""
+    """The interpreters and time limits of a run's simulators; without a run, the interpreters that
+    the user knows."""
     if config is None:
         from rlcore_simulation.cli import venv
 
         return venv.findings()
     from rlcore_simulation import doctor
 
-    return list(doctor.findings(config.played, load_plugins()))
+    longest = config.cluster.timeouts.env
+    return [
+        *doctor.findings(config.played, load_plugins()),
+        *doctor.timeouts(config.played, longest),
+    ]
 
 
 @hookimpl

@@ -14,9 +14,10 @@ from typing import Any
 
 import pytest
 from rlcore_simulation import plugin
-from rlcore_simulation.doctor import findings, interpreters_of
+from rlcore_simulation.doctor import findings, interpreters_of, timeouts
 from rlcore_simulation.interpreters import look
 from rlcore_simulation.known_interpreters import noted
+from rlcore_simulation.settings import SimulatedEnvConfig
 from rlcore_testing.toy_settings import ToyEnvConfig, env_spec
 
 from rlcore.config.schema import EnvConfig
@@ -274,6 +275,14 @@ def test_doctor_refuses_simulators_of_another_interpreter_in_this_process() -> N
     _, row = findings({"train": Elsewhere(python="/no/python", num_processes=0)}, registry_of())
     assert (row["name"], row["status"]) == ("env.train.num_processes", "refused")
     assert row["detail"].startswith("must be at least 1 with python=/no/python: ")
+
+
+def test_doctor_warns_where_a_hang_is_found_too_late() -> None:
+    envs = {"train": SimulatedEnvConfig(), "eval": SimulatedEnvConfig(simulator_timeout=300)}
+    envs["validation"] = EnvConfig()  # no simulators in processes
+    (row,) = timeouts(envs, longest=300)
+    assert (row["name"], row["status"]) == ("env.eval.simulator_timeout", "warning")
+    assert row["fix"] == "cluster.timeouts.env=450"
 
 
 def test_what_stands_on_this_path_is_not_on_the_others(

@@ -44,9 +44,8 @@ def test_a_killed_study_goes_on_to_the_same_trials(log_path: Path):
     whole, struck = log_path / "whole", log_path / "struck"
     subprocess.run([*RLCORE, *TOY, *place, *STUDY, f"hydra.sweep.dir={whole}"], check=True)
     driver = subprocess.Popen([*RLCORE, *TOY, *place, *STUDY, f"hydra.sweep.dir={struck}"])
-    ends = time.monotonic() + 1800
     while not told(struck, 7):  # in the middle of the fourth batch
-        assert time.monotonic() < ends and driver.poll() is None
+        assert driver.poll() is None
         time.sleep(0.2)
     time.sleep(5)
     driver.kill()

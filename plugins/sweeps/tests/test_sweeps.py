@@ -316,12 +316,11 @@ def test_a_folder_lets_no_code_in(made, tmp_path, capsys, name, word):
 
 
 def test_without_the_distribution_a_sentence_says_what_to_install(log_path):
-    from importlib.metadata import entry_points
-
     from rlcore.contracts.errors import PluginError
+    from rlcore.plugins.entry_points import installed
     from rlcore.plugins.registry import Registry
 
-    others = [one for one in entry_points(group="rlcore.plugins") if one.name != "sweeps"]
+    others = [one for one in installed({}) if one.name != "sweeps"]
     with pytest.raises(PluginError, match="'sweep' ships as an extra"):
         Registry.load(others).get("command", "sweep")
 

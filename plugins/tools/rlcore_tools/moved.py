@@ -97,7 +97,7 @@ def outdated() -> Iterator[tuple[Installed, list[str]]]:
     """The plugins of others that import old names, each with where it does."""
     for plugin in installed(os.environ):
         ours = plugin.left_out_by or extras.is_ours(plugin.distribution)
-        places = [] if ours else outdated_imports(plugin.point.value.partition(":")[0])
+        places = [] if ours else outdated_imports(plugin.value.partition(":")[0])
         if places:
             yield plugin, places
 

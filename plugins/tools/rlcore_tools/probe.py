@@ -18,13 +18,13 @@ import sys
 import sysconfig
 import tempfile
 import time
-from importlib.metadata import EntryPoint
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from rlcore import __version__
 from rlcore.contracts.errors import PluginError
+from rlcore.plugins.entry_points import Installed
 
 SECONDS = 30.0
 """How long the module may take; it holds strings only."""
@@ -40,16 +40,16 @@ _PROBE = (
 )
 
 
-def try_plugin(point: EntryPoint) -> str:
+def try_plugin(plugin: Installed) -> str:
     """What there is to say of how long importing it takes; empty if nothing.
 
     Raises:
         PluginError: it would take this process down.
     """
-    seconds, fault = outcome(point)
+    seconds, fault = outcome(plugin)
     if fault:
         raise PluginError(
-            f"{fault} when it is imported; RLCORE_BLOCK_PLUGINS={point.name} leaves it out"
+            f"{fault} when it is imported; RLCORE_BLOCK_PLUGINS={plugin.name} leaves it out"
         )
     if seconds <= SLOW_SECONDS:
         return ""
@@ -59,16 +59,16 @@ def try_plugin(point: EntryPoint) -> str:
     )
 
 
-def outcome(point: EntryPoint) -> tuple[float, str]:
+def outcome(plugin: Installed) -> tuple[float, str]:
     """How long importing it takes, in seconds, and what is wrong with that; empty if nothing."""
-    seen = _stamps(point.module)
-    key = f"{point.value} {sys.prefix} {__version__}"
+    seen = _stamps(plugin.value.partition(":")[0])
+    key = f"{plugin.value} {sys.prefix} {__version__}"
     kept = memory() / "plugins" / f"{hashlib.sha256(key.encode()).hexdigest()[:16]}.json"
     with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
         told = json.loads(kept.read_bytes())
         if told["seen"] == seen:
             return float(told["seconds"]), str(told["fault"])
-    seconds, fault = _tried(point)
+    seconds, fault = _tried(plugin)
     with contextlib.suppress(OSError):
         kept.parent.mkdir(parents=True, exist_ok=True)
         kept.write_text(json.dumps({"seconds": seconds, "fault": fault, "seen": seen}))
@@ -92,10 +92,10 @@ def _stamps(module: str) -> dict[str, Any]:
     return {path: [stat.st_size, stat.st_mtime_ns] for path, stat in sorted(stats.items())}
 
 
-def _tried(point: EntryPoint) -> tuple[float, str]:
+def _tried(plugin: Installed) -> tuple[float, str]:
     """Import it and call its listing hooks, in another process."""
     with tempfile.TemporaryDirectory() as folder, open(f"{folder}/said", "w+b") as said:
-        result, named = f"{folder}/seconds", (point.name, point.value, point.group)
+        result, named = f"{folder}/seconds", (plugin.name, plugin.value)
         process = subprocess.Popen(
             [sys.executable, "-X", "faulthandler", "-c", _PROBE,
              json.dumps([sys.path, named, result])],
@@ -126,12 +126,12 @@ def _tried(point: EntryPoint) -> tuple[float, str]:
         return 0.0, fault + (f" ({at[1]}:{at[2]})" if at else "")
 
 
-def try_here(named: tuple[str, str, str], result: str) -> None:
+def try_here(named: tuple[str, str], result: str) -> None:
     """Import a plugin, call its listing hooks, write how long that took, end the process."""
     from rlcore.plugins.registry import Registry
 
     began = _now(os.getpid())
-    Registry.load([EntryPoint(*named)], environ={})
+    Registry.load([Installed(*named)], environ={})
     Path(result).write_text(str(_now(os.getpid()) - began))
     os._exit(_DONE)
 

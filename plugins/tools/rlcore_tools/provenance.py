@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import yaml  # type: ignore[import-untyped]
 
@@ -21,9 +21,6 @@ from rlcore.config.overrides import keys_given
 from rlcore.config.recipes import read_mapping
 from rlcore.plugins.registry import load_plugins
 from rlcore.terminal.text import written
-
-if TYPE_CHECKING:
-    from importlib.resources.abc import Traversable
 
 SECTIONS = {slot.group: slot.section for slot in SLOTS}
 """Where the keys of an option's file stand; those of a recipe's stand at the root."""
@@ -67,7 +64,7 @@ def _of_words(words: Sequence[str], path: str) -> Iterator[tuple[str, Any]]:
 
 def _of_files(catalog: Catalog, choices: Sequence[str], path: str) -> Iterator[tuple[str, Any]]:
     """(which file and line, value) in the order in which they count."""
-    files: dict[tuple[str, str], Traversable] = {}
+    files: dict[tuple[str, str], Path] = {}
     for word in by_side(choices):
         _gather(catalog, *word.lstrip("+").partition("=")[::2], files)
     options = {group: (name, file) for (group, name), file in files.items()}
@@ -85,9 +82,7 @@ def _of_files(catalog: Catalog, choices: Sequence[str], path: str) -> Iterator[t
                 yield f"{group}={name}, {_near(file)}:{_line(file, inside)}", value
 
 
-def _gather(
-    catalog: Catalog, group: str, name: str, files: dict[tuple[str, str], Traversable]
-) -> None:
+def _gather(catalog: Catalog, group: str, name: str, files: dict[tuple[str, str], Path]) -> None:
     """The file of an option, after those that it includes; a later choice of a group counts."""
     file = catalog.file(group, name) if group in catalog.groups else None
     if file is None:
@@ -98,12 +93,11 @@ def _gather(
     files[group, name] = file
 
 
-def _near(file: Traversable) -> str:
-    path = Path(str(file))
+def _near(path: Path) -> str:
     return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)
 
 
-def _line(file: Traversable, path: str) -> int:
+def _line(file: Path, path: str) -> int:
     """The line on which a dotted path stands."""
     node, line = yaml.compose(file.read_text(encoding="utf-8"), Loader=yaml.SafeLoader), 0
     for name in path.split("."):

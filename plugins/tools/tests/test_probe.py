@@ -70,7 +70,7 @@ def test_what_came_of_it_is_remembered_until_its_file_changes(plugin, monkeypatc
         assert row().status == "BAD"
         file.write_text(SOUND)
         with pytest.raises(AssertionError, match="a process was started"):
-            probe.outcome(entry_points.installed({})[-1].point)
+            probe.outcome(entry_points.installed({})[-1])
     assert row().status == "ok"
 
 

@@ -23,6 +23,7 @@ from rlcore_tools.report import write_comparison, write_report
 from rlcore_tools.report.chart import Point, Series, chart, number, ticks
 from rlcore_tools.report.clips import Shelf
 from rlcore_tools.report.figures import gain, gains_by_task
+from rlcore_tools.report.page import _protocol
 from rlcore_tools.report.record import read_run
 from rlcore_tools.video import write_video
 
@@ -163,6 +164,16 @@ def test_figures_of_a_run(log_path):
     assert "frames image_size 64, render_detail pixel, shadows false" in page.text
     assert "seeds root 5" in page.text
     assert "not finished" not in page.text
+
+
+def test_starts_that_are_played_twice_are_named_once():
+    protocol = {
+        "env": "maze", "trials": {"up": [3, 3, 4, 4], "down": [4, 4, 3, 3], "left": [7]},
+        "max_episode_steps": 5, "num_action_chunks": 1, "sampling": "deterministic",
+    }  # fmt: skip
+    told = dict(_protocol(protocol))
+    assert told["trials of a task"] == "3 to 4, in 4 episodes; 7"
+    assert told["episodes"] == "9"
 
 
 def test_every_task_is_paired():

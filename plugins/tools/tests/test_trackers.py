@@ -138,12 +138,8 @@ def test_wandb_without_a_login_ends_before_anything_is_logged(tmp_path):
 
 def without(monkeypatch: pytest.MonkeyPatch, *absent: str) -> None:
     """Let packages look as if they were not installed."""
-    known = extras.distributions
-
-    def find(name: str):
-        return [] if name in absent else known(name=name)
-
-    monkeypatch.setattr(extras, "distributions", find)
+    known = {name: place for name, place in extras.folders().items() if name not in absent}
+    monkeypatch.setattr(extras, "folders", lambda: known)
 
 
 TOY = ("env=toy", "model=toy", "algorithm=ppo", "cluster.backend=local")

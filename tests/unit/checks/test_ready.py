@@ -43,10 +43,7 @@ actor:
 @pytest.fixture
 def lacking(monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine without the package of a tracker, and without what a plugin asks for."""
-    known = extras.distributions
-
-    def find(name: str):  # type: ignore[no-untyped-def]
-        return [] if name == "wandb" else known(name=name)
+    known = {name: place for name, place in extras.folders().items() if name != "wandb"}
 
     @hookimpl
     def rlcore_doctor(config):  # type: ignore[no-untyped-def]
@@ -61,7 +58,7 @@ def lacking(monkeypatch: pytest.MonkeyPatch) -> None:
     vars(module).update(rlcore_doctor=rlcore_doctor)
     manager = load_plugins().manager
     manager.register(module, name="sick")
-    monkeypatch.setattr(extras, "distributions", find)
+    monkeypatch.setattr(extras, "folders", lambda: known)
     free = SimpleNamespace(free=2**40)  # others write meanwhile
     monkeypatch.setattr(resources.shutil, "disk_usage", lambda place: free)
     monkeypatch.setattr(doctor, "_kernels", lambda: resources.row("kernels", ""))

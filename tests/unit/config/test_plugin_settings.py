@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import pytest
@@ -13,7 +12,7 @@ from rlcore.config.compose import compose, load, to_yaml
 from rlcore.config.schema import PluginConfig, RunConfig, key
 from rlcore.contracts.errors import ConfigError, PluginError
 from rlcore.contracts.run import Run
-from rlcore.plugins.entry_points import GROUP
+from rlcore.plugins.entry_points import Installed
 from rlcore.plugins.registry import Registry
 from rlcore.session.callbacks import RunHooks
 
@@ -40,7 +39,7 @@ def rlcore_after_run(run: Run) -> None:
 
 @pytest.fixture
 def registry() -> Registry:
-    return Registry.load([EntryPoint("my-patience", __name__, GROUP)], environ={})
+    return Registry.load([Installed("my-patience", __name__)], environ={})
 
 
 def composed(registry: Registry, *words: str) -> RunConfig:

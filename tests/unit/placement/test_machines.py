@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from importlib.metadata import EntryPoint
-
 import pytest
 
 from rlcore.cli import doctor
@@ -11,7 +9,7 @@ from rlcore.config.schema import ClusterConfig
 from rlcore.contracts.errors import PluginError
 from rlcore.placement import Inventory, find_inventory, machines
 from rlcore.plugins import extras
-from rlcore.plugins.entry_points import CORE, GROUP
+from rlcore.plugins.entry_points import CORE, Installed
 from rlcore.plugins.registry import Registry
 
 ALONE = "cluster.backend=local needs no plugin: all workers in one process"
@@ -20,7 +18,7 @@ ALONE = "cluster.backend=local needs no plugin: all workers in one process"
 @pytest.fixture
 def core_alone(monkeypatch: pytest.MonkeyPatch, tmp_path) -> None:
     """Installed from an index, without any plugin."""
-    registry = Registry.load(found=[EntryPoint("core", CORE, GROUP)], environ={})
+    registry = Registry.load(found=[Installed("core", CORE)], environ={})
     monkeypatch.setattr(machines, "load_plugins", lambda: registry)
     monkeypatch.setattr(extras, "SCRIPT", tmp_path / "requirements/install.sh")
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from fractions import Fraction
-from importlib.metadata import EntryPoint
 
 import pytest
 from rlcore_tools.propose import worth_leaving
@@ -16,6 +15,7 @@ from rlcore.contracts.errors import PlacementError, PluginError
 from rlcore.placement import Inventory, Node, make_plan
 from rlcore.placement.memory import Need
 from rlcore.placement.plan import Allocation, parts, route
+from rlcore.plugins.entry_points import Installed
 from rlcore.plugins.registry import Registry, load_plugins
 
 EIGHT_GPUS = Node(cpus=32, gpus=8, memory=256 * 2**30, gpu_memory=80 * 2**30)
@@ -281,7 +281,7 @@ def halves(inventory, cluster):
 """
     )
     monkeypatch.syspath_prepend(tmp_path)
-    registry = Registry.load(found=[EntryPoint("halves", "acme_halves", "rlcore.plugins")])
+    registry = Registry.load(found=[Installed("halves", "acme_halves")])
     cluster = ClusterConfig(component_placement="half_each")
     plan = make_plan(cluster, Inventory.uniform(1, EIGHT_GPUS), registry)
     assert [p.resources for p in plan.processes("actor")] == [(4,), (5,), (6,), (7,)]

@@ -38,7 +38,7 @@ def test_many_names_are_counted():
 
 
 def test_numbers_that_follow_each_other_are_spans():
-    assert spans([3, 1, 2, 7]) == "1-3,7"
+    assert spans([3, 1, 2, 7, 2]) == "1-3,7"
     assert spans([3, 1, 2, 7], " to ", ", ") == "1 to 3, 7"
     assert spans([]) == ""
 

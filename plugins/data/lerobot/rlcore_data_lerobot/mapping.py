@@ -178,7 +178,7 @@ def _source(asked: _Asked, index: Index, more: tuple[str, ...]) -> tuple[Source,
     found = _SOURCE.fullmatch(text)
     numbers = [name for name, one in index.features.items() if one["dtype"] not in IMAGES]
     if found is None or found[1] not in numbers:
-        raise asked.wrong(f"{text!r} is no feature with numbers; {choosing(text, numbers)}", "from")
+        raise asked.wrong(f"{text!r} is no feature with numbers{choosing(text, numbers)}", "from")
     shape = index.features[found[1]]["shape"]
     width = int(np.prod(shape, dtype=int))
     entries = None if found[2] is None else _entries(asked, found[2], index, found[1], width)
@@ -199,17 +199,22 @@ def _entries(asked: _Asked, text: str, index: Index, feature: str, width: int) -
             first = int(numbers[1])
             entries += range(first, int(numbers[2] or first + 1))
         else:
-            raise asked.wrong(f"{feature} has no entry {part!r}; {choosing(part, names)}", "from")
+            raise asked.wrong(f"{feature} has no entry {part!r}{choosing(part, names)}", "from")
     if not entries or max(entries) >= width:
         raise asked.wrong(f"{feature} has {width} entries, {text!r} names others", "from")
     return tuple(entries)
 
 
 def _names(names: Any) -> list[str]:
-    """Of entries; LeRobot has lists, and mappings of lists."""
+    """Of entries: LeRobot has lists, mappings of lists, and from name to place; Unitree's converter
+    writes a list in a list."""
     if isinstance(names, dict):
-        return [name for part in names.values() for name in _names(part)]
-    return [str(name) for name in names] if isinstance(names, (list, tuple)) else []
+        if all(isinstance(place, int) for place in names.values()):
+            return [str(name) for name in sorted(names, key=names.__getitem__)]
+        names = list(names.values())
+    if isinstance(names, (list, tuple)):
+        return [name for part in names for name in _names(part)]
+    return [] if names is None else [str(names)]
 
 
 @dataclass(frozen=True)
@@ -229,7 +234,7 @@ class _Asked:
             raise self.wrong(f"expected keys {', '.join(names)}, got {self.value!r}")
         for name in self.value:
             if name not in names:
-                raise self.wrong(f"there is no such key; {choosing(str(name), names)}", str(name))
+                raise self.wrong(f"there is no such key{choosing(str(name), names)}", str(name))
 
     def each(self, name: str, what: str) -> list[tuple[str, _Asked]]:
         found = self._get(name, what, dict, ...)
@@ -244,7 +249,7 @@ class _Asked:
     def choice(self, name: str, what: str, choices: list[str]) -> str:
         found = self.text(name, what)
         if found not in choices:
-            raise self.wrong(f"{found!r} is no such feature; {choosing(found, choices)}", name)
+            raise self.wrong(f"{found!r} is no such feature{choosing(found, choices)}", name)
         return found
 
     def number(self, name: str, what: str, default: Any = ...) -> float:

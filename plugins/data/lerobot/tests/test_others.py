@@ -220,7 +220,7 @@ def test_frames_are_scaled_turned_and_left_out_on_request(tmp_path):
         ("data: pots\n", "", r"data: is missing: the folder"),
         ("cameras:\n  front: observation.images.top\n", "", "cameras: is missing"),
         ("images.top", "images.side", r"cameras\.front\.from: 'observation\.images\.side' is no"),
-        ("[grip]", "[gripp]", r"actions\.gripper\.from: action has no entry 'gripp'; .*grip"),
+        ("[grip]", "[gripp]", r"gripper\.from: action has no entry 'gripp'\. Did you mean 'grip'"),
         ("qpos[2]", "qpos[3]", r"states\.gripper\.from: qpos has 3 entries"),
         ('"qpos[2]"', "velocity", r"states\.gripper\.from: 'velocity' is no feature with numbers"),
         ("  gripper: {from: \"act", "  claw: {from: \"act", r"actions\.claw: is none of"),
@@ -296,11 +296,14 @@ def changed_info(path, **changes):
 
 @pytest.mark.parametrize("version", ["v2.1", "v3.0"])
 def test_forms_that_converters_of_others_write(tmp_path, version):
-    """Numbers with gaps, sentences in the other version's file, channels first, one episode."""
+    """Numbers with gaps, sentences in the other version's file, channels first, one episode, names
+    of entries in a list in a list, and by their place."""
     path, file = foreign(tmp_path / "pots", version), described(tmp_path)
     features = json.loads((path / "meta/info.json").read_text())["features"]
     top = {"shape": [3, 64, 96], "names": ["channels", "height", "width"]}
     features["observation.images.top"] |= top
+    nested = {"v2.1": [["x", "y", "grip"]], "v3.0": {"grip": 2, "x": 0, "y": 1}}
+    features["action"]["names"] = nested[version]
     texts = ["lift the pot", "put it down"]
     if version == "v3.0":
         (path / "meta/tasks.parquet").unlink()
@@ -322,6 +325,7 @@ def test_forms_that_converters_of_others_write(tmp_path, version):
         (2, texts[1]),
     ]
     assert np.abs(learned[1].frames["front"][-1].astype(int) - picture(11)).max() <= 4
+    assert learned[0].actions[:3, 2].tolist() == [1, -1, 1]  # action[grip]
     changed_info(path, total_episodes=1)  # of the second one, nothing is said yet
     data = format_of(file).read(file)
     assert len(data.split(0.0, seed=0)[0]) == 1

@@ -9,6 +9,8 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -142,31 +144,39 @@ def environment(folder: Path, *packages: str) -> Path:
     """Its interpreter."""
     subprocess.run([sys.executable, "-m", "venv", folder], check=True)
     python = folder / "bin/python"
-    subprocess.run([python, "-m", "pip", "install", "-qq", *packages], check=True, timeout=900)
+    subprocess.run([python, "-m", "pip", "install", "-qq", *packages], check=True)
     return python
 
 
-def lerobot(folder: Path, version: str) -> Path:
-    """The interpreter of an environment that has LeRobot."""
-    python = environment(folder, "--no-deps", f"lerobot=={version}", *LEROBOT)
-    theirs = folder / "lib" / f"python3.{sys.version_info[1]}" / "site-packages"
-    (theirs / "ours.pth").write_text(sysconfig.get_path("purelib") + "\n")
-    return python
+@pytest.fixture(scope="module")
+def lerobot(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """The interpreter of an environment that has a version of LeRobot, made once."""
+
+    @cache
+    def made(version: str) -> Path:
+        folder = tmp_path_factory.mktemp(f"lerobot-{version}")
+        python = environment(folder, "--no-deps", f"lerobot=={version}", *LEROBOT)
+        theirs = folder / "lib" / f"python3.{sys.version_info[1]}" / "site-packages"
+        (theirs / "ours.pth").write_text(sysconfig.get_path("purelib") + "\n")
+        return python
+
+    return made
 
 
 def run(python: Path, script: str, *arguments: object) -> None:
     """A script with LeRobot, with a torchvision that is put in its place."""
-    said = subprocess.run(
-        [python, "-c", TORCHVISION + script, *map(str, arguments)], capture_output=True, text=True,
-        timeout=300, env={"HF_HUB_OFFLINE": "1", "HF_HOME": str(python.parent / "cache"),
-                          "PATH": "/bin", "OMP_NUM_THREADS": "1"},
-    )  # fmt: skip
+    home = str(python.parent / "cache")
+    given = {"HF_HUB_OFFLINE": "1", "HF_HOME": home, "PATH": "/bin", "OMP_NUM_THREADS": "1"}
+    command = [python, "-c", TORCHVISION + script, *map(str, arguments)]
+    said = subprocess.run(command, capture_output=True, text=True, env=given)
     assert said.returncode == 0, said.stderr
 
 
 @pytest.mark.long
-def test_lerobots_own_reader_gives_what_was_written(tmp_path: Path) -> None:
-    python = lerobot(tmp_path / "venv", "0.4.4")
+def test_lerobots_own_reader_gives_what_was_written(
+    tmp_path: Path, lerobot: Callable[[str], Path]
+) -> None:
+    python = lerobot("0.4.4")
     for form in (formats.LeRobotV3(), formats.LeRobotV3Images()):
         path, found = tmp_path / type(form).__name__, tmp_path / f"{type(form).__name__}.npz"
         written(form, path, MADE)
@@ -201,12 +211,13 @@ def losses(data: Path) -> list[float]:
 
 
 @pytest.mark.long
-def test_what_lerobots_own_writers_record_is_learned_from(tmp_path: Path) -> None:
+def test_what_lerobots_own_writers_record_is_learned_from(
+    tmp_path: Path, lerobot: Callable[[str], Path]
+) -> None:
     """Versions 2.1 and 3.0, and 2.0, which keeps statistics elsewhere; then without an episode."""
     for name, version in {"v21": "0.3.3", "v3": "0.4.4"}.items():
-        python = lerobot(tmp_path / f"venv-{name}", version)
         for kind in ("image", "video"):
-            run(python, WRITE, tmp_path / f"{name}_{kind}", kind)
+            run(lerobot(version), WRITE, tmp_path / f"{name}_{kind}", kind)
     assert len(list((tmp_path / "v3_image").glob("data/*/*.parquet"))) > 2
     wanted = losses(tmp_path / "v21_image")
     assert losses(tmp_path / "v3_image") == wanted
@@ -239,7 +250,7 @@ def test_the_rerun_viewer_opens_the_folder(tmp_path: Path) -> None:
         saved = path.with_suffix(".rrd")
         said = ""
         for words in (["--save", saved, path], ["rrd", "stats", saved], ["rrd", "print", saved]):
-            done = subprocess.run([rerun, *words], capture_output=True, text=True, timeout=120)
+            done = subprocess.run([rerun, *words], capture_output=True, text=True)
             assert done.returncode == 0, done.stderr
             said += done.stdout
         for name in ("/action", "/observation.state", "/observation.images.front",

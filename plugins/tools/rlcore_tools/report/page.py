@@ -230,8 +230,10 @@ def _protocol(protocol: Values) -> list[tuple[str, str]]:
     """The protocol of evaluations in words; empty without one."""
     if not protocol:
         return []
-    lists = Counter(
-        spans(numbers, " to ", ", ") or "none" for numbers in protocol["trials"].values()
+    lists = dict.fromkeys(
+        (spans(numbers, " to ", ", ") or "none")
+        + (f", in {len(numbers)} episodes" if len({*numbers}) < len(numbers) else "")
+        for numbers in protocol["trials"].values()
     )
     episodes = sum(len(numbers) for numbers in protocol["trials"].values())
     drawn: Values = protocol.get("facts", {}).get("render_settings", {})  # once, it did not say
