@@ -39,8 +39,6 @@ def parse(overrides: Sequence[str]) -> list[Override]:
     parser = OverridesParser.create()
     parsed = []
     for text in overrides:
-        if not isinstance(text, str):  # from Python
-            raise ConfigError(f"a change is a text 'KEY=VALUE', got {text!r}")
         key, _, value = text.lstrip("+~").partition("=")
         both = key.startswith(BOTH)
         if value.startswith("~") and value.isprintable() and not set(value) & set(_OF_GRAMMAR):
