@@ -114,11 +114,12 @@ def compose(
 
 def _words(recipe: str | None, overrides: Sequence[str]) -> tuple[list[str], list[str]]:
     """All words, and the folder of groups of a recipe that is named by its file."""
-    if not isinstance(recipe, str | None):
-        raise ConfigError(
-            f"a recipe is its name, or words like 'env=toy', got a {type(recipe).__name__}",
-            hint="rlcore.train and rlcore.evaluate take a configuration too",
-        )
+    for word in (recipe or "", *overrides):
+        if not isinstance(word, str):
+            raise ConfigError(
+                f"a recipe is its name, or words like 'env=toy', got a {type(word).__name__}",
+                hint="rlcore.compose(*words); train and evaluate take a configuration too",
+            )
     if recipe is None or is_override(recipe):
         return [*filter(None, [recipe]), *overrides], []
     name, folders = named_recipe(recipe)
@@ -138,7 +139,7 @@ def changed(config: RunConfig, *overrides: str) -> RunConfig:
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "config.yaml"
         file.write_text(to_yaml(config), encoding="utf-8")
-        return load(file, overrides, trust=True)
+        return load(file, _words(None, overrides)[0], trust=True)
 
 
 def train(
@@ -187,7 +188,7 @@ def evaluate(
     Raises:
         UserError: no such run or recipe, one that was trained on these starts, or that can't start.
     """
-    words = [*overrides]
+    words, _ = _words(None, overrides)
     if trials is not None:
         words.append(f"env.eval.trials_per_task={trials}")
     ended = _Ended()
@@ -202,16 +203,13 @@ def evaluate(
         elif isinstance(played, RunConfig):
             played = changed(played, "runner.only_eval=true", *words)
         elif not isinstance(played, Draft):
-            named = played if isinstance(played, (str, Path)) else _folder_of(played)
+            run = played.run if isinstance(played, RunResult) else played
+            named = run.named if isinstance(run, SavedRun) else run
             played = config_to_evaluate(named, *words, trust=trust)
         draft = played if isinstance(played, Draft) else Draft(played, given=words)
         start("rlcore.evaluation.evaluate:run", draft, callbacks=[ended])
     evaluations = open_run(ended.folder).evaluations()
     return evaluations[ended.label]
-
-
-def _folder_of(run: SavedRun | RunResult) -> Path:
-    return run.named if isinstance(run, SavedRun) else run.folder
 
 
 def config_to_evaluate(

@@ -32,7 +32,7 @@ from rlcore.plugins import extras
 from rlcore.plugins.entry_points import BLOCK, Installed, installed
 from rlcore.plugins.import_target import load_target
 from rlcore.plugins.system_libraries import moved
-from rlcore.plugins.validate import problem_of, require_api, unknown_hook
+from rlcore.plugins.validate import CHANGED, problem_of, require_api, unknown_hook
 from rlcore.terminal.text import raised
 
 
@@ -395,4 +395,6 @@ def _reason(error: BaseException) -> str:
     """Write an exception as one line, with its place."""
     if isinstance(error, PluginError):
         return error.message
+    if isinstance(error, pluggy.PluginValidationError):  # most often an argument that is gone
+        return f"{' '.join(str(error).split())}: {CHANGED}"
     return raised(error, error.__traceback__).partition("\n")[0] + moved(error)

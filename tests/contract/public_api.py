@@ -49,19 +49,20 @@ def names_of(module: str) -> list[str]:
 
 
 def definition(module: str, name: str) -> Definition:
-    """Where a name is defined; what a module imports from another of core is followed.
+    """Where a name is defined; what a module imports from another of core is followed, unless it
+    defines the name too (a function may import its namesake).
 
     Raises:
         LookupError: nowhere.
     """
+    for node in _tree(module).body:
+        if isinstance(node, Definition) and name in _targets(node):
+            return node
     for node in ast.walk(_tree(module)):
         if isinstance(node, ast.ImportFrom) and str(node.module).startswith("rlcore"):
             for each in node.names:
                 if (each.asname or each.name) == name and node.module != module:
                     return definition(str(node.module), each.name)
-    for node in _tree(module).body:
-        if isinstance(node, Definition) and name in _targets(node):
-            return node
     raise LookupError(f"{module} has no {name}")
 
 

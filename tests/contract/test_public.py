@@ -131,7 +131,9 @@ EXCEPTIONS: dict[str, tuple[str, ...]] = {
         *("rlcore.config.bind", "rlcore.config.catalog", "rlcore.config.compose"),
         *("rlcore.config.schema_tree", "rlcore.plugins.registry"),
     ),
-    "plugins/tools/rlcore_tools/cli/check.py": ("rlcore.plugins.registry",),
+    "plugins/tools/rlcore_tools/cli/check.py": (
+        "rlcore.plugins.entry_points", "rlcore.plugins.registry",
+    ),
     # imports a plugin apart as core lists it
     "plugins/tools/rlcore_tools/probe.py": ("rlcore.plugins.entry_points",),
     # reads the imports of installed plugins

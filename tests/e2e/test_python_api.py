@@ -185,6 +185,16 @@ def test_what_is_missing_is_said_before_a_run():
         rlcore.compose("quikstart")
     with pytest.raises(CheckpointError, match="neither the folder of a run nor an experiment"):
         rlcore.evaluate("no-such-run")
+    words: Any = ["algorithm=ppo"]
+    with pytest.raises(ConfigError, match="or words like 'env=toy', got a list"):
+        rlcore.compose("env=toy", words)
+    with pytest.raises(ConfigError, match="or words like 'env=toy', got a list"):
+        rlcore.train(rlcore.compose("env=toy", "model=toy", "algorithm=ppo"), words)
+    side: Any = "test"
+    with pytest.raises(ConfigError, match="there is no side 'test'; choose from: eval, train"):
+        rlcore.make_env("toy", side=side)
+    with pytest.raises(ConfigError, match="num_envs must be at least 1, got 0"):
+        rlcore.make_env("toy", num_envs=0)
 
 
 @pytest.mark.long

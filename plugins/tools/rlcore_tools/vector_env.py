@@ -20,6 +20,7 @@ from gymnasium.vector.utils import batch_space
 from rlcore.api import Phase, compose
 from rlcore.checks.facts import env_spec
 from rlcore.config.schema import RunConfig
+from rlcore.contracts.errors import ConfigError, choosing
 from rlcore.contracts.protocols import Observation
 from rlcore.contracts.specs import EnvSpec, Episode
 from rlcore.plugins.registry import load_plugins
@@ -165,7 +166,11 @@ def checked_env(config: RunConfig, side: Phase, num_envs: int) -> tuple[CheckedE
 
 def make_env(name: str, *overrides: str, num_envs: int, side: Phase) -> GymnasiumVectorEnv:
     """See :func:`rlcore.make_env`."""
+    if num_envs < 1:
+        raise ConfigError(f"num_envs must be at least 1, got {num_envs}")
     config = compose(f"env={name}", *overrides, require=("env",))
+    if side not in config.env.sides:
+        raise ConfigError(f"there is no side {side!r}{choosing(side, config.env.sides)}")
     settings = config.env.sides[side]
     checked, spec = checked_env(config, side, num_envs)
     trials = spec.trials(settings.split)

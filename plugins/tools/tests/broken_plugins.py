@@ -218,6 +218,10 @@ CASES = [
     Case("a former hook", "`rlcore_trackers`", "plugin.py", "def rlcore_components",
          "def rlcore_trackers",
          {"plugins": "hook rlcore_trackers is rlcore_components now, which lists all kinds"}),
+    Case("a hook with an argument that is gone", "`rlcore_after_update(run, update, metrics)`",
+         "plugin.py", "rlcore_after_update(run,", "rlcore_after_update(run, update,",
+         {"plugins": "Argument(s) {'update'} are declared in the hookimpl but can not be found in "
+          "the hookspec: what changed, old and new, is in docs/api.md#changed-since-api-01"}),
     Case("no such hook", "`rlcore_after_updates`", "plugin.py", "rlcore_after_update(",
          "rlcore_after_updates(",
          {"plugins": "unknown hook rlcore_after_updates. Did you mean 'rlcore_after_update'?"}),
@@ -253,7 +257,11 @@ CASES = [
          {"plugins": "rlcore_after_update is not marked: write @hookimpl, of rlcore, above it"}),
     Case("a name that can't be typed", "`Broken Env`", "plugin.py", '("env", "broken"',
          '("env", "Broken Env"',
-         {"plugins": "a name is letters, digits, _ . + and -, got 'Broken Env'"}),
+         {"plugins": "a name is letters, digits, _ . + and -, got 'Broken Env'",
+          "check --quick": "a name is letters, digits, _ . + and -, got 'Broken Env'"}),
+    Case("a kind that is none", "`policy`", "plugin.py", '("model", "broken"',
+         '("policy", "broken"',
+         {"plugins": "kind must be one of env, model,", "check --quick": "kind must be one of "}),
     Case("a preset with a key that is none", "`max_episode_step`", "conf/env/broken.yaml",
          "max_episode_steps", "max_episode_step",
          {"check --quick": "conf/env/broken.yaml: unknown key 'env.train.max_episode_step'. Did "

@@ -6,6 +6,7 @@ settings of the component. The exit code is 1 if something is wrong."""
 from __future__ import annotations
 
 import logging
+import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -17,6 +18,7 @@ import yaml  # type: ignore[import-untyped]
 from rlcore.cli.parser import Parser
 from rlcore.contracts.errors import ConfigError
 from rlcore.contracts.specs import KINDS, ComponentSpec
+from rlcore.plugins.entry_points import installed
 from rlcore.plugins.registry import Component, Registry, load_plugins
 from rlcore.terminal.console import Canvas
 from rlcore_tools.check.checked import note
@@ -164,8 +166,10 @@ def _chosen(
 
 
 def _bad(registry: Registry, names: Sequence[str]) -> Iterator[tuple[str, Found]]:
+    owners = {plugin.distribution for plugin in installed(os.environ) if plugin.name in names}
     for row in registry.rows():
-        if row.status == "BAD" and (not names or row.name in names):
+        owned = row.kind != "plugin" and row.distribution in owners
+        if row.status == "BAD" and (not names or row.name in names or owned):
             mend = "docs/plugins.md, When something is wrong"
             yield f"{row.kind} {row.name}", Found(row.reason, HOOKSPECS, mend)
 
