@@ -142,17 +142,17 @@ def _log(session: Session, history: dict[str, Any], name: str) -> None:
     for kind in ("train_loss", "val_loss"):
         for step, loss in history[kind]:
             session.trackers.log({f"{name}/{kind}": loss}, step=step)
-    parts = [f"stopped after {history['steps']} steps: {history['stopped']}"]
+    progress = session.progress
+    progress.line(f"{name}: stopped after {history['steps']} steps: {history['stopped']}")
     if history["val_loss"]:
         first, last = history["val_loss"][0][1], history["val_loss"][-1][1]
-        parts.append(
-            f"validation loss {first:.4f} -> {last:.4f}, best at step {history['best_step']}"
+        late = history["late_improvement"]
+        progress.line(
+            f"{name}: validation loss {first:.4f} -> {last:.4f}, best at step "
+            f"{history['best_step']}" + ("" if late is None else f", {-late:+.1%} late in training")
         )
-    if history["late_improvement"] is not None:
-        parts.append(f"{-history['late_improvement']:+.1%} late in training")
-    session.progress.line(f"{name}: {', '.join(parts)}")
     if history["steps"] and history["zero_gradient_steps"] == history["steps"]:
-        session.progress.line(
+        progress.line(
             f"warning: {name} learned nothing: the gradients of all {history['steps']} steps are "
             "zero"
         )

@@ -18,7 +18,7 @@ from rlcore_sweeps.job import Note
 from rlcore_sweeps.study_text import told
 from rlcore_sweeps.trials import Trials
 
-WIDTH, NARROW = 160, 116  # characters; in fewer the table has fewer columns
+WIDTH, NARROW = 160, 130  # characters; in fewer the table has fewer columns
 COLUMNS = ("job", "swept", "before", "after", "difference", "seconds", "folder")
 LEFT_OUT = ("before", "seconds")
 

@@ -22,7 +22,7 @@ from rlcore.contracts.rng import generator
 from rlcore.contracts.specs import EnvSpec, Episode
 from rlcore.results.tables import EpisodeResult
 from rlcore.run_folder.folder import RunFolder
-from rlcore.terminal.text import spans
+from rlcore.terminal.text import spans, written
 from rlcore_tools.report import write_page
 from rlcore_tools.report.clips import Shelf
 from rlcore_tools.report.page import render
@@ -168,7 +168,7 @@ def _write(
         "same start again": spec.start_exactness.replace("_", " "),
         "same course again": "yes" if spec.course_repeats else "no",
         "cameras": ", ".join(f"{c.name} {c.height} x {c.width}" for c in spec.cameras) or "none",
-        **{name: str(value) for name, value in spec.render_settings.items()},
+        **{name: written(value) for name, value in spec.render_settings.items()},
         **spec.versions,
     }
     page = render(

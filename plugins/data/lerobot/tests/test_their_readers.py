@@ -21,8 +21,17 @@ from rlcore_data_lerobot import formats
 from rlcore.cli.main import main
 
 MADE = [demonstration(1, 5), demonstration(0, 7, length=9), demonstration(0, 2)]
+DATASETS = {
+    "0.3.3": ("datasets==3.6.0", "dill==0.3.8"),
+    "0.4.4": ("datasets==4.1.1", "dill==0.4.0"),
+}
+"""What each version of LeRobot reads tables with."""
+READ_BY = {
+    "0.3.3": (formats.LeRobotV21(), formats.LeRobotV21Images()),
+    "0.4.4": (formats.LeRobotV3(), formats.LeRobotV3Images()),
+}
 LEROBOT = (
-    "datasets==4.1.1", "dill==0.4.0", "multiprocess==0.70.16", "draccus==0.10.0",
+    "multiprocess==0.70.16", "draccus==0.10.0",
     "mergedeep==1.3.4", "pyyaml-include==1.4.1", "typing-inspect==0.9.0", "mypy-extensions==1.2.0",
     "toml==0.10.2", "jsonlines==4.0.0", "einops==0.8.2", "deepdiff==9.1.0", "orderly-set==5.5.0",
     "pandas==2.3.3", "pytz==2026.6", "tzdata==2026.6", "python-dateutil==4.0.0", "numpy==2.2.6",
@@ -155,7 +164,9 @@ def lerobot(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
     @cache
     def made(version: str) -> Path:
         folder = tmp_path_factory.mktemp(f"lerobot-{version}")
-        python = environment(folder, "--no-deps", f"lerobot=={version}", *LEROBOT)
+        python = environment(
+            folder, "--no-deps", f"lerobot=={version}", *DATASETS[version], *LEROBOT
+        )
         theirs = folder / "lib" / f"python3.{sys.version_info[1]}" / "site-packages"
         (theirs / "ours.pth").write_text(sysconfig.get_path("purelib") + "\n")
         return python
@@ -173,11 +184,12 @@ def run(python: Path, script: str, *arguments: object) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("version", READ_BY)
 def test_lerobots_own_reader_gives_what_was_written(
-    tmp_path: Path, lerobot: Callable[[str], Path]
+    tmp_path: Path, lerobot: Callable[[str], Path], version: str
 ) -> None:
-    python = lerobot("0.4.4")
-    for form in (formats.LeRobotV3(), formats.LeRobotV3Images()):
+    python = lerobot(version)
+    for form in READ_BY[version]:
         path, found = tmp_path / type(form).__name__, tmp_path / f"{type(form).__name__}.npz"
         written(form, path, MADE)
         run(python, READ, path, found)
