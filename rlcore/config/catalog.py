@@ -16,7 +16,7 @@ from importlib import import_module
 from pathlib import Path
 
 from rlcore.contracts.component import Kind
-from rlcore.contracts.errors import ConfigError, PluginError, choosing
+from rlcore.contracts.errors import ConfigError, PluginError, choosing, warn
 from rlcore.files.core_configs import core_configs
 from rlcore.plugins.registry import Registry
 
@@ -51,7 +51,7 @@ class Catalog:
         own = [_user_root(folder) for folder in config_dirs]
         shipped = Root("", core_configs(), str(core_configs()))
         plugins = [_plugin_root(owner, path) for owner, path in registry.config_paths]
-        self.roots = [*own, shipped, *plugins]
+        self.roots = [*own, shipped, *filter(None, plugins)]
         self._known: dict[str, dict[str, list[tuple[Root, Path]]]] = {}
 
     @cached_property
@@ -141,16 +141,15 @@ def _user_root(folder: str | Path) -> Root:
     return Root("", path, str(path))
 
 
-def _plugin_root(owner: str, location: str) -> Root:
-    """A plugin's config path: `pkg://package.module` or a folder."""
+def _plugin_root(owner: str, location: str) -> Root | None:
+    """A plugin's config path: `pkg://package.module` or a folder; None where it can't be read."""
     scheme, _, name = location.rpartition("://")
     if scheme == "pkg":
         try:
             return Root(owner, Path(import_module(name).__path__[0]), location)
-        except (ModuleNotFoundError, AttributeError) as error:
-            raise PluginError(
-                f"{owner}: its config path {location} can't be read: {error}"
-            ) from None
+        except Exception as error:  # a plugin may fail in any way: it takes no command down
+            warn(f"{owner}: its config path {location} is left out: {error}")
+            return None
     return Root(owner, Path(name), location)
 
 

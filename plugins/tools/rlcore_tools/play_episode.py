@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from rlcore.api import Assembly, Checkpoint, Phase, Played
+from rlcore.contracts.episodes import Footage
 from rlcore.contracts.specs import Episode
 from rlcore.evaluation.evaluate import EVAL_UPDATE
 from rlcore.numerics.record import computed
@@ -35,11 +36,13 @@ def play_episodes(
     phase: Phase = "eval",
 ) -> Iterator[Played]:
     """Play episodes again, one after another, by the same workers."""
-    for result, gathered in gathered_again(assembly, episodes, checkpoint, phase=phase):
+    episodes = [*episodes]
+    again = gathered_again(assembly, episodes, checkpoint, phase=phase)
+    for episode, (result, gathered) in zip(episodes, again, strict=True):
         yield Played(
             result=result,
             trace=gathered.traces[0],
-            footage=gathered.videos[0],
+            footage=gathered.videos.get(0, Footage(episode)),  # none: no camera
             deterministic=phase == "eval" and assembly.config.rollout.eval_deterministic,
             incidents=gathered.incidents,
             versions=versions(assembly.interpreters(), assembly.played_specs),

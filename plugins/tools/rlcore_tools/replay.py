@@ -143,7 +143,8 @@ def run(
         if larger is not None and drawn is None:
             console.print("simulated again it took another course: filmed as the policy saw it")
         film = Film(drawn or played.footage, name, trace.sentence)
-        _write_film(film, getattr(assembly.config.env, phase).video_cfg, folder / VIDEO)
+        if film.footage.frames:  # an env may have no camera
+            _write_film(film, getattr(assembly.config.env, phase).video_cfg, folder / VIDEO)
         _write_arrays(folder / ARRAYS, trace)
         facts = _facts(assembly, replayed, phase, checkpoint)
         write_text(folder / FACTS, json.dumps(facts, indent=1) + "\n")
@@ -153,7 +154,7 @@ def run(
             said = _closing(replayed, phase)
         else:
             said = [f"{name} trial {episode.trial}, {_closing(replayed, phase)[0]}"]
-            said.append(f"  {folder / VIDEO}")
+            said.append(f"  {folder / VIDEO if film.footage.frames else folder}")
         for line in [*played.incidents, *said]:
             console.print(line, soft_wrap=True)
     return done
@@ -321,4 +322,5 @@ def _closing(replayed: Replayed, phase: Phase) -> list[str]:
         lines.append(
             f"log-probs of acting and of Policy.evaluate differ by at most {apart.max():.1e}"
         )
-    return [*lines, *(str(folder / name) for name in (VIDEO, ARRAYS, FACTS))]
+    written = [folder / name for name in (VIDEO, ARRAYS, FACTS)]
+    return [*lines, *(str(path) for path in written if path.is_file())]

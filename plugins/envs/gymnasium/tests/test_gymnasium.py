@@ -17,7 +17,9 @@ from rlcore_env_gymnasium.propose import mapping_of
 from rlcore_env_gymnasium.settings import HEADLESS, GymnasiumConfig
 from rlcore_env_gymnasium.simulator import GymSimulator
 
+import rlcore
 from rlcore.api import compose
+from rlcore.cli.main import main
 from rlcore.contracts.errors import AssetError, ConfigError, EnvError
 from rlcore.contracts.specs import Episode
 
@@ -172,3 +174,21 @@ def test_a_scene_that_is_closed_leaves_the_others_their_frames(monkeypatch):
     first.draw(frames[2])
     first.close()
     assert frames[0]["render"].any() and np.array_equal(frames[0]["render"], frames[2]["render"])
+
+
+@pytest.mark.long
+def test_an_episode_without_a_camera_is_played_again_without_a_film(tmp_path):
+    result = rlcore.train(
+        "env=gymnasium", "env.train.id=CartPole-v1", "env.train.success=return:5",
+        "env.train.cameras={}", "env.*.max_episode_steps=8", "env.*.num_processes=0",
+        "env.train.total_num_envs=2", "env.eval.total_num_envs=2", "env.eval.trials_per_task=2",
+        "model=toy", "algorithm=ppo", "cluster.backend=local", "actor.global_batch_size=4",
+        "actor.micro_batch_size=4", "runner.max_epochs=1", f"runner.logger.log_path={tmp_path}",
+    )  # fmt: skip
+    start = result.run.episodes("after")[0]
+    played = result.run.replay(start.task, start.trial)
+    assert played.result == start and not played.footage.frames
+    words = ["--task", start.task, "--trial", str(start.trial)]
+    assert main(["replay", str(result.folder), *words]) == 0
+    written = [path.name for path in result.folder.glob("replay/*/*")]
+    assert sorted(written) == ["episode.json", "episode.safetensors"]
