@@ -23,7 +23,7 @@ CORE = "rlcore.plugins.builtin"
 ONLY, BLOCK = "RLCORE_PLUGINS", "RLCORE_BLOCK_PLUGINS"
 LEAVE_OUT = f"{BLOCK}=NAME leaves a plugin out"
 _SECTION = re.compile(rf"^\s*\[{re.escape(GROUP)}\]\s*$(.*?)(?=^\s*\[|\Z)", re.M | re.S)
-_POINT = re.compile(r"^\s*([^\s#=][^=\n]*?)\s*=\s*(\S+)", re.M)
+_POINT = re.compile(r"^\s*([^\s#=][^=\n]*?)[ \t]*=[ \t]*([\w.]+(?:[ \t]*:[ \t]*[\w.]+)?)", re.M)
 
 
 @dataclass(frozen=True)
@@ -69,9 +69,9 @@ def _declared() -> Iterator[Installed]:
     for place in folders().values():
         section = _SECTION.search(read(place, "entry_points.txt"))
         if section:
-            known = dict(headers(place))
+            known = {"Name": "?", "Version": "?", **dict(headers(place))}
             for name, value in _POINT.findall(section[1]):
-                yield Installed(name, value, known.get("Name", "?"), known.get("Version", "?"))
+                yield Installed(name, value.replace(" ", ""), known["Name"], known["Version"])
 
 
 def _chosen(plugin: Installed, only: set[str], blocked: set[str]) -> Installed:

@@ -49,7 +49,7 @@ def test_a_section_ends_where_the_next_begins(write):
     write(
         "first/A_Maze-2.dist-info",
         "[console_scripts]\nmaze = maze:main\n\n[rlcore.plugins]\n# the first\na.b-c=maze.one\n\n"
-        " two  =  maze.two:Plugin.here  \n[rlcore.plugins.more]\nno = maze.no\n",
+        " two  =  maze.two : Plugin.here  [more]\n[rlcore.plugins.more]\nno = maze.no\n",
     )
     assert found() == [("a.b-c", "maze.one", "2"), ("two", "maze.two:Plugin.here", "2")]
 
