@@ -309,6 +309,8 @@ class Registry:
             specs = self._call(module, "rlcore_components")
             paths = self._call(module, "rlcore_config_paths")
             settings = self._call(module, "rlcore_settings")
+            if not all(isinstance(target, str) for target in settings):
+                raise PluginError(f"rlcore_settings must list texts 'module:Class', got {settings}")
         # A plugin may fail in any way, SystemExit included; only the user's Ctrl-C passes.
         except KeyboardInterrupt:
             raise
