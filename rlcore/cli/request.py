@@ -223,7 +223,7 @@ def print_help(verb: str, request: Request, form: Form = PLAIN) -> None:
     registry = load_plugins()
     catalog = Catalog(registry, request.config_dirs)
     root = RunConfig()
-    if request.overrides:
+    if request.overrides or (request.help_key or "").startswith("plugins"):
         from rlcore.config.compose import compose
 
         root = compose(request.overrides, config_dirs=request.config_dirs, require=(), draft=True)

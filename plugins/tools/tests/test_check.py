@@ -44,6 +44,16 @@ class Broken:
 """
 MATRIX = {
     "sound": ({}, ""),
+    "sound, it reads its settings": (
+        {
+            "tracker": (
+                "run_dir):\n        pass",
+                "run_dir):\n        import rlcore\n"
+                "        self.keys = rlcore.open_run(run_dir).config().plugins.tools",
+            )
+        },
+        "",
+    ),
     "a module that fails": ({"tracker": ("class Broken", "1 / 0\nclass Broken")}, "ZeroDivision"),
     "a tracker that fails": (
         {"tracker": ("metrics, step):\n        pass", "metrics, step):\n        metrics['none']")},

@@ -134,6 +134,8 @@ def test_help_of_a_key(capsys):
     assert capsys.readouterr().out == (
         "  runner.seed: int = 0 [at least 0]\n      root of all randomness\n"
     )
+    assert main(["train", "--help", "plugins.tools"]) == 0
+    assert "  plugins.tools.report: bool = true" in capsys.readouterr().out
     assert main(["train", "--help", "runner.sed"]) == 2
 
 

@@ -27,7 +27,8 @@ class TrackerConformance(Conformance):
     test_every_key_of_its_settings_has_a_help_text = None  # type: ignore[assignment]  # it has none
 
     def make(self, folder: Path) -> Any:
-        """The tracker of a run in that folder."""
+        """The tracker of a run in that folder, whose configuration it may read."""
+        (folder / "config.yaml").write_text("{}\n", encoding="utf-8")
         config = LoggerConfig(log_path=str(folder.parent), **self.settings)
         return load_target(self.component().target)(config, folder)
 
