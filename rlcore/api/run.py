@@ -208,8 +208,7 @@ def evaluate(
             played = config_to_evaluate(named, *words, trust=trust)
         draft = played if isinstance(played, Draft) else Draft(played, given=words)
         start("rlcore.evaluation.evaluate:run", draft, callbacks=[ended])
-    evaluations = open_run(ended.folder).evaluations()
-    return evaluations[ended.label]
+    return open_run(ended.folder).evaluation(ended.label)
 
 
 def config_to_evaluate(

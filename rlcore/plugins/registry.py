@@ -35,6 +35,8 @@ from rlcore.plugins.system_libraries import moved
 from rlcore.plugins.validate import CHANGED, problem_of, require_api, unknown_hook
 from rlcore.terminal.text import raised
 
+MISSING = {"status": "missing", "detail": "", "fix": ""}  # of a finding that leaves it out
+
 
 @dataclass(frozen=True)
 class Component:
@@ -248,12 +250,12 @@ class Registry:
             if plugins is not None and name not in plugins:
                 continue
             try:
-                found += self._call(module, "rlcore_doctor", config=config)
+                for one in self._call(module, "rlcore_doctor", config=config):
+                    found.append({**MISSING, "name": name, **one})
             except Exception as error:  # a plugin may fail in any way
-                if not failures:
-                    continue
-                detail = f"its doctor failed: {_reason(error)}"
-                found.append({"name": name, "status": "missing", "detail": detail, "fix": ""})
+                if failures:
+                    said = f"its doctor failed: {_reason(error)}"
+                    found.append({**MISSING, "name": name, "detail": said})
         return found
 
     def versions(self, envs: Mapping[str, Any]) -> list[OtherInterpreter]:
@@ -309,6 +311,8 @@ class Registry:
             specs = self._call(module, "rlcore_components")
             paths = self._call(module, "rlcore_config_paths")
             settings = self._call(module, "rlcore_settings")
+            if not all(isinstance(target, str) for target in settings):
+                raise PluginError(f"rlcore_settings must list texts 'module:Class', got {settings}")
         # A plugin may fail in any way, SystemExit included; only the user's Ctrl-C passes.
         except KeyboardInterrupt:
             raise

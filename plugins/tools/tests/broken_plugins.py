@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 PAGE = Path(__file__).parents[3] / "docs/broken-plugins.md"
+API = "RLCORE_API = (0, 4)\n"
 BEGIN = "| what is wrong | the plugin | found by | what is said |"
 
 SOUND: dict[str, str] = {
@@ -253,6 +254,12 @@ CASES = [
          "    [\n        Comp",
          {"plugins": "rlcore_components must return a list, got NoneType",
           "--dry-run": "rlcore_components must return a list, got NoneType"}),
+    Case("settings that are no text", "`return [dict]`", "plugin.py", API, API,
+         {"plugins": "rlcore_settings must list texts 'module:Class', got [<class 'dict'>]"},
+         end="\n\n@hookimpl\ndef rlcore_settings():\n    return [dict]\n"),
+    Case("settings that are not there", '`["broken.settings:Own"]`', "plugin.py", API, API,
+         {"plugins": "rlcore_settings, target: broken.settings:Own: there is no module broken."},
+         end="\n\n@hookimpl\ndef rlcore_settings():\n    return ['broken.settings:Own']\n"),
     Case("a hook without its marker", "no `@observer`", "plugin.py", "@observer\n", "",
          {"plugins": "rlcore_after_update is not marked: write @hookimpl, of rlcore, above it"}),
     Case("a name that can't be typed", "`Broken Env`", "plugin.py", '("env", "broken"',

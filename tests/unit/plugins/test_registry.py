@@ -271,11 +271,12 @@ def test_doctor_asks_the_named_plugins_and_survives_a_failing_one(install):
         def rlcore_doctor(config):
             BODY
     """
-    finding = '{"name": "gl", "status": "missing", "detail": "no EGL", "fix": "apt-get"}'
+    finding = '{"name": "gl", "detail": "no EGL"}'
     install("one", "doctor_one", doctor.replace("BODY", f"return [{finding}]"))
     install("two", "doctor_two", doctor.replace("BODY", "return 1 / 0"))
     registry = Registry.load(environ={"RLCORE_PLUGINS": "one,two"})
-    assert [item["name"] for item in registry.doctor(None, {"doctor_one"})] == ["gl"]
+    gl = {"name": "gl", "status": "missing", "detail": "no EGL", "fix": ""}
+    assert registry.doctor(None, {"doctor_one"}) == [gl]
     findings = {item["name"]: item["detail"] for item in registry.doctor(None)}
     assert findings.pop("gl") == "no EGL"
     said = "its doctor failed: ZeroDivisionError: division by zero "

@@ -36,6 +36,12 @@ def marked(registry: Registry, rows: Sequence[PluginRow]) -> list[PluginRow]:
         else row
         for row in rows
     ]
+    told += [
+        PluginRow("plugin", name, "?", "?", "BAD", f"rlcore_settings, {fault}")
+        for name, target in registry.settings.items()
+        if not target.startswith("rlcore")
+        and (fault := listed_fault(ComponentSpec("function", name, target)))
+    ]
     return told + [
         PluginRow("plugin", name, name, versions.get(name, "?"), "BAD", found.what)
         for name, folder in registry.config_paths
