@@ -146,7 +146,7 @@ def test_a_folder_is_written_over_only_when_asked_and_only_if_it_was_made_so(tmp
 def test_an_env_of_gymnasium_is_configuration_alone(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert new.main(["env", "my-pole", "--from", "gymnasium:CartPole-v1"]) == 0
-    assert "; rlcore check my_pole\n" in capsys.readouterr().out
+    assert "; rlcore check env my_pole\n" in capsys.readouterr().out
     env = importable(tmp_path / "my-pole", "my_pole")
     done = rlcore("check", "my_pole", env=env, cwd=tmp_path)  # as it said
     assert done.returncode == 0, done.stdout + done.stderr

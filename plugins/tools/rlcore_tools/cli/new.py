@@ -42,9 +42,9 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _checked(new: New) -> str:
-    """Of hooks and of files of configuration, the plugin itself is checked."""
-    own = new.kind in ("hook", "gymnasium")
-    return new.package if own else f"{new.kind} {new.package}"
+    """Of hooks the plugin itself is checked, of files of configuration the env that they make."""
+    kind = "env" if new.kind == "gymnasium" else new.kind
+    return new.package if kind == "hook" else f"{kind} {new.package}"
 
 
 def _from_gymnasium(new: New, source: str) -> New:
