@@ -57,11 +57,8 @@ def ask_spec(registry: Registry, kind: Kind, section: str, name: str, *arguments
     except UserError:
         raise
     except Exception as error:  # a plugin may fail in any way
-        at = error.__traceback__
-        own = at.tb_next if at is not None and at.tb_next is not None else at  # without our frame
-        raise PluginError(
-            f"{whose} failed: {raised(error, own)}", hint=f"rlcore plugins; {LEAVE_OUT}"
-        ) from error
+        said = f"{whose} failed: {raised(error, error.__traceback__)}"
+        raise PluginError(said, hint=f"rlcore plugins; {LEAVE_OUT}") from error
     wanted = GIVES[kind]
     if not isinstance(found, wanted):
         raise PluginError(f"{whose} must give {wanted.__name__}, got a {type(found).__name__}")

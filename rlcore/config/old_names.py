@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from rlcore.config import schema_tree
 from rlcore.contracts import errors
-from rlcore.terminal.text import written
+from rlcore.terminal.text import raised, written
 
 if TYPE_CHECKING:
     from rlcore.config.schema import RunConfig
@@ -41,9 +41,15 @@ def modernise(layers: list[Values], registry: Registry, config: RunConfig | None
         config: the defaults of the chosen components; None where they are not known.
 
     Raises:
-        ConfigError: an old key whose meaning can't be kept.
+        UserError: an old key whose meaning can't be kept; a plugin fails.
     """
-    registry.manager.hook.rlcore_old_keys(layers=layers, config=config)
+    try:
+        registry.manager.hook.rlcore_old_keys(layers=layers, config=config)
+    except errors.UserError:
+        raise
+    except Exception as error:  # a plugin may fail in any way
+        said = f"rlcore_old_keys: {raised(error, error.__traceback__)}"
+        raise errors.PluginError(said, hint="rlcore plugins") from error
     for layer in layers:
         for (path, old), new in OLD_VALUES.items():
             if schema_tree.find(layer, path) == old:
@@ -55,15 +61,12 @@ def modernise(layers: list[Values], registry: Registry, config: RunConfig | None
 def take(values: Values, path: str) -> tuple[bool, Any]:
     """Remove the value at a dotted path, and sections it leaves empty."""
     head, _, rest = path.partition(".")
-    if head not in values:
+    if head not in values or (rest and not isinstance(values[head], dict)):
         return False, None
     if not rest:
         return True, values.pop(head)
-    inner = values[head]
-    if not isinstance(inner, dict):
-        return False, None
-    found, value = take(inner, rest)
-    if found and not inner:
+    found, value = take(values[head], rest)
+    if found and not values[head]:
         del values[head]
     return found, value
 

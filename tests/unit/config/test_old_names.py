@@ -6,6 +6,7 @@ import pytest
 
 from rlcore.config.compose import compose
 from rlcore.config.old_names import ConfigWarning, put, take
+from rlcore.contracts.errors import PluginError
 from rlcore.contracts.hookspecs import hookimpl
 
 TOY = ["env=toy", "model=toy", "algorithm=plain"]
@@ -36,3 +37,15 @@ def test_a_plugin_knows_those_of_its_system(registry):
 
     registry.manager.register(Known)
     assert compose([*TOY, "look=bold"], registry=registry).algorithm.style == "bold"
+
+
+def test_a_plugin_that_fails_there_is_one_error(registry):
+    class Broken:
+        @staticmethod
+        @hookimpl
+        def rlcore_old_keys(layers, config):
+            raise KeyError("look")
+
+    registry.manager.register(Broken)
+    with pytest.raises(PluginError, match=r"^rlcore_old_keys: KeyError: 'look' \(.*names\.py:\d+"):
+        compose(TOY, registry=registry)
