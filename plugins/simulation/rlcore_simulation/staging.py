@@ -30,7 +30,7 @@ CORE = (
     *("__init__", "config/__init__", "config/schema", "contracts/__init__", "contracts/decisions"),
     *("contracts/component", "contracts/errors", "contracts/protocols", "contracts/rng"),
     "contracts/specs",
-    *("contracts/version", "files/__init__", "files/hub", "files/reading"),
+    *("contracts/version", "files/__init__", "files/cpuinfo", "files/hub", "files/reading"),
     *("numerics/__init__", "numerics/mkl"),
     *("plugins/__init__", "plugins/import_target", "plugins/system_libraries"),
     *("process/__init__", "process/signals", "terminal/__init__", "terminal/stdio"),

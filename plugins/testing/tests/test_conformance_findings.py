@@ -200,12 +200,12 @@ def test_an_env_that_raises_is_a_finding():
 
 
 class KeepsWhatItEnds(ToyEnv):
-    """40 MB of each reset: more than malloc ever takes from what it holds already."""
+    """160 MB of each reset: more than what ran here before lets go of meanwhile."""
 
     kept: ClassVar[list[np.ndarray]] = []
 
     def reset(self, *, seed=None, options=None):
-        self.kept.append(np.ones(5 * 2**20))
+        self.kept.append(np.ones(20 * 2**20))
         return super().reset(seed=seed, options=options)
 
 

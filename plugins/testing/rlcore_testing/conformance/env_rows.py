@@ -101,8 +101,8 @@ class RowChecks(EnvSubject):
         first = _held()
         for number in range(rounds, 2 * rounds):
             self._play_round(env, number)
-        # one that has ended since, of whatever ran here before, hides nothing
-        grown = sum(held - first[pid] for pid, held in _held().items())
+        # one that shrinks or ends meanwhile, of whatever ran here before, hides nothing
+        grown = sum(max(held - first[pid], 0) for pid, held in _held().items())
         require(
             grown < LEAK * most * ROWS,
             f"memory grew by {grown / (rounds * ROWS) / 1024:.0f} KiB an episode from the "
