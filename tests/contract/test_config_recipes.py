@@ -79,7 +79,7 @@ PAIRS = [
 ]
 
 
-@pytest.mark.quick(24)
+@pytest.mark.quick(12)
 @pytest.mark.parametrize(("env", "model"), PAIRS)
 def test_any_installed_env_and_model_compose(env, model):
     words = [f"env={env}", f"model={model}", *GIVEN.get(env, ())]

@@ -29,6 +29,7 @@ def arguments(damage: Damage, folder: Path) -> list[str]:
     return [damage.verb, *damage.words, "--config-dir", str(folder / "mine")]
 
 
+@pytest.mark.quick(25)
 @pytest.mark.parametrize("name", NAMES)
 def test_a_damage_is_named(name: str, nothing_starts: Path, capsys: pytest.CaptureFixture[str]):
     damage = DAMAGES[name]

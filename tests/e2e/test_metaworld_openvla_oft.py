@@ -38,9 +38,8 @@ SMALL = [
 ]
 
 
-@pytest.mark.parametrize(
-    "level", ["token_level", pytest.param("chunk_level", marks=pytest.mark.long)]
-)
+@pytest.mark.long
+@pytest.mark.parametrize("level", ["token_level", "chunk_level"])
 def test_it_trains(tmp_path, level):
     options = [f"algorithm.logprob_type={level}", f"runner.logger.log_path={tmp_path}"]
     train.run(assemble(compose([*SMALL, *options])))

@@ -153,8 +153,9 @@ def others() -> list[ParameterSet]:
         "local-fused-3": (LOCAL, *PROCESSES, *placed(FUSED, stages=3)),
         "local-separate-3": (LOCAL, *placed(SEPARATE, stages=3)),
     }
-    long = {"local-fused-3", "ray-fused-2-envs-2", "ray-separate-3-envs-2", "ray-hybrid-1-envs-2"}
-    marks = {"local-separate-3": [], **{name: [pytest.mark.long] for name in long}}
+    long = {"local-fused-3", "local-separate-3", "ray-fused-2-envs-2", "ray-separate-3-envs-2",
+            "ray-hybrid-1-envs-2"}  # fmt: skip
+    marks = {name: [pytest.mark.long] for name in long}
     policies = {"fused": FUSED, "separate": SEPARATE, "hybrid": HYBRID}
     for (name, policy), stages, env in product(policies.items(), (1, 2, 3), (1, 2)):
         if policy != HYBRID or stages * env > 1:  # two that act, so two to answer
@@ -250,6 +251,7 @@ def assert_equal_light(one: Trajectory, two: Trajectory) -> None:
         assert torch.equal(vars(one)[name], vars(two)[name]), name
 
 
+@pytest.mark.long
 def test_the_reference_is_not_trivial(reference: Played):
     """Episodes of unequal length, values to bootstrap from, an update that moved the weights."""
     first, second = reference.record.batches

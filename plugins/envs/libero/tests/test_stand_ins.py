@@ -36,6 +36,7 @@ def heights(simulator: LiberoSimulator) -> dict[str, float]:
     return {name: float(place[2]) for name, place in places(simulator).items()}
 
 
+@pytest.mark.long
 def test_soup_in_the_basket_is_success_and_reward_once_there() -> None:
     simulator = started(SOUP, settle_steps=10)
     assert not waited(simulator, 2)
