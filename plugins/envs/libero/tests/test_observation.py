@@ -1,5 +1,6 @@
 """The observation that the documents print: the camera before the table, and that of the wrist."""
 
+import pytest
 import torch
 from libero_cases import EnvMaker, needs_libero
 from rlcore_tools.rlinf.observation import as_printed
@@ -7,6 +8,7 @@ from rlcore_tools.rlinf.observation import as_printed
 from rlcore.contracts.specs import Episode
 
 
+@pytest.mark.long
 @needs_libero
 def test_the_documents_observation(make: EnvMaker) -> None:
     env = make(2, 0, image_size=224)

@@ -19,6 +19,8 @@ from rlcore_env_maniskill.sentences import (
     all_sentences,
 )
 
+pytestmark = pytest.mark.long
+
 STILL = np.array([0, 0, 0, 0, 0, 0, 1], np.float32)
 CHOICES = {"object": 2, "table": 3, "place": 100, "yaw": 1}
 
