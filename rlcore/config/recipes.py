@@ -24,7 +24,7 @@ from rlcore.config.catalog import COMPONENT_GROUPS, Catalog
 from rlcore.config.choices import DEFAULTS, included
 from rlcore.config.schema import RunConfig
 from rlcore.contracts.errors import ConfigError, PackageMissing, PluginError
-from rlcore.files.reading import LARGEST_YAML, check_yaml, decode, read_text, reason_of
+from rlcore.files.reading import LARGEST_YAML, check_yaml, read_text, reason_of
 from rlcore.terminal.text import short
 
 GLOBAL = "# @package _global_"
@@ -71,15 +71,13 @@ def header_of(file: Path) -> str:
 
 
 def _text_of(file: Path) -> str:
-    """The text of a configuration's file: of a plugin's, which may lie in an archive, or any other.
+    """The text of a configuration's file, of a plugin or any other.
 
     Raises:
         ConfigError: it is not a file, not text, or too large.
     """
     try:
-        if isinstance(file, Path):
-            return read_text(file, LARGEST_YAML)
-        return decode(file.read_bytes())
+        return read_text(file, LARGEST_YAML)
     except (OSError, ValueError) as error:
         raise ConfigError(f"{file} can't be read: {reason_of(error)}") from None
 

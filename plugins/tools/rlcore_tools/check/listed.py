@@ -39,7 +39,7 @@ def marked(registry: Registry, rows: Sequence[PluginRow]) -> list[PluginRow]:
     told += [
         PluginRow("plugin", name, "?", "?", "BAD", f"rlcore_settings, {fault}")
         for name, target in registry.settings.items()
-        if not target.startswith("rlcore")
+        if not extras.is_ours(target.partition(".")[0])
         and (fault := listed_fault(ComponentSpec("function", name, target)))
     ]
     return told + [
