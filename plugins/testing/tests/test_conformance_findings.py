@@ -200,24 +200,39 @@ def test_an_env_that_raises_is_a_finding():
 
 
 class KeepsWhatItEnds(ToyEnv):
-    """160 MB of each reset: more than what ran here before lets go of meanwhile."""
+    """160 MB of each reset but the first: more than what ran here before lets go of meanwhile."""
 
+    most: ClassVar[int] = 99
     kept: ClassVar[list[np.ndarray]] = []
 
     def reset(self, *, seed=None, options=None):
-        self.kept.append(np.ones(20 * 2**20))
+        self.resets = getattr(self, "resets", 0) + 1
+        if self.resets > 1 and len(self.kept) < self.most:
+            self.kept.append(np.ones(20 * 2**20))
         return super().reset(seed=seed, options=options)
 
 
-@pytest.mark.parametrize(("seconds", "last"), [(0, 6), (60, 12)])
-def test_an_env_whose_memory_grows_is_found_in_the_time_there_is(seconds, last):
+class FillsItsCache(KeepsWhatItEnds):
+    most = 1
+
+
+@pytest.mark.parametrize(("seconds", "each"), [(0, 3), (60, 6)])
+def test_an_env_whose_memory_grows_is_found_in_the_time_there_is(seconds, each):
     facts = {"name": "toy", "memory_episodes": 12, "memory_seconds": seconds}
     type("Suite", (EnvConformance,), facts)().test_memory_does_not_grow_with_episodes()
     facts["make"] = lambda self, config, num_envs: KeepsWhatItEnds(config, num_envs)
     suite = type("Suite", (EnvConformance,), facts)
-    with pytest.raises(AssertionError, match=f"from the {last // 2}th to the {last}th"):
+    with pytest.raises(AssertionError, match=f"over {each} episodes, 3 times in a row"):
         suite().test_memory_does_not_grow_with_episodes()
     KeepsWhatItEnds.kept.clear()
+
+
+def test_an_env_that_fills_a_cache_once_is_none_whose_memory_grows():
+    facts = {"name": "toy", "memory_episodes": 12, "memory_seconds": 0}
+    facts["make"] = lambda self, config, num_envs: FillsItsCache(config, num_envs)
+    type("Suite", (EnvConformance,), facts)().test_memory_does_not_grow_with_episodes()
+    assert len(FillsItsCache.kept) == 1
+    FillsItsCache.kept.clear()
 
 
 # -- policies -------------------------------------------------------------------------------
