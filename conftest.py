@@ -13,6 +13,7 @@ each took. `make clean` leaves them.
 
 from __future__ import annotations
 
+import gc
 import importlib
 import os
 import signal
@@ -77,6 +78,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for place, item in enumerate(several):
             if place * number % len(several) >= number:
                 item.add_marker(pytest.mark.long)
+
+
+def pytest_collection_finish() -> None:
+    """What was collected stays to the end: the garbage collector need not look through it."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")

@@ -40,6 +40,7 @@ def test_listing_loads_neither_configuration_nor_tensors(listing):
     assert loaded_by(listing, most=350) == set()
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("arguments", [DRY_RUN, CLUSTER, PLAN, ["train", "--help"]])
 def test_planning_loads_neither_tensors_nor_workers(arguments):
     assert loaded_by(*arguments) <= {"hydra", "omegaconf", "numpy", *SCHEMA}

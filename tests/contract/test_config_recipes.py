@@ -56,6 +56,7 @@ def recipe(name: str, *overrides: str) -> RunConfig:
     return checked(f"experiment={name}", *overrides)
 
 
+@pytest.mark.quick(6)
 @pytest.mark.parametrize(
     "name",
     [
@@ -79,7 +80,7 @@ PAIRS = [
 ]
 
 
-@pytest.mark.quick(12)
+@pytest.mark.quick(6)
 @pytest.mark.parametrize(("env", "model"), PAIRS)
 def test_any_installed_env_and_model_compose(env, model):
     words = [f"env={env}", f"model={model}", *GIVEN.get(env, ())]
@@ -91,7 +92,7 @@ def test_any_installed_env_and_model_compose(env, model):
 TOKENS = ("openvla_tiny", "openvla_oft_tiny")
 
 
-@pytest.mark.quick(9)
+@pytest.mark.quick(4)
 @pytest.mark.parametrize(
     ("env", "model"),
     [
@@ -134,7 +135,7 @@ def test_the_prompts_of_shipped_recipes_keep_their_length():
 TINY = [name for name in CATALOG.options("model") if "tiny" in name]
 
 
-@pytest.mark.quick(5)
+@pytest.mark.quick(3)
 @pytest.mark.parametrize(
     ("model", "algorithm"),
     [
@@ -195,6 +196,7 @@ def test_another_suite_brings_its_own_time_limit_to_a_recipe_and_says_so():
     assert compose(words[:1]).env.train.max_episode_steps == 480
 
 
+@pytest.mark.long
 def test_names_that_belong_to_one_component_stay_behind():
     """MetaWorld's tasks are none of the toy env's, and a width of actions goes with the entries
     that one model picks of them; a time limit means the same to all."""
@@ -544,6 +546,7 @@ PUBLISHED = {
 }  # fmt: skip
 
 
+@pytest.mark.long
 def test_the_evaluation_of_liberos_document_is_what_its_words_say():
     """`do_sample`, `temperature: 1.6` and `rollout_epoch=2` stand there without a section. The
     supervised checkpoint is evaluated greedily: `do_sample: False`."""
@@ -569,6 +572,7 @@ def test_the_placement_of_the_published_runs_is_a_recipe_of_its_own():
     assert {each.path.split("component_placement")[0] for each in changed} == {"cluster."}
 
 
+@pytest.mark.quick(6)
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_recipes_have_the_published_values(name):
     config = recipe(name)
@@ -600,7 +604,7 @@ def test_the_optimizer_of_the_published_runs(name):
     assert {key: vars(actor.optim)[key] for key in wanted} == wanted
 
 
-@pytest.mark.quick(1)
+@pytest.mark.long
 @pytest.mark.parametrize(
     "name",
     ["metaworld_50_grpo_openvlaoft", "maniskill_ppo_openvla", "libero_10_grpo_openvlaoft"],

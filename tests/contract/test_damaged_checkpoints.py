@@ -72,7 +72,7 @@ def command(place: str, folder: Path) -> list[str]:
     }[place]
 
 
-@pytest.mark.quick(12)
+@pytest.mark.quick(6)
 @pytest.mark.parametrize(("place", "name"), CASES)
 def test_a_damage_is_named(place: str, name: str, originals, nothing_starts: Path, capsys):
     folder = copied(originals, place, nothing_starts)
@@ -95,7 +95,7 @@ READ = {
 }  # fmt: skip
 
 
-@pytest.mark.quick(8)
+@pytest.mark.quick(4)
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize(
     ("place", "name", "kind"),
@@ -116,6 +116,7 @@ def test_nothing_waits_for_what_is_no_file(
     assert name in text or folder.name in text, text
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("verb", ["train", "sft", "collect"])
 def test_damaged_demonstrations_are_named_by_every_command(
     verb: str, originals, nothing_starts: Path, capsys
@@ -144,6 +145,7 @@ def test_what_may_not_be_read_is_named(name: str, originals, nothing_starts: Pat
     assert name in capsys.readouterr().err
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("place", ["resume", "eval"])
 def test_a_configuration_changed_by_hand_is_said(
     place: str, originals, nothing_starts: Path, capsys

@@ -29,7 +29,7 @@ def arguments(damage: Damage, folder: Path) -> list[str]:
     return [damage.verb, *damage.words, "--config-dir", str(folder / "mine")]
 
 
-@pytest.mark.quick(25)
+@pytest.mark.quick(12)
 @pytest.mark.parametrize("name", NAMES)
 def test_a_damage_is_named(name: str, nothing_starts: Path, capsys: pytest.CaptureFixture[str]):
     damage = DAMAGES[name]
@@ -42,7 +42,7 @@ def test_a_damage_is_named(name: str, nothing_starts: Path, capsys: pytest.Captu
     assert [entry.name for entry in nothing_starts.iterdir() if entry.name != "mine"] == []
 
 
-@pytest.mark.quick(4)
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("base", BASES, ids=" ".join)
 @pytest.mark.parametrize("verb", VERBS)
 def test_without_damage_the_run_starts(verb: str, base: tuple[str, ...], nothing_starts: Path):
@@ -51,6 +51,7 @@ def test_without_damage_the_run_starts(verb: str, base: tuple[str, ...], nothing
         main([verb, *base])
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("base", [TOY, METAWORLD], ids=" ".join)
 def test_without_damage_a_recipe_starts(base: tuple[str, ...], nothing_starts: Path):
     from config_damages import ASK, recipe

@@ -55,7 +55,7 @@ def found(monkeypatch: pytest.MonkeyPatch, nothing_starts: Path) -> Found:
     return run
 
 
-@pytest.mark.quick(3)
+@pytest.mark.quick(1)
 @pytest.mark.parametrize(
     "recipe",
     [pytest.param(r, marks=[] if r in QUICK else [pytest.mark.long]) for r in RECIPES],

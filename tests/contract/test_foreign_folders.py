@@ -85,6 +85,7 @@ def test_a_cluster_of_strangers_is_not_joined(run, capsys, verb):
             main([*command(verb, run), word])
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("verb", ["replay", "export"])
 def test_what_runs_in_one_process_joins_none(run, verb):
     change(run, "cluster.address", "192.0.2.7:6379")
@@ -99,6 +100,7 @@ def test_the_cluster_of_this_machine_needs_no_trust(run, address):
         main(command("eval", run))
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("side", ["train", "eval"])
 def test_modules_are_imported_only_with_trust(tmp_path, monkeypatch, side):
     """Also where the module lies in the folder, and that is where the user stands."""
@@ -231,6 +233,7 @@ def others(run: Path) -> Path:
     return folder
 
 
+@pytest.mark.quick(5)
 @pytest.mark.parametrize(
     "name",
     ["metrics.jsonl", "manifest.json", "summary.json", "eval", "checkpoints/latest", ".lock",
@@ -249,6 +252,7 @@ def test_a_run_does_not_go_on_through_a_link(run, others, capsys, name, monkeypa
     assert [file.read_text() for file in others.iterdir()] == [CONTENT]
 
 
+@pytest.mark.long
 def test_a_link_within_the_run_is_its_own_affair(run, monkeypatch):
     (run / "newest").symlink_to("checkpoints/step_000001")
     monkeypatch.undo()

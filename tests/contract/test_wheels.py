@@ -142,6 +142,7 @@ def test_it_is_listed(stranger, tmp_path):
     assert "slider" not in {row["name"] for row in without}
 
 
+@pytest.mark.long
 def test_it_is_planned_with_its_own_keys(stranger, tmp_path):
     words = ("train", *CHOICE, "env.train.speed=0.3")
     plan, shown = (

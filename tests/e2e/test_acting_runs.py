@@ -97,6 +97,7 @@ def test_an_evaluation_can_be_had_again(whole: Path, capsys: pytest.CaptureFixtu
     assert "came out as before" in capsys.readouterr().out
 
 
+@pytest.mark.long
 def test_before_the_first_update_the_policy_acts_alone(whole: Path, tmp_path: Path):
     imitating = play(
         tmp_path, "rft", LOCAL, "runner.max_epochs=1", "algorithm.critic_steps=0",

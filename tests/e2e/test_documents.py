@@ -173,6 +173,7 @@ def tensorboard(logs: Path) -> Iterator[str]:
         running.wait()
 
 
+@pytest.mark.long
 def test_tensorboard_shows_both_families_of_names(trained):
     with tensorboard(trained.parent) as address:
         wanted, shown = f"{address}/data/plugin/scalars/tags", {}

@@ -51,6 +51,7 @@ def test_relative_checkpoints(
     assert main(["export", str(run), "policy"]) == 0
 
 
+@pytest.mark.long
 def test_a_moved_run_finds_what_is_in_it(here: Path):
     data = here / "logs" / "run" / "data"
     train.run(assemble(compose([*COMMON, "runner.max_epochs=1", f"collect.path={data}"])))

@@ -96,6 +96,7 @@ def test_a_plugin_is_tested_without_a_run(tmp_path: Path):
     assert run.steering.stopped == "success is no better than 0.500 in 3 evaluations"
 
 
+@pytest.mark.long
 def test_adaptive_kl_holds_the_step_of_the_policy(log_path: Path):
     told = ["actor.optim.lr=0.003", "runner.max_epochs=12", "runner.save_interval=-1"]
     with plugged_in(adaptive_kl, "adaptive_kl"):
@@ -114,6 +115,7 @@ def test_adaptive_kl_holds_the_step_of_the_policy(log_path: Path):
     assert kls[0] > 0.02 and 0.005 < fmean(kls[-4:]) < 0.02
 
 
+@pytest.mark.long
 def test_curriculum_plays_more_of_what_fails(log_path: Path):
     class Recorder:
         """What was played: successes by task, a dict for each rollout."""

@@ -137,6 +137,7 @@ def test_adapters_are_merged(run, base, tmp_path, model):
     assert_alike(expected, decisions(whole, config), 1e-4)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("model", "kept_alone"),
     [("openvla_tiny", False), pytest.param("openvla_oft_tiny", True, marks=pytest.mark.long)],
@@ -236,6 +237,7 @@ def refused(capsys, *arguments: str) -> str:
     return capsys.readouterr().err
 
 
+@pytest.mark.long
 def test_what_is_refused(run, base, tmp_path, capsys):
     """One sentence each, and nothing is left behind."""
     folder, _, _ = run("openvla_tiny")

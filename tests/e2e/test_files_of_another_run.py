@@ -48,6 +48,7 @@ def test_nothing_is_doubted_without_need(own: Path):
     assert read_run(RunFolder(own)).doubts == []
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize(
     ("name", "said"),
     [

@@ -135,7 +135,7 @@ def test_what_is_played_again_is_counted(log_path: Path, whole: Path):
     assert any(line["rollout/refill_rounds"] > 0 for line in lines)
 
 
-@pytest.mark.quick(1)
+@pytest.mark.long
 @pytest.mark.parametrize("stages", [1, 3])
 def test_separate_objects_equal_a_fused_one(log_path: Path, whole: Path, stages: int):
     run = start(log_path, "run", SEPARATE, f"rollout.pipeline_stage_num={stages}")
@@ -205,7 +205,7 @@ def swapped(columns: list[Any]) -> list[Any]:
     return [other.get(column.number, column) for column in columns]
 
 
-@pytest.mark.quick(2)
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("damage", [mixed, short, swapped])
 @pytest.mark.parametrize(
     "placement",

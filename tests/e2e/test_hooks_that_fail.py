@@ -157,7 +157,7 @@ def test_one_that_fails_at_the_end_leaves_a_finished_run(log_path: Path):
     assert (log_path / "ended" / "report.html").is_file()  # the others were told all the same
 
 
-@pytest.mark.quick(1)
+@pytest.mark.long
 @pytest.mark.parametrize("fail", [divide, leave])
 def test_an_observer_costs_nothing_and_is_warned_of_once(
     log_path: Path, whole: Path, fail: Callable[[], None]
@@ -217,6 +217,7 @@ class Stuck:
         return SimpleNamespace(over=over)
 
 
+@pytest.mark.long
 def test_an_observer_that_hangs_costs_no_run(
     log_path: Path, whole: Path, monkeypatch: pytest.MonkeyPatch
 ):
@@ -255,6 +256,7 @@ def test_the_command_ends_though_an_observer_hangs(
     assert "warning: plugin 'nosy': its rlcore_after_rollout has not returned within 1 s" in err
 
 
+@pytest.mark.long
 def test_the_command_announces_an_observer_that_fails(
     log_path: Path, capsys: pytest.CaptureFixture[str]
 ):
@@ -326,7 +328,7 @@ def close() -> None:
     raise GeneratorExit
 
 
-@pytest.mark.quick(1)
+@pytest.mark.long
 @pytest.mark.parametrize("fail", [odd, close])
 def test_exceptions_of_any_class_cost_no_update(log_path: Path, fail: Callable[[], None]):
     with plugged_in(Nosy("after_rollout", 1, fail)), pytest.raises(HookError, match="nosy"):
@@ -346,7 +348,7 @@ class Counting:
             self._mess(metrics)
 
 
-@pytest.mark.quick(3)
+@pytest.mark.quick(1)
 @pytest.mark.parametrize(
     ("mess", "said"),
     [

@@ -95,6 +95,7 @@ def test_every_row_is_played_and_the_table_is_right(run, released, monkeypatch, 
     assert released == ROWS
 
 
+@pytest.mark.long
 def test_an_interrupted_one_goes_on_with_the_rows_that_are_left(run, released, monkeypatch):
     words = [str(run), "protocol=toy_haste", "env.eval.trials_per_task=2"]
     play, seen = protocol.evaluate, []
@@ -180,7 +181,7 @@ def test_what_is_refused(run, capsys):
     assert "env.eval.trials_per_task must be at most 1000" in many
 
 
-@pytest.mark.quick(4)
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("name", load_plugins().names("protocol"))
 def test_the_rows_of_every_installed_protocol_pass_the_checks(name):
     from rlcore.checks import check

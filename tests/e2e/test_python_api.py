@@ -104,6 +104,7 @@ def test_an_object_has_the_hooks_of_a_plugin(tmp_path):
         short(tmp_path, callbacks=[object()])
 
 
+@pytest.mark.long
 def test_a_run_is_evaluated_like_by_the_command(result, tmp_path, capsys):
     again = rlcore.evaluate(str(result.folder), f"runner.logger.log_path={tmp_path}")
     assert again.episodes == result.run.episodes("after")

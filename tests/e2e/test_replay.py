@@ -132,6 +132,7 @@ def test_all_that_passed_is_bitwise_what_passed_in_the_evaluation(run: Path):
         assert_same(arrays, traces[column.number])
 
 
+@pytest.mark.long
 def test_a_training_episode_of_the_update_after_the_checkpoint(
     run: Path, capsys: pytest.CaptureFixture[str]
 ):
@@ -162,6 +163,7 @@ def test_on_ray_it_is_the_same(run: Path, ray_cluster: None):
     assert_same(ray, Trace("", dict(local)))
 
 
+@pytest.mark.long
 def test_it_is_computed_as_the_run_computed(alone: Path, capsys: pytest.CaptureFixture[str]):
     """One env in one process, and a forward batch of the rows of a stage where none is fixed."""
     kept = (alone / "config.yaml").read_text()
@@ -300,6 +302,7 @@ def test_what_it_leaves_and_says(run: Path, capsys: pytest.CaptureFixture[str]):
 # -- against the evaluation ---------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_which_evaluation_it_is_held_against(run: Path, capsys: pytest.CaptureFixture[str]):
     between = {(r.task, r.trial): r for r in read_results(run / "eval" / "step_000001.parquet")}
     _, facts = played(run, "--checkpoint=step_000001", task="reach-up", trial=1002)

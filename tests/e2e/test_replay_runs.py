@@ -75,6 +75,7 @@ def test_a_resumed_run_ends_as_the_uninterrupted_one(whole: Path, tmp_path: Path
     assert_same(whole, again)
 
 
+@pytest.mark.long
 def test_what_no_checkpoint_has_is_gone(tmp_path: Path):
     run = play(tmp_path, "small", "cluster.backend=local", "runner.keep_last=1")
     (last,) = (run / "checkpoints").glob("step_*")

@@ -54,6 +54,7 @@ def test_after_a_shorter_run(log_path: Path, whole: Path):
     assert_same(run, whole)
 
 
+@pytest.mark.long
 def test_from_an_earlier_checkpoint(
     log_path: Path, whole: Path, capsys: pytest.CaptureFixture[str]
 ):
@@ -72,6 +73,7 @@ def test_from_an_earlier_checkpoint(
         train.run(assemble(load(run / "config.yaml", [f"runner.resume_dir='{gone}'"])))
 
 
+@pytest.mark.long
 def test_after_a_failure_before_the_first_checkpoint(
     log_path: Path, whole: Path, monkeypatch: pytest.MonkeyPatch
 ):
@@ -203,6 +205,7 @@ def test_a_stop_does_not_change_which_is_the_best(log_path: Path, monkeypatch: p
     assert read_history(run / "checkpoints").best == best
 
 
+@pytest.mark.long
 def test_the_best_is_chosen_on_validation_starts(log_path: Path):
     every = ["runner.save_interval=1", "runner.val_check_interval=1", "env.eval.split=validation"]
     run = start(log_path, "chosen", "runner.keep_best=true", *every)
@@ -515,6 +518,7 @@ def test_an_earlier_end_is_no_end_of_what_follows(
     assert_same(run, whole)
 
 
+@pytest.mark.long
 def test_an_evaluation_does_not_go_on_with_a_run(log_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(train, "improve", Failing(train.improve, [1]))
     with pytest.raises(WorkerError):
@@ -525,6 +529,7 @@ def test_an_evaluation_does_not_go_on_with_a_run(log_path: Path, monkeypatch: py
     assert (log_path / "job-2" / "eval" / "eval.parquet").is_file()
 
 
+@pytest.mark.long
 def test_what_stays_on_disk(log_path: Path):
     run = start(log_path, "tidy", "runner.keep_last=1", "runner.keep_best=true")
     success = {line["step"]: line["env/success_once"] for line in numbers(run)

@@ -128,6 +128,7 @@ class Enough:
             run.stop("enough is learned")
 
 
+@pytest.mark.long
 def test_a_stop_is_an_end_in_order(log_path: Path, capsys: pytest.CaptureFixture[str]):
     with plugged_in(Enough(2)):
         run = start(log_path, "stopped", "runner.val_check_interval=1")

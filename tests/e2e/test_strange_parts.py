@@ -43,6 +43,7 @@ def test_what_is_no_exception_is_told_with_the_worker(
         train.run(assemble(compose(words(log_path))))
 
 
+@pytest.mark.long
 def test_an_env_that_empties_the_environment(log_path: Path, monkeypatch: pytest.MonkeyPatch):
     step = ToyEnv.chunk_step
 
@@ -79,7 +80,7 @@ def test_demonstrations_that_teach_nothing_are_announced(
     assert "warning: sft learned nothing: the gradients of all 3 steps are zero" in said
 
 
-@pytest.mark.quick(1)
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("method", "doing", "key"),
     [("close", "stop", "env"), ("__init__", "start", "start"), ("chunk_step", "converse", "env")],

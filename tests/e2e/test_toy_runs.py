@@ -133,6 +133,7 @@ def test_a_value_and_a_reward_per_action(log_path: Path):
     assert weights["value.weight"].shape == (2, 65)  # C values of 64 features and the time
 
 
+@pytest.mark.long
 def test_the_saved_policy_evaluates_to_the_same_episodes(log_path: Path):
     run(log_path, "cluster.backend=local")
     folder = log_path / "run"

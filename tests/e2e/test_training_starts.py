@@ -94,6 +94,7 @@ def test_what_an_earlier_attempt_trained_on_counts(
           "env.eval.allow_training_trials=true")  # fmt: skip
 
 
+@pytest.mark.long
 def test_what_an_earlier_attempt_trained_on_is_no_held_out_start(
     log_path: Path, capsys: pytest.CaptureFixture[str]
 ):

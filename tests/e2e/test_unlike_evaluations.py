@@ -47,7 +47,7 @@ def rules(run: Path, label: str) -> set[str]:
     return {row.protocol for row in read_results(run / "eval" / f"{label}.parquet")}
 
 
-@pytest.mark.quick(1)
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("change", "said"),
     [
@@ -121,6 +121,7 @@ def test_another_way_to_act_is_another_evaluation_of_the_run(
     assert read_note(run / "eval" / "before.parquet")["policy"]["init_std"] == 0.4
 
 
+@pytest.mark.long
 def test_two_runs_are_compared_by_what_they_played(
     run: Path, whole: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):

@@ -73,6 +73,7 @@ def test_an_episode_that_came_out_otherwise(run: Path, capsys: pytest.CaptureFix
     assert f"{row.task} trial {row.trial}" in said
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("rows", [[0, 1, 2], [*range(12), 0], [0, 0, *range(2, 12)]])
 def test_other_episodes_than_those_of_the_protocol(run: Path, capsys, rows: list[int]):
     path = find_checkpoint(run) / "evaluation.parquet"

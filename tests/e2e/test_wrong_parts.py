@@ -68,6 +68,7 @@ def test_an_update_that_breaks_the_policy_is_warned_of_once(
     assert "algorithm.target_kl=0.1" in said
 
 
+@pytest.mark.long
 def test_an_env_that_sets_torch_up_for_itself_changes_no_number(
     log_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
@@ -130,6 +131,7 @@ def test_a_checkpoint_of_another_policy_is_not_made(
     assert not has_checkpoint(log_path / "run" / "checkpoints")
 
 
+@pytest.mark.long
 def test_what_was_saved_is_loaded_once_a_run(log_path: Path, monkeypatch: pytest.MonkeyPatch):
     checked: list[Path] = []
     right = policy_answers.checked_saved

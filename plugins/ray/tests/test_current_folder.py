@@ -43,6 +43,7 @@ with cluster_session(ClusterConfig()):
 """
 
 
+@pytest.mark.long
 def test_workers_of_ray_do_not_look_there_and_strangers_do_not_get_in(tmp_path, monkeypatch):
     """One cluster for both, as it takes seconds to start."""
     here = tmp_path / "here"

@@ -49,6 +49,7 @@ def test_the_same_episodes_succeed_as_in_process(run, policy, tmp_path, determin
     assert noted["says"]["deterministic"] is deterministic
 
 
+@pytest.mark.long
 def test_an_evaluation_is_verified(run, policy, tmp_path, capsys):
     verify = ["eval", f"{tmp_path}/run", "--verify"]
     with serving(policy, deterministic=False, forward_batch=4) as server:

@@ -104,6 +104,7 @@ def test_nothing_of_this_interpreters_path_is_on_the_others(make: MakeEnv, twin_
     ]
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
 def test_a_process_there_that_dies_or_hangs_costs_time_and_nothing_else(
     make: MakeEnv, twin_venv: Path, how: signal.Signals

@@ -167,6 +167,7 @@ def test_no_orphans_when_the_parent_is_killed() -> None:
     wait_gone(pids)
 
 
+@pytest.mark.long
 def test_a_demonstration_that_nobody_waits_for_tells_no_errors(make) -> None:
     """An iterator that is left in the middle may end when its env is long closed."""
     settings = {"action_noise": 0.0, "speed": 1.0, "stride": 1, "seed": 0}

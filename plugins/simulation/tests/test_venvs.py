@@ -231,6 +231,7 @@ def test_a_python_that_is_not_here_is_asked_for(
     assert f"rlcore venv create sliding {home / 'venv'} --python PATH" in str(caught.value.hint)
 
 
+@pytest.mark.long
 def test_an_interpreter_that_the_env_does_not_take_is_refused_before_anything_is_made(
     home: Path,
 ) -> None:
@@ -293,6 +294,7 @@ def wheel(folder: Path, name: str, number: str, *asks: str) -> None:
         file.writestr(f"{info}/RECORD", "")
 
 
+@pytest.mark.long
 def test_packages_of_an_environment_that_is_the_users_keep_their_versions(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

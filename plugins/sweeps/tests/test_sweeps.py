@@ -63,6 +63,7 @@ def seen(run: Path) -> list[str]:
     return (run / "seen.txt").read_text().splitlines()
 
 
+@pytest.mark.long
 def test_runs_have_folders_of_their_own(made):
     runs, _ = made
     assert sorted(path.name for path in runs.iterdir() if path.is_dir()) == [
@@ -76,6 +77,7 @@ def test_env_set_reaches_the_jobs(made):
     assert (made[0] / "0-seed-0" / "output.txt").read_text() == "hello\n"
 
 
+@pytest.mark.long
 def test_a_second_sweep_mixes_with_none_and_lies_in_no_run(sweep, log_path):
     RunFolder.create(log_path, "run")
     assert sweep("runner.seed=0,1") == 0
@@ -104,6 +106,7 @@ def test_a_number_that_was_another_jobs_is_refused(sweep, log_path, capsys):
     assert "was runner.seed=7, and is another one now" in capsys.readouterr().err
 
 
+@pytest.mark.long
 def test_jobs_side_by_side_share_no_core(sweep, log_path):
     if len(os.sched_getaffinity(0)) < 2:
         pytest.skip("one core")
@@ -172,6 +175,7 @@ def test_a_signal_ends_all_jobs_and_resume_goes_on(sweep, log_path, capsys, numb
     assert [len(seen(run)) for run in sorted(runs.glob("[0-9]*"))] == [1, 2, 1]
 
 
+@pytest.mark.long
 def test_its_folder_and_those_of_jobs_are_hydras_to_name(sweep, log_path, elsewhere):
     words = (f"hydra.sweep.dir={elsewhere}/mine", "hydra.sweep.subdir=job-${hydra.job.num}")
     assert sweep("runner.seed=0,1", *words) == 0
@@ -179,6 +183,7 @@ def test_its_folder_and_those_of_jobs_are_hydras_to_name(sweep, log_path, elsewh
     assert not log_path.exists() or not list(log_path.iterdir())
 
 
+@pytest.mark.long
 def test_a_folder_holds_one_sweep(sweep, elsewhere, capsys):
     place = f"hydra.sweep.dir={elsewhere}/mine"
     assert sweep("runner.seed=0", place) == 0
@@ -215,6 +220,7 @@ class Stranger(Launcher):
         return []
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize(("bug", "said"), [("setup", "no queue"), ("returns", "0 results")])
 def test_a_bug_of_a_stranger_has_its_name(sweep, elsewhere, monkeypatch, capsys, bug, said):
     name = "hydra_plugins.strange.Stranger"  # Hydra accepts no other namespace

@@ -216,6 +216,7 @@ class FillsItsCache(KeepsWhatItEnds):
     most = 1
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize(("seconds", "each"), [(0, 3), (60, 6)])
 def test_an_env_whose_memory_grows_is_found_in_the_time_there_is(seconds, each):
     facts = {"name": "toy", "memory_episodes": 12, "memory_seconds": seconds}

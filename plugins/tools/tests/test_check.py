@@ -86,6 +86,7 @@ def test_a_pipe_is_told_now_and_then_which_check_runs(monkeypatch, capsys):
         assert capsys.readouterr().err == said
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("fault", MATRIX)
 def test_each_fault_is_found(fault, tmp_path):
     changes, said = MATRIX[fault]
@@ -133,7 +134,7 @@ def test_a_folder_that_is_not_there(tmp_path):
     assert "is no folder" in found.what
 
 
-@pytest.mark.quick(2)
+@pytest.mark.quick(1)
 @pytest.mark.parametrize(
     ("changes", "said"),
     [

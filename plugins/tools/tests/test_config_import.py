@@ -64,7 +64,7 @@ def test_no_key_is_lost(theirs, name):
         assert any(path == each or path.startswith(f"{each}.") for each in told), path
 
 
-@pytest.mark.quick(3)
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("name", RECIPES)
 def test_what_is_imported_passes_the_dry_run(theirs, tmp_path, name, capsys):
     out = tmp_path / "experiment" / f"{name}.yaml"
@@ -139,6 +139,7 @@ def test_tokens_with_grpo_on_metaworld(imported):
     assert verdicts["rollout.sampling_params.temperature_train"].ours == "actor.model.temperature"
 
 
+@pytest.mark.long
 def test_tokens_with_ppo_on_maniskill(imported):
     _, config = imported("maniskill_ppo_openvla")
     train = config.env.train
@@ -163,6 +164,7 @@ def test_pi_with_ppo_on_maniskill(imported):
     assert config.actor.model.openpi.config_name == "pi0_maniskill"
 
 
+@pytest.mark.long
 def test_pi_with_ppo_on_libero(imported):
     _, config = imported("libero_10_ppo_pi")
     train, evaluation = config.env.train, config.env.eval
@@ -173,6 +175,7 @@ def test_pi_with_ppo_on_libero(imported):
     assert train.reward_coef == 5.0
 
 
+@pytest.mark.long
 def test_a_file_for_evaluation(imported):
     verdicts, config = imported("maniskill_oft_eval")
     assert config.runner.only_eval and config.algorithm.name == ""
@@ -182,7 +185,7 @@ def test_a_file_for_evaluation(imported):
     assert verdicts["rollout.model.model_path"].word == "choose"
 
 
-@pytest.mark.quick(4)
+@pytest.mark.quick(2)
 @pytest.mark.parametrize(
     ("path", "value", "word", "says"),
     [

@@ -34,6 +34,7 @@ def rlcore(*words: str, env: dict[str, str], cwd: Path) -> subprocess.CompletedP
     return subprocess.run(command, env=env, cwd=cwd, capture_output=True, text=True)
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("kind", SUMMARIES)
 def test_every_kind_is_listed_and_in_style(kind, tmp_path):
     folder = tmp_path / f"my-{kind}"
@@ -70,7 +71,7 @@ def test_the_recipe_of_one_is_trained(kind, tmp_path):
     assert (tmp_path / f"my_{kind}/summary.json").is_file()
 
 
-@pytest.mark.quick(2)
+@pytest.mark.quick(1)
 @pytest.mark.parametrize(
     "kind",
     [

@@ -186,6 +186,7 @@ def test_every_task_is_paired():
     assert gain(None, results(AFTER)).before is None
 
 
+@pytest.mark.long
 def test_changes_of_the_recipe_are_listed(log_path):
     page = Page(write_report(make_run(log_path, "runner.max_epochs=2", "sft.patience=3")))
     assert (
@@ -380,6 +381,7 @@ def test_tasks_over_the_run_what_failed_and_what_never_changes(log_path):
     assert "training at 4 minutes of training: 0.5" in page.text
 
 
+@pytest.mark.long
 def test_runs_that_differ_in_their_seed_alone_are_a_mean_and_a_band(log_path):
     runs = [
         make_run(log_path / name, f"runner.seed={seed}", *more, updates=((rate, 16), (rate, 16)))

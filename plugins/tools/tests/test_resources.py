@@ -83,6 +83,7 @@ def test_an_evaluation_makes_no_optimizer_and_no_checkpoints(made: Made) -> None
     assert not found(facts, "disk") and not found(facts, "time")
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize(
     ("words", "free", "status", "said"),
     [
@@ -126,6 +127,7 @@ def test_time_by_the_speed_of_the_last_run_of_that_name(made: Made, elsewhere: P
     assert "time" not in [row["name"] for row in rows]
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize(
     ("cuda", "hip", "sees"),
     [("None", "None", False), ("'12.8'", "None", True), ("None", "'6.3'", True)],

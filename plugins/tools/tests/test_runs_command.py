@@ -220,6 +220,7 @@ def three(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return log_path
 
 
+@pytest.mark.quick(6)
 @pytest.mark.parametrize(
     ("where", "found"),
     [
@@ -323,6 +324,7 @@ def starts(won: int, of: int = 40) -> dict[tuple[str, int], bool]:
     return {("pull", n): n < won for n in range(of)}
 
 
+@pytest.mark.long
 def test_the_best_setting_over_its_seeds_and_the_undecided(log_path, capsys):
     figures = {(0.9, 1): 36, (0.9, 2): 34, (0.95, 1): 35, (0.95, 2): 33, (0.5, 1): 3, (0.5, 2): 4}
     for (gamma, seed), won in figures.items():
@@ -341,6 +343,7 @@ def test_the_best_setting_over_its_seeds_and_the_undecided(log_path, capsys):
     assert found["settings"][0]["seeds"] == [1, 2]
 
 
+@pytest.mark.long
 def test_a_component_stands_for_the_keys_that_come_with_it(log_path):
     runs = {"0-a": ["algorithm=ppo"], "1-b": ["algorithm=grpo", "algorithm.group_size=4"],
             "2-c": ["algorithm=ppo", "env.*.max_episode_steps=8"]}  # fmt: skip

@@ -102,6 +102,7 @@ with open_trackers(asked, folder, Registry.load()) as trackers:
 """
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize(
     ("name", "pattern", "number"),
     [
@@ -145,6 +146,7 @@ def without(monkeypatch: pytest.MonkeyPatch, *absent: str) -> None:
 TOY = ("env=toy", "model=toy", "algorithm=ppo", "cluster.backend=local")
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("name", ["wandb", "swanlab"])
 @pytest.mark.parametrize("dry", [("--dry-run",), ()])
 def test_a_missing_library_is_found_before_anything_starts(

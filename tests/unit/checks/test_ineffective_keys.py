@@ -21,7 +21,7 @@ def said(*overrides: str) -> list[str]:
     return unread(compose([*TOY, *overrides]))
 
 
-@pytest.mark.quick(7)
+@pytest.mark.quick(3)
 @pytest.mark.parametrize(
     ("overrides", "sentence"),
     [

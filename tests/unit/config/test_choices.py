@@ -21,6 +21,7 @@ def rewards(config) -> tuple[float, float]:
     return config.env.train.reward_coef, config.env.eval.reward_coef
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
@@ -55,7 +56,7 @@ def test_a_key_that_neither_side_has(made):
         made("env.*.reward_koef=3")
 
 
-@pytest.mark.quick(9)
+@pytest.mark.quick(4)
 @pytest.mark.parametrize(
     "lines",
     [
@@ -79,6 +80,7 @@ def test_sides_in_the_defaults_of_a_recipe(made, lines, model):
     assert config.actor.model.model_type == "toy"
 
 
+@pytest.mark.long
 def test_a_recipe_of_one_side_and_one_that_extends_it(made):
     files = {
         **TWO_SIDES,

@@ -557,6 +557,7 @@ def test_an_env_that_cannot_be_closed_is_a_warning():
         env.close()
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("given", [None, ToyEnv, 5])
 def test_a_factory_that_gives_no_env_is_named(given, monkeypatch, log_path):
     monkeypatch.setattr(toy_env, "make", lambda config, **_: given)
@@ -564,6 +565,7 @@ def test_a_factory_that_gives_no_env_is_named(given, monkeypatch, log_path):
         train.run(assemble(compose([*TOY, f"runner.logger.log_path={log_path}"])))
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("given", [None, ToyPolicy])
 def test_a_factory_that_gives_no_policy_is_named(given, monkeypatch, log_path):
     monkeypatch.setattr(toy_policy, "make", lambda config, **_: given)

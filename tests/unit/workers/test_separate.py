@@ -123,7 +123,7 @@ def reference():
     return canonical(fused._trajectory)
 
 
-@pytest.mark.quick(13)
+@pytest.mark.quick(5)
 @pytest.mark.parametrize("stages", [1, 2, 3])
 @pytest.mark.parametrize(("envs", "rollouts"), [(1, 1), (2, 1), (2, 2), (1, 3), (2, 4)])
 @pytest.mark.parametrize("actors", [1, 2])

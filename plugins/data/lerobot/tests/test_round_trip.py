@@ -80,6 +80,7 @@ def test_a_killed_collection_opens_and_goes_on(tmp_path):
         assert (path / "meta/rlcore_episodes.jsonl").read_text().startswith(rows)
 
 
+@pytest.mark.long
 def test_killed_before_the_first_episode(tmp_path):
     for form in ALL:
         with form().write(tmp_path / form.__name__, SPEC, COLLECT, seed=1, interpreters=()):
@@ -192,6 +193,7 @@ def test_it_is_written_where_it_may_be(tmp_path):
         formats.LeRobotV3().check_folder(tmp_path / "new", SPEC, CollectConfig(stride=2), seed=1)
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("form", ALL)
 def test_missing_and_damaged_files_are_one_error(form, tmp_path):
     written(form(), tmp_path, [demonstration(0, 0), demonstration(0, 1)])

@@ -98,17 +98,18 @@ class Scene:
 
         self._no_place = RandomizationError
         controller = load_controller_config(default_controller="OSC_POSE")
-        self.env: Any = _keeping(envs.TASK_MAPPING[problem.kind])(
-            str(file),
-            robots=["Panda"],
-            controller_configs=controller,
-            initialization_noise=None,
-            use_camera_obs=False,
-            has_offscreen_renderer=False,
-            horizon=NO_LIMIT,
-            ignore_done=True,
-            hard_reset=False,
-        )
+        with _leaving_numpys_generator():
+            self.env: Any = _keeping(envs.TASK_MAPPING[problem.kind])(
+                str(file),
+                robots=["Panda"],
+                controller_configs=controller,
+                initialization_noise=None,
+                use_camera_obs=False,
+                has_offscreen_renderer=False,
+                horizon=NO_LIMIT,
+                ignore_done=True,
+                hard_reset=False,
+            )
         self.model: mujoco.MjModel = self.env.sim.model._model
         self.robot = self.env.robots[0]
         self.gripper_at_rest = np.zeros(self.robot.gripper.dof)
@@ -140,13 +141,10 @@ class Scene:
         Args:
             key: task and trial.
         """
-        before = np.random.get_state()
-        np.random.seed(int(generator("libero start", *key).integers(2**32)))
-        try:
+        with _leaving_numpys_generator():
+            np.random.seed(int(generator("libero start", *key).integers(2**32)))
             while not self._try_reset():
                 pass
-        finally:
-            np.random.set_state(before)
         self.env.sim.forward()
         self.env.visualize(vis_settings={name: False for name in self.env._visualizations})
         self.env._update_observables(force=True)
@@ -214,6 +212,16 @@ class Scene:
     def close(self) -> None:
         """Free robosuite's env."""
         self.env.close()
+
+
+@contextmanager
+def _leaving_numpys_generator() -> Iterator[None]:
+    """LIBERO draws from numpy's global generator, where it builds a scene too."""
+    before = np.random.get_state()
+    try:
+        yield
+    finally:
+        np.random.set_state(before)
 
 
 def _keeping(kind: type) -> type:

@@ -324,6 +324,7 @@ def libero(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return root
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize(
     ("damage", "said"),
     [

@@ -49,6 +49,7 @@ def test_soup_in_the_basket_is_success_and_reward_once_there() -> None:
     assert not step.success and step.reward == 0.0
 
 
+@pytest.mark.long
 def test_an_open_drawer_is_success() -> None:
     simulator = started(DRAWER)
     put(simulator, "wooden_cabinet_1_top_level", -0.15)
@@ -73,6 +74,7 @@ def test_the_stoves_knob_turns_it_on_and_its_burner_glows() -> None:
     np.testing.assert_array_equal(frame, cold.astype(np.uint8))  # cold again at the next start
 
 
+@pytest.mark.long
 def test_the_bowl_waits_in_the_drawer_and_counts_on_the_plate() -> None:
     simulator = started(BOWL, settle_steps=10)
     data = simulator._row.data

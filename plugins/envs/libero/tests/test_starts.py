@@ -47,6 +47,7 @@ def course(simulator: LiberoSimulator, trial: int, moves: np.ndarray = MOVES) ->
     return np.stack(states)
 
 
+@pytest.mark.long
 def test_course_is_bitwise_the_same_after_other_episodes_and_between_other_rows() -> None:
     fresh = {trial: course(make_pool(small_config()).take(0), trial) for trial in (3, 41)}
     pool = make_pool(small_config())
@@ -128,6 +129,7 @@ def test_rows_play_the_same_wherever_they_are(shared_env: SimulatedEnv, make: En
             assert (one["cameras"][camera].std(axis=(1, 2, 3)) > 10).all()
 
 
+@pytest.mark.long
 def test_narrowing_the_tasks_does_not_change_starts(
     shared_env: SimulatedEnv, make: EnvMaker
 ) -> None:

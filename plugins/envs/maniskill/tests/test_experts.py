@@ -80,6 +80,7 @@ def lengths(env: BaseEnv, task: str, *, seeds: range, speed: float) -> list[int 
 # -- tasks ------------------------------------------------------------------------------------
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize(
     ("task", "speed"),
     [("PickCube-v1", 0.5), ("PushCube-v1", 0.5), ("PullCube-v1", 1.0), ("StackCube-v1", 1.0)],
@@ -96,6 +97,7 @@ def test_expert_solves_nearly_every_start(envs: dict[str, BaseEnv], task: str) -
     assert sum(length is not None for length in found) >= 38
 
 
+@pytest.mark.quick(1)
 @pytest.mark.usefixtures("vulkan")
 @pytest.mark.parametrize("task", [MAIN, "PutOnPlateInScene25PositionChangeTo-v1"])
 def test_expert_puts_objects_on_plates(task: str) -> None:
@@ -124,6 +126,7 @@ def test_speed_scales_motions(pick: Any) -> None:
     assert fast is not None and slow is not None and slow > 1.5 * fast
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("vulkan")
 def test_expert_without_rotations() -> None:
     env = make("PickCube-v1", control_mode="pd_ee_delta_pos")

@@ -93,6 +93,7 @@ def test_the_floor_that_no_camera_sees_is_left_out_and_every_bit_stays(
     np.testing.assert_array_equal(*frames)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("moves", ["camera", "shadow"])
 def test_the_whole_floor_stays_where_it_may_be_seen_later(moves: str) -> None:
     settings: dict[str, object] = {}
@@ -107,6 +108,7 @@ def test_the_whole_floor_stays_where_it_may_be_seen_later(moves: str) -> None:
     simulator.close()
 
 
+@pytest.mark.long
 def test_a_detail_that_pixels_show_changes_few_of_them_and_films_stay_exact() -> None:
     """At 32 px; the cube is nearer than the table's camera needs it in more detail."""
     frames: dict[str, list[np.ndarray]] = {}
@@ -134,6 +136,7 @@ def test_a_detail_that_pixels_show_changes_few_of_them_and_films_stay_exact() ->
     assert triangles[1] < 0.2 * triangles[0]
 
 
+@pytest.mark.long
 def test_the_goal_shows_green_where_it_is_not_hidden() -> None:
     """ManiSkill hides PickCube's goal, a green ball, from cameras; no image could tell it."""
     greens = []
@@ -180,6 +183,7 @@ def shown_triangles(simulator: Simulator) -> int:
     return sum(len(part.triangles) for shape in shapes for part in shape.parts)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("rebuild", [True, False])
 def test_contact_shapes_change_how_a_robot_looks_and_nothing_else(rebuild: bool) -> None:
     # a camera high enough to see the arm from above the table
@@ -204,6 +208,7 @@ def test_contact_shapes_change_how_a_robot_looks_and_nothing_else(rebuild: bool)
     assert frames[3].min(axis=-1)[robot].mean() > 90
 
 
+@pytest.mark.long
 def test_a_camera_in_the_hand_sees_past_its_box() -> None:
     """The camera of panda_wristcam, 425,160 triangles, is drawn as the box it stands in."""
     settings = {"robot": "panda_wristcam", "cameras": ["hand_camera"]}
@@ -227,6 +232,7 @@ def test_an_unknown_camera_is_named_with_those_there_are() -> None:
     simulator.close()
 
 
+@pytest.mark.long
 def test_put_on_plate_has_a_sentence_and_a_frame_of_its_own(make: EnvMaker) -> None:
     env = make(1, 0, tasks=[MAIN], reward="grasp")
     sentences, frames = set(), []
@@ -255,6 +261,7 @@ def test_frames_and_states_do_not_depend_on_the_process(make: EnvMaker) -> None:
             np.testing.assert_array_equal(many["cameras"][CAMERA][row], one["cameras"][CAMERA][0])
 
 
+@pytest.mark.long
 def test_frames_may_be_wider_than_high() -> None:
     """A square frame of the table's camera is a wide one squeezed: columns of the wide one, two by
     two, make up those of the square one."""

@@ -57,6 +57,7 @@ def gymnasium_env(task: str, layout: np.ndarray):
     return env
 
 
+@pytest.mark.long
 def test_closing_other_renderers_blackens_nothing(make: EnvMaker) -> None:
     first, second = make(1, 0), make(2, 0, tasks=[BUTTON, REACH])
     first.reset()
@@ -94,6 +95,7 @@ def test_simulators_of_a_task_share_a_renderer_without_mixing() -> None:
     assert two._renderers._renderers == {}
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("fast", [True, False])
 def test_the_reflection_pass_changes_no_pixel(fast: bool) -> None:
     without = frame_of(view_of(CAMERA, SIZE, fast=fast))

@@ -50,6 +50,7 @@ def course(
     return record, np.stack(frames).astype(int)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("tasks", "episodes", "steps"),
     [

@@ -117,6 +117,7 @@ def test_states_are_equal_and_frames_nearly() -> None:
     assert (apart.max(axis=-1) > 16).mean() < 0.005
 
 
+@pytest.mark.long
 def test_larger_frames_get_more_faces_and_exact_ones_all() -> None:
     model = scene()
     counts = [

@@ -99,6 +99,7 @@ def test_the_documents_block_is_taken_as_printed(monkeypatch: pytest.MonkeyPatch
     assert (train.split, evaluation.split) == ("train", "heldout")
 
 
+@pytest.mark.long
 def test_keys_without_effect_are_passed_over_and_named() -> None:
     """RoboTwin's own files have them, and so have runs of the first version."""
     words = ["env=robotwin_lift_pot", "model=pi0", "algorithm=ppo"]
@@ -515,6 +516,7 @@ def test_a_row_that_can_not_be_played_is_named() -> None:
         check(config, further=rows)
 
 
+@pytest.mark.long
 def test_the_assets_of_all_rows_are_looked_for_before_the_first_is_played(tmp_path: Path) -> None:
     """Those of the run's own task are there, as it has no mesh; those of a row are not."""
     folder = write_repository(tmp_path / "RoboTwin")

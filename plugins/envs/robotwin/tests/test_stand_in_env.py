@@ -158,6 +158,7 @@ def test_the_expert_solves_a_task_and_a_chunk_ends_with_it(both: SimulatedEnv) -
     assert result.valid.sum(axis=1).tolist() == [7, 25]
 
 
+@pytest.mark.long
 def test_states_can_be_where_the_hands_are(make: Callable[..., SimulatedEnv]) -> None:
     """Bent as they start, by the lengths of the arm: the shoulder 0.16 m over the base, which is at
     y = -0.42, z = 0.74; the upper arm 1.9 rad up, the fore arm bent down by 2.35, to 0.45 rad
@@ -247,7 +248,7 @@ class TestStandIn(EnvConformance):
         }
 
 
-@pytest.mark.quick(1)
+@pytest.mark.long
 @pytest.mark.parametrize("wrists", [False, True], ids=["head", "and wrists"])
 def test_the_documents_observation(make: Callable[..., SimulatedEnv], wrists: bool) -> None:
     """Shapes and types as RoboTwin's page prints them; its sentence too."""

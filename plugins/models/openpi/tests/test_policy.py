@@ -88,6 +88,7 @@ def assert_agree(policy: OpenPIPolicy, inputs, rows: int) -> None:
     assert (out.logprobs != 0).any()
 
 
+@pytest.mark.quick(6)
 @pytest.mark.parametrize("config_name", ["pi0_metaworld", "pi05_metaworld"])
 @pytest.mark.parametrize("exploration", EXPLORATION)
 def test_act_and_evaluate_agree_for_every_noise_method(env_spec, observe, config_name, exploration):
@@ -303,6 +304,7 @@ def test_sft_loss_against_a_loop(env_spec, demonstrate):
         assert loss[row].item() == pytest.approx(expected, rel=1e-4)
 
 
+@pytest.mark.long
 def test_supervised_training_learns(env_spec, demonstrate):
     torch.manual_seed(0)
     config = OpenPIModelConfig(

@@ -117,6 +117,7 @@ def refuse(config, env_spec, match: str, kind: type[UserError] = CheckpointError
 # -- what loads -----------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_adapters_of_rlinf_with_their_copy_of_the_output_layer(base, network, env_spec, tmp_path):
     """The convolution that embeds patches and the output layer are adapted too; with the latter
     peft writes the weight that it adapts."""
@@ -320,6 +321,7 @@ def test_paths_that_make_no_sense_together(base, network, env_spec, tmp_path):
 # -- what is refused ------------------------------------------------------------------------------
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize(
     ("how", "match"),
     [
@@ -383,6 +385,7 @@ def test_what_can_be_merged_only(base, network, env_spec, tmp_path, how, named):
     assert "is_lora=false" in error.hint
 
 
+@pytest.mark.long
 def test_pickled_adapters_name_the_command_that_converts_them(base, network, env_spec, tmp_path):
     """`safe_serialization=False` of peft. The command is run, and then they load."""
     merged = written(network, tmp_path, target_modules=["q_proj", "lm_head"])
@@ -398,6 +401,7 @@ def test_pickled_adapters_name_the_command_that_converts_them(base, network, env
 # -- ours in peft ---------------------------------------------------------------------------------
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("changes", [{}, {"implement_version": "official", "use_film": True}])
 def test_adapters_of_ours_load_in_peft(base, env_spec, tmp_path, changes, recwarn):
     """Every tensor finds its place, and the merged network is ours. FiLM's weights, which are

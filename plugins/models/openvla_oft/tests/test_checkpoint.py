@@ -185,6 +185,7 @@ def test_adapters_are_merged_shard_by_shard(saved, env_spec, observe, tmp_path, 
     assert_equal_outputs(policy, other, observe(env_spec, 3), atol=1e-5)
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("official", [{}, {**OFFICIAL, "use_film": True}])
 def test_adapters_alone(env_spec, observe, tmp_path, official):
     """They find their model again, and are trained on, or merged."""
@@ -205,6 +206,7 @@ def test_adapters_alone(env_spec, observe, tmp_path, official):
     assert_equal_outputs(policy, later, observation)
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("alpha", [2, 0.5])
 def test_adapters_of_another_alpha(saved, env_spec, observe, tmp_path, alpha):
     """As adapters of the original trainer, whose alpha is not the rank (here 4): what is added is
@@ -231,7 +233,7 @@ def test_adapters_of_another_alpha(saved, env_spec, observe, tmp_path, alpha):
     assert (kept["r"], kept["lora_alpha"]) == (4, alpha)
 
 
-@pytest.mark.quick(5)
+@pytest.mark.quick(2)
 @pytest.mark.parametrize(
     ("changes", "match"),
     [

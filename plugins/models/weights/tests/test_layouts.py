@@ -95,7 +95,7 @@ def test_nothing_at_all(tmp_path):
     assert caught.value.hint == "give another folder"
 
 
-@pytest.mark.quick(2)
+@pytest.mark.quick(1)
 @pytest.mark.parametrize(
     "files", [["pytorch_model.bin"], ["pytorch_model-00001-of-00002.bin",
                                       "pytorch_model-00002-of-00002.bin"], ["step-1000.pt"]]

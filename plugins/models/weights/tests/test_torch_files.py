@@ -180,6 +180,7 @@ def test_counters_among_the_weights(tmp_path):
     assert "holds no mapping of names" in refused(saved(tmp_path / "o.pt", optimizer)).message
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize(("several", "folder"), [(False, "w"), (True, 'Ann\'s "$HOME" `1`')])
 def test_the_command_that_converts_works(tmp_path, several, folder):
     """Also where two names share one tensor, which safetensors does not write, and in a folder
@@ -219,6 +220,7 @@ def test_a_name_in_the_archive_that_changed(tmp_path):
         WeightsFile(path)
 
 
+@pytest.mark.quick(5)
 @pytest.mark.parametrize("kind", ["pt", "safetensors"])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
 @pytest.mark.parametrize("bad", [float("nan"), float("-inf")])

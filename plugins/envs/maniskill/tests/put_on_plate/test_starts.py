@@ -24,6 +24,7 @@ def _play(scene: Any, episode_id: int, *, steps: int = 6) -> tuple[list[torch.Te
     return states, image
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "variant",
     ["Main", *(pytest.param(name, marks=pytest.mark.long) for name in ("MultiPlate", "EEPose"))],
@@ -59,7 +60,7 @@ def test_a_seed_draws_an_episode_where_no_id_is_given(scene: Callable[..., Any])
     assert drawn[0] == drawn[2] != drawn[1]
 
 
-@pytest.mark.quick(5)
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("variant", sorted(VARIANTS))
 def test_nothing_starts_in_the_table(variant: str, scene: Callable[..., Any]) -> None:
     state = scene(variant).start()

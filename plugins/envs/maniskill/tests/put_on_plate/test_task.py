@@ -164,6 +164,7 @@ def test_state_observations_know_where_things_are(scene: Callable[..., Any]) -> 
     assert scene("Main", obs_mode="state").env.single_observation_space.shape == (9 + 9 + 21,)
 
 
+@pytest.mark.long
 def test_held_things_are_the_only_ones_of_their_kind(new_scene: Callable[..., Any]) -> None:
     scene = new_scene("Main", hold={"object": 3, "table": 1})
     for trial in (0, 1):
@@ -188,6 +189,7 @@ def test_another_robot_is_refused(new_scene: Callable[..., Any]) -> None:
         new_scene("Main", robot_uids="fetch")
 
 
+@pytest.mark.long
 def test_a_camera_in_the_hand_changes_no_start_and_sees_the_object(
     scene: Callable[..., Any], new_scene: Callable[..., Any]
 ) -> None:
