@@ -72,7 +72,9 @@ class _Video:
         """The frame nearest to a time. Raises ValueError where there is none."""
         rate = max(fps, float(self._stream.average_rate or fps))
         half = 0.5 / rate
-        frame = self._sought(time, half) if self._is_far(time, rate) else next(self._frames, None)
+        again = self._last > time - half
+        far = again or self._is_far(time, rate)
+        frame = self._sought(time, half) if far else next(self._frames, None)
         while frame is not None and (frame.time is None or frame.time <= time - half):
             frame = next(self._frames, None)
         if frame is None or frame.time is None or frame.time >= time + half:
@@ -85,9 +87,9 @@ class _Video:
         assert self._stream.time_base is not None
         entries = self._stream.index_entries
         key = entries.search_timestamp(int(time / self._stream.time_base))
-        if time <= self._last or key < 0:
-            return True
-        return float(entries[key].timestamp * self._stream.time_base) > self._last + NEAR / rate
+        return key < 0 or (
+            float(entries[key].timestamp * self._stream.time_base) > self._last + NEAR / rate
+        )
 
     def _sought(self, time: float, half: float) -> av.VideoFrame | None:
         """The first frame behind the key frame that leads to a time. The index may name a later
