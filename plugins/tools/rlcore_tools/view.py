@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
+from rich.console import Console
+from rich.progress import track
 
 from rlcore.api import Phase, SavedRun
 from rlcore.config.schema import EnvConfig, RunConfig
@@ -191,7 +193,10 @@ def _see_starts(
     env: CheckedEnv, look: Look, episodes: Sequence[Episode], won: Sequence[bool] = ()
 ) -> None:
     known = iter(won)
-    for at in range(0, len(episodes), env.num_envs):
+    batches = range(0, len(episodes), env.num_envs)
+    err = Console(stderr=True)
+    quiet = not err.is_terminal
+    for at in track(batches, "starts", console=err, transient=True, disable=quiet):
         some = episodes[at : at + env.num_envs]
         filled = [*some, *[some[0]] * (env.num_envs - len(some))]
         seen = env.reset(range(len(some)), filled)

@@ -66,11 +66,15 @@ class _Video:
         self._stream = self._container.streams.video[0]
         self._stream.thread_count = 1  # others decode beside it
         self._frames = self._container.decode(self._stream)
+        self._entries = self._stream.index_entries
+        # fractions in the container, which are slow to compute with for each frame
+        self._rate = float(self._stream.average_rate or 0)
+        self._tick = float(self._stream.time_base or 1)
         self._last = -math.inf  # time of the frame that was given last
 
     def at(self, time: float, fps: float) -> av.VideoFrame:
         """The frame nearest to a time. Raises ValueError where there is none."""
-        rate = max(fps, float(self._stream.average_rate or fps))
+        rate = max(fps, self._rate)
         half = 0.5 / rate
         again = self._last > time - half
         far = again or self._is_far(time, rate)
@@ -84,27 +88,21 @@ class _Video:
 
     def _is_far(self, time: float, rate: float) -> bool:
         """Whether a key frame leads to a time faster than the frames in between."""
-        assert self._stream.time_base is not None
-        entries = self._stream.index_entries
-        key = entries.search_timestamp(int(time / self._stream.time_base))
-        return key < 0 or (
-            float(entries[key].timestamp * self._stream.time_base) > self._last + NEAR / rate
-        )
+        key = self._entries.search_timestamp(int(time / self._tick))
+        return key < 0 or self._entries[key].timestamp * self._tick > self._last + NEAR / rate
 
     def _sought(self, time: float, half: float) -> av.VideoFrame | None:
         """The first frame behind the key frame that leads to a time. The index may name a later
         one, as it counts in the order of decoding; HEVC has frames before their key frame."""
-        assert self._stream.time_base is not None
-        entries = self._stream.index_entries
-        place = int((time + half / 2) / self._stream.time_base)  # times in files are rounded
+        place = int((time + half / 2) / self._tick)  # times in files are rounded
         while True:
             self._container.seek(place, stream=self._stream)
             self._frames = self._container.decode(self._stream)
             frame = next(self._frames, None)
-            key = entries.search_timestamp(place)
+            key = self._entries.search_timestamp(place)
             if key <= 0 or (frame and frame.time is not None and frame.time < time + half):
                 return frame
-            place = entries[key].timestamp - 1
+            place = self._entries[key].timestamp - 1
 
 
 @lru_cache(KEPT_OPEN)
