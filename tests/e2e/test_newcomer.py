@@ -21,6 +21,7 @@ pytestmark = pytest.mark.long
 EXTRAS = "rlcore[ppo,testing,tools,gymnasium]"
 KINDS = {
     "env": ("env", "my-reach"),
+    "model": ("model", "my-model"),
     "algorithm": ("algorithm", "my-algorithm"),
     "gymnasium": ("env", "my-pole", "--from", "gymnasium:CartPole-v1"),
 }

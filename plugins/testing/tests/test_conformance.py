@@ -44,3 +44,11 @@ def test_settings_that_are_none_are_named():
     suite = type("Suite", (EnvConformance,), {"name": "toy", "settings": {"max_steps": 3}})
     with pytest.raises(ConfigError, match="max_steps"):
         suite().config()
+
+
+def test_a_model_that_nobody_asked_for_a_critic_has_none():
+    """null means that the algorithm decides, and a check has none."""
+    model = type("Suite", (PolicyConformance,), {"name": "toy"})()
+    assert model.config().add_value_head is False
+    assert model.config(add_value_head=True).add_value_head is True
+    assert TestToyModel().config().add_value_head is True

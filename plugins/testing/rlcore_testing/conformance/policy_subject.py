@@ -39,6 +39,11 @@ class PolicySubject(OneThread):
     sft_steps: ClassVar[int] = 20
     sft_lr: ClassVar[float] = 3e-3
 
+    def config(self, **changes: Any) -> Any:
+        """Its settings, with no critic unless one is asked for: in a run this is never null."""
+        critic = self.settings.get("add_value_head") or False
+        return super().config(**{"add_value_head": critic} | changes)
+
     def make(self, config: Any) -> Policy:
         """The policy as a policy worker makes it."""
         policy: Policy = load_target(self.component().target)(config, env_spec=self.env_spec)
