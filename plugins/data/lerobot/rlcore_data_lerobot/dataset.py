@@ -139,12 +139,11 @@ class LeRobotSet:
         judged = SUCCESS in self.index.features
         tasks = {text: number for number, text in enumerate(self.index.sentences.values())}
         for entry in self.index.entries:
-            runs = [(0, entry.length, entry.sentences[0] if entry.sentences else "")]
-            success = True
-            if judged or len(entry.sentences) != 1:
-                table = self._rows_of(entry)
-                runs = list(self._runs(entry, self._matrix(entry, table, "task_index")[:, 0]))
-                success = not judged or bool(self._matrix(entry, table, SUCCESS).any())
+            table = self._rows_of(entry)
+            runs = list(self._runs(entry, self._matrix(entry, table, "task_index")[:, 0]))
+            if not runs:
+                continue  # an episode without a row
+            success = not judged or bool(self._matrix(entry, table, SUCCESS).any())
             first = runs[0][2]
             row = EpisodeRow(
                 task_index=tasks.get(first, 0),

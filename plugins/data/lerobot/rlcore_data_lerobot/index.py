@@ -38,11 +38,10 @@ class Clip:
 
 @dataclass(frozen=True)
 class Entry:
-    """An episode: its number, rows, sentences, and files; of features that are videos a clip."""
+    """An episode: its number, rows, and files; of features that are videos a clip."""
 
     number: int
     length: int
-    sentences: tuple[str, ...]
     data: Path
     clips: Mapping[str, Clip]
 
@@ -96,7 +95,7 @@ def read_index(path: Path) -> Index:
         chunk = int(info.get("chunks_size", 1000))
         if fps <= 0 or chunk <= 0:
             raise ValueError(f"fps {fps}, chunks_size {chunk}")
-    videos = [name for name, feature in features.items() if feature["dtype"] == "video"]
+        videos = [name for name, feature in features.items() if feature["dtype"] == "video"]
     if version in V3:
         entries = _entries_of_tables(path, template, of_videos, videos)
     else:
@@ -160,7 +159,7 @@ def _sentences(file: Path) -> dict[int, str]:
 def _entries_of_tables(
     path: Path, template: str, of_videos: str, videos: Sequence[str]
 ) -> list[Entry]:
-    columns = ["episode_index", "tasks", "length", "data/chunk_index", "data/file_index"]
+    columns = ["episode_index", "length", "data/chunk_index", "data/file_index"]
     for key in videos:
         columns += [f"videos/{key}/{what}" for what in ("chunk_index", "file_index")]
         columns.append(f"videos/{key}/from_timestamp")
@@ -200,8 +199,7 @@ def _entries_of_lines(
 
 
 def _entry(row: Mapping[str, Any], data: Path, clips: Mapping[str, Clip]) -> Entry:
-    sentences = tuple(map(str, row["tasks"]))
-    return Entry(int(row["episode_index"]), int(row["length"]), sentences, data, clips)
+    return Entry(int(row["episode_index"]), int(row["length"]), data, clips)
 
 
 def _lines(file: Path) -> Iterator[dict[str, Any]]:

@@ -337,6 +337,43 @@ def test_forms_that_converters_of_others_write(tmp_path, version):
         format_of(file).read(file)
 
 
+def test_sentences_are_those_of_the_rows(tmp_path):
+    """Whoever corrects one changes the list of them, and leaves what is said of each episode."""
+    path, file = foreign(tmp_path / "pots", "v2.1"), described(tmp_path)
+    tasks = path / "meta/tasks.jsonl"
+    tasks.write_text(tasks.read_text().replace("lift the pot", "raise the pot"))
+    learned = format_of(file).read(file).split(0.0, seed=0)[0]
+    assert [(one.episode.trial, one.task_description) for one in learned] == [
+        (0, "raise the pot"),
+        (1, "raise the pot"),
+        (1, "put it down"),
+        (2, "put it down"),
+    ]
+
+
+def test_an_episode_without_a_row_is_left_out(tmp_path):
+    path, file = foreign(tmp_path / "pots", "v3.0"), described(tmp_path)
+    listed = path / "meta/episodes/chunk-000/file-000.parquet"
+    of_each = pq.read_table(listed).to_pylist()
+    of_each.append({**of_each[-1], "episode_index": 3, "length": 0, "tasks": []})
+    pq.write_table(pa.Table.from_pylist(of_each), listed)
+    changed_info(path, total_episodes=4)
+    learned = format_of(file).read(file).split(0.0, seed=0)[0]
+    assert [(one.episode.trial, len(one.actions)) for one in learned] == [
+        (0, 5),
+        (1, 2),
+        (1, 2),
+        (2, 3),
+    ]
+
+
+def test_a_feature_without_a_kind_is_one_error(tmp_path):
+    path, file = foreign(tmp_path / "pots", "v2.1"), described(tmp_path)
+    changed_info(path, features={"qpos": {"shape": [3]}})
+    with pytest.raises(CheckpointError, match=r"info\.json is damaged .*it lacks 'dtype'"):
+        format_of(file).read(file)
+
+
 def test_what_git_lfs_has_not_downloaded(tmp_path):
     path, file = foreign(tmp_path / "pots", "v3.0"), described(tmp_path)
     for one in (next(path.rglob("*.mp4")), path / "data/chunk-000/file-000.parquet"):
