@@ -216,6 +216,12 @@ class LeRobotSet:
         clip = entry.clips.get(camera.feature)
         if clip is None:
             return TableFrames(entry.data, camera.feature, self._span(entry)[0] + rows, picture)
+        if not (np.diff(times) > 0).all():
+            raise damaged(
+                entry.data,
+                f"timestamp of episode {entry.number} does not ascend from row to row, so it does "
+                "not say which frame of the video is whose",
+            )
         return VideoFrames(clip.file, clip.start + times, self.index.fps, picture)
 
     def _rows_of(self, entry: Entry) -> pa.Table:

@@ -82,7 +82,9 @@ class _Video:
         while frame is not None and (frame.time is None or frame.time <= time - half):
             frame = next(self._frames, None)
         if frame is None or frame.time is None or frame.time >= time + half:
-            raise ValueError(f"it has no frame at {time:.4f} s")
+            begin = (self._stream.start_time or 0) * self._tick
+            begins = f", as it begins at {begin:.4f} s" if time < begin else ""
+            raise ValueError(f"it has no frame at {time:.4f} s{begins}")
         self._last = frame.time
         return frame
 

@@ -51,9 +51,9 @@ def picture(number):
     return np.full((64, 96, 3), 40 + 15 * number, np.uint8)
 
 
-def encode(file, numbers, codec, fps, picture=picture):
+def encode(file, numbers, codec, fps, picture=picture, options=None):
     file.parent.mkdir(parents=True, exist_ok=True)
-    with av.open(str(file), "w") as out:
+    with av.open(str(file), "w", options=options) as out:
         quiet = {"x265-params": "log-level=none:keyint=16"} if codec == "libx265" else {}
         stream = out.add_stream(codec, rate=fps, options=quiet)
         stream.width, stream.height, stream.pix_fmt = 96, 64, "yuv420p"
@@ -349,6 +349,28 @@ def test_sentences_are_those_of_the_rows(tmp_path):
         (1, "put it down"),
         (2, "put it down"),
     ]
+
+
+@pytest.mark.parametrize("times", [[0.0] * 5, [0.0, 0.1, 0.05, 0.15, 0.2], [math.nan] * 5])
+def test_times_that_do_not_ascend_name_no_frames(tmp_path, times):
+    """A converter that leaves them at 0 would have each row learned from the first frame."""
+    path, file = foreign(tmp_path / "pots", "v2.1"), described(tmp_path)
+    table = path / "data/chunk-000/episode_000000.parquet"
+    found = pq.read_table(table)
+    place = found.column_names.index("timestamp")
+    pq.write_table(found.set_column(place, "timestamp", pa.array(times, pa.float32())), table)
+    with pytest.raises(CheckpointError, match="timestamp of episode 0 does not ascend"):
+        list(format_of(file).read(file).split(0.0, 0)[0])
+
+
+def test_a_video_that_begins_late_says_so(tmp_path):
+    """A stream without an edit list begins where its second frame was to be decoded: 2 / 30 s."""
+    path, file = foreign(tmp_path / "pots", "v2.1"), described(tmp_path)
+    video = next(path.rglob("*000000.mp4"))
+    encode(video, range(5), "libx264", 30, options={"movflags": "frag_keyframe+empty_moov"})
+    one = format_of(file).read(file).split(0.0, 0)[0][0]
+    with pytest.raises(CheckpointError, match=r"no frame at 0\.0000 s, as it begins at 0\.0667 s"):
+        one.frames["front"]
 
 
 def test_an_episode_without_a_row_is_left_out(tmp_path):
