@@ -10,10 +10,10 @@ from rlcore.config.schema import RunConfig
 OFF = -1
 
 
-def violations(config: RunConfig) -> Iterator[str]:
-    """Return a sentence for each number outside its range. Null is in range where a key may be
-    null."""
-    for key in schema_tree.walk(config):
+def violations(section: object) -> Iterator[str]:
+    """Return a sentence for each number below a section that is outside its range. Null is in range
+    where a key may be null."""
+    for key in schema_tree.walk(section):
         for value in schema_tree.values_of(key.value):
             if isinstance(value, bool) or not isinstance(value, (int, float)):
                 continue
@@ -22,10 +22,10 @@ def violations(config: RunConfig) -> Iterator[str]:
                 bound = f"at most {largest}" if value > largest else key.range
                 bound = f"at least -{largest}" if value < -largest else bound
                 yield f"{key.path} must be {bound}, got {value}"
-    yield from _videos(config)
 
 
-def _videos(config: RunConfig) -> Iterator[str]:
+def videos(config: RunConfig) -> Iterator[str]:
+    """Return a sentence for each side that films, but no episode."""
     for side, env in config.env.sides.items():
         video = env.video_cfg
         if video.save_video and video.num_episodes < 1:

@@ -91,7 +91,8 @@ def survey(
         The facts, None where an env or the placement can't be as it is; and the errors.
     """
     wrong: list[UserError] = [*_lacking_writers(config, registry)]
-    numbers, folders = [*limits.violations(config)], [*places.violations(config)]
+    numbers = [*limits.violations(config), *limits.videos(config)]
+    folders = [*places.violations(config)]
     wrong += map(_refusal, [*numbers, *folders])
     seen = _without(config, [*numbers, *folders])
     with collecting(wrong):

@@ -17,6 +17,8 @@ import numpy as np
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
+from rlcore.checks.limits import violations
+from rlcore.config.bind import check_choices
 from rlcore.config.schema import Settings, key
 from rlcore.contracts.errors import ConfigError, PluginError
 from rlcore.contracts.protocols import ChunkResult, Demonstration, Env, Observation
@@ -172,8 +174,12 @@ def _chosen(entry: Any, around: type[Settings]) -> tuple[ComponentSpec, Any]:
         wanted = "algorithm.wrappers" if around is EnvWrapping else "env.train.wrappers"
         raise ConfigError(f"wrapper {name!r} is not for this: it goes into {wanted}")
     try:
-        return spec, OmegaConf.to_object(OmegaConf.merge(OmegaConf.structured(cls), values or {}))
-    except OmegaConfBaseException as error:
+        made: Any = OmegaConf.to_object(OmegaConf.merge(OmegaConf.structured(cls), values or {}))
+        check_choices(made)
+        for sentence in violations(made):
+            raise ConfigError(sentence)
+        return spec, made
+    except (OmegaConfBaseException, ConfigError) as error:
         reason = str(error).split("\n", 1)[0]
         keys = ", ".join(vars(cls()))
         raise ConfigError(f"wrapper {name!r}: {reason}", hint=f"its keys: {keys}") from None

@@ -92,6 +92,7 @@ def test_success_can_not_be_touched(monkeypatch):
         ("nose", "there is no wrapper 'nose'"),
         ("{action_cost: {cof: 1}}", "Key 'cof' not in 'ActionCost'"),
         ("{action_cost: {coef: much}}", "wrapper 'action_cost': Value 'much'"),
+        ("{action_cost: {coef: -1}}", "wrapper 'action_cost': coef must be at least 0, got -1"),
         ("{a: 1, b: 2}", "must be NAME or {NAME: {key: value}}"),
         ("episode_shift", "it goes into algorithm.wrappers"),
     ],
