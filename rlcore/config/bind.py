@@ -88,13 +88,13 @@ def schema_for(registry: Registry, layers: Iterable[Values]) -> RunConfig:
     root = RunConfig(algorithm=algorithm)  # type: ignore[arg-type]
     root.env = EnvPair(train=train, eval=replace(evaluation, split=EnvPair().eval.split))  # type: ignore[arg-type,type-var]
     root.actor.model = model  # type: ignore[assignment]
-    root.plugins = _plugin_settings(registry)
+    root.plugins = plugin_settings(registry.settings)
     return root
 
 
-def _plugin_settings(registry: Registry) -> PluginsConfig:
-    """The defaults of all plugins that have settings."""
-    made = {name: load_target(target)() for name, target in registry.settings.items()}
+def plugin_settings(classes: Mapping[str, str]) -> PluginsConfig:
+    """Return the defaults of plugins that have settings, by name."""
+    made = {name: load_target(target)() for name, target in classes.items()}
     for name, one in made.items():
         if not (is_dataclass(one) and isinstance(one, PluginConfig)):
             raise PluginError(f"plugin {name!r}: rlcore_settings must name a PluginConfig")

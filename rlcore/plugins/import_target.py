@@ -7,11 +7,11 @@ heavy; simulator processes, which have no plugin manager, load their simulators 
 from __future__ import annotations
 
 import importlib
-import traceback
 from typing import Any
 
 from rlcore.contracts.errors import PluginError, UserError, did_you_mean
 from rlcore.plugins.system_libraries import mend, moved
+from rlcore.terminal.text import raised
 
 
 def load_target(target: str) -> Any:
@@ -32,9 +32,8 @@ def load_target(target: str) -> Any:
     except UserError:
         raise
     except (Exception, SystemExit) as error:
-        text = "".join(traceback.format_exception(error)).rstrip()
         raise PluginError(
-            f"{target} can't be loaded: {module_name} failed while it was imported:\n{text}",
+            f"{target} can't be loaded: {raised(error, error.__traceback__)}",
             hint="this is a bug in the plugin; rlcore plugins shows whose it is",
         ) from error
     if attribute not in vars(module):

@@ -107,8 +107,8 @@ def rlcore_settings() -> list[str]:
 @hookimpl
 def rlcore_doctor(config: Any | None) -> list[dict[str, str]]:
     """Plugins of others that import what core has under another name now, and components
-    that name what is not there; a run is asked about the components that it chose, and whether they
-    were ever checked."""
+    that name what is not there; a run is asked about the components that it chose, whether they
+    were ever checked, and which plugins go without a call."""
     from rlcore.plugins.registry import load_plugins
     from rlcore_tools.check import checked, listed
     from rlcore_tools.moved import rows  # reads the files of plugins
@@ -121,7 +121,11 @@ def rlcore_doctor(config: Any | None) -> list[dict[str, str]]:
         ("model", config.actor.model.model_type),
         ("algorithm", config.algorithm.name),
     }
-    return [*listed.rows(load_plugins(), chosen), *checked.rows(load_plugins(), chosen)]
+    return [
+        *listed.rows(load_plugins(), chosen),
+        *checked.rows(load_plugins(), chosen),
+        *listed.left_out(load_plugins()),
+    ]
 
 
 @hookimpl

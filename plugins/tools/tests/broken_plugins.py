@@ -260,6 +260,12 @@ CASES = [
     Case("settings that are not there", '`["broken.settings:Own"]`', "plugin.py", API, API,
          {"plugins": "rlcore_settings, target: broken.settings:Own: there is no module broken."},
          end="\n\n@hookimpl\ndef rlcore_settings():\n    return ['broken.settings:Own']\n"),
+    Case("settings that are none", "`class Own:`", "plugin.py", API, API,
+         {"plugins": "rlcore_settings must name a PluginConfig",
+          "check": "rlcore_settings must name a PluginConfig",
+          "--dry-run": "rlcore_settings must name a PluginConfig"},
+         end="\n\nclass Own:\n    pass\n\n\n@hookimpl\ndef rlcore_settings():\n"
+         "    return ['broken.plugin:Own']\n"),
     Case("a hook without its marker", "no `@observer`", "plugin.py", "@observer\n", "",
          {"plugins": "rlcore_after_update is not marked: write @hookimpl, of rlcore, above it"}),
     Case("a name that can't be typed", "`Broken Env`", "plugin.py", '("env", "broken"',

@@ -54,6 +54,20 @@ MATRIX = {
         },
         "",
     ),
+    "sound, its hook reads its settings": (
+        {
+            "plugin": (
+                "@hookimpl\ndef rlcore_config_paths",
+                "from rlcore.config.schema import PluginConfig\n\n\n"
+                "class Own(PluginConfig):\n    pass\n\n\n"
+                "@hookimpl\ndef rlcore_settings():\n    return ['broken.plugin:Own']\n\n\n"
+                "@hookimpl\ndef rlcore_after_update(run):\n"
+                "    assert run.config.plugins.broken.enabled\n\n\n"
+                "@hookimpl\ndef rlcore_config_paths",
+            )
+        },
+        "",
+    ),
     "a module that fails": ({"tracker": ("class Broken", "1 / 0\nclass Broken")}, "ZeroDivision"),
     "a tracker that fails": (
         {"tracker": ("metrics, step):\n        pass", "metrics, step):\n        metrics['none']")},
@@ -156,3 +170,15 @@ def test_the_doctor_finds_what_is_not_there_without_an_import(changes, said, tmp
     done = subprocess.run(command, env=env, cwd=tmp_path, capture_output=True, text=True)
     assert (said in done.stdout) and ("tracker broken" in done.stdout) == bool(said), done.stdout
     assert "imported" not in done.stdout + done.stderr
+
+
+@pytest.mark.quick(2)
+def test_a_run_says_that_it_goes_without_a_plugin(tmp_path):
+    """Its hooks would have steered it."""
+    env = package(tmp_path, {"plugin": ("rlcore_config_paths", "rlcore_config_path")})
+    words = ["env=toy", "model=toy", "algorithm=ppo", "cluster.backend=local", "--dry-run"]
+    command = [sys.executable, "-m", "rlcore.cli.main", "train", *words]
+    done = subprocess.run(command, env=env, cwd=tmp_path, capture_output=True, text=True)
+    said = " ".join((done.stdout + done.stderr).split())
+    assert done.returncode == 0, said
+    assert "plugin broken: the run goes without it: unknown hook rlcore_config_path." in said

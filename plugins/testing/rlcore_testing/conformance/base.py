@@ -210,7 +210,7 @@ def _run(method: Callable[[], None], sentence: str) -> Finding | None:
     except Deviation as deviation:
         return Finding(sentence, deviation.message, deviation.hint, isinstance(deviation, Doubt))
     except UserError as error:  # of core's own checks, for one
-        return Finding(sentence, error.message, error.hint or "")
+        return Finding(sentence, error.message.partition("\nTraceback")[0], error.hint or "")
     except Exception as error:  # a component may fail in any way, and that is a finding
         reason = f"it raised {type(error).__name__}: {error}{_place(error)}"
         return Finding(sentence, reason, "run the check with pytest to see the traceback")

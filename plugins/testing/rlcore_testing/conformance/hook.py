@@ -18,6 +18,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from rlcore.config.bind import plugin_settings
 from rlcore.config.schema import RunConfig
 from rlcore.contracts import hookspecs
 from rlcore.contracts.episodes import EpisodeOutcome, Film, Footage
@@ -41,7 +42,7 @@ class HookConformance(Conformance):
 
     def run_config(self) -> RunConfig:
         """The configuration of the run that they see."""
-        return RunConfig()
+        return RunConfig(plugins=plugin_settings(load_plugins().settings))
 
     def module(self) -> Any:
         """The plugin."""

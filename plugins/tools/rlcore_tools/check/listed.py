@@ -39,8 +39,7 @@ def marked(registry: Registry, rows: Sequence[PluginRow]) -> list[PluginRow]:
     told += [
         PluginRow("plugin", name, "?", "?", "BAD", f"rlcore_settings, {fault}")
         for name, target in registry.settings.items()
-        if not extras.is_ours(target.partition(".")[0])
-        and (fault := listed_fault(ComponentSpec("function", name, target)))
+        if not extras.is_ours(target.partition(".")[0]) and (fault := _settings_fault(name, target))
     ]
     return told + [
         PluginRow("plugin", name, name, versions.get(name, "?"), "BAD", found.what)
@@ -63,6 +62,33 @@ def rows(registry: Registry, chosen: set[tuple[Kind, str]] | None) -> list[dict[
             name = f"{spec.kind} {spec.name}"
             found.append({"name": name, "status": "missing", "detail": fault, "fix": fix})
     return found
+
+
+def left_out(registry: Registry) -> list[dict[str, str]]:
+    """A row of `rlcore doctor` for each plugin that is BAD: its hooks are not called in a run."""
+    return [
+        {
+            "name": f"plugin {row.name}",
+            "status": "warning",
+            "detail": f"the run goes without it: {row.reason}",
+            "fix": f"rlcore check {row.name}",
+        }
+        for row in registry.rows()
+        if row.status == "BAD" and row.kind == "plugin"
+    ]
+
+
+def _settings_fault(name: str, target: str) -> str:
+    """Why a plugin's settings can't be made, as every run makes them; empty if they can."""
+    if fault := listed_fault(ComponentSpec("function", name, target)):
+        return fault
+    from rlcore.config.bind import plugin_settings
+
+    try:
+        plugin_settings({name: target})
+    except Exception as error:  # a stranger's class
+        return str(error).partition("\n")[0]
+    return ""
 
 
 def listed_fault(spec: ComponentSpec) -> str:

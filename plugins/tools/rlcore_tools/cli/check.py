@@ -195,12 +195,7 @@ def _played(spec: ComponentSpec, settings: Mapping[str, Any]) -> Iterator[Found]
         return
     if spec.kind == "algorithm" and _keeps_a_replay(spec):
         kit = "check_replay"
-    checks: dict[tuple[str, str, bool], list[str]] = {}
-    for each in getattr(_testing(), kit)(spec.name, **settings):
-        checks.setdefault((each.message, each.hint, each.warning), []).append(each.check)
-    for (message, hint, warning), names in checks.items():
-        first = names[0] if len(names) == 1 else f"{names[0]}, and {len(names) - 1} checks more"
-        yield Found(f"{first}: {message}", PROTOCOLS, hint, warning)
+    yield from _told(getattr(_testing(), kit)(spec.name, **settings), PROTOCOLS)
 
 
 def _keeps_a_replay(spec: ComponentSpec) -> bool:
@@ -215,8 +210,17 @@ def _keeps_a_replay(spec: ComponentSpec) -> bool:
 
 
 def _hooks(plugin: str) -> Iterator[Found]:
-    for each in _testing().check_hook(plugin):
-        yield Found(f"{each.check}: {each.message}", HOOKSPECS, each.hint)
+    yield from _told(_testing().check_hook(plugin), HOOKSPECS)
+
+
+def _told(found: Sequence[Any], contract: str) -> Iterator[Found]:
+    """What the conformance checks found, each message once."""
+    checks: dict[tuple[str, str, bool], list[str]] = {}
+    for each in found:
+        checks.setdefault((each.message, each.hint, each.warning), []).append(each.check)
+    for (message, hint, warning), names in checks.items():
+        more = f", and {_many(len(names) - 1, 'check')} more" if len(names) > 1 else ""
+        yield Found(f"{names[0]}{more}: {message}", contract, hint, warning)
 
 
 def _testing() -> Any:
