@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from rlcore.plugins.registry import load_component
@@ -33,11 +33,11 @@ class Played:
     """
 
     result: EpisodeResult
-    trace: Trace
-    footage: Footage
+    trace: Trace = field(repr=False)
+    footage: Footage = field(repr=False)
     deterministic: bool
     incidents: Sequence[str]
-    versions: Mapping[str, str]
+    versions: Mapping[str, str] = field(repr=False)
 
 
 def play_episode(

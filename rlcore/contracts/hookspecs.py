@@ -185,7 +185,7 @@ def rlcore_after_update(run: Run, metrics: dict[str, float]) -> None:
 
     Args:
         run: `run.update` updates are done, this one included.
-        metrics: `train/*` and `time/*` of the update.
+        metrics: `train/*`, `rollout/*` and `time/*` of the update.
     """
 
 
