@@ -137,6 +137,14 @@ def test_a_signature_is_compared_with_the_call(function, fault):
     assert (fault in said) and bool(fault) == bool(said)
 
 
+def test_a_module_that_fails_is_one_finding(tmp_path, monkeypatch):
+    (tmp_path / "broken_facts.py").write_text("1 / 0\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    names = {part: f"broken_facts:{part}" for part in ("target", "config", "spec")}
+    (found,) = component_findings(ComponentSpec("env", "x", **names))
+    assert "ZeroDivisionError" in found.what and found.what.startswith("target: ")
+
+
 def test_a_protocol_is_a_protocol():
     spec = ComponentSpec("protocol", "x", "rlcore_testing.toy_settings:GOALS")
     (found,) = component_findings(spec)

@@ -54,6 +54,7 @@ def component_findings(spec: ComponentSpec) -> Iterator[Found]:
     from rlcore.contracts.specs import ProtocolSpec  # only who checks: this is on the way to a list
 
     where = f"{HOOKSPECS}, {spec.kind}"
+    told: set[str] = set()
     for field in ("target", "config", "spec", "imports", "layouts", "original"):
         named = getattr(spec, field)
         if named is None:
@@ -62,7 +63,10 @@ def component_findings(spec: ComponentSpec) -> Iterator[Found]:
             loaded = load_target(named)
         except UserError as error:
             mend = error.hint or f"correct {field}= of the ComponentSpec, or what it names"
-            yield Found(f"{field}: {error.message}", where, mend)
+            first = error.message.partition("\n")[0].removeprefix(named)
+            if first not in told:  # one module that fails fails all that import it
+                yield Found(f"{field}: {error.message}", where, mend)
+            told.add(first)
             continue
         protocol = field == "target" and spec.kind == "protocol"
         if protocol and not isinstance(loaded, ProtocolSpec):
