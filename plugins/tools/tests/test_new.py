@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import re
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from rlcore_tools.cli import new
@@ -86,6 +88,16 @@ def test_its_own_tests_pass(kind, tmp_path):
     env = importable(folder, f"my_{kind}")
     done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout
+
+
+def test_the_command_of_the_template_names_the_first_of_equals(tmp_path, monkeypatch, capsys):
+    write(New("command", "my-first", {}), tmp_path / "it")
+    monkeypatch.syspath_prepend(tmp_path / "it")
+    command = importlib.import_module("my_first.command")
+    run = SimpleNamespace(metrics=lambda: [{"step": step, "x": 0.5} for step in range(3)])
+    monkeypatch.setattr(command, "open_run", lambda folder: run)
+    assert command.main(["RUN", "x"]) == 0
+    assert capsys.readouterr().out == "x was best after update 0: 0.5\n"
 
 
 @pytest.mark.parametrize(
