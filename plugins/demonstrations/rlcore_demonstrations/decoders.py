@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import pickle
+import signal
 import subprocess
 import sys
 import threading
@@ -73,6 +74,7 @@ class Decoders:
 
 def main() -> None:
     """Answer calls from standard input until it ends."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C: whoever started it ends it
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what a library prints is no answer
     while True:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import itertools
+import signal
 from contextlib import closing
 from dataclasses import replace
+from functools import partial
 
 import pytest
 import torch
@@ -67,6 +69,11 @@ def test_so_many_batches_are_on_their_way_and_no_more(policy, decoders):
             next(batches)
             assert len(asked) == step + 1 + AHEAD
     assert stream.waited > 0
+
+
+def test_an_interrupt_is_not_for_its_readers(decoders):
+    """A terminal sends Ctrl-C to them too, and each would print where it stood."""
+    decoders.submit(partial(signal.raise_signal, signal.SIGINT)).result()
 
 
 @pytest.mark.parametrize(
