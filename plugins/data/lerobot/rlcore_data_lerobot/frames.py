@@ -84,7 +84,12 @@ class TableFrames:
                         break
                     while row is not None and row < at + len(batch):
                         with blaming(self.file, av.FFmpegError):
-                            content = batch.column(0)[row - at]["bytes"].as_py()
-                            yield image(content, self.picture.size)
+                            cell = batch.column(0)[row - at].as_py()
+                            if not isinstance(cell, dict) or not cell.get("bytes"):
+                                raise ValueError(
+                                    f"{self.feature} at row {row} has no bytes of a PNG or JPEG, "
+                                    "as embed_images of LeRobot puts them there"
+                                )
+                            yield image(cell["bytes"], self.picture.size)
                         row = next(wanted, None)
                     at += len(batch)

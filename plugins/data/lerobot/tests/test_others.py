@@ -363,6 +363,23 @@ def test_times_that_do_not_ascend_name_no_frames(tmp_path, times):
         list(format_of(file).read(file).split(0.0, 0)[0])
 
 
+@pytest.mark.parametrize(
+    "cell", [{"bytes": None, "path": "images/0.png"}, b"\x89PNG", [[[40, 40, 40]]]]
+)
+def test_frames_in_tables_that_are_no_files_of_pictures(tmp_path, cell):
+    path, file = foreign(tmp_path / "pots", "v2.1"), described(tmp_path)
+    features = json.loads((path / "meta/info.json").read_text())["features"]
+    features["observation.images.top"]["dtype"] = "image"
+    changed_info(path, features=features)
+    for table in sorted(path.rglob("episode_*.parquet")):
+        found = pq.read_table(table)
+        column = pa.array([cell] * len(found))
+        pq.write_table(found.append_column("observation.images.top", column), table)
+    one = format_of(file).read(file).split(0.0, 0)[0][0]
+    with pytest.raises(CheckpointError, match=r"at row 0 has no bytes of a PNG or JPEG"):
+        one.frames["front"]
+
+
 def test_a_video_that_begins_late_says_so(tmp_path):
     """A stream without an edit list begins where its second frame was to be decoded: 2 / 30 s."""
     path, file = foreign(tmp_path / "pots", "v2.1"), described(tmp_path)
