@@ -90,7 +90,7 @@ def test_as_rlcore_chooses(two_cores: None):
 
 if HERE.setting:  # elsewhere there is no MKL to ask
 
-    @pytest.mark.quick(1)
+    @pytest.mark.long
     @pytest.mark.parametrize("mkl", SETTINGS)
     def test_strict_kernels(mkl: str, as_intel: dict[str, str]):
         """Of the best processors down, as MKL has them for Intel's; the rest of torch held down

@@ -128,6 +128,7 @@ SMALL = (
 )
 
 
+@pytest.mark.long
 def test_it_is_listed(stranger, tmp_path):
     rows = json.loads(rlcore("plugins", "--json", cwd=tmp_path, packages=stranger))
     assert {

@@ -77,6 +77,7 @@ def test_resumed_equals_undisturbed(log_path: Path, name: str, monkeypatch: pyte
     assert any(steering.values())
 
 
+@pytest.mark.long
 def test_early_stopping_stops_when_nothing_gets_better(log_path: Path):
     """Weights that don't move: the first evaluation is the best, and three more are no better."""
     with plugged_in(early_stopping, "early_stopping"):

@@ -83,6 +83,7 @@ def test_a_summary_of_another_seed(own: Path):
     ]
 
 
+@pytest.mark.long
 def test_a_start_is_not_logged_with_the_losses_of_another(
     log_path: Path, runs: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ):

@@ -44,6 +44,7 @@ def rate(run: Path, label: str, starts: int) -> float:
     return sum(one.success for one in episodes) / starts
 
 
+@pytest.mark.long
 def test_the_best_is_the_first_of_the_best_on_validation_starts(whole: Path):
     rates = [rate(whole, f"validation/step_00000{update}", 8) for update in (1, 2)]
     best = read_history(whole / "checkpoints").best

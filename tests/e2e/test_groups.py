@@ -122,6 +122,7 @@ def test_groups_are_whole_and_normalised_over_their_columns(
         assert len(torch.unique(first, dim=0)) == COLUMNS
 
 
+@pytest.mark.long
 def test_what_is_played_again_is_counted(log_path: Path, whole: Path):
     lines = [line for line in numbers(whole) if "rollout/groups" in line]
     assert len(lines) == 4

@@ -55,6 +55,7 @@ def test_a_run_keeps_what_it_computed_with(log_path: Path, capsys: pytest.Captur
     assert "rounds sums differently" not in capsys.readouterr().out
 
 
+@pytest.mark.long
 def test_a_run_that_goes_on_elsewhere_says_so(log_path: Path, capsys: pytest.CaptureFixture[str]):
     """And learns on."""
     run = start(log_path)

@@ -58,6 +58,7 @@ def test_the_first_pass_is_an_evaluation_of_one_pass(run: Path, tmp_path: Path):
     assert {row.protocol for row in rows}.isdisjoint(row.protocol for row in first)
 
 
+@pytest.mark.long
 def test_passes_can_be_verified_and_replayed(run: Path, capsys: pytest.CaptureFixture[str]):
     assert main(["eval", str(run), "--verify"]) == 0
     assert "all 24 episodes came out" in capsys.readouterr().out

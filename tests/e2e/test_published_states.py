@@ -69,6 +69,7 @@ def published(tmp_path: Path) -> Path:
     return folder
 
 
+@pytest.mark.long
 def test_eight_other_numbers_are_refused(
     published: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -121,6 +121,7 @@ def test_fewer_trials(result, tmp_path):
     assert [one.trial for one in fewer.episodes] == [1000, 1000]
 
 
+@pytest.mark.long
 def test_a_policy_in_memory_is_evaluated(result, tmp_path):
     policy = result.policy
     place = f"runner.logger.log_path={tmp_path}"

@@ -56,6 +56,7 @@ def segments(checkpoint: Path) -> dict[str, int]:
     return {file.name: file.stat().st_ino for file in checkpoint.glob("replay-*")}
 
 
+@pytest.mark.long
 def test_a_segment_is_one_file_of_all_checkpoints_that_have_it(whole: Path):
     found = [segments(path) for path in sorted((whole / "checkpoints").glob("step_*"))]
     assert len(found) == 4 and len(found[-1]) >= 2  # a rollout without a success leaves none

@@ -115,6 +115,7 @@ def test_two_runs_with_one_seed_have_identical_metrics(
     )
 
 
+@pytest.mark.long
 def test_a_value_and_a_reward_per_action(log_path: Path):
     summary = run(
         log_path,

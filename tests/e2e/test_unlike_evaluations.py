@@ -99,7 +99,7 @@ def test_another_evaluation_where_no_update_is_left_is_the_runs_own(
     assert load_checkpoint(run).step == 2
 
 
-@pytest.mark.quick(1)
+@pytest.mark.long
 @pytest.mark.parametrize(
     "change", ["env.eval.total_num_envs=4", "env.eval.video_cfg.fps=5", "runner.keep_best=true"]
 )

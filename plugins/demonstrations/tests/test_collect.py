@@ -40,6 +40,7 @@ def collected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[int]
     return run
 
 
+@pytest.mark.long
 def test_what_is_kept_does_not_depend_on_the_portions(collected) -> None:
     (few, small), (many, large) = collected(2), collected(16)
     assert sorted(few) == sorted(many)

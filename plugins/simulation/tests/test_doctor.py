@@ -176,6 +176,7 @@ def test_one_that_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     assert "has not told its version within 0.3 s" in error.message
 
 
+@pytest.mark.long
 def test_what_one_that_hangs_had_started_ends_with_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -132,6 +132,7 @@ def robotwin(folder: Path) -> Path:
     return environment(folder, "robotwin", packages | FITTING)
 
 
+@pytest.mark.long
 def test_it_stands_in_the_configuration_and_in_what_is_kept_of_a_run(
     home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -143,6 +143,7 @@ class Upgrading:
             (self._strikes / "9").touch()
 
 
+@pytest.mark.long
 def test_versions_that_a_simulator_was_started_anew_with_are_noted_and_told(
     site: Path, twin_venv: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -54,6 +54,7 @@ def test_a_simulator_that_dies_as_it_demonstrates_does_it_again(make, tmp_path: 
         np.testing.assert_array_equal(seen[episode], actions)
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
 def test_pixels_and_rewards_are_those_of_an_undisturbed_env(make, how: signal.Signals):
     expected = play(make(ROWS, 2), lambda _: None)

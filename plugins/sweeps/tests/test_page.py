@@ -43,7 +43,7 @@ def swept(place: Path) -> Path:
     return place
 
 
-@pytest.mark.quick(3)
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("line", COMMANDS)
 def test_a_command_of_the_page(line, request, place, elsewhere, monkeypatch, capsys):
     program, *arguments = shlex.split(line)

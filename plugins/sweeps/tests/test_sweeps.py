@@ -73,6 +73,7 @@ def test_runs_have_folders_of_their_own(made):
     assert (runs / "1-seed-30" / "output.txt").is_file()
 
 
+@pytest.mark.long
 def test_env_set_reaches_the_jobs(made):
     assert (made[0] / "0-seed-0" / "output.txt").read_text() == "hello\n"
 
@@ -119,6 +120,7 @@ def test_jobs_side_by_side_share_no_core(sweep, log_path):
     ]  # not bound; one core each by their placement  # fmt: skip
 
 
+@pytest.mark.long
 def test_a_job_that_fails_or_is_killed_costs_no_other(sweep, log_path, capsys):
     assert sweep("runner.seed=1,20,30,5", "hydra.sweeper.max_batch_size=2") == 1
     runs = log_path / "run"
@@ -152,6 +154,7 @@ def test_resume_goes_on_with_what_is_not_done(sweep, log_path, capsys):
     assert all(row[3] for row in rows((moved / "sweep.txt").read_text())) and not runs.exists()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.long)]
 )

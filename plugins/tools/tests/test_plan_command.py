@@ -70,6 +70,7 @@ def test_what_fits_is_said_as_keys(capsys):
     ]
 
 
+@pytest.mark.long
 def test_what_fits_can_be_looked_at_by_the_command_that_is_printed(capsys):
     """On each kind of machine: 8 envs can be dealt to the 8 env processes of the hybrid layout."""
     assert main(TOY) == 0

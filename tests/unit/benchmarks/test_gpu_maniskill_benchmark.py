@@ -54,6 +54,7 @@ def test_measures_all_phases_and_the_bound(tmp_path):
     assert figures["peak_gib"]["update"]["host"] >= figures["peak_gib"]["rollout"]["host"] > 0
 
 
+@pytest.mark.long
 def test_without_a_gpu_it_says_so(monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     run = _run()

@@ -85,6 +85,7 @@ def test_a_person_in_the_debugger_may_take_longer():
     assert run.stdout.endswith("went on\n")
 
 
+@pytest.mark.quick(1)
 @pytest.mark.skipif(sys.platform != "linux", reason="a lock of glibc's")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_second_signal_ends_what_hears_none(number: signal.Signals):

@@ -101,7 +101,7 @@ def moments(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[dict[str, dict[st
     return seen
 
 
-@pytest.mark.quick(1)
+@pytest.mark.long
 @pytest.mark.parametrize("apart", [True, False])
 def test_a_run_comes_out_the_same_to_the_bit(tmp_path: Path, apart: bool) -> None:
     for offload in (False, True):

@@ -108,6 +108,7 @@ def test_a_task_needs_its_own_files_only(folder: Path) -> None:
     assert missing_files(folder, [SOUP]) == {"stable_hope_objects/milk/milk.xml"}
 
 
+@pytest.mark.long
 def test_an_objects_file_is_the_one_that_libero_opens(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

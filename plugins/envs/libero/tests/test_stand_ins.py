@@ -58,6 +58,7 @@ def test_an_open_drawer_is_success() -> None:
     assert waited(simulator, 1)
 
 
+@pytest.mark.long
 def test_the_stoves_knob_turns_it_on_and_its_burner_glows() -> None:
     simulator = started(STOVE, image_size=128)
     frames = {name: np.zeros((128, 128, 3), dtype=np.uint8) for name in ("agentview", "wrist")}

@@ -114,6 +114,7 @@ def test_expert_puts_objects_on_plates(task: str) -> None:
     env.close()
 
 
+@pytest.mark.long
 def test_speed_scales_motions(pick: Any) -> None:
     expert = expert_for("PickCube-v1", pick)
     assert expert is not None

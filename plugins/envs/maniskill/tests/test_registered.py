@@ -41,6 +41,7 @@ def laundry(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     registered.facts_of.cache_clear()
 
 
+@pytest.mark.long
 def test_a_task_of_the_user_needs_no_entry_in_our_table(laundry: None) -> None:
     settings = {"tasks": ["FoldShirt-v0"], "register": ["rlcore_test_laundry"]}
     spec = env_spec(small_config(**settings, cameras=["hand_camera"]))  # of the class's own robot

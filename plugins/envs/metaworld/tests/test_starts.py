@@ -75,6 +75,7 @@ def digest_in_new_process(task: str, trial: int) -> str:
     ).stdout.strip()
 
 
+@pytest.mark.long
 def test_start_is_bitwise_the_same_in_another_process() -> None:
     simulator = simulator_of(BUTTON)
     make_dirty(simulator, trial=77)
@@ -125,6 +126,7 @@ def test_narrowing_the_tasks_does_not_change_starts(make: EnvMaker) -> None:
     np.testing.assert_array_equal(first["cameras"][CAMERA], second["cameras"][CAMERA])
 
 
+@pytest.mark.long
 def test_rows_play_the_same_wherever_they_are(shared_env: SimulatedEnv, make: EnvMaker) -> None:
     """Two processes with three rows, against one row at a time in this process."""
     episodes = [Episode(0, 1), Episode(0, 2), Episode(0, 1)]

@@ -242,6 +242,7 @@ def sees_two(renderer: Renderer, model: mujoco.MjModel, data: mujoco.MjData) -> 
     return sum(int(each.shown.sum()) for each in still._pictures.values())
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize(
     ("worlds", "frames"), [(3, 60), pytest.param(100, 150, marks=pytest.mark.long)]
 )

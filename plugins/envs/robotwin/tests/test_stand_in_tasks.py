@@ -70,6 +70,7 @@ def test_the_box_to_hand_over_is_the_left_arm_s_and_its_pad_the_right_one_s() ->
         assert box.position[2] == pytest.approx(0.842)
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("task", sorted(TASKS))
 def test_starts_that_lie_close_are_on_the_way_from_trial_0(task: str) -> None:
     """With a spread of s, things stand at (1 - s) a + s b, so the ranges shrink to s of theirs

@@ -423,7 +423,7 @@ def test_a_run_that_holds_more_than_tensors(tmp_path, env_spec):
     assert "torch.load" not in str(error)
 
 
-@pytest.mark.quick(1)
+@pytest.mark.long
 def test_pytorch_model_bin_names_its_conversion(folder, original, pi05, env_spec):
     """The command works as it stands."""
     (folder / "model.safetensors").unlink()

@@ -45,6 +45,7 @@ def test_same_id_same_start_whatever_happened_before(
         np.testing.assert_array_equal(image, image_again)
 
 
+@pytest.mark.long
 def test_other_ids_start_otherwise(scene: Callable[..., Any]) -> None:
     main = scene("Main")
     (first, _), (second, _) = (_play(main, trial, steps=0) for trial in (0, 1))

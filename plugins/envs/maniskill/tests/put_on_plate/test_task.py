@@ -140,6 +140,7 @@ def test_what_is_knocked_off_the_table_lies_on_the_floor(scene: Callable[..., An
     assert main.env.privileged_state()["object"][0, 2] == pytest.approx(0.014, abs=5e-3)
 
 
+@pytest.mark.long
 def test_image_modes_show_the_policys_image(scene: Callable[..., Any]) -> None:
     main, plain = scene("Main"), scene("Main", obs_mode="rgb")
     masked = scene("Main", obs_mode="rgb+segmentation")
