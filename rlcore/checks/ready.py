@@ -10,11 +10,11 @@ plugins' doctors, trackers ----------------------------------------------+--> fi
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Literal
 
 from rlcore.checks import instruction_warnings, places
-from rlcore.checks.doctor_rows import Row
+from rlcore.checks.doctor_rows import Finding, Row, of_row
 from rlcore.checks.facts import Facts
 from rlcore.checks.run import announce, lacking_trackers, survey
 from rlcore.config.bind import SLOTS
@@ -22,7 +22,6 @@ from rlcore.config.compose import Ungiven
 from rlcore.config.schema import RunConfig
 from rlcore.contracts.errors import (
     AssetError,
-    ConfigError,
     PackageMissing,
     UserError,
     by_hint,
@@ -36,28 +35,6 @@ does not end by them."""
 Makes = Literal["updates", "supervised", "demonstrations"]
 """What a command is for, whatever its configuration says: updates or an evaluation, supervised
 training alone, or demonstrations alone."""
-
-
-@dataclass(frozen=True)
-class Finding:
-    """One finding of the checks.
-
-    Attributes:
-        status: "ok", "warning" (a run starts nevertheless), "missing" (it has to be supplied) or
-            "refused" (it has to be changed).
-        text: what is found, of what.
-        fix: the command that mends it; empty: there is none.
-        error: by which a run ends; None: by none.
-    """
-
-    status: str
-    text: str
-    fix: str = ""
-    error: UserError | None = field(default=None, compare=False)
-
-    def __str__(self) -> str:
-        fix = f"\n         fix: {self.fix}" if self.fix and self.status != "ok" else ""
-        return f"{self.status:<8} {self.text}{fix}"
 
 
 def look(
@@ -155,17 +132,6 @@ def _of_plugins(configs: Iterable[RunConfig], registry: Registry, refused: bool)
         for one in registry.doctor(each, asked, failures=not refused):
             found.setdefault((one["name"], one["fix"] or one["detail"]), one)
     yield from found.values()
-
-
-def of_row(row: Row, lacks: str = "") -> Finding:
-    """A row as a finding; `lacks` begins the error, if it is one of what is missing."""
-    text, fix, status = f"{row['name']}: {row['detail']}", row["fix"], row["status"]
-    error: UserError | None = None
-    if status == "missing":
-        error = AssetError(lacks + text, hint=fix or None)
-    elif status == "refused":
-        error = ConfigError(text, hint=fix or None)
-    return Finding(status, text, fix, error)
 
 
 def _of_error(error: UserError) -> Finding:

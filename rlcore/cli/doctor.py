@@ -7,12 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rlcore.checks.doctor_rows import Row, row
-from rlcore.checks.ready import look, of_row
-from rlcore.cli.request import parse_request, print_help
-from rlcore.cli.verbs import Verb, composed_as_far
+from rlcore.checks.doctor_rows import Finding, Row, of_row, row
+from rlcore.cli.request import Request, parse_request, print_help
 from rlcore.config.catalog import COMPONENT_GROUPS
-from rlcore.config.compose import chosen
 from rlcore.config.schema import ClusterConfig
 from rlcore.contracts.errors import PluginError
 from rlcore.numerics.mkl import MKL, by_hand, in_effect, processor
@@ -31,11 +28,7 @@ def main(arguments: Sequence[str]) -> int:
         return 0
     registry = load_plugins()
     if request.overrides:
-        anything = Verb("doctor", loop="", require=())
-        config, wrong = composed_as_far(anything.compose, request)
-        whole = all(chosen(config, group) for group in COMPONENT_GROUPS)
-        given = request.overrides
-        _, found = look(config, registry, wrong=wrong, given=given, only_look=True, whole=whole)
+        found = [*_of_a_run(request, registry), of_row(_kernels())]
     else:
         rows = [*registry.doctor(None), *_kinds(registry), *_backend()]
         found = [*map(of_row, rows)]
@@ -43,13 +36,25 @@ def main(arguments: Sequence[str]) -> int:
     for each in bad:
         whose = f"{each.distribution} {each.version}"
         print(f"BAD      {each.kind} {each.name} ({whose}): {each.reason}")
-    found += [of_row(_kernels())] if request.overrides else []  # it takes torch
     print(*found, sep="\n")
     lost = len(bad) + sum(bool(one.error) for one in found)
     warned = sum(one.status == "warning" for one in found)
     said = f"{lost or 'nothing'} missing, {warned or 'no'} warning{'s' * (warned != 1)}"
     print(said if request.overrides else f"{said}; what one run needs: rlcore doctor EXPERIMENT")
     return 1 if lost else 0
+
+
+def _of_a_run(request: Request, registry: Registry) -> Sequence[Finding]:
+    """What a run would find. What composes it is loaded for it alone."""
+    from rlcore.checks.ready import look
+    from rlcore.cli.verbs import Verb, composed_as_far
+    from rlcore.config.compose import chosen
+
+    anything = Verb("doctor", loop="", require=())
+    config, wrong = composed_as_far(anything.compose, request)
+    whole = all(chosen(config, group) for group in COMPONENT_GROUPS)
+    given = request.overrides
+    return look(config, registry, wrong=wrong, given=given, only_look=True, whole=whole)[1]
 
 
 def _kinds(registry: Registry) -> list[Row]:

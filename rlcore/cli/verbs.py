@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rlcore.api import Draft, start
-from rlcore.checks.ready import OF_THE_USER, Finding, Makes, look, require
+from rlcore.checks.doctor_rows import Finding
+from rlcore.checks.ready import OF_THE_USER, Makes, look, require
 from rlcore.cli.request import ABOUT_HYDRA, PLAIN, Form, Request, parse_request, print_help
 from rlcore.config.catalog import COMPONENT_GROUPS
 from rlcore.config.compose import Unfinished, compose, part, to_yaml

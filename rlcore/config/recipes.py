@@ -39,20 +39,15 @@ def read_mapping(file: Path) -> dict[str, Any]:
     Raises:
         ConfigError: it can't be read, is not YAML, or holds something else.
     """
-    text = _text_of(file)
     try:
-        check_yaml(text)
-        root = next((event for event in parse(text) if isinstance(event, NodeEvent)), None)
-        if isinstance(root, ScalarEvent) and root.value not in ("", "null", "~"):
-            raise ConfigError(f"{file} must hold a mapping of keys, got {short(root.value)}")
-        content = deepcopy(_content(text))
+        content = deepcopy(_content(_text_of(file)))
     except RecursionError:
         raise ConfigError(f"{file}: its values are nested too deeply") from None
     except (ValueError, YAMLError, OmegaConfBaseException) as error:
         reason = " ".join(str(error).split())
         raise ConfigError(f"{file} can't be read as YAML: {reason}") from None
     if not isinstance(content, dict):
-        raise ConfigError(f"{file} must hold a mapping of keys, got {content!r}")
+        raise ConfigError(f"{file} must hold a mapping of keys, got {short(content)}")
     for key in content:
         if not isinstance(key, str):
             raise ConfigError(f"{file}: keys must be strings, got {key!r}")
@@ -62,6 +57,10 @@ def read_mapping(file: Path) -> dict[str, Any]:
 @lru_cache(maxsize=256)  # a file is read again for each file that names it, and each run composed
 def _content(text: str) -> Any:
     """What YAML holds, shared by all who ask."""
+    check_yaml(text)
+    root = next((event for event in parse(text) if isinstance(event, NodeEvent)), None)
+    if isinstance(root, ScalarEvent) and root.value not in ("", "null", "~"):
+        return root.value  # OmegaConf would take it for a key
     return OmegaConf.to_container(OmegaConf.load(StringIO(text)), resolve=False)
 
 

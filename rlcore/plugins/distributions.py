@@ -10,20 +10,28 @@ import contextlib
 import os
 import re
 import sys
-from pathlib import Path
+from functools import cache
 
 
 def folders() -> dict[str, str]:
     """The folder of each distribution's metadata, by :func:`normal` name. Of two of one name the
     first on the path counts, which is imported."""
     found = dict[str, str]()
-    for place in sys.path:
+    for place in map(os.path.abspath, sys.path):
         with contextlib.suppress(OSError):  # not a folder
-            for entry in sorted(os.listdir(place or ".")):
-                stem, ending = os.path.splitext(entry)
-                if ending in (".dist-info", ".egg-info"):
-                    found.setdefault(normal(stem.partition("-")[0]), os.path.join(place, entry))
+            for name, folder in _listed(place, os.stat(place).st_mtime_ns):
+                found.setdefault(name, folder)
     return found
+
+
+@cache
+def _listed(place: str, _changed: int) -> list[tuple[str, str]]:
+    """The same of one folder on the path, listed again when something was installed there."""
+    return [
+        (normal(entry.rpartition(".")[0].partition("-")[0]), os.path.join(place, entry))
+        for entry in sorted(os.listdir(place))
+        if entry.endswith((".dist-info", ".egg-info"))
+    ]
 
 
 def requires(name: str) -> list[str]:
@@ -40,8 +48,9 @@ def headers(place: str) -> list[tuple[str, str]]:
 
 def read(place: str, name: str) -> str:
     """The text of a file of its metadata; empty where there is none."""
-    with contextlib.suppress(OSError):
-        return Path(place, name).read_text(encoding="utf-8", errors="replace")
+    path = os.path.join(place, name)
+    with contextlib.suppress(OSError), open(path, encoding="utf-8", errors="replace") as file:
+        return file.read()
     return ""
 
 

@@ -49,7 +49,8 @@ def absent_names(kind: str, loaded: Collection[str]) -> list[str]:
 
 def is_ours(distribution: str) -> bool:
     """Whether it is rlcore itself, or an extra of it requires a distribution of that name."""
-    return normal(distribution) in {DISTRIBUTION}.union(*extras().values())
+    own = normal(distribution)
+    return own == DISTRIBUTION or any(own in brought for brought in extras().values())
 
 
 def lacking(packages: Iterable[str]) -> list[str]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from rlcore.checks import announce, check
 from rlcore.checks.facts import NO_POLICY, Facts, planned
 from rlcore.checks.further_sides import further_sides
 from rlcore.checks.held_out import Learned
+from rlcore.checks.run import announce, check
 from rlcore.config.component_specs import algorithm_needs
 from rlcore.config.schema import RunConfig
 from rlcore.contracts.specs import AlgorithmNeeds, EnvSpec, OtherInterpreter, PolicySpec

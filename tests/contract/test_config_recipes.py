@@ -13,9 +13,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from rlcore.checks import check, places
 from rlcore.checks import instruction_warnings as words
+from rlcore.checks import places
 from rlcore.checks.facts import env_spec
+from rlcore.checks.run import check
 from rlcore.cli.main import main
 from rlcore.config import instructions
 from rlcore.config.catalog import Catalog

@@ -11,7 +11,8 @@ from refused import Started
 from rlcore_tools import resources
 
 from rlcore.checks import ready
-from rlcore.checks.ready import OF_THE_USER, Finding
+from rlcore.checks.doctor_rows import Finding
+from rlcore.checks.ready import OF_THE_USER
 from rlcore.cli import doctor, verbs
 from rlcore.cli.main import main
 from rlcore.files.core_configs import core_configs

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from rlcore_tools.described_nodes import pretended
 
-from rlcore.checks import check
+from rlcore.checks.run import check
 from rlcore.cli.main import main
 from rlcore.config.compose import compose
 from rlcore.placement import make_plan

@@ -184,7 +184,7 @@ def test_what_is_refused(run, capsys):
 @pytest.mark.quick(2)
 @pytest.mark.parametrize("name", load_plugins().names("protocol"))
 def test_the_rows_of_every_installed_protocol_pass_the_checks(name):
-    from rlcore.checks import check
+    from rlcore.checks.run import check
 
     registry = load_plugins()
     spec = protocol_spec(registry, name)

@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 from rlcore_demonstrations.checks import check_supervised
 
-from rlcore.checks import survey
 from rlcore.checks.facts import Facts, gather_facts
+from rlcore.checks.run import survey
 from rlcore.config.compose import compose
 from rlcore.placement import Inventory, Node, make_plan
 from rlcore.plugins.registry import load_plugins

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from rlcore.checks import check
 from rlcore.checks.further_sides import further_sides
+from rlcore.checks.run import check
 from rlcore.config.compose import compose
 from rlcore.contracts.errors import ConfigError
 from rlcore.plugins.registry import load_plugins

@@ -6,8 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
-from rlcore.checks import CHECKS, limits, places
+from rlcore.checks import limits, places
 from rlcore.checks.facts import Facts, gather_facts
+from rlcore.checks.run import CHECKS
 from rlcore.config.compose import compose
 from rlcore.config.schema import RunConfig
 from rlcore.placement import Inventory, Node, Plan, make_plan

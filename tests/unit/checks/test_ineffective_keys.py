@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from rlcore.checks import announce, check
 from rlcore.checks.ineffective_keys import SIDES_OF_ONE, unread
+from rlcore.checks.run import announce, check
 from rlcore.config import schema_tree
 from rlcore.config.catalog import Catalog
 from rlcore.config.compose import compose

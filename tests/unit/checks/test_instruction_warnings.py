@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from rlcore.checks import announce, check
+from rlcore.checks.run import announce, check
 from rlcore.config.old_names import ConfigWarning
 from rlcore.run_folder.env_facts import EnvFacts
 

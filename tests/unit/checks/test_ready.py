@@ -9,7 +9,8 @@ import pytest
 from rlcore_tools import resources
 
 from rlcore.checks import run
-from rlcore.checks.ready import Finding, Makes, look, require
+from rlcore.checks.doctor_rows import Finding
+from rlcore.checks.ready import Makes, look, require
 from rlcore.cli import doctor
 from rlcore.cli.main import main
 from rlcore.config.compose import Unfinished, Ungiven, compose

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 from rlcore_tools import plugin as TOOLS
 
-from rlcore.checks import announce, check
 from rlcore.checks.facts import gather_facts
+from rlcore.checks.run import announce, check
 from rlcore.config.old_names import ConfigWarning
 from rlcore.contracts.errors import CheckpointError, ConfigError, PluginError
 from rlcore.run_folder.env_facts import EnvFacts

@@ -8,8 +8,8 @@ import pytest
 from rlcore_testing import toy_settings
 from rlcore_testing.toy_settings import ToyEnvConfig, env_spec
 
-from rlcore.checks import check
 from rlcore.checks.facts import gather_facts
+from rlcore.checks.run import check
 from rlcore.config.compose import compose
 from rlcore.config.tasks import checked_spec, narrowed
 from rlcore.contracts.errors import ConfigError, PluginError

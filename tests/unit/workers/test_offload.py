@@ -12,7 +12,7 @@ from rlcore_testing import toy_settings
 from rlcore_testing.toy_env import ToyEnv
 from rlcore_testing.toy_settings import ToyEnvConfig
 
-from rlcore.checks import check
+from rlcore.checks.run import check
 from rlcore.config.compose import compose
 from rlcore.contracts.errors import ConfigError
 from rlcore.session.assembly import assemble

@@ -11,7 +11,7 @@ from rlcore_policy_gradient.minibatch import Minibatch, Weights
 from rlcore_testing.conformance.trajectories import Bandit, bandit_rollout
 from rlcore_tools.other_names import other_names
 
-from rlcore.checks import check
+from rlcore.checks.run import check
 from rlcore.config.compose import compose
 from rlcore.config.schema import ActorConfig
 from rlcore.contracts.episodes import EpisodeOutcome

@@ -21,7 +21,7 @@ from rlcore_env_libero.settings import LiberoConfig
 from rlcore_env_libero.spec import env_spec
 from rlcore_env_libero.suites import FOLDERS, STEPS, SUITES, sentence
 
-from rlcore.checks import check
+from rlcore.checks.run import check
 from rlcore.config.compose import compose
 from rlcore.contracts.errors import AssetError, ConfigError
 

@@ -21,7 +21,7 @@ from rlcore_simulation.interpreters import Interpreter
 from rlcore_simulation.requirements import lacking
 from rlcore_tools.protocol.rows import rows_of
 
-from rlcore.checks import check
+from rlcore.checks.run import check
 from rlcore.config.compose import compose
 from rlcore.contracts.errors import AssetError, ConfigError
 from rlcore.rollout.schedule import evaluation_columns

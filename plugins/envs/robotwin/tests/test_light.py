@@ -26,8 +26,9 @@ from rlcore_env_robotwin.tasks import DENSE, FAMILIES, SENTENCES, TASKS, UNSUPPO
 from rlcore_tools.protocol.rows import rows_of
 from robotwin_cases import TASK, settings, write_repository
 
-from rlcore.checks import check, ready
-from rlcore.checks.ready import Finding
+from rlcore.checks import ready
+from rlcore.checks.doctor_rows import Finding
+from rlcore.checks.run import check
 from rlcore.config.compose import compose
 from rlcore.config.instructions import with_instructions
 from rlcore.config.old_names import ConfigWarning

@@ -14,7 +14,7 @@ from rlcore_model_openpi.resolved import resolve
 from rlcore_model_openpi.settings import OpenPIConfig, OpenPIModelConfig
 from rlcore_model_openpi.spec import policy_spec
 
-from rlcore.checks import check
+from rlcore.checks.run import check
 from rlcore.config.compose import compose
 from rlcore.contracts.errors import ConfigError
 

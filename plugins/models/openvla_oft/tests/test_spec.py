@@ -10,7 +10,7 @@ from rlcore_model_openvla_oft.policy import RegressionPolicy, make
 from rlcore_model_openvla_oft.settings import OpenVLAOFTConfig
 from rlcore_model_openvla_oft.spec import policy_spec
 
-from rlcore.checks import check
+from rlcore.checks.run import check
 from rlcore.config.compose import compose
 from rlcore.contracts.errors import ConfigError
 from rlcore.contracts.rng import RowKeys

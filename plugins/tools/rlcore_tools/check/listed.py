@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from importlib.util import find_spec
 from inspect import Parameter, Signature
@@ -27,9 +27,8 @@ def marked(registry: Registry, rows: Sequence[PluginRow]) -> list[PluginRow]:
     faults: dict[tuple[str, str], str] = {}
     versions = {row.distribution: row.version for row in rows}
     kinds: set[Kind] = {row.kind for row in rows}  # type: ignore[misc]  # "plugin" has none
-    for component in [one for kind in kinds for one in registry.components(kind)]:
-        if not extras.is_ours(component.distribution):
-            faults[component.spec.kind, component.spec.name] = listed_fault(component.spec)
+    for spec in _of_strangers(registry, kinds):
+        faults[spec.kind, spec.name] = listed_fault(spec)
     told = [
         replace(row, status="BAD", reason=fault)
         if row.status != "BAD" and (fault := faults.get((row.kind, row.name)))
@@ -50,18 +49,23 @@ def marked(registry: Registry, rows: Sequence[PluginRow]) -> list[PluginRow]:
 
 
 def rows(registry: Registry, chosen: set[tuple[Kind, str]] | None) -> list[dict[str, str]]:
-    """A row of `rlcore doctor` for each component that names what is not there; of those
-    `(kind, name)` that are chosen, or of all."""
+    """A row of `rlcore doctor` for each component of a stranger that names what is not there; of
+    those `(kind, name)` that are chosen, or of all."""
     kinds: tuple[Kind, ...] = ("env", "model", "algorithm", "tracker", "placement", "command")
     found = []
-    for component in [one for kind in kinds for one in registry.components(kind)]:
-        spec = component.spec
+    for spec in _of_strangers(registry, kinds):
         asked = chosen is None or (spec.kind, spec.name) in chosen
         if asked and (fault := listed_fault(spec)):
             fix = f"its author: rlcore check {spec.kind} {spec.name}"
             name = f"{spec.kind} {spec.name}"
             found.append({"name": name, "status": "missing", "detail": fault, "fix": fix})
     return found
+
+
+def _of_strangers(registry: Registry, kinds: Iterable[Kind]) -> list[ComponentSpec]:
+    """Those that are none of ours: our tests look at ours, and reading them takes a second."""
+    found = [one for kind in kinds for one in registry.components(kind)]
+    return [one.spec for one in found if not extras.is_ours(one.distribution)]
 
 
 def left_out(registry: Registry) -> list[dict[str, str]]:

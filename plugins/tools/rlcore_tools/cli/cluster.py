@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from rich.table import Table
 
 from rlcore.api import compose
-from rlcore.checks import announce, check
 from rlcore.checks.facts import planned
+from rlcore.checks.run import announce, check
 from rlcore.cli.request import parse_request, print_help
 from rlcore.placement import Inventory, find_inventory, joins
 from rlcore.placement.memory import size

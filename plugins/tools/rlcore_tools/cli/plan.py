@@ -13,8 +13,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from rlcore.checks import check
 from rlcore.checks.facts import Facts, planned
+from rlcore.checks.run import check
 from rlcore.cli.request import parse_request, print_help
 from rlcore.cli.verbs import Verb, composed_as_far
 from rlcore.config.schema import RunConfig
