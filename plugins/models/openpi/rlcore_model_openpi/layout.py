@@ -22,6 +22,12 @@ UNUSED = "paligemma_with_expert.gemma_expert.lm_head.weight"
 """Output of the expert that openpi and LeRobot build and never use; `[vocab, expert_width]`."""
 VALUE_HEAD, NOISE_HEAD = "value_head", "noise_head"
 
+LORA_TARGETS = (
+    r"(.*\.)?(language_model|vision_model)\..*"
+    r"\.(q_proj|k_proj|v_proj|o_proj|out_proj|gate_proj|up_proj|down_proj|fc1|fc2)"
+)
+"""Names of the modules that get low-rank adapters: the projections of the VLM's transformers."""
+
 _HEADS = (f"{VALUE_HEAD}.", f"{NOISE_HEAD}.")
 _PREFIX = "model."  # of LeRobot
 # Levels that changed with transformers, as they were -> as they are in openpi: before 4.52 the VLM
@@ -92,6 +98,19 @@ def network_shapes(size: NetworkSize) -> dict[str, tuple[int, ...]]:
             *_time_and_state(size),
         ]
     )
+
+
+def expert_shapes(size: NetworkSize) -> dict[str, tuple[int, ...]]:
+    """Those of action expert and projections: what trains when the VLM is frozen."""
+    shapes = network_shapes(size).items()
+    return {name: shape for name, shape in shapes if not name.startswith(VLM)}
+
+
+def adapter_count(size: NetworkSize, rank: int) -> int:
+    """Numbers in rank-`rank` adapters: `[rank, in]` and `[out, rank]` of a weight `[out, in]`."""
+    adapted = re.compile(rf"{LORA_TARGETS}\.weight")
+    shapes = network_shapes(size).items()
+    return rank * sum(sum(shape) for name, shape in shapes if adapted.fullmatch(name))
 
 
 def head_shapes(head: str, widths: Sequence[int]) -> dict[str, tuple[int, ...]]:

@@ -1,4 +1,4 @@
-"""Named sizes of the network, and their numbers of parameters. No tensor library.
+"""Named sizes of the network. No tensor library.
 
 π0 and π0.5 share one layout: a vision tower, a Gemma language model (together the VLM, which
 encodes cameras and prompt) and a narrower Gemma, the action expert, which attends to the VLM's
@@ -8,7 +8,6 @@ keys and values layer by layer. Both Gemmas therefore have the same depth, heads
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from typing import Literal
 
 from rlcore.contracts.errors import ConfigError
@@ -86,6 +85,14 @@ _TINY = NetworkSize(
     vlm_width=64, vlm_mlp=128, vocab=512, expert_width=64, expert_mlp=128,
     action_dim=8, action_horizon=10, max_token_len=24,
 )  # fmt: skip
+# PaliGemma 2B with a 300 M expert.
+_PI0 = NetworkSize(
+    vision="siglip", vision_width=1152, vision_depth=27, vision_heads=16, vision_mlp=4304,
+    image_size=224, patch_size=14,
+    depth=18, heads=8, kv_heads=1, head_dim=256,
+    vlm_width=2048, vlm_mlp=16384, vocab=257152, expert_width=1024, expert_mlp=4096,
+    action_dim=32, action_horizon=50, max_token_len=48,
+)  # fmt: skip
 
 SIZES: dict[str, NetworkSize] = {
     # 0.25 M: learns from a few demonstrations on two CPU cores.
@@ -108,84 +115,10 @@ SIZES: dict[str, NetworkSize] = {
         vlm_width=256, vlm_mlp=1024, vocab=1024, expert_width=256, expert_mlp=1024,
         action_dim=32, action_horizon=10, max_token_len=64,
     ),
-    # PaliGemma 2B with a 300 M expert, as published.
-    "pi0": NetworkSize(
-        vision="siglip", vision_width=1152, vision_depth=27, vision_heads=16, vision_mlp=4304,
-        image_size=224, patch_size=14,
-        depth=18, heads=8, kv_heads=1, head_dim=256,
-        vlm_width=2048, vlm_mlp=16384, vocab=257152, expert_width=1024, expert_mlp=4096,
-        action_dim=32, action_horizon=50, max_token_len=48,
-    ),
-    "pi05": NetworkSize(
-        vision="siglip", vision_width=1152, vision_depth=27, vision_heads=16, vision_mlp=4304,
-        image_size=224, patch_size=14,
-        depth=18, heads=8, kv_heads=1, head_dim=256,
-        vlm_width=2048, vlm_mlp=16384, vocab=257152, expert_width=1024, expert_mlp=4096,
-        action_dim=32, action_horizon=50, max_token_len=200, pi05=True,
-    ),
+    # As published.
+    "pi0": _PI0,
+    "pi05": replace(_PI0, max_token_len=200, pi05=True),
 }  # fmt: skip
-
-
-def parameter_count(size: NetworkSize) -> int:
-    """Parameters of the network without RL heads; the tied output embedding counts once."""
-    return vlm_parameter_count(size) + expert_parameter_count(size)
-
-
-def vlm_parameter_count(size: NetworkSize) -> int:
-    """Parameters of vision tower, projector and language model: what `freeze_vlm` freezes."""
-    width = size.vlm_width
-    layers = size.depth * (_gemma_layer(size, width, size.vlm_mlp) + 2 * width)
-    projector = _linear(size.vision_width, width)
-    return _vision(size) + projector + size.vocab * width + layers + width
-
-
-def expert_parameter_count(size: NetworkSize) -> int:
-    """Parameters of action expert and projections: what trains when the VLM is frozen."""
-    width = size.expert_width
-    # An adaptive norm is a linear map from the time to scale, shift and gate.
-    norm = _linear(width, 3 * width) if size.pi05 else width
-    layers = size.depth * (_gemma_layer(size, width, size.expert_mlp) + 2 * norm)
-    actions = _linear(size.action_dim, width) + _linear(width, size.action_dim)
-    if size.pi05:
-        inputs = 2 * _linear(width, width)
-    else:
-        inputs = _linear(size.action_dim, width) + _linear(2 * width, width) + _linear(width, width)
-    return layers + norm + actions + inputs
-
-
-def lora_parameter_count(size: NetworkSize, rank: int) -> int:
-    """Parameters of rank-`rank` adapters on every projection of the VLM's transformer layers."""
-    attention, width = size.heads * size.head_dim, size.vlm_width
-    keys = size.kv_heads * size.head_dim
-    text = 2 * (width + attention) + 2 * (width + keys) + 3 * (width + size.vlm_mlp)
-    vision = 0
-    if size.vision == "siglip":
-        vision = size.vision_depth * (
-            4 * 2 * size.vision_width + 2 * (size.vision_width + size.vision_mlp)
-        )
-    return rank * (size.depth * text + vision)
-
-
-def _linear(inputs: int, outputs: int) -> int:
-    return inputs * outputs + outputs
-
-
-def _gemma_layer(size: NetworkSize, width: int, mlp: int) -> int:
-    """Attention and MLP of one layer, all without biases; norms are counted by the caller."""
-    queries, keys = size.heads * size.head_dim, size.kv_heads * size.head_dim
-    return width * (2 * queries + 2 * keys) + 3 * width * mlp
-
-
-def _vision(size: NetworkSize) -> int:
-    width, positions = size.vision_width, size.image_tokens * size.vision_width
-    if size.vision == "conv":
-        channels = conv_channels(size)
-        convs = sum(_linear(9 * a, b) for a, b in pairwise(channels))
-        return convs + positions + 2 * width
-    patches = _linear(3 * size.patch_size**2, width)
-    mlp = _linear(width, size.vision_mlp) + _linear(size.vision_mlp, width)
-    layer = 4 * _linear(width, width) + mlp + 2 * 2 * width
-    return patches + positions + size.vision_depth * layer + 2 * width
 
 
 def conv_channels(size: NetworkSize) -> tuple[int, ...]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from functools import partial
-from math import prod
 from pathlib import Path
+
+from rlcore_weights.headers import count
 
 from rlcore.contracts.errors import all_of
 from rlcore.contracts.specs import EnvSpec, PolicySpec, StateChannel, gathered
@@ -19,7 +20,14 @@ from rlcore_model_openpi.files import (
     check_written,
     load_stats,
 )
-from rlcore_model_openpi.layout import NOISE_HEAD, VALUE_HEAD, head_shapes, network_shapes
+from rlcore_model_openpi.layout import (
+    NOISE_HEAD,
+    VALUE_HEAD,
+    adapter_count,
+    expert_shapes,
+    head_shapes,
+    network_shapes,
+)
 from rlcore_model_openpi.normalize import Normalizer
 from rlcore_model_openpi.resolved import (
     Resolved,
@@ -29,11 +37,6 @@ from rlcore_model_openpi.resolved import (
     trained_with,
 )
 from rlcore_model_openpi.settings import OpenPIModelConfig
-from rlcore_model_openpi.sizes import (
-    expert_parameter_count,
-    lora_parameter_count,
-    vlm_parameter_count,
-)
 
 BLOCKS = r"(.*\.layers\.\d+)\."
 """What the names of a transformer layer's parameters begin with."""
@@ -110,12 +113,12 @@ def _learned_states(config: OpenPIModelConfig, resolved: Resolved) -> tuple[Stat
 
 def _parameters(config: OpenPIModelConfig, resolved: Resolved) -> tuple[int, int]:
     """All parameters, and those that RL trains."""
-    size, heads = resolved.size, _head_parameters(config, resolved)
-    adapters = lora_parameter_count(size, config.lora_rank) if config.is_lora else 0
-    expert = expert_parameter_count(size) + heads + adapters
+    size, network = resolved.size, network_shapes(resolved.size)
     frozen_vlm = config.openpi.train_expert_only or config.is_lora
-    total = expert + vlm_parameter_count(size)
-    return total, expert if frozen_vlm else total
+    beside = sum(map(count, _head_shapes(config, resolved).values()))
+    beside += adapter_count(size, config.lora_rank) if config.is_lora else 0
+    trained = expert_shapes(size) if frozen_vlm else network
+    return count(network) + beside, count(trained) + beside
 
 
 def _unread(config: OpenPIModelConfig, resolved: Resolved) -> tuple[str, ...]:
@@ -144,12 +147,6 @@ def _stored(config: OpenPIModelConfig, resolved: Resolved) -> int:
     images = resolved.num_images * 3 * size.image_size**2
     chain = (config.openpi.num_steps + 1) * size.action_horizon * size.action_dim
     return images + 4 * chain + 9 * size.max_token_len + 4 * size.action_dim
-
-
-def _head_parameters(config: OpenPIModelConfig, resolved: Resolved) -> int:
-    """Parameters of critic and noise head, if there are any."""
-    shapes = _head_shapes(config, resolved)
-    return sum(prod(shape) for head in shapes.values() for shape in head.values())
 
 
 def _head_shapes(

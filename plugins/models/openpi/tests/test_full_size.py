@@ -25,12 +25,14 @@ from originals import (
     write_json,
     write_norm_stats,
 )
+from rlcore_model_openpi.layout import network_shapes
 from rlcore_model_openpi.pretrained import unfilled_network
 from rlcore_model_openpi.settings import OpenPIConfig, OpenPIModelConfig
-from rlcore_model_openpi.sizes import SIZES, parameter_count
+from rlcore_model_openpi.sizes import SIZES
 from rlcore_model_openpi.spec import policy_spec
 from rlcore_model_openpi.tokenizer import train_tokenizer
 from rlcore_model_openpi.weight_files import check_network
+from rlcore_weights.headers import count
 from rlcore_weights.layouts import stored_weights
 
 from rlcore.contracts.errors import CheckpointError
@@ -109,7 +111,7 @@ def settings(folder: Path, name: str) -> OpenPIModelConfig:
 def assert_accepted(folder: Path, name: str, env_spec) -> None:
     """Before any worker starts, and by the network itself on the meta device."""
     spec = policy_spec(settings(folder, name), env_spec)
-    assert spec.parameters == parameter_count(SIZES[name])
+    assert spec.parameters == count(network_shapes(SIZES[name]))
     network = unfilled_network(SIZES[name])
     wanted = {name: tuple(each.shape) for name, each in network.named_parameters()}
     check_network(folder, stored_weights(folder, hint="").headers, wanted)
@@ -126,7 +128,7 @@ def test_counts(name, shapes):
     unused = 257_152 * 1024
     assert prod(shapes[UNUSED]) == unused == 263_323_648
     total = sum(map(prod, shapes.values())) - unused
-    assert total == parameter_count(SIZES[name])
+    assert total == count(network_shapes(SIZES[name]))
     assert total == pytest.approx(3.353e9 if name == "pi05" else 3.238e9, abs=1e6)
 
 

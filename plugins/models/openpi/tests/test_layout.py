@@ -9,7 +9,8 @@ import torch
 from rlcore_model_openpi.heads import NoiseHead, ValueHead
 from rlcore_model_openpi.layout import head_keys, head_shapes, network_keys, network_shapes
 from rlcore_model_openpi.network import PiNetwork
-from rlcore_model_openpi.sizes import SIZES, parameter_count
+from rlcore_model_openpi.sizes import SIZES
+from rlcore_weights.headers import count
 
 
 @pytest.mark.parametrize("pi05", [False, True])
@@ -21,8 +22,7 @@ def test_names_and_shapes_are_the_networks(name, pi05):
     real = {key: tuple(value.shape) for key, value in network.named_parameters()}
     shapes = network_shapes(size)
     assert shapes == real
-    total = sum(torch.Size(shape).numel() for shape in shapes.values())
-    assert total == parameter_count(size)
+    assert sum(p.numel() for p in network.parameters()) == count(shapes)
 
 
 def test_heads():

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from rlcore_model_openpi.layout import adapter_count, expert_shapes, network_shapes
 from rlcore_model_openpi.network import (
     PiNetwork,
     PrefixInputs,
@@ -13,13 +14,8 @@ from rlcore_model_openpi.network import (
     freeze_vlm,
     set_precision,
 )
-from rlcore_model_openpi.sizes import (
-    SIZES,
-    NetworkSize,
-    expert_parameter_count,
-    lora_parameter_count,
-    parameter_count,
-)
+from rlcore_model_openpi.sizes import SIZES, NetworkSize
+from rlcore_weights.headers import count as count_of
 from torch import Tensor
 
 from rlcore.contracts.errors import ConfigError
@@ -55,17 +51,17 @@ def test_analytic_counts_are_those_of_the_modules(name: str, pi05: bool) -> None
     size = replace(SIZES[name], pi05=pi05)
     with torch.device("meta"):
         network = PiNetwork(size)
-    assert count(network) == parameter_count(size)
+    assert count(network) == count_of(network_shapes(size))
     freeze_vlm(network)
-    assert count(network, trainable=True) == expert_parameter_count(size)
+    assert count(network, trainable=True) == count_of(expert_shapes(size))
 
 
 def test_published_counts() -> None:
     """3.238 B and 3.353 B; the expert alone 315 M and 430 M."""
-    assert round(parameter_count(SIZES["pi0"]) / 1e6) == 3238
-    assert round(parameter_count(SIZES["pi05"]) / 1e6) == 3353
-    assert round(expert_parameter_count(SIZES["pi0"]) / 1e6) == 315
-    assert round(expert_parameter_count(SIZES["pi05"]) / 1e6) == 430
+    assert round(count_of(network_shapes(SIZES["pi0"])) / 1e6) == 3238
+    assert round(count_of(network_shapes(SIZES["pi05"])) / 1e6) == 3353
+    assert round(count_of(expert_shapes(SIZES["pi0"])) / 1e6) == 315
+    assert round(count_of(expert_shapes(SIZES["pi05"])) / 1e6) == 430
 
 
 @pytest.mark.parametrize(
@@ -95,7 +91,7 @@ def test_lora(size: NetworkSize) -> None:
     trainable = {name for name, p in network.named_parameters() if p.requires_grad}
     inside = {name for name in trainable if "paligemma." in name}
     assert inside and all(".lora_" in name for name in inside)
-    expected = lora_parameter_count(size, 4) + expert_parameter_count(size)
+    expected = adapter_count(size, 4) + count_of(expert_shapes(size))
     assert count(network, trainable=True) == expected
     loss(network).backward()
     adapter = network.language_model.layers[0].self_attn.q_proj.lora_B["default"].weight

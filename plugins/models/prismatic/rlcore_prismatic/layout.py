@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
-from math import prod
 
 from rlcore_prismatic.sizes import PrismaticSize, TowerSize
 
@@ -92,11 +91,6 @@ def is_film(name: str) -> bool:
     adapters it is fully trained."""
     _, found, rest = name.partition("vision_backbone.vision_backbone.")
     return bool(found) and rest.split(".")[-2] in FILM
-
-
-def count(shapes: Mapping[str, Shape]) -> int:
-    """Numbers in tensors of these shapes."""
-    return sum(prod(shape) for shape in shapes.values())
 
 
 def linear(name: str, inputs: int, outputs: int) -> Shapes:

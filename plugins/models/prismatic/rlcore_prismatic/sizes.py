@@ -129,29 +129,22 @@ SIGLIP = TowerSize(
     pooling=True, mean=_HALF, std=_HALF,
 )  # fmt: skip
 
-SIZES: dict[str, PrismaticSize] = {
-    # 0.4 M: learns from a few demonstrations on two CPU cores. Both towers in miniature, with
-    # patches embedded by convolutions.
-    "tiny": PrismaticSize(
-        towers=(
-            replace(DINOV2, timm_id="", width=32, depth=2, heads=2, mlp=64, convs=3),
-            replace(SIGLIP, timm_id="", width=64, depth=2, heads=2, mlp=128, convs=3),
-        ),
-        image_size=64, patch_size=8,
-        width=80, mlp=160, depth=2, heads=4, kv_heads=4, vocab=640, padding_rows=16,
+# 0.4 M: learns from a few demonstrations on two CPU cores. Both towers in miniature, with patches
+# embedded by convolutions.
+_TINY = PrismaticSize(
+    towers=(
+        replace(DINOV2, timm_id="", width=32, depth=2, heads=2, mlp=64, convs=3),
+        replace(SIGLIP, timm_id="", width=64, depth=2, heads=2, mlp=128, convs=3),
     ),
+    image_size=64, patch_size=8,
+    width=80, mlp=160, depth=2, heads=4, kv_heads=4, vocab=640, padding_rows=16,
+)  # fmt: skip
+
+SIZES: dict[str, PrismaticSize] = {
+    "tiny": _TINY,
     # The same, starting with sine-cosine positions.
-    "tiny_sincos": PrismaticSize(
-        towers=(
-            replace(
-                DINOV2, timm_id="", width=32, depth=2, heads=2, mlp=64, convs=3, sincos=2.0
-            ),
-            replace(
-                SIGLIP, timm_id="", width=64, depth=2, heads=2, mlp=128, convs=3, sincos=2.0
-            ),
-        ),
-        image_size=64, patch_size=8,
-        width=80, mlp=160, depth=2, heads=4, kv_heads=4, vocab=640, padding_rows=16,
+    "tiny_sincos": replace(
+        _TINY, towers=tuple(replace(tower, sincos=2.0) for tower in _TINY.towers)
     ),
     # 4.7 M, most of it embeddings: the published layout as small as possible, to compare with
     # reference numbers.

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 
+from rlcore_weights.headers import count
+
 from rlcore.contracts.errors import all_of
 from rlcore.contracts.specs import EnvSpec, PolicySpec, StateChannel, gathered
 from rlcore_prismatic.activations import LIBRARIES, Reads, activations, stored
@@ -14,7 +16,6 @@ from rlcore_prismatic.folders import Folders
 from rlcore_prismatic.layout import (
     Shape,
     adapter_shapes,
-    count,
     is_film,
     is_unused,
     network_shapes,

@@ -6,13 +6,13 @@ import pytest
 import torch
 from rlcore_prismatic.layout import (
     adapter_shapes,
-    count,
     is_unused,
     network_shapes,
     value_head_shapes,
 )
 from rlcore_prismatic.network import PrismaticModel, ValueHead, add_lora, freeze_unused
 from rlcore_prismatic.sizes import SIZES, PrismaticSize
+from rlcore_weights.headers import count
 from torch import nn
 
 

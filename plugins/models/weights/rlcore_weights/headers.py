@@ -4,16 +4,22 @@ library."""
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import prod
 from pathlib import Path
 
 from rlcore.contracts.errors import CheckpointError
 from rlcore.files.safetensors_header import TensorHeader, read_headers
 from rlcore.terminal.text import some
 
-__all__ = ["FLOATS", "TensorHeader", "check_fit", "read_headers"]
+__all__ = ["FLOATS", "TensorHeader", "check_fit", "count", "read_headers"]
 
 FLOATS = frozenset({"F16", "BF16", "F32", "F64"})
 """The dtypes that weights come in."""
+
+
+def count(shapes: Mapping[str, tuple[int, ...]]) -> int:
+    """Numbers in tensors of these shapes."""
+    return sum(map(prod, shapes.values()))
 
 
 def check_fit(

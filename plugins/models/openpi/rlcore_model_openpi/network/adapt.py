@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 
+from rlcore_model_openpi.layout import LORA_TARGETS
 from rlcore_model_openpi.network.pi0 import PiNetwork
 
 # Names, or parts of them, kept in fp32 when the rest is bf16, as in openpi.
@@ -16,10 +17,6 @@ _FP32_INSIDE = (
 )
 # Projections outside the two Gemmas stay in fp32 too: only this part is cast.
 _CAST = "paligemma_with_expert."
-_LORA_TARGETS = (
-    r"(.*\.)?(language_model|vision_model)\..*"
-    r"\.(q_proj|k_proj|v_proj|o_proj|out_proj|gate_proj|up_proj|down_proj|fc1|fc2)"
-)
 
 
 def set_precision(network: PiNetwork, precision: str) -> None:
@@ -56,7 +53,7 @@ def add_lora(network: PiNetwork, rank: int) -> None:
         lora_alpha=rank,
         lora_dropout=0.0,
         init_lora_weights="gaussian",
-        target_modules=_LORA_TARGETS,
+        target_modules=LORA_TARGETS,
     )
     inject_adapter_in_model(config, network.vlm)
     for name, parameter in network.vlm.named_parameters():
