@@ -115,14 +115,10 @@ def parameters_can_be_sharded(facts: Facts) -> Iterator[str]:
                 f"{key}.fsdp_size must divide the number of actor processes, {actors}, got "
                 f"{config.fsdp_size}"
             )
-    if facts.config.cluster.backend != "local" and actors > 1 and _torch() < DIVIDES_SINCE:
+    divided = facts.config.cluster.backend != "local" and actors > 1
+    if divided and tuple(map(int, version("torch").split(".")[:2])) < DIVIDES_SINCE:
         yield (
             f"{key}.sharding_strategy must be no_shard with torch {version('torch')}, got "
             f"{config.sharding_strategy}: parameters are divided since torch "
             f"{'.'.join(map(str, DIVIDES_SINCE))}"
         )
-
-
-def _torch() -> tuple[int, ...]:
-    """Return the version of torch without importing it."""
-    return tuple(int(part) for part in version("torch").split(".")[:2])

@@ -51,7 +51,8 @@ def fit_recipe(catalog: Catalog, groups: Sequence[str], files: FileValues) -> Fi
             continue
         if meant == chosen:  # another size of it, for which there are other weights
             meant, chosen = str(other), str(option)
-            shared = {*section} - _of_weights(slot)
+            places = ((field.name, field.metadata["place"]) for field in fields(slot.base))  # type: ignore[arg-type]
+            shared = {*section} - {name for name, place in places if place == "checkpoint"}
         else:
             shared = _shared(catalog.registry, slot, meant, chosen)
         dropped = [n for n, value in section.items() if n not in shared and own.get(n) != value]
@@ -62,11 +63,6 @@ def fit_recipe(catalog: Catalog, groups: Sequence[str], files: FileValues) -> Fi
             keys = ", ".join(f"{slot.section}.{name}" for name in dropped)
             warn(f"{recipes[-1]} is for {meant}; {chosen} does not use its settings {keys}")
     return files
-
-
-def _of_weights(slot: Slot) -> set[str]:
-    """Keys that name a checkpoint."""
-    return {field.name for field in fields(slot.base) if field.metadata["place"] == "checkpoint"}  # type: ignore[arg-type]
 
 
 def _alone(catalog: Catalog, slot: Slot, option: str) -> dict[str, Any]:

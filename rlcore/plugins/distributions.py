@@ -16,22 +16,21 @@ from functools import cache
 def folders() -> dict[str, str]:
     """The folder of each distribution's metadata, by :func:`normal` name. Of two of one name the
     first on the path counts, which is imported."""
-    found = dict[str, str]()
-    for place in map(os.path.abspath, sys.path):
+    found: dict[str, str] = {}
+    for place in reversed([*map(os.path.abspath, sys.path)]):
         with contextlib.suppress(OSError):  # not a folder
-            for name, folder in _listed(place, os.stat(place).st_mtime_ns):
-                found.setdefault(name, folder)
+            found |= _listed(place, os.stat(place).st_mtime_ns)
     return found
 
 
 @cache
-def _listed(place: str, _changed: int) -> list[tuple[str, str]]:
+def _listed(place: str, _changed: int) -> dict[str, str]:
     """The same of one folder on the path, listed again when something was installed there."""
-    return [
-        (normal(entry.rpartition(".")[0].partition("-")[0]), os.path.join(place, entry))
-        for entry in sorted(os.listdir(place))
+    return {
+        normal(entry.rpartition(".")[0].partition("-")[0]): os.path.join(place, entry)
+        for entry in sorted(os.listdir(place), reverse=True)
         if entry.endswith((".dist-info", ".egg-info"))
-    ]
+    }
 
 
 def requires(name: str) -> list[str]:

@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from rlcore.config.schema import LoggerConfig, TimeoutsConfig
 from rlcore.contracts.errors import PluginError, RunWarning, UserError, warn
@@ -122,14 +121,11 @@ def _metrics_of(line: str, number: int) -> dict[str, float | None]:
     if not isinstance(values, dict) or type(values.get("step")) is not int:
         raise ValueError(f"line {number} must be metrics of a step, got {line[:80]}")
     for name, value in values.items():
-        if value is not None and not _is_number(value):
+        # one that a float can be: JSON has whole numbers of any length
+        fits = type(value) in (int, float) and abs(value) <= sys.float_info.max
+        if value is not None and not fits:
             raise ValueError(f"line {number}: {name} must be a number or null, got {value!r:.80}")
     return values
-
-
-def _is_number(value: Any) -> bool:
-    """Whether it is one that a float can be: JSON has whole numbers of any length."""
-    return type(value) in (int, float) and abs(value) <= sys.float_info.max
 
 
 class Trackers:

@@ -36,10 +36,10 @@ EXCEPTIONS: dict[str, tuple[str, ...]] = {
     ),
     # lays out processes and counts memory as a run does
     "plugins/tools/rlcore_tools/cli/cluster.py": (
-        "rlcore.checks", "rlcore.checks.facts", "rlcore.placement.memory",
+        "rlcore.checks.run", "rlcore.checks.facts", "rlcore.placement.memory",
     ),
     "plugins/tools/rlcore_tools/cli/plan.py": (
-        "rlcore.checks", "rlcore.checks.facts", "rlcore.cli.verbs", "rlcore.config.schema.actor",
+        "rlcore.checks.run", "rlcore.checks.facts", "rlcore.cli.verbs", "rlcore.config.schema.actor",
         "rlcore.placement.memory",
     ),
     "plugins/tools/rlcore_tools/placement_table.py": (
