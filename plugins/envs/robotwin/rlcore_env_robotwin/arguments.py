@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 from rlcore_env_robotwin.settings import RoboTwinConfig
@@ -38,12 +39,7 @@ def arguments(config: RoboTwinConfig, task: str) -> Arguments:
         "planner_backend": own.planner_backend,
         "embodiment": list(own.embodiment),
         "domain_randomization": randomization(config),
-        "camera": {
-            "head_camera_type": own.camera.head_camera_type,
-            "wrist_camera_type": own.camera.wrist_camera_type,
-            "collect_head_camera": own.camera.collect_head_camera,
-            "collect_wrist_camera": own.camera.collect_wrist_camera,
-        },
+        "camera": asdict(own.camera),
         "data_type": dict.fromkeys(OBSERVED, True) | dict.fromkeys(NOT_OBSERVED, False),
         "clear_cache_freq": own.clear_cache_freq,
         "render_freq": 0,  # a window, which processes without a screen do not have
@@ -53,19 +49,8 @@ def arguments(config: RoboTwinConfig, task: str) -> Arguments:
 
 def randomization(config: RoboTwinConfig) -> dict[str, bool | int | float]:
     """RoboTwin's `domain_randomization`: that of the setting, with what is set besides."""
-    chosen = config.task_config.domain_randomization
-    own = {
-        "random_background": chosen.random_background,
-        "cluttered_table": chosen.cluttered_table,
-        "clean_background_rate": chosen.clean_background_rate,
-        "random_head_camera_dis": chosen.random_head_camera_dis,
-        "random_table_height": chosen.random_table_height,
-        "random_light": chosen.random_light,
-        "crazy_random_light_rate": chosen.crazy_random_light_rate,
-    }
-    return preset(config.setting) | {
-        name: value for name, value in own.items() if value is not None
-    }
+    own = asdict(config.task_config.domain_randomization).items()
+    return preset(config.setting) | {name: value for name, value in own if value is not None}
 
 
 def preset(setting: str) -> dict[str, bool | int | float]:

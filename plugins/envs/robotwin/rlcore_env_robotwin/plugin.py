@@ -9,6 +9,24 @@ from rlcore.contracts.hookspecs import hookimpl
 from rlcore_env_robotwin.tasks import UNSUPPORTED
 
 RLCORE_API = (0, 4)
+PROTOCOLS = {
+    "robotwin": (
+        "TABLE",
+        "seven tasks of RoboTwin that RLinf has published results of, and their mean",
+    ),
+    "robotwin_adjust_bottle": (
+        "ADJUST_BOTTLE",
+        "the task of RoboTwin that RLinf has published results of pi0 and pi0.5 on",
+    ),
+    "robotwin_46": (
+        "ALL",
+        "all 46 tasks of RoboTwin, clean and randomized, as RoboTwin's own table",
+    ),
+    "robotwin_boxes": (
+        "OF_BOXES",
+        "five tasks of RoboTwin without meshes, which the stand-in scene has too",
+    ),
+}
 
 
 @hookimpl
@@ -34,29 +52,14 @@ def rlcore_components() -> list[ComponentSpec]:
             ),
             imports="rlcore_env_robotwin.imports:RULES",
         ),
-        ComponentSpec(
-            kind="protocol",
-            name="robotwin",
-            target="rlcore_env_robotwin.protocol:TABLE",
-            summary="seven tasks of RoboTwin that RLinf has published results of, and their mean",
-        ),
-        ComponentSpec(
-            kind="protocol",
-            name="robotwin_adjust_bottle",
-            target="rlcore_env_robotwin.protocol:ADJUST_BOTTLE",
-            summary="the task of RoboTwin that RLinf has published results of pi0 and pi0.5 on",
-        ),
-        ComponentSpec(
-            kind="protocol",
-            name="robotwin_46",
-            target="rlcore_env_robotwin.protocol:ALL",
-            summary="all 46 tasks of RoboTwin, clean and randomized, as RoboTwin's own table",
-        ),
-        ComponentSpec(
-            kind="protocol",
-            name="robotwin_boxes",
-            target="rlcore_env_robotwin.protocol:OF_BOXES",
-            summary="five tasks of RoboTwin without meshes, which the stand-in scene has too",
+        *(
+            ComponentSpec(
+                kind="protocol",
+                name=name,
+                target=f"rlcore_env_robotwin.protocol:{attribute}",
+                summary=summary,
+            )
+            for name, (attribute, summary) in PROTOCOLS.items()
         ),
     ]
 

@@ -95,13 +95,15 @@ def dense(repository: Path, assets: Path) -> dict[str, list[float]]:
     """What the last action of each chunk is worth by the driver, and by RoboTwin's own
     `gen_dense_reward_once`, which drives along the same chunk from the same start: of the stack,
     when one block is put on the other, and of stages that look at the hands."""
-    config = RoboTwinConfig(setting="demo_clean", reward="dense", ray_tracing=False)
+    config = RoboTwinConfig(
+        setting="demo_clean", reward="dense", robot_state="end_effector", ray_tracing=False
+    )
     config.task_config.task_name = BOXES
     full = modules.completed(arguments(config, BOXES), repository, assets)
     new_task = partial(modules.new_task, BOXES)
-    shown = {"cameras": ("head_camera",), "center_crop": True, "pose": True, "dense": True}
+    say, clears = (lambda *_: ""), (lambda: False)
     ours = RoboTwinSimulator(
-        new_task, full, seed=lambda _: SEED, sentence=lambda *_: "", clears=lambda: False, **shown
+        config, new_task, full, seed=lambda _: SEED, sentence=say, clears=clears
     )
     ours.start(Episode(0, 0))
     theirs, _ = stable(new_task, full, SEED)

@@ -18,7 +18,7 @@ from rlcore_env_robotwin.driver.search import SolvedSeeds, expert_solves, kept_i
 from rlcore_env_robotwin.driver.simulator import RoboTwinSimulator
 from rlcore_env_robotwin.seeds import cache_folder, solved_seeds
 from rlcore_env_robotwin.settings import RoboTwinConfig
-from rlcore_env_robotwin.spec import cameras, env_spec
+from rlcore_env_robotwin.spec import env_spec
 from rlcore_env_robotwin.tasks import SENTENCES
 
 
@@ -39,14 +39,11 @@ def make_pool(config: RoboTwinConfig) -> SimulatorCache[RoboTwinSimulator]:
             partial(expert_solves, new_task, full),
         )
         return RoboTwinSimulator(
+            config,
             new_task,
             full,
             seed=lambda episode: seeds.seed(episode.trial),
             sentence=_sentence(config, task),
-            cameras=cameras(config),
-            center_crop=config.center_crop,
-            pose=config.robot_state == "end_effector",
-            dense=config.reward == "dense",
             clears=lambda: next(starts) % config.task_config.clear_cache_freq == 0,
         )
 

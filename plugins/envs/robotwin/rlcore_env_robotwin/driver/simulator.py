@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,8 @@ from rlcore_env_robotwin.driver.clock import Clock, Progress
 from rlcore_env_robotwin.frames import seen
 from rlcore_env_robotwin.hands import components
 from rlcore_env_robotwin.seeds import SPAN
+from rlcore_env_robotwin.settings import RoboTwinConfig
+from rlcore_env_robotwin.spec import cameras
 
 STATES = 14
 # By these RoboTwin fails for its files, and not for a start that it can't set.
@@ -33,38 +35,29 @@ class RoboTwinSimulator(ChunkSimulator):
     """A row (see :class:`rlcore_simulation.simulator.ChunkSimulator`).
 
     Args:
+        config: settings.
         new_task: makes an object of RoboTwin's class of the task.
         arguments: of its `setup_demo`.
         seed: of an episode's start: of the task and trial.
         sentence: for the objects at hand, from RoboTwin's description of them and the seed.
-        cameras: names by which RoboTwin calls those of the spec, in order.
-        center_crop: see :func:`rlcore_env_robotwin.frames.seen`.
-        pose: whether states are where the hands are, not what the joints are bound for.
-        dense: whether actions are rewarded by how far the task has come.
         clears: whether SAPIEN's cache is to be emptied before the next start.
     """
 
     def __init__(
         self,
+        config: RoboTwinConfig,
         new_task: Callable[[], Any],
         arguments: Arguments,
         *,
         seed: Callable[[Episode], int],
         sentence: Callable[[Mapping[str, str], int], str],
-        cameras: Sequence[str],
-        center_crop: bool,
-        pose: bool,
-        dense: bool,
         clears: Callable[[], bool],
     ) -> None:
+        self._config = config
         self._new_task = new_task
         self._arguments = arguments
         self._seed = seed
         self._sentence = sentence
-        self._cameras = cameras
-        self._center_crop = center_crop
-        self._pose = pose
-        self._dense = dense
         self._clears = clears
         self._task: Any = None
         self._clock: Clock | None = None
@@ -79,7 +72,8 @@ class RoboTwinSimulator(ChunkSimulator):
             self._task, seed = stable(self._new_task, self._arguments, seed)
             said = self._sentence(self._task.get_info(), seed)
         self._task.set_instruction(said)
-        self._clock = Clock(self._task, Progress(self._task) if self._dense else None)
+        dense = self._config.reward == "dense"
+        self._clock = Clock(self._task, Progress(self._task) if dense else None)
         if (entries := len(self._joints())) != STATES:
             raise EnvError(
                 f"RoboTwin's robot has {entries} entries of joints and grippers, expected {STATES}"
@@ -91,7 +85,7 @@ class RoboTwinSimulator(ChunkSimulator):
         """Targets of the joints in rad and gripper opening of the left arm, then of the right; or
         of each hand (:func:`..hands.components`); float32 `[14]`."""
         both = self._joints()
-        if self._pose:
+        if self._config.robot_state == "end_effector":
             task = self._task
             left, right = task.get_arm_pose("left"), task.get_arm_pose("right")
             both = components(left, both[STATES // 2 - 1]) + components(right, both[-1])
@@ -120,8 +114,8 @@ class RoboTwinSimulator(ChunkSimulator):
             with self._own_randomness():  # flickering lights are drawn
                 observed = self._task.get_obs()["observation"]
             self._drawn = {
-                name: seen(observed[name]["rgb"], center_crop=self._center_crop)
-                for name in self._cameras
+                name: seen(observed[name]["rgb"], center_crop=self._config.center_crop)
+                for name in cameras(self._config)
             }
         for name, frame in out.items():
             frame[:] = self._drawn[name]

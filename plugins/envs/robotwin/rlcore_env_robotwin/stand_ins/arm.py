@@ -117,12 +117,7 @@ def srdf(name: str) -> str:
     return "\n".join([f'<robot name="{name}">', *rows, "</robot>"])
 
 
-def _link(
-    name: str,
-    box: Vector,
-    centre: Vector,
-    colour: Vector,
-) -> str:
+def _link(name: str, box: Vector, centre: Vector, colour: Vector) -> str:
     origin = f'<origin xyz="{_words(centre)}"/>'
     shape = f'{origin}<geometry><box size="{_words(box)}"/></geometry>'
     seen = "".join(

@@ -6,7 +6,7 @@ import toppra
 from rlcore_simulation.cache import SimulatorCache
 
 from rlcore_env_robotwin.settings import RoboTwinConfig
-from rlcore_env_robotwin.spec import cameras, env_spec
+from rlcore_env_robotwin.spec import env_spec
 from rlcore_env_robotwin.stand_ins.planner import ArmPlanner
 from rlcore_env_robotwin.stand_ins.simulator import StandIn
 
@@ -19,14 +19,6 @@ def make_pool(config: RoboTwinConfig) -> SimulatorCache[StandIn]:
     spec, planners = env_spec(config), (ArmPlanner(0), ArmPlanner(1))
 
     def build(number: int) -> StandIn:
-        return StandIn(
-            spec.tasks[number],
-            spec.descriptions[number],
-            cameras=cameras(config),
-            pose=config.robot_state == "end_effector",
-            center_crop=config.center_crop,
-            spread=config.start_spread,
-            planners=planners,
-        )
+        return StandIn(config, spec.tasks[number], spec.descriptions[number], planners)
 
     return SimulatorCache(build, keep=KEPT)

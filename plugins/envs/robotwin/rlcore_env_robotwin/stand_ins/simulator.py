@@ -10,6 +10,8 @@ from rlcore_simulation.simulator import ChunkSimulator, Step
 from rlcore.contracts.specs import Episode
 from rlcore_env_robotwin.frames import seen
 from rlcore_env_robotwin.hands import components
+from rlcore_env_robotwin.settings import RoboTwinConfig
+from rlcore_env_robotwin.spec import cameras
 from rlcore_env_robotwin.stand_ins import arm
 from rlcore_env_robotwin.stand_ins.expert import Expert
 from rlcore_env_robotwin.stand_ins.motion import motion
@@ -26,32 +28,18 @@ class StandIn(ChunkSimulator):
     """See :class:`rlcore_simulation.simulator.ChunkSimulator`.
 
     Args:
+        config: settings.
         task: its name.
         sentence: of the task.
-        cameras: names, in the order of the spec.
-        pose: whether states are where the hands are, not what the joints are bound for.
-        center_crop: whether frames are cut to their middle (see :func:`..frames.seen`).
-        spread: of starts (see :func:`..tasks.start`).
         planners: of both arms; they keep nothing of an episode.
     """
 
     def __init__(
-        self,
-        task: str,
-        sentence: str,
-        *,
-        cameras: Sequence[str],
-        pose: bool,
-        center_crop: bool,
-        spread: float,
-        planners: Sequence[ArmPlanner],
+        self, config: RoboTwinConfig, task: str, sentence: str, planners: Sequence[ArmPlanner]
     ) -> None:
         self.task = task
+        self._config = config
         self._sentence = sentence
-        self._cameras = cameras
-        self._pose = pose
-        self._center_crop = center_crop
-        self._spread = spread
         self._planners = planners
         self._things: Sequence[Thing] = ()
         self._scene: Scene | None = None
@@ -59,8 +47,8 @@ class StandIn(ChunkSimulator):
 
     def start(self, episode: Episode) -> str:
         """A new scene, drawn by (task, trial), at rest; the arms are bent, the grippers open."""
-        self._things = start(self.task, episode.trial, spread=self._spread)
-        self._scene = Scene(self._things, self._cameras)
+        self._things = start(self.task, episode.trial, spread=self._config.start_spread)
+        self._scene = Scene(self._things, cameras(self._config))
         self._scene.settle(SETTLE_STEPS)
         self._expert = None
         return self._sentence
@@ -71,7 +59,7 @@ class StandIn(ChunkSimulator):
         [0, 1] of each. RoboTwin observes its targets too, not where the arms are. Or where each
         hand is (:func:`..hands.components`)."""
         scene = self._here
-        if self._pose:
+        if self._config.robot_state == "end_effector":
             left, right = (components(scene.hand(n), scene.targets[7 * n + 6]) for n in (0, 1))
             return np.array(left + right, dtype=np.float32)
         return scene.targets.astype(np.float32)
@@ -100,7 +88,7 @@ class StandIn(ChunkSimulator):
     def draw(self, out: Mapping[str, np.ndarray]) -> None:
         """Write the cameras' frames, as a policy sees them, into `out`, uint8 `[224, 224, 3]`."""
         for name, frame in self._here.frames().items():
-            out[name][:] = seen(frame, center_crop=self._center_crop)
+            out[name][:] = seen(frame, center_crop=self._config.center_crop)
 
     def expert_chunk(self, count: int, *, speed: float) -> np.ndarray:
         """The expert's next targets, float32 `[count, 14]`; slower, its paths take more of them."""
