@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from rlcore.config import schema_tree
 from rlcore.config.bind import SLOTS, default_settings
 from rlcore.config.catalog import SIDES
+from rlcore.config.old_names import put
 from rlcore.contracts.errors import ConfigError
 from rlcore.plugins.registry import Registry
 
@@ -61,29 +62,27 @@ def _algorithm(file: Path, values: Mapping[str, Any], registry: Registry) -> str
     for name, choices in known.items():
         if all(value in choices[key] for key, value in asked.items()):
             return name
-    listed = "; ".join(
-        f"{name} ({', '.join(f'{key}: {_either(each)}' for key, each in choices.items())})"
-        for name, choices in known.items()
-    )
+    listed = []
+    for name, choices in known.items():
+        takes = ", ".join(f"{key}: {' or '.join(each)}" for key, each in choices.items())
+        listed.append(f"{name} ({takes})")
+    choosable = "; ".join(listed) or "none is installed"
     said = ", ".join(f"algorithm.{key}={value}" for key, value in asked.items())
     raise ConfigError(
-        f"{file}: no algorithm here is {said}; choose from: {listed or 'none is installed'}",
+        f"{file}: no algorithm here is {said}; choose from: {choosable}",
         hint="rlcore plugins",
     )
 
 
-def _either(allowed: Sequence[str]) -> str:
-    return " or ".join(allowed)
-
-
 def type_keys(components: Mapping[str, str]) -> dict[str, Any]:
     """A layer of values that names them."""
-    found: dict[str, Any] = {}
-    for slot in SLOTS:
-        if slot.section in components:
-            section = found
-            *sections, name = slot.type_key.split(".")
-            for each in sections:
-                section = section.setdefault(each, {})
-            section[name] = components[slot.section]
-    return found
+    chosen = (slot for slot in SLOTS if slot.section in components)
+    return nested({slot.type_key: components[slot.section] for slot in chosen})
+
+
+def nested(values: Mapping[str, Any]) -> dict[str, Any]:
+    """`{"a.b": 1}` as `{"a": {"b": 1}}`."""
+    result: dict[str, Any] = {}
+    for path, value in values.items():
+        put(result, path, value)
+    return result

@@ -15,7 +15,7 @@ from typing import Any
 
 from hydra import compose, initialize_config_dir
 from hydra.errors import HydraException
-from omegaconf import DictConfig, ListConfig, OmegaConf
+from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from rlcore.config import schema_tree
@@ -77,24 +77,15 @@ def leaves(node: DictConfig, whole: Collection[str], path: str = "") -> Iterator
         written = OmegaConf.to_container(raw) if OmegaConf.is_config(raw) else raw._value()  # type: ignore[union-attr]
         try:
             value = MISSING if OmegaConf.is_missing(node, name) else node[name]
+            if isinstance(value, DictConfig) and value and here not in whole:
+                found = leaves(value, whole, here)
+            else:
+                plain = OmegaConf.is_config(value)
+                value = OmegaConf.to_container(value, resolve=True) if plain else value
+                found = iter([(here, Leaf(value, written))])
         except OmegaConfBaseException as error:
-            yield here, Leaf(None, written, str(error).split("\n", 1)[0])
-            continue
-        if isinstance(value, DictConfig) and value and here not in whole:
-            yield from leaves(value, whole, here)
-            continue
-        try:
-            plain = _plain(value)
-        except OmegaConfBaseException as error:
-            yield here, Leaf(None, written, str(error).split("\n", 1)[0])
-            continue
-        yield here, Leaf(plain, written)
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, (DictConfig, ListConfig)):
-        return OmegaConf.to_container(value, resolve=True)
-    return value
+            found = iter([(here, Leaf(None, written, str(error).split("\n", 1)[0]))])
+        yield from found
 
 
 def _usual(file: Path) -> list[Path]:

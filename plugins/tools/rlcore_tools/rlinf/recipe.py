@@ -14,7 +14,8 @@ from rlcore.config.choices import SIDES_OF
 from rlcore.config.recipes import GLOBAL
 from rlcore.contracts.errors import ConfigError
 from rlcore.terminal.text import written
-from rlcore_tools.rlinf.translate import Translation, nested
+from rlcore_tools.rlinf.components import nested
+from rlcore_tools.rlinf.translate import Translation
 from rlcore_tools.rlinf.verdicts import WORDS, Verdict
 
 SHOWN = 120  # characters of a value in a line

@@ -24,9 +24,9 @@ from rlcore.plugins.import_target import load_target
 from rlcore.plugins.registry import Registry
 from rlcore_tools.import_rules import Foreign, ImportRule
 from rlcore_tools.rlinf import shared
-from rlcore_tools.rlinf.components import ACTING, MODEL, choose, type_keys
+from rlcore_tools.rlinf.components import ACTING, MODEL, choose, nested, type_keys
 from rlcore_tools.rlinf.reading import MISSING, Leaf, leaves
-from rlcore_tools.rlinf.verdicts import Judge, Verdict, Word, nest
+from rlcore_tools.rlinf.verdicts import Judge, Verdict, Word
 
 TRAIN_EVAL = ("env.train", "env.eval")
 
@@ -196,11 +196,3 @@ def _refers_to(raw: Any, taken: set[str]) -> bool:
         return False
     named = [part.partition("}")[0] for part in raw.split("${")[1:]]
     return all(name in taken for name in named)
-
-
-def nested(values: Mapping[str, Any]) -> dict[str, Any]:
-    """`{"a.b": 1}` as `{"a": {"b": 1}}`."""
-    result: dict[str, Any] = {}
-    for path, value in values.items():
-        nest(result, path, value)
-    return result

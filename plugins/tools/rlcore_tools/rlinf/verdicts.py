@@ -14,7 +14,7 @@ from rlcore.config.old_names import ConfigWarning
 from rlcore.config.schema import RunConfig
 from rlcore.contracts.errors import ConfigError
 from rlcore_tools.import_rules import UNSAID, Foreign, ImportRule
-from rlcore_tools.rlinf.components import ACTING, MODEL
+from rlcore_tools.rlinf.components import ACTING, MODEL, nested
 from rlcore_tools.rlinf.old_names import CHUNK_STEPS, modernise, move
 from rlcore_tools.rlinf.reading import MISSING, Leaf
 
@@ -139,25 +139,10 @@ class Judge:
 
     def _modern(self, path: str, value: Any) -> dict[str, Any]:
         """One key without old spellings."""
-        nested: dict[str, Any] = {}
-        nest(nested, path, deepcopy(value))
-        told = (
-            [{SAMPLES: True}] if any(_last(each) == SAMPLES for each in self.foreign.values) else []
-        )
+        samples = any(each.rpartition(".")[2] == SAMPLES for each in self.foreign.values)
+        told = [{SAMPLES: True}] if samples else []
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConfigWarning)
-            modern = modernise([nested, *told])[0]
+            modern = modernise([nested({path: deepcopy(value)}), *told])[0]
             move(modern, self.root)
             return modern
-
-
-def _last(path: str) -> str:
-    return path.rpartition(".")[2]
-
-
-def nest(into: dict[str, Any], path: str, value: Any) -> None:
-    """Set the value at a dotted path of nested mappings."""
-    *sections, name = path.split(".")
-    for section in sections:
-        into = into.setdefault(section, {})
-    into[name] = value
