@@ -12,44 +12,15 @@ Legend: B rows, L prompt tokens, P patches, N = C M action tokens, D width.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import torch
-from rlcore_prismatic.network import PrismaticModel, ValueHead, multimodal
+from rlcore_prismatic.network import multimodal
 from rlcore_prismatic.network.actor import ActorInputs, Choose, Reading, TokenActor
 from torch import Tensor
 from transformers.cache_utils import StaticCache
 
 
 class AutoregressiveActor(TokenActor):
-    """OpenVLA.
-
-    Args:
-        network, value_head, temperature, top_k, detach_critic_input, idle: see
-            :class:`TokenActor`.
-        slots: N, tokens of a decision.
-    """
-
-    def __init__(
-        self,
-        network: PrismaticModel,
-        value_head: ValueHead | None,
-        *,
-        slots: int,
-        temperature: float,
-        top_k: int,
-        detach_critic_input: bool = False,
-        idle: Sequence[int] = (),
-    ) -> None:
-        super().__init__(
-            network,
-            value_head,
-            temperature=temperature,
-            top_k=top_k,
-            detach_critic_input=detach_critic_input,
-            idle=idle,
-        )
-        self.slots = slots
+    """OpenVLA."""
 
     def read(self, inputs: ActorInputs, indices: Tensor) -> Reading:
         """One forward for everything, as all tokens are known."""
@@ -64,7 +35,7 @@ class AutoregressiveActor(TokenActor):
         embeddings, mask = self._prompt(inputs)
         cache = StaticCache(self.network.language_model.config, max_cache_len=mask.shape[1])
         start, indices, outputs = 0, [], []
-        for number in range(self.slots):
+        for number in range(self.writing.slots):
             output = self.network.run(embeddings, mask, causal=True, cache=cache, start=start)
             outputs.append(output[:, -1:])
             indices.append(choose(self.network.action_logits(outputs[-1]), number))
@@ -78,7 +49,8 @@ class AutoregressiveActor(TokenActor):
         text = self.network.embedding(inputs.tokens)
         patches = self.network.image_tokens(self.pixels(inputs))
         embeddings, mask = multimodal(text, patches, inputs.token_mask)
-        return embeddings, torch.cat([mask, mask.new_ones(len(mask), self.slots - 1)], dim=1)
+        after = mask.new_ones(len(mask), self.writing.slots - 1)
+        return embeddings, torch.cat([mask, after], dim=1)
 
     def _embedded(self, indices: Tensor) -> Tensor:
         """Embeddings `[B, n, D]` of written tokens `[B, n]`."""

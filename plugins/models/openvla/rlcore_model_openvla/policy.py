@@ -3,7 +3,6 @@ token policies share in rlcore_prismatic."""
 
 from __future__ import annotations
 
-from rlcore_prismatic.network import PrismaticModel, ValueHead
 from rlcore_prismatic.policy import TokenPolicy, make_policy
 
 from rlcore.contracts.specs import EnvSpec
@@ -20,16 +19,4 @@ def make(config: OpenVLAConfig, *, env_spec: EnvSpec) -> TokenPolicy:
         CheckpointError: the checkpoint is missing, damaged, or has other shapes.
     """
     spec, resolved = policy_spec(config, env_spec), resolve(config, env_spec)
-
-    def actor(network: PrismaticModel, head: ValueHead | None) -> AutoregressiveActor:
-        return AutoregressiveActor(
-            network,
-            head,
-            slots=config.num_action_chunks * resolved.action_dim,
-            temperature=config.temperature,
-            top_k=config.top_k,
-            detach_critic_input=config.detach_critic_input,
-            idle=resolved.idle(config.num_action_chunks),
-        )
-
-    return make_policy(config, spec, resolved, env_spec, actor)
+    return make_policy(config, spec, resolved, env_spec, AutoregressiveActor)

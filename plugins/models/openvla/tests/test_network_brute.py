@@ -8,12 +8,13 @@ What the towers make of an image is taken as given: OpenVLA-OFT's tests write th
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
 from rlcore_model_openvla.network import AutoregressiveActor
 from rlcore_prismatic.network import PrismaticModel, ValueHead
-from rlcore_prismatic.network.actor import ActorInputs
+from rlcore_prismatic.network.actor import ActorInputs, Writing
 from rlcore_prismatic.sizes import DINOV2, PrismaticSize, TowerSize
 from torch import Tensor
 
@@ -33,7 +34,9 @@ Weights = dict[str, Tensor]
 def actor() -> AutoregressiveActor:
     torch.manual_seed(0)
     head = ValueHead(SIZE.width, [6], outputs=2, elapsed=True)
-    actor = AutoregressiveActor(PrismaticModel(SIZE), head, slots=SLOTS, temperature=1.3, top_k=0)
+    actor = AutoregressiveActor(
+        PrismaticModel(SIZE), head, Writing(SLOTS, temperature=1.3, top_k=0)
+    )
     with torch.no_grad():
         for parameter in actor.parameters():
             parameter += 0.2 * torch.randn(parameter.shape)
@@ -142,7 +145,7 @@ def decided(
 @pytest.mark.parametrize("sampled", [True, False], ids=["sampled", "greedy"])
 @pytest.mark.parametrize("top_k", [0, 20])
 def test_decisions_are_those_of_the_literal_form(actor, inputs, sampled, top_k):
-    actor.top_k = top_k
+    actor.writing = replace(actor.writing, top_k=top_k)
     torch.manual_seed(2)
     uniform = torch.rand(len(PROMPTS), SLOTS) if sampled else None
     with torch.no_grad():
@@ -163,7 +166,7 @@ def test_decisions_are_those_of_the_literal_form(actor, inputs, sampled, top_k):
 
 def test_a_token_depends_on_those_before_it_alone(actor, inputs):
     """Changing token 2 of 0..3 changes the logits of token 3, and no others; nor the values."""
-    actor.top_k = 0
+    actor.writing = replace(actor.writing, top_k=0)
     indices = torch.tensor([[3, 100, 7, 250]] * 3)
     changed = indices.clone()
     changed[:, 2] = 200

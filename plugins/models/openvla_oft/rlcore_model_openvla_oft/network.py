@@ -11,12 +11,10 @@ Legend: B rows, L prompt tokens, P tokens between BOS and prompt, N = C M slots,
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import torch
 import torch.nn.functional as F
 from rlcore_prismatic.network import PrismaticModel, ValueHead, multimodal
-from rlcore_prismatic.network.actor import ActorInputs, Choose, Reading, TokenActor
+from rlcore_prismatic.network.actor import ActorInputs, Choose, Reading, TokenActor, Writing
 from rlcore_prismatic.sizes import EOS, PrismaticSize
 from torch import Tensor, nn
 
@@ -83,9 +81,7 @@ class ParallelActor(TokenActor):
     """OpenVLA-OFT.
 
     Args:
-        network, value_head, temperature, top_k, detach_critic_input, idle: see
-            :class:`TokenActor`.
-        slots: N, tokens of a decision.
+        network, value_head, writing: see :class:`TokenActor`.
         official: the original code's form instead of RLinf's.
         proprio_projector: if the state is read.
         action_head: for :meth:`regress`.
@@ -95,25 +91,13 @@ class ParallelActor(TokenActor):
         self,
         network: PrismaticModel,
         value_head: ValueHead | None,
+        writing: Writing,
         *,
-        slots: int,
         official: bool,
-        temperature: float,
-        top_k: int,
-        detach_critic_input: bool = False,
-        idle: Sequence[int] = (),
         proprio_projector: ProprioProjector | None = None,
         action_head: ActionHead | None = None,
     ) -> None:
-        super().__init__(
-            network,
-            value_head,
-            temperature=temperature,
-            top_k=top_k,
-            detach_critic_input=detach_critic_input,
-            idle=idle,
-        )
-        self.slots = slots
+        super().__init__(network, value_head, writing)
         self.official = official
         self.proprio_projector = proprio_projector
         self.action_head = action_head
@@ -141,7 +125,7 @@ class ParallelActor(TokenActor):
             padded_sentence: whether FiLM's sentence averages over padding too. The reference does
                 so when it writes tokens; its L1 head runs one row at a time, without padding.
         """
-        network, slots, end = self.network, self.slots, int(self.official)
+        network, slots, end = self.network, self.writing.slots, int(self.official)
         prompt = network.embedding(inputs.tokens)
         rows = len(prompt)
         empty = prompt.new_zeros(rows, slots, prompt.shape[-1])
@@ -184,4 +168,4 @@ class ParallelActor(TokenActor):
         padding = (~inputs.token_mask).sum(dim=1)
         if not self.official:
             return torch.full_like(padding, first - 1)
-        return torch.where(padding <= self.slots, first + padding, 1 + between)
+        return torch.where(padding <= self.writing.slots, first + padding, 1 + between)

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 import torch
 from rlcore_prismatic.network import PrismaticModel, ValueHead
+from rlcore_prismatic.network.actor import Writing
 from rlcore_prismatic.policy import TokenPolicy, make_policy
 from torch import Tensor
 
@@ -28,21 +29,19 @@ def make(config: OpenVLAOFTConfig, *, env_spec: EnvSpec) -> TokenPolicy:
     """
     spec, resolved = policy_spec(config, env_spec), resolve(config, env_spec)
 
-    def actor(network: PrismaticModel, head: ValueHead | None) -> ParallelActor:
-        size, width = resolved.size, resolved.action_dim
+    def actor(network: PrismaticModel, head: ValueHead | None, writing: Writing) -> ParallelActor:
+        size = resolved.size
         return ParallelActor(
             network,
             head,
-            slots=config.num_action_chunks * width,
+            writing,
             official=config.implement_version == "official",
-            temperature=config.temperature,
-            top_k=config.top_k,
-            detach_critic_input=config.detach_critic_input,
-            idle=resolved.idle(config.num_action_chunks),
             proprio_projector=(
                 ProprioProjector(size, config.proprio_dim) if config.use_proprio else None
             ),
-            action_head=ActionHead(size, width) if config.use_l1_regression else None,
+            action_head=(
+                ActionHead(size, resolved.action_dim) if config.use_l1_regression else None
+            ),
         )
 
     kind = RegressionPolicy if config.use_l1_regression else TokenPolicy

@@ -12,7 +12,7 @@ import pytest
 import torch
 from rlcore_model_openvla_oft.network import ActionHead, ParallelActor, ProprioProjector
 from rlcore_prismatic.network import PrismaticModel, ValueHead
-from rlcore_prismatic.network.actor import ActorInputs
+from rlcore_prismatic.network.actor import ActorInputs, Writing
 from rlcore_prismatic.sizes import DINOV2, SIGLIP, PrismaticSize, TowerSize
 from torch import Tensor
 
@@ -198,10 +198,8 @@ def test_it_is_the_original(film: bool, proprio: bool, images: int) -> None:
     actor = ParallelActor(
         PrismaticModel(SIZE, film=film),
         ValueHead(SIZE.width, (8,), outputs=CHUNK),
-        slots=SLOTS,
+        Writing(SLOTS, temperature=1.3, top_k=-1),
         official=True,
-        temperature=1.3,
-        top_k=-1,
         proprio_projector=ProprioProjector(SIZE, STATE) if proprio else None,
         action_head=ActionHead(SIZE, ENTRIES),
     )

@@ -12,7 +12,7 @@ from rlcore_prismatic import statistics
 from rlcore_prismatic.actions import ActionTokenizer
 from rlcore_prismatic.layout import network_shapes
 from rlcore_prismatic.network import PrismaticModel, ValueHead
-from rlcore_prismatic.network.actor import ActorInputs, Decision
+from rlcore_prismatic.network.actor import ActorInputs, Decision, Writing
 from rlcore_prismatic.sizes import SIZES
 from safetensors.torch import load_file
 from torch import Tensor
@@ -79,7 +79,7 @@ def make_actor(
     network: PrismaticModel, *, official: bool = False, head: ValueHead | None = None
 ) -> ParallelActor:
     return ParallelActor(
-        network, head, slots=STEPS * ENTRIES, official=official, temperature=1.6, top_k=-1
+        network, head, Writing(STEPS * ENTRIES, temperature=1.6, top_k=-1), official=official
     )
 
 

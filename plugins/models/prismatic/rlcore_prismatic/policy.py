@@ -43,7 +43,7 @@ from rlcore_prismatic.network import (
     freeze_unused,
     set_precision,
 )
-from rlcore_prismatic.network.actor import ActorInputs, Decision, TokenActor
+from rlcore_prismatic.network.actor import ActorInputs, Decision, TokenActor, Writing
 from rlcore_prismatic.processor import Processor, demonstrated
 from rlcore_prismatic.prompt import FILE_NAME as TOKENIZER_FILE
 from rlcore_prismatic.prompt import fresh_tokenizer, load_tokenizer
@@ -52,7 +52,7 @@ from rlcore_prismatic.scaling import load_statistics, scaling
 from rlcore_prismatic.settings import PrismaticModelConfig
 from rlcore_prismatic.spec import load_adapters
 
-MakeActor = Callable[[PrismaticModel, ValueHead | None], TokenActor]
+MakeActor = Callable[[PrismaticModel, ValueHead | None, Writing], TokenActor]
 
 
 def make_policy(
@@ -79,15 +79,22 @@ def make_policy(
         head = ValueHead(
             size.width, config.critic_hidden, outputs=resolved.values, elapsed=config.critic_elapsed
         )
+    writing = Writing(
+        slots=config.num_action_chunks * resolved.action_dim,
+        temperature=config.temperature,
+        top_k=config.top_k,
+        detach_critic_input=config.detach_critic_input,
+        idle=resolved.idle(config.num_action_chunks),
+    )
     folders, adapters = resolved.folders, None
     if folders is None:
-        actor = make_actor(PrismaticModel(size, film=film), head)
+        actor = make_actor(PrismaticModel(size, film=film), head, writing)
         processor = _fresh_processor(config, resolved, env_spec)
     else:
         adapters = load_adapters(config, resolved)
         with torch.device("meta"):  # its billions of weights are overwritten right away
             network = PrismaticModel(size, film=film)
-        actor = make_actor(network, head)
+        actor = make_actor(network, head, writing)
         # adapters either go on being trained, or are merged into the weights
         checkpoint.load_network(
             actor, folders, resolved.components, adapters, merge=not config.is_lora

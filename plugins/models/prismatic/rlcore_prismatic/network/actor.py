@@ -9,7 +9,7 @@ Legend: B rows, I images, L prompt tokens, N action tokens of a decision, D widt
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -82,35 +82,42 @@ Choose = Callable[[Tensor, int], Tensor]
 """Logits `[B, n, bins]` of the tokens `first, first + 1, ...` -> their indices `[B, n]`."""
 
 
-class TokenActor(nn.Module, ABC):
-    """A network with its critic.
+@dataclass(frozen=True)
+class Writing:
+    """How a decision is written and judged.
 
-    Args:
-        network: the network.
-        value_head: the critic; None: values are `[B, 0]`.
+    Attributes:
+        slots: N.
         temperature, top_k: of the distribution of tokens, see :mod:`rlcore_prismatic.sampling`.
         detach_critic_input: the value loss trains only the critic.
         idle: those of the N slots whose entries the env does not execute. They always hold the
             middle token: a choice there would affect later tokens, but have no log-prob.
     """
 
+    slots: int
+    temperature: float
+    top_k: int
+    detach_critic_input: bool = False
+    idle: tuple[int, ...] = ()
+
+
+class TokenActor(nn.Module, ABC):
+    """A network with its critic.
+
+    Args:
+        network: the network.
+        value_head: the critic; None: values are `[B, 0]`.
+        writing: settings.
+    """
+
     def __init__(
-        self,
-        network: PrismaticModel,
-        value_head: ValueHead | None,
-        *,
-        temperature: float,
-        top_k: int,
-        detach_critic_input: bool = False,
-        idle: Sequence[int] = (),
+        self, network: PrismaticModel, value_head: ValueHead | None, writing: Writing
     ) -> None:
         super().__init__()
         self.network = network
         self.value_head = value_head
-        self.temperature = temperature
-        self.top_k = top_k
-        self.detach_critic_input = detach_critic_input
-        self.idle = tuple(idle)
+        self.writing = writing
+        self.temperature = writing.temperature
 
     @abstractmethod
     def read(self, inputs: ActorInputs, indices: Tensor) -> Reading:
@@ -129,7 +136,7 @@ class TokenActor(nn.Module, ABC):
         kept: list[Tensor] = []
 
         def choose(logits: Tensor, first: int) -> Tensor:
-            allowed = sampling.likeliest(logits, self.top_k)
+            allowed = sampling.likeliest(logits, self.writing.top_k)
             if allowed is not None:
                 kept.append(allowed)
             if uniform is None:
@@ -155,7 +162,9 @@ class TokenActor(nn.Module, ABC):
 
     def _settled(self, indices: Tensor, first: int = 0) -> Tensor:
         """Tokens `first, first + 1, ...` `[B, n]` with the idle ones replaced."""
-        places = [slot - first for slot in self.idle if 0 <= slot - first < indices.shape[1]]
+        places = [
+            slot - first for slot in self.writing.idle if 0 <= slot - first < indices.shape[1]
+        ]
         if not places:
             return indices
         settled = indices.clone()
@@ -178,7 +187,9 @@ class TokenActor(nn.Module, ABC):
         if self.value_head is None:
             return torch.zeros(len(features), 0, device=features.device)
         features = features.float()
-        return self.value_head(features.detach() if self.detach_critic_input else features, elapsed)
+        if self.writing.detach_critic_input:
+            features = features.detach()
+        return self.value_head(features, elapsed)
 
     def pixels(self, inputs: ActorInputs) -> Tensor:
         """The towers' input."""
