@@ -6,8 +6,9 @@ y |  --o--  lines with bands, markers with error bars
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from math import floor, isfinite, log10
 from typing import NamedTuple
 from xml.etree.ElementTree import Element, SubElement, tostring
@@ -157,17 +158,10 @@ def _draw_markers(svg: Element, series: Series, x: Scale, y: Scale, unit: str) -
         _circle(group, x(p.x), y(p.y), 4.5, "dot", _told(series.name, p, unit))
 
 
-def _runs(points: Sequence[Point]) -> Iterator[list[Point]]:
+def _runs(points: Sequence[Point]) -> list[list[Point]]:
     """Stretches without a gap."""
-    run: list[Point] = []
-    for point in points:
-        if isfinite(point.y):
-            run.append(point)
-        elif run:
-            yield run
-            run = []
-    if run:
-        yield run
+    stretches = groupby(points, key=lambda point: isfinite(point.y))
+    return [list(stretch) for finite, stretch in stretches if finite]
 
 
 def _told(name: str, point: Point, unit: str | None = "") -> str:

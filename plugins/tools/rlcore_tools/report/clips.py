@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 from base64 import b64encode
-from collections import Counter
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from urllib.parse import quote
 
@@ -93,9 +94,5 @@ def link(path: Path, base: Path) -> str:
 
 def _spread(results: Iterable[EpisodeResult]) -> list[EpisodeResult]:
     """The first of each task, then the second of each, and so on."""
-    seen: Counter[str] = Counter()
-    ranked = []
-    for result in results:
-        ranked.append((seen[result.task], result))
-        seen[result.task] += 1
-    return [result for _, result in sorted(ranked, key=lambda pair: pair[0])]
+    turns: defaultdict[str, Iterator[int]] = defaultdict(count)
+    return sorted(results, key=lambda result: next(turns[result.task]))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from rlcore.results.statistics import (
     Difference,
@@ -73,9 +74,8 @@ def gains_by_task(
     before: Sequence[EpisodeResult] | None, after: Sequence[EpisodeResult] | None
 ) -> list[Gain]:
     """A line a task, sorted by name."""
-    sides = [_by_task(side or ()) for side in (before, after)]
-    tasks = sorted(sides[0].keys() | sides[1].keys())
-    return [gain(sides[0].get(task), sides[1].get(task), task) for task in tasks]
+    tasks = sorted({result.task for side in (before, after) for result in side or ()})
+    return gains_by_group(before, after, {task: (task,) for task in tasks})
 
 
 def gains_by_group(
@@ -92,9 +92,8 @@ def gains_by_group(
     return found
 
 
-@dataclass(frozen=True)
-class Mean:
-    """An unweighted mean of rates on both sides; None where a side is missing."""
+class Mean(NamedTuple):
+    """A mean over both sides, by its name; None where a side is missing."""
 
     label: str
     before: float | None
@@ -106,39 +105,26 @@ def means(
     after: Sequence[EpisodeResult] | None,
     groups: Mapping[str, Sequence[str]],
 ) -> list[Mean]:
-    """The averages of :func:`rlcore.results.tables.success_rows`."""
+    """The averages of :func:`rlcore.results.tables.success_rows`, which are unweighted."""
     first, last = (
         {row.label: row.rate for row in rows if row.kind == "average"}
         for rows in (success_rows(side, groups) if side else [] for side in (before, after))
     )
-    return [Mean(label, first.get(label), last.get(label)) for label in {**first, **last}]
+    return side_by_side(first, last)
 
 
-@dataclass(frozen=True)
-class Columns:
+def side_by_side(before: Mapping[str, float], after: Mapping[str, float]) -> list[Mean]:
+    """What was measured on either side, by name."""
+    return [Mean(name, before.get(name), after.get(name)) for name in {**before, **after}]
+
+
+def columns(gains: Sequence[Gain]) -> dict[str, bool]:
     """Which columns of a table of gains hold anything."""
-
-    before: bool
-    after: bool
-    difference: bool
-
-    @classmethod
-    def of(cls, gains: Sequence[Gain]) -> Columns:
-        return cls(
-            before=any(each.before for each in gains),
-            after=any(each.after for each in gains),
-            difference=any(each.difference for each in gains),
-        )
+    names = ("before", "after", "difference")
+    return {name: any(getattr(each, name) for each in gains) for name in names}
 
 
 def training_interval(rate: float, episodes: float) -> Interval:
     """Wilson interval of a logged success rate over that many finished episodes."""
     n = max(1, round(episodes))
     return wilson(min(n, round(rate * n)), n)
-
-
-def _by_task(results: Sequence[EpisodeResult]) -> dict[str, list[EpisodeResult]]:
-    found: dict[str, list[EpisodeResult]] = {}
-    for result in results:
-        found.setdefault(result.task, []).append(result)
-    return found

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
@@ -15,18 +14,19 @@ from rlcore.api import protocol_difference
 from rlcore.config import schema_tree
 from rlcore.config.differences import differences
 from rlcore.contracts.episodes import mean_infos
-from rlcore.results.statistics import Passes, paired_difference
-from rlcore.results.tables import (
-    EpisodeResult,
-    comparable,
-    failures,
-    success_by_start,
-    success_rows,
-)
+from rlcore.results.tables import failures, success_rows
 from rlcore.terminal.text import duration, spans, written
 from rlcore_tools.failures import commands, has_policy
 from rlcore_tools.report.clips import Shelf, link
-from rlcore_tools.report.figures import Columns, gain, gains_by_group, gains_by_task, means
+from rlcore_tools.report.figures import (
+    Mean,
+    columns,
+    gain,
+    gains_by_group,
+    gains_by_task,
+    means,
+    side_by_side,
+)
 from rlcore_tools.report.pictures import (
     SUCCESS,
     Curve,
@@ -67,7 +67,7 @@ def run_page(record: RunRecord, base: Path) -> str:
         record=record,
         facts=_facts(record),
         total=total,
-        columns=Columns.of([total]),
+        columns=columns([total]),
         tasks=[(each, gain_bars(each)) for each in tasks],
         groups=[(each, gain_bars(each)) for each in groups],
         means=means(record.before, record.after, record.task_groups) if len(tasks) > 1 else [],
@@ -84,7 +84,7 @@ def run_page(record: RunRecord, base: Path) -> str:
         examples=shelf.examples(),
         changes=shelf.changes(),
         phases=_phases(record),
-        recipe=_recipe_name(record),
+        recipe=" ".join(schema_tree.find(record.recipe or {}, "recipe.choices") or []),
         differing=changes,
         protocol=_protocol(record.protocol),
         versions=record.manifest.get("versions", {}),
@@ -115,14 +115,14 @@ def comparison_page(records: Sequence[RunRecord], base: Path) -> str:
                 "facts": _facts(record),
                 "total": total,
                 "bars": gain_bars(total),
-                "against": _against(records[0], record) if i else None,
+                "against": gain(records[0].after, record.after).difference if i else None,
             }
         )
     return render(
         "compare.html",
         title=f"{len(records)} runs compared",
         rows=rows,
-        columns=Columns.of(totals),
+        columns=columns(totals),
         paired=any(row["against"] for row in rows),
         reference=names[0],
         names=names,
@@ -188,20 +188,15 @@ def _facts(record: RunRecord) -> dict[str, Any]:
     }
 
 
-def _infos(record: RunRecord) -> list[tuple[str, float | None, float | None]]:
-    """(name, mean before, mean after) of what the env measured besides success."""
+def _infos(record: RunRecord) -> list[Mean]:
+    """What the env measured besides success."""
     sides = (record.before or (), record.after or ())
-    first, last = (mean_infos(one.infos for one in side) for side in sides)
-    return [(name, first.get(name), last.get(name)) for name in {**first, **last}]
+    return side_by_side(*(mean_infos(one.infos for one in side) for side in sides))
 
 
 def _commit(manifest: Values) -> str:
     git = manifest.get("git")
     return "" if not git else git["commit"][:10] + (" with changes" if git["dirty"] else "")
-
-
-def _recipe_name(record: RunRecord) -> str:
-    return " ".join(schema_tree.find(record.recipe or {}, "recipe.choices") or [])
 
 
 def _phases(record: RunRecord) -> dict[str, Any]:
@@ -300,17 +295,6 @@ def _curves(records: Sequence[RunRecord], names: Sequence[str]) -> list[Curve]:
     ]
 
 
-def _against(reference: RunRecord, record: RunRecord) -> Any:
-    """After - the first run's after, paired; None unless both visited the same starts under one
-    protocol."""
-    first, last = _starts(reference.after), _starts(record.after)
-    if not first or first.keys() != last.keys():
-        return None
-    if not comparable(reference.after or (), record.after or ()):
-        return None
-    return paired_difference(first, last)
-
-
 def _unlike(names: Sequence[str], records: Sequence[RunRecord]) -> list[tuple[str, str]]:
     """(run, what differs) of the runs that were evaluated under other rules than the first."""
     return [
@@ -320,12 +304,7 @@ def _unlike(names: Sequence[str], records: Sequence[RunRecord]) -> list[tuple[st
     ]
 
 
-def _starts(results: Sequence[EpisodeResult] | None) -> dict[tuple[str, int], Passes]:
-    return success_by_start(results) if results else {}
-
-
-@dataclass(frozen=True)
-class TaskRow:
+class TaskRow(NamedTuple):
     """Success of a task, a group or an average after training, one per run; None where it was not
     evaluated."""
 

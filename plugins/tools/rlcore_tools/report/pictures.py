@@ -9,7 +9,7 @@ from statistics import fmean
 
 from markupsafe import Markup
 
-from rlcore.results.tables import EpisodeResult, comparable
+from rlcore.results.tables import EpisodeResult, comparable, success_rows
 from rlcore_tools.other_names import OTHER_NAMES
 from rlcore_tools.report.bands import by_step, means_of, thinned
 from rlcore_tools.report.chart import Point, Series, chart, interval_bars, number
@@ -74,11 +74,12 @@ def success_charts(curves: Sequence[Curve]) -> list[tuple[str, dict[str, Markup]
             return []
         if len({p.x for one in series for p in one.points}) < 2 and charts:
             continue  # not logged
-        charts.append((x_label, _both(series, x_label)))
+        charts.append((x_label, success_chart(series, x_label)))
     return charts
 
 
-def _both(series: Sequence[Series], x_label: str) -> dict[str, Markup]:
+def success_chart(series: Sequence[Series], x_label: str = "update") -> dict[str, Markup]:
+    """Success rates, wide and narrow."""
     return {
         kind: chart(
             series, width=width, height=height, label=f"success rate by {x_label}",
@@ -166,12 +167,10 @@ def task_strip(record: RunRecord) -> Strip | None:
     found = list(_in_order(record))
     each = -(-len(found) // MOST_COLUMNS)
     shown = found[:1] + found[each:-1:each] + found[-1:] if each > 1 else found
-    rates = []
-    for _, _, results in shown:
-        won: dict[str, list[bool]] = {}
-        for one in results:
-            won.setdefault(one.task, []).append(one.success)
-        rates.append({task: fmean(some) for task, some in won.items()})
+    rates = [
+        {row.label: row.rate for row in success_rows(results) if row.kind == "task"}
+        for _, _, results in shown
+    ]
     tasks = sorted({task for side in rates for task in side})
     if len(shown) < 3:
         return None
@@ -206,12 +205,17 @@ def _training(curve: Curve) -> list[Point]:
     if len(curve.records) > 1:
         return with_gaps(thinned(means_of([by_step(r.metrics, SUCCESS) for r in curve.records])))
     (record,) = curve.records
-    episodes = dict(record.series(EPISODES))
-    points = []
-    for step, rate in record.series(SUCCESS):
-        around = training_interval(rate, episodes[step]) if step in episodes else None
-        points.append(Point(step, rate, *(around[1:] if around else ())))
-    return with_gaps(points)
+    points = [Point(*pair) for pair in record.series(SUCCESS)]
+    return with_gaps(with_intervals(points, dict(record.series(EPISODES))))
+
+
+def with_intervals(points: Sequence[Point], episodes: Mapping[int, float]) -> list[Point]:
+    """Rates of updates, each with the interval of its episodes where their number is known."""
+    counts = [episodes.get(int(point.x)) for point in points]
+    return [
+        Point(point.x, point.y, *training_interval(point.y, count)[1:]) if count else point
+        for point, count in zip(points, counts, strict=True)
+    ]
 
 
 def with_gaps(points: list[Point]) -> list[Point]:

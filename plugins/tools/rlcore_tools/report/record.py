@@ -132,16 +132,7 @@ def read_run(folder: RunFolder) -> RunRecord:
         benchmarks=read_benchmarks(folder.evaluations),
         doubts=(),
     )
-    doubts = doubts_of(
-        folder,
-        config=record.config,
-        manifest=record.manifest,
-        summary=record.summary,
-        metrics=record.metrics,
-        evaluations=record.evaluations,
-        conclusion=record.conclusion,
-    )
-    return replace(record, doubts=doubts)
+    return replace(record, doubts=doubts_of(record))
 
 
 def _yaml(path: Path) -> Values | None:

@@ -16,12 +16,17 @@ from rlcore.api import open_run
 from rlcore.contracts.errors import UserError
 from rlcore.run_folder.folder import RunFolder
 from rlcore_tools.report.bands import by_step, means_of, thinned
-from rlcore_tools.report.chart import Point, Series, chart, interval_bars
+from rlcore_tools.report.chart import Point, Series, interval_bars
 from rlcore_tools.report.clips import link
-from rlcore_tools.report.figures import training_interval
 from rlcore_tools.report.page import render
 from rlcore_tools.report.parallel import Line, parallel
-from rlcore_tools.report.pictures import EPISODES, NARROW, SUCCESS, WIDE, with_gaps
+from rlcore_tools.report.pictures import (
+    EPISODES,
+    SUCCESS,
+    success_chart,
+    with_gaps,
+    with_intervals,
+)
 from rlcore_tools.runs.importance import Part, parts
 from rlcore_tools.runs.row import Row
 from rlcore_tools.runs.settings import Ranking, Setting, ranked
@@ -88,14 +93,12 @@ def _setting_row(
         "setting": one,
         "number": number + 1,
         "place": place(ranking, one),
-        "bars": None if rate is None else interval_bars([("after", Point(0, *_of(rate)))]),
+        "bars": None
+        if rate is None
+        else interval_bars([("after", Point(0, rate.rate, rate.lo, rate.hi))]),
         "chosen_by": study.value_of(one.rows[0].folder) if study else None,
         "seconds": sum(row.seconds or 0.0 for row in one.rows),
     }
-
-
-def _of(rate: Any) -> tuple[float, float, float]:
-    return rate.rate, rate.lo, rate.hi
 
 
 def _run_row(row: Row, ranking: Ranking, base: Path) -> dict[str, Any]:
@@ -121,8 +124,7 @@ def _curves(settings: Sequence[Setting]) -> dict[str, Markup] | None:
         name = one.label or "all runs"
         trained = means_of([by_step(log, SUCCESS) for log in logs])
         if len(logs) == 1:
-            counts = by_step(logs[0], EPISODES)
-            trained = [_alone(point, counts) for point in trained]
+            trained = with_intervals(trained, by_step(logs[0], EPISODES))
         if trained:
             series.append(Series(name, with_gaps(thinned(trained)), colour=colour))
         evaluated = means_of([by_step(log, EVALUATED) for log in logs])
@@ -130,11 +132,7 @@ def _curves(settings: Sequence[Setting]) -> dict[str, Markup] | None:
             series.append(Series(f"{name}, evaluation", evaluated, colour, joined=False))
     if not any(one.joined for one in series):
         return None
-    label = "success rate by update"
-    return {
-        kind: chart(series, width=width, height=height, label=label, y_range=(0.0, 1.0))
-        for kind, (width, height) in (("wide", WIDE), ("narrow", NARROW))
-    }
+    return success_chart(series)
 
 
 def _metrics(folder: Path) -> list[dict[str, float | None]]:
@@ -142,14 +140,6 @@ def _metrics(folder: Path) -> list[dict[str, float | None]]:
         return open_run(folder).metrics()
     except UserError:  # a damaged log: the run has no curve
         return []
-
-
-def _alone(point: Point, counts: dict[int, float]) -> Point:
-    episodes = counts.get(int(point.x))
-    if not episodes:
-        return point
-    _, lo, hi = training_interval(point.y, episodes)
-    return Point(point.x, point.y, lo, hi)
 
 
 # -- keys ---------------------------------------------------------------------------------------
