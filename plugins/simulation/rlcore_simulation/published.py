@@ -18,10 +18,9 @@ from rlcore.contracts.specs import Published
 from rlcore.files.reading import read_yaml
 
 
-def published(module: str, protocol: str) -> tuple[tuple[Published, ...], tuple[str, ...]]:
-    """:attr:`rlcore.contracts.specs.ProtocolSpec.published` and `differs` of a protocol. What a
-    table says
-    holds for each of its rows.
+def published(module: str, protocol: str) -> dict[str, Any]:
+    """`published` and `differs` of a protocol's :class:`rlcore.contracts.specs.ProtocolSpec`. What
+    a table says holds for each of its rows.
 
     Args:
         module: `__file__` of one that lies beside `published.yaml`.
@@ -33,4 +32,4 @@ def published(module: str, protocol: str) -> tuple[tuple[Published, ...], tuple[
         for table in found["tables"]
         for row in table["rows"]
     ]
-    return tuple(rows), tuple(found["differs"])
+    return {"published": tuple(rows), "differs": tuple(found["differs"])}

@@ -16,8 +16,6 @@ COLUMNS = {
     "90": "libero_90",
 }
 
-PUBLISHED, DIFFERS = published(__file__, "libero_130")
-
 ALL_SUITES = ProtocolSpec(
     env="libero",
     groups={
@@ -35,6 +33,5 @@ ALL_SUITES = ProtocolSpec(
     },
     totals={"130": tuple(COLUMNS)},
     may_differ=("max_episode_steps", "starts", "split", "trials_per_task"),
-    published=PUBLISHED,
-    differs=DIFFERS,
+    **published(__file__, "libero_130"),
 )

@@ -44,13 +44,11 @@ GROUPS = {
     "Training setting (IND)": {MAIN: _row(MAIN, "train")},
     **{suite.capitalize(): _suite(tasks) for suite, tasks in SUITES.items()},
 }
-PUBLISHED, DIFFERS = published(__file__, "maniskill_ood")
 OOD = ProtocolSpec(
     env="maniskill",
     groups=GROUPS,
     averages={"Mean of the suites": tuple(suite.capitalize() for suite in SUITES)},
     totals={"Average of OOD": tuple(GROUPS)},
     may_differ=("max_episode_steps", "trials_per_task"),
-    published=PUBLISHED,
-    differs=DIFFERS,
+    **published(__file__, "maniskill_ood"),
 )

@@ -9,7 +9,6 @@ from rlcore.contracts.specs import ProtocolSpec
 from rlcore_env_metaworld.tasks import DIFFICULTY
 
 COLUMNS = {group: group.replace("_", " ").title() for group in DIFFICULTY}
-PUBLISHED, DIFFERS = published(__file__, "metaworld_mt50")
 
 MT50 = ProtocolSpec(
     env="metaworld",
@@ -29,6 +28,5 @@ MT50 = ProtocolSpec(
     averages={"Avg.": tuple(COLUMNS.values())},
     totals={"All episodes": tuple(COLUMNS.values())},
     may_differ=("split", "trials_per_task", "max_episode_steps"),
-    published=PUBLISHED,
-    differs=DIFFERS,
+    **published(__file__, "metaworld_mt50"),
 )

@@ -84,23 +84,19 @@ def _rlinf(task: str, setting: str, steps: int) -> dict[str, dict[str, Any]]:
 
 
 MAY_DIFFER = ("setting", "instruction_type", "trials_per_task", "max_episode_steps")
-OF_SEVEN = published(__file__, "robotwin")
-OF_ONE = published(__file__, "robotwin_adjust_bottle")
 
 TABLE = ProtocolSpec(
     env="robotwin",
     groups={task: _rlinf(task, "demo_randomized", steps) for task, steps in STEPS.items()},
     averages={"Average": tuple(STEPS)},
     may_differ=MAY_DIFFER,
-    published=OF_SEVEN[0],
-    differs=OF_SEVEN[1],
+    **published(__file__, "robotwin"),
 )
 ADJUST_BOTTLE = ProtocolSpec(
     env="robotwin",
     groups={"adjust_bottle": _rlinf("adjust_bottle", "demo_clean", 200)},
     may_differ=MAY_DIFFER,
-    published=OF_ONE[0],
-    differs=OF_ONE[1],
+    **published(__file__, "robotwin_adjust_bottle"),
 )
 ALL = ProtocolSpec(
     env="robotwin",
