@@ -11,8 +11,9 @@ from collections.abc import Iterator, Mapping
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
+from rlcore.checks.doctor_rows import Row, row
 from rlcore.config.schema import EnvConfig
-from rlcore.contracts.errors import AssetError
+from rlcore.contracts.errors import AssetError, UserError
 from rlcore.contracts.specs import ComponentSpec, OtherInterpreter
 from rlcore_simulation.interpreters import (
     Interpreter,
@@ -26,8 +27,6 @@ from rlcore_simulation.settings import SimulatedEnvConfig
 
 if TYPE_CHECKING:
     from rlcore.plugins.registry import Registry
-
-Row = dict[str, str]
 
 
 def interpreters_of(envs: Mapping[str, EnvConfig], registry: Registry) -> list[OtherInterpreter]:
@@ -50,9 +49,9 @@ def findings(envs: Mapping[str, EnvConfig], registry: Registry) -> Iterator[Row]
         if python is not None:
             yield _finding(side, env, registry)
             if env.num_processes == 0:
-                yield _row(f"env.{side}.num_processes", "refused", without_processes(python))
+                yield row(f"env.{side}.num_processes", without_processes(python), "refused")
         elif env.env_type and registry.get("env", env.env_type).spec.requirements:
-            yield _row(f"env.{side}.python", "ok", f"rlcore's own interpreter: {_here()}")
+            yield row(f"env.{side}.python", f"rlcore's own interpreter: {_here()}")
 
 
 def timeouts(envs: Mapping[str, EnvConfig], longest: float) -> Iterator[Row]:
@@ -64,7 +63,7 @@ def timeouts(envs: Mapping[str, EnvConfig], longest: float) -> Iterator[Row]:
                 "simulator that hangs ends the run instead of being started anew"
             )
             fix = f"cluster.timeouts.env={1.5 * env.simulator_timeout:g}"
-            yield _row(f"env.{side}.simulator_timeout", "warning", detail, fix)
+            yield row(f"env.{side}.simulator_timeout", detail, "warning", fix)
 
 
 def _finding(side: str, env: EnvConfig, registry: Registry) -> Row:
@@ -73,13 +72,14 @@ def _finding(side: str, env: EnvConfig, registry: Registry) -> Row:
         one = _usable(side, env, registry)
     except AssetError as error:
         said = error.message.removeprefix(f"{key}: ")
-        return _row(key, "missing", said, error.hint or "")
+        return row(key, said, "missing", error.hint or "")
     there = ", ".join(f"{name} {its}" for name, its in one.of_note.items())
-    return _row(key, "ok", f"{one.executable}: {there}; here: {_here()}")
+    return row(key, f"{one.executable}: {there}; here: {_here()}")
 
 
-def _row(name: str, status: str, detail: str, fix: str = "") -> Row:
-    return {"name": name, "status": status, "detail": detail, "fix": fix}
+def missing(name: str, error: UserError) -> Row:
+    """A row of what an error says is missing."""
+    return row(name, error.message, "missing", error.hint or "")
 
 
 def _here() -> str:

@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rlcore_mujoco.gl import doctor_checks as gl_checks
+from rlcore_simulation.doctor import missing
 
+from rlcore.checks.doctor_rows import Row, row
 from rlcore.contracts.errors import AssetError
 from rlcore_env_libero.assets import (
     assets_folder,
@@ -23,11 +25,11 @@ from rlcore_env_libero.suites import ALL, SUITES
 CODE, ASSETS = "libero: LIBERO's own code", "libero: assets"
 
 
-def doctor_checks(used: Sequence[LiberoConfig]) -> list[dict[str, str]]:
+def doctor_checks(used: Sequence[LiberoConfig]) -> list[Row]:
     """GL, LIBERO's code, and the assets of the envs that a run uses, else where to get them. Where
     simulators have an interpreter of their own, it looks for them as they start."""
     apart = dict.fromkeys(filter(None, (env.interpreter() for env in used)))
-    rows = [*gl_checks("libero"), *(_row(CODE, f"left to {python} to find") for python in apart)]
+    rows = [*gl_checks("libero"), *(row(CODE, f"left to {python} to find") for python in apart)]
     here = [env for env in used if env.interpreter() is None]
     if used and not here:
         return rows
@@ -36,38 +38,29 @@ def doctor_checks(used: Sequence[LiberoConfig]) -> list[dict[str, str]]:
         folder = libero_folder()
         require_tasks(folder, tasks)
     except AssetError as error:
-        return [*rows, _missing(CODE, error)]
-    return [*rows, _row(CODE, str(folder)), *_assets(here)]
+        return [*rows, missing(CODE, error)]
+    return [*rows, row(CODE, str(folder)), *_assets(here)]
 
 
-def _row(name: str, detail: str) -> dict[str, str]:
-    return {"name": name, "status": "ok", "detail": detail, "fix": ""}
-
-
-def _missing(name: str, error: AssetError) -> dict[str, str]:
-    return {**_row(name, error.message), "status": "missing", "fix": error.hint or ""}
-
-
-def _assets(used: Sequence[LiberoConfig]) -> list[dict[str, str]]:
+def _assets(used: Sequence[LiberoConfig]) -> list[Row]:
     if not used:
         root = assets_folder(None)
         if has_scenes(root):
             return [_those_of(root, SUITES[ALL])]
-        return [_row(ASSETS, f"not here; to get them: {command_for(root)}")]
-    rows: dict[str, dict[str, str]] = {}
-    for env in used:
-        if env.stand_ins:
-            row = _row(ASSETS, "stand-ins, so no results on LIBERO")
-        else:
-            row = _those_of(assets_folder(env.assets_path), env_spec(env).tasks)
-        rows[row["detail"]] = row
-    return list(rows.values())
+        return [row(ASSETS, f"not here; to get them: {command_for(root)}")]
+    rows = [
+        row(ASSETS, "stand-ins, so no results on LIBERO")
+        if env.stand_ins
+        else _those_of(assets_folder(env.assets_path), env_spec(env).tasks)
+        for env in used
+    ]
+    return list({one["detail"]: one for one in rows}.values())
 
 
-def _those_of(root: Path, tasks: Sequence[str]) -> dict[str, str]:
+def _those_of(root: Path, tasks: Sequence[str]) -> Row:
     """Whether a folder has all files of some tasks."""
     try:
         require_assets(root, tasks)
     except AssetError as error:
-        return _missing(ASSETS, error)
-    return _row(ASSETS, str(root))
+        return missing(ASSETS, error)
+    return row(ASSETS, str(root))

@@ -6,7 +6,9 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from rlcore_sapien.vulkan import tried_driver
+from rlcore_simulation.doctor import missing
 
+from rlcore.checks.doctor_rows import Row, row
 from rlcore.contracts.errors import AssetError
 from rlcore.placement.inventory import local_gpus
 from rlcore_env_maniskill.hub_files import assets_folder, download_command, require_files
@@ -17,7 +19,7 @@ from rlcore_env_maniskill.tasks import PUT_ON_PLATE, task_of
 ASSETS = "maniskill: put-on-plate assets"
 
 
-def doctor_checks(used: Sequence[ManiSkillConfig], *, alone: bool = True) -> list[dict[str, str]]:
+def doctor_checks(used: Sequence[ManiSkillConfig], *, alone: bool = True) -> list[Row]:
     """The driver, GPU and PhysX where one simulates, and the benchmark's assets: those that a run
     needs, else where to get them.
 
@@ -31,16 +33,16 @@ def doctor_checks(used: Sequence[ManiSkillConfig], *, alone: bool = True) -> lis
     wanting = [env for env in used if any(task_of(t) is PUT_ON_PLATE for t in env.tasks or ())]
     needed = dict.fromkeys((env.stand_ins, env.assets_path) for env in wanting)
     if not needed:
-        checks.append(_found(ASSETS, _unwanted))
+        get = download_command(assets_folder(None))
+        checks.append(row(ASSETS, f"not needed here; for put-on-plate tasks: {get}"))
     return [*checks, *(_found(ASSETS, partial(_assets, *one)) for one in needed)]
 
 
-def _found(name: str, find: Callable[[], str]) -> dict[str, str]:
-    check = {"name": name, "status": "ok", "detail": "", "fix": ""}
+def _found(name: str, find: Callable[[], str]) -> Row:
     try:
-        return check | {"detail": find()}
+        return row(name, find())
     except AssetError as error:
-        return check | {"status": "missing", "detail": error.message, "fix": error.hint or ""}
+        return missing(name, error)
 
 
 def _physx(*, alone: bool) -> str:
@@ -51,11 +53,6 @@ def _physx(*, alone: bool) -> str:
             hint="env.train.sim_backend=cpu env.eval.sim_backend=cpu simulates on CPU cores",
         )
     return str(require_library())
-
-
-def _unwanted() -> str:
-    """How to get them, where no put-on-plate is played."""
-    return f"not needed here; for put-on-plate tasks: {download_command(assets_folder(None))}"
 
 
 def _assets(stand_ins: bool, path: str | None) -> str:

@@ -12,6 +12,9 @@ import os
 import sys
 from collections.abc import Iterator
 
+from rlcore_simulation.doctor import missing
+
+from rlcore.checks.doctor_rows import Row, row
 from rlcore.contracts.errors import AssetError, ConfigError, did_you_mean
 
 # GL backend -> its library as the linker knows it, and the file name to try without a linker.
@@ -46,9 +49,9 @@ def choose_gl() -> str | None:
     for backend in [asked] if asked else list(LIBRARIES):
         if has_library(backend):
             return backend
-    missing = asked or " or ".join(LIBRARIES)
+    absent = asked or " or ".join(LIBRARIES)
     raise AssetError(
-        f"MuJoCo can't render: no GL library for {missing} on this machine",
+        f"MuJoCo can't render: no GL library for {absent} on this machine",
         hint=install_command(asked or "egl"),
     )
 
@@ -77,14 +80,12 @@ def install_command(backend: str) -> str:
     return f"apt-get install -y {PACKAGES[backend]}"
 
 
-def doctor_checks(env: str) -> list[dict[str, str]]:
+def doctor_checks(env: str) -> list[Row]:
     """The rows of `rlcore doctor` for an env that renders with MuJoCo, by its registered name."""
-    check = {"name": f"{env}: GL library", "status": "ok", "detail": "", "fix": ""}
+    name = f"{env}: GL library"
     try:
         backend = choose_gl()
     except (AssetError, ConfigError) as error:
-        check |= {"status": "missing", "detail": error.message, "fix": error.hint or ""}
-    else:
-        origin = "from MUJOCO_GL" if os.environ.get("MUJOCO_GL") else "chosen"
-        check["detail"] = f"{backend} ({origin})" if backend else "the platform's own"
-    return [check]
+        return [missing(name, error)]
+    origin = "from MUJOCO_GL" if os.environ.get("MUJOCO_GL") else "chosen"
+    return [row(name, f"{backend} ({origin})" if backend else "the platform's own")]

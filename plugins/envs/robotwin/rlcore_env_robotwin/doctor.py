@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from rlcore_simulation.doctor import missing
+
+from rlcore.checks.doctor_rows import Row, row
 from rlcore.config import schema_tree
 from rlcore.contracts.errors import AssetError
 from rlcore.terminal.text import written
@@ -17,38 +20,37 @@ PACKAGES, STAND_INS = "robotwin: the simulators' environment", "robotwin: stand-
 OF_BOTH = ("task_name", "step_lim", "camera.collect_wrist_camera")
 
 
-def doctor_checks(used: Mapping[str, RoboTwinConfig]) -> list[dict[str, str]]:
+def doctor_checks(used: Mapping[str, RoboTwinConfig]) -> list[Row]:
     """Repository and assets of the envs that a run plays, by side, else where to get them."""
     if not used:
-        return [_row(CODE, f"for env=robotwin_TASK: {CLONE}")]
-    rows = [row for env in used.values() for row in (*_packages(env), *_of(env))]
-    return list({(row["name"], row["detail"]): row for row in rows}.values())
+        return [row(CODE, f"for env=robotwin_TASK: {CLONE}")]
+    found = [one for env in used.values() for one in (*_packages(env), *_of(env))]
+    return list({(one["name"], one["detail"]): one for one in found}.values())
 
 
-def _packages(env: RoboTwinConfig) -> list[dict[str, str]]:
+def _packages(env: RoboTwinConfig) -> list[Row]:
     try:
         require_packages(env)
     except AssetError as error:
-        return [_missing(PACKAGES, error)]
+        return [missing(PACKAGES, error)]
     return []
 
 
-def _of(env: RoboTwinConfig) -> list[dict[str, str]]:
+def _of(env: RoboTwinConfig) -> list[Row]:
     if env.stand_ins:
         vain = ", ".join(_ignored(env))
         said = f"one robot, and nothing random but where things lie: {vain} is ignored"
-        rows = [_row(ASSETS, "stand-ins, so no results on RoboTwin")]
-        return [*rows, _row(STAND_INS, said, "warning")] if vain else rows
+        rows = [row(ASSETS, "stand-ins, so no results on RoboTwin")]
+        return [*rows, row(STAND_INS, said, "warning")] if vain else rows
     try:
-        rows = [_row(CODE, str(repository(env)))]
+        rows = [row(CODE, str(repository(env)))]
     except AssetError as error:
-        return [_missing(CODE, error)]
+        return [missing(CODE, error)]
     try:
         require_assets(env, env_spec(env).tasks)
-        rows.append(_row(ASSETS, str(env.assets_path or env.robotwin_path)))
     except AssetError as error:
-        rows.append(_missing(ASSETS, error))
-    return rows
+        return [*rows, missing(ASSETS, error)]
+    return [*rows, row(ASSETS, str(env.assets_path or env.robotwin_path))]
 
 
 def _ignored(env: RoboTwinConfig) -> Iterator[str]:
@@ -58,11 +60,3 @@ def _ignored(env: RoboTwinConfig) -> Iterator[str]:
     for key in schema_tree.walk(env.task_config):
         if not key.section and key.path not in OF_BOTH and key.value != key.default:
             yield f"task_config.{key.path}={written(key.value)}"
-
-
-def _row(name: str, detail: str, status: str = "ok") -> dict[str, str]:
-    return {"name": name, "status": status, "detail": detail, "fix": ""}
-
-
-def _missing(name: str, error: AssetError) -> dict[str, str]:
-    return {"name": name, "status": "missing", "detail": error.message, "fix": error.hint or ""}

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from rlcore.checks.doctor_rows import Row, row
 from rlcore.cli.parser import Parser
 from rlcore.config.schema import EnvConfig
 from rlcore.contracts.errors import UserError
@@ -82,15 +83,14 @@ def _list(registry: Registry) -> int:
     return 0
 
 
-def findings() -> list[dict[str, str]]:
+def findings() -> list[Row]:
     """The same as rows of `rlcore doctor`. No run may need them: what one lacks is a warning."""
     rows = []
     for path in noted():
         known = described(path, load_plugins())
         # `rlcore venv ls` lists the packages of those that lack none
         detail = f"{known.said}; {known.lacks}" if known.lacks else known.said.partition(", ")[0]
-        status = "warning" if known.lacks else "ok"
-        rows.append({"name": "environment", "status": status, "detail": detail, "fix": known.mend})
+        rows.append(row("environment", detail, "warning" if known.lacks else "ok", known.mend))
     return rows
 
 
