@@ -28,7 +28,7 @@ from rlcore_simulation.messages import (
     Started,
     TakeFrames,
 )
-from rlcore_simulation.row import EpisodeRules, Row
+from rlcore_simulation.row import Row
 from rlcore_simulation.simulator import SimulatorPool
 
 
@@ -45,8 +45,7 @@ class RowHost:
         self._films_apart = films_apart(hosting.spec)
         self._pool: SimulatorPool = load_target(hosting.source.target)(hosting.config)
         self._block = block
-        rules = EpisodeRules.of(hosting.config)
-        self._rows = {number: Row(rules) for number in hosting.rows}
+        self._rows = {number: Row(hosting.config) for number in hosting.rows}
 
     def carry_out(self, command: Command) -> Reply:
         """Carry out one command and return its answer (see :mod:`.messages`)."""

@@ -14,37 +14,12 @@ from rlcore_simulation.settings import SimulatedEnvConfig
 from rlcore_simulation.simulator import AnySimulator, Step, play
 
 
-@dataclass(frozen=True)
-class EpisodeRules:
-    """How rewards are made and when an episode ends.
-
-    Attributes:
-        max_steps: time limit in env steps.
-        coefficient: factor on rewards.
-        relative: a step's reward is the difference to the step before (0 before the first).
-        ignore_success: only the time limit ends an episode.
-    """
-
-    max_steps: int
-    coefficient: float
-    relative: bool
-    ignore_success: bool
-
-    @classmethod
-    def of(cls, config: SimulatedEnvConfig) -> EpisodeRules:
-        return cls(
-            max_steps=config.max_episode_steps,
-            coefficient=config.reward_coef,
-            relative=config.use_rel_reward,
-            ignore_success=config.ignore_terminations,
-        )
-
-
 @dataclass
 class Row:
     """State of a row. Idle until :meth:`begin`, and again after the end of its episode.
 
     Attributes:
+        config: says how rewards are made and when an episode ends.
         over: whether the row has no running episode.
         success: whether the episode was solved at any step.
         steps: steps of the episode so far.
@@ -54,7 +29,7 @@ class Row:
         recording: whether every frame is kept in `frames`.
     """
 
-    rules: EpisodeRules
+    config: SimulatedEnvConfig
     simulator: AnySimulator | None = None
     over: bool = True
     success: bool = False
@@ -69,7 +44,7 @@ class Row:
     @property
     def elapsed(self) -> float:
         """Elapsed fraction of the time limit."""
-        return self.steps / self.rules.max_steps
+        return self.steps / self.config.max_episode_steps
 
     def begin(self, simulator: AnySimulator, episode: Episode, task: str) -> None:
         """Start an episode in a simulator of its task; `task` is its name.
@@ -115,10 +90,10 @@ class Row:
         outcome = checked_step(outcome, f"{self.address}, step {self.steps}")
         self.success |= outcome.success
         self.infos |= outcome.info
-        reward = self.rules.coefficient * outcome.reward
-        gained = reward - self._last_reward if self.rules.relative else reward
+        reward = self.config.reward_coef * outcome.reward
+        gained = reward - self._last_reward if self.config.use_rel_reward else reward
         self._last_reward = reward
-        terminated = (outcome.success or outcome.over) and not self.rules.ignore_success
-        truncated = self.steps >= self.rules.max_steps and not terminated
+        terminated = (outcome.success or outcome.over) and not self.config.ignore_terminations
+        truncated = self.steps >= self.config.max_episode_steps and not terminated
         self.over = terminated or truncated
         return gained, terminated, truncated

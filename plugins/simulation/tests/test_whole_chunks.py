@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from rlcore_simulation.block import ObservationBlock
 from rlcore_simulation.expert import play_expert
 from rlcore_simulation.host import RowHost
 from rlcore_simulation.messages import Demonstrate, Hosting, Play, Played, Record, Reset, TakeFrames
-from rlcore_simulation.row import EpisodeRules, Row
+from rlcore_simulation.row import Row
 from rlcore_simulation.simulator import ChunkSimulator, SimulatorSource, Step
 
 from rlcore.contracts.errors import EnvError
@@ -67,8 +68,8 @@ class Pool:
         pass
 
 
-def row(simulator: Averaging, **rules: bool) -> Row:
-    begun = Row(replace(EpisodeRules.of(CONFIG), **rules))
+def row(simulator: Averaging, **rules: Any) -> Row:
+    begun = Row(replace(CONFIG, **rules))
     begun.begin(simulator, Episode(1, 0), "right")
     return begun
 
@@ -86,7 +87,7 @@ def test_a_chunk_is_carried_out_as_a_whole_and_left_at_its_end() -> None:
 
 
 def test_a_chunk_goes_on_after_a_success_that_is_ignored() -> None:
-    playing = row(Averaging(), ignore_success=True)
+    playing = row(Averaging(), ignore_terminations=True)
     assert [r for r, *_ in playing.play(chunk(0, 0, 0, 4))] == [1.0, 2.0, 3.0, 4.0]
     assert playing.success
 

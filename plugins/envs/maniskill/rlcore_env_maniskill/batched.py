@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 import torch
 from rlcore_simulation.checks import checked_episode, counted_episodes
-from rlcore_simulation.row import EpisodeRules
 
 from rlcore.contracts.errors import UserError, WorkerError
 from rlcore.contracts.protocols import ChunkResult, Demonstration, Observation
@@ -52,7 +51,6 @@ class BatchedEnv:
         self.spec, self.num_envs, self.render_final = spec, num_envs, config.render_final
         self._config = config
         self._first_slot = first_slot
-        self._rules = EpisodeRules.of(config)
         self._scale = ActionScale(config, spec.tasks[0])
         self._robot = ROBOTS[robot_name(config, spec.tasks[0])]
         self._raw = make_raw(config, spec.tasks[0], num_envs=num_envs)
@@ -122,8 +120,10 @@ class BatchedEnv:
             rewards[:, c] = self._gained(run, reward)
             self._success |= run & (solved > 0)
             self._steps += run
-            terminated[:, c] = run & (solved > 0) & (not self._rules.ignore_success)
-            truncated[:, c] = run & (self._steps >= self._rules.max_steps) & ~terminated[:, c]
+            terminated[:, c] = run & (solved > 0) & (not self._config.ignore_terminations)
+            truncated[:, c] = (
+                run & (self._steps >= self._config.max_episode_steps) & ~terminated[:, c]
+            )
             self._running &= ~(terminated[:, c] | truncated[:, c])
             self._film(np.flatnonzero(run))
             # rows that ended are observed before the simulation goes on, all others after the chunk
@@ -256,8 +256,8 @@ class BatchedEnv:
         return observation
 
     def _gained(self, run: np.ndarray, reward: np.ndarray) -> np.ndarray:
-        scaled = self._rules.coefficient * reward
-        gained = scaled - self._last_reward if self._rules.relative else scaled
+        scaled = self._config.reward_coef * reward
+        gained = scaled - self._last_reward if self._config.use_rel_reward else scaled
         self._last_reward = np.where(run, scaled, self._last_reward)
         return np.where(run, gained, 0.0)
 
@@ -296,7 +296,7 @@ class BatchedEnv:
             "states": host.pop("states"),
             "cameras": host,
             "task_descriptions": list(self._sentences),
-            "elapsed": (self._steps / self._rules.max_steps).astype(np.float32),
+            "elapsed": (self._steps / self._config.max_episode_steps).astype(np.float32),
         }
 
 
