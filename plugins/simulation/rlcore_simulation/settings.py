@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from rlcore.config.schema import Door, EnvConfig, When, key
+from rlcore.contracts.errors import ConfigError
 from rlcore.contracts.specs import ComponentSpec
 from rlcore_simulation.detail import DETAILS, EXACT
 
@@ -20,6 +21,27 @@ def render_detail_key(when: Sequence[When] = ()) -> Any:
         choices=DETAILS,
         when=when,
     )
+
+
+def each_once(kind: str, names: Sequence[str]) -> tuple[str, ...]:
+    """The names that a key lists of a kind of thing, as "task" of `tasks`.
+
+    Raises:
+        ConfigError: there is none, or one is there twice.
+    """
+    if not names or len(set(names)) != len(names):
+        raise ConfigError(f"{kind}s must name at least one {kind}, each once, got {names}")
+    return tuple(names)
+
+
+def groups_of(
+    tasks: Sequence[str], groups: Mapping[str, Collection[str]]
+) -> dict[str, tuple[str, ...]]:
+    """The groups of tasks restricted to `tasks`, in their order; empty ones are left out."""
+    found = {
+        name: tuple(task for task in members if task in tasks) for name, members in groups.items()
+    }
+    return {name: members for name, members in found.items() if members}
 
 
 @dataclass

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from rlcore_simulation.settings import each_once
+
 from rlcore.contracts.errors import ConfigError, choosing, did_you_mean
 from rlcore.contracts.specs import ActionChannel, CameraSpec, EnvSpec, StateChannel
 from rlcore_env_libero.cameras import CAMERAS, view_of
@@ -94,9 +96,7 @@ def _tasks(config: LiberoConfig) -> tuple[str, ...]:
                 if its
                 else f"rlcore train env={config.suite} --help env.train.tasks lists them",
             )
-    if not config.tasks or len(set(config.tasks)) != len(config.tasks):
-        raise ConfigError(f"tasks must name at least one task, each once, got {config.tasks}")
-    return tuple(config.tasks)
+    return each_once("task", config.tasks)
 
 
 def _cameras(config: LiberoConfig) -> list[str]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from importlib.metadata import version
 
 from rlcore_simulation.detail import EXACT, SETTING
+from rlcore_simulation.settings import each_once, groups_of
 
 from rlcore.contracts.errors import ConfigError, choosing
 from rlcore.contracts.specs import ActionChannel, CameraSpec, EnvSpec, StateChannel
@@ -85,7 +86,8 @@ def env_spec(config: ManiSkillConfig) -> EnvSpec:
         max_episode_steps=config.max_episode_steps,
         start_exactness="bitwise" if config.sim_backend == "cpu" else "stored_state",
         course_repeats=config.sim_backend == "cpu" and config.rebuild_scene,
-        task_groups=_groups(tasks),
+        # the training setting and the suites of its variants
+        task_groups=groups_of(tasks, {"ind": (MAIN,), **SUITES}),
         has_expert=all(has_expert(config, task) for task in tasks),
         render_settings={
             "obs_mode": config.obs_mode,
@@ -130,10 +132,6 @@ def own_robot(config: ManiSkillConfig, task: str) -> str | None:
         return TASKS[task].robot
     robots = facts_of(task, tuple(config.register), config.robot).robots
     return robots[0] if len(robots) == 1 else None
-
-
-def _from_assets(config: ManiSkillConfig, task: str) -> bool:
-    return task_of(task) is PUT_ON_PLATE and not config.stand_ins
 
 
 def control_of(config: ManiSkillConfig, task: str) -> str:
@@ -228,8 +226,7 @@ def _known(config: ManiSkillConfig, task: str) -> Task:
 def _tasks(config: ManiSkillConfig) -> tuple[str, ...]:
     if config.tasks is None:
         return tuple(TABLETOP)
-    if not config.tasks or len(set(config.tasks)) != len(config.tasks):
-        raise ConfigError(f"tasks must name at least one task, each once, got {config.tasks}")
+    tasks = each_once("task", config.tasks)
     if config.sim_backend == "gpu" and len(config.tasks) > 1:
         raise ConfigError(
             f"sim_backend=gpu simulates one task in all rows, got {', '.join(config.tasks)}",
@@ -253,13 +250,11 @@ def _tasks(config: ManiSkillConfig) -> tuple[str, ...]:
                 f"knows, that is not enough for {task!r}. It is for {', '.join(fitting)}",
                 hint="set sim_backend=cpu",
             )
-    return tuple(config.tasks)
+    return tasks
 
 
 def _cameras(config: ManiSkillConfig, robots: Mapping[str, str]) -> tuple[CameraSpec, ...]:
-    names = config.cameras
-    if not names or len(set(names)) != len(names):
-        raise ConfigError(f"cameras must name at least one camera, each once, got {names}")
+    names = each_once("camera", config.cameras)
     without = [task for task, name in robots.items() if "hand_camera" not in ROBOTS[name].cameras]
     if "hand_camera" in names and without:
         carriers = [name for name, each in ROBOTS.items() if "hand_camera" in each.cameras]
@@ -335,19 +330,16 @@ def _caveat(config: ManiSkillConfig, tasks: tuple[str, ...]) -> str:
 
 
 def _flat_state(config: ManiSkillConfig, robots: Mapping[str, str]) -> StateChannel:
-    return StateChannel("state", _state_size(config, robots))
-
-
-def _state_size(config: ManiSkillConfig, robots: Mapping[str, str]) -> int:
     if config.state_size is not None:
-        return config.state_size
+        return StateChannel("state", config.state_size)
     sizes = {
-        task: task_of(task).state_size
-        if robot in TABLE_ROBOTS and not _from_assets(config, task)
-        else None
+        task: size
         for task, robot in robots.items()
+        if robot in TABLE_ROBOTS
+        and (config.stand_ins or task_of(task) is not PUT_ON_PLATE)
+        and (size := task_of(task).state_size) is not None
     }
-    unknown = [task for task, size in sizes.items() if size is None]
+    unknown = [task for task in robots if task not in sizes]
     if unknown:
         raise ConfigError(
             f"rlcore does not know the size of the state of {unknown[0]!r}",
@@ -359,15 +351,4 @@ def _state_size(config: ManiSkillConfig, robots: Mapping[str, str]) -> int:
             f"obs_mode=state needs tasks whose states have the same size, got {listed}",
             hint="name one task, or set obs_mode=rgb",
         )
-    (size,) = set(sizes.values())
-    assert size is not None
-    return size
-
-
-def _groups(tasks: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
-    """The training setting and the suites of its variants, restricted to `tasks`."""
-    named = {"ind": (MAIN,), **SUITES}
-    groups = {
-        name: tuple(task for task in members if task in tasks) for name, members in named.items()
-    }
-    return {name: members for name, members in groups.items() if members}
+    return StateChannel("state", next(iter(sizes.values())))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from rlcore_simulation.settings import each_once, groups_of
+
 from rlcore.contracts.errors import ConfigError, choosing
 from rlcore.contracts.specs import ActionChannel, CameraSpec, EnvSpec, StateChannel
 from rlcore_env_metaworld.cameras import view_of
@@ -36,7 +38,7 @@ def env_spec(config: MetaWorldConfig) -> EnvSpec:
         ),
         max_episode_steps=config.max_episode_steps,
         start_exactness="bitwise",
-        task_groups=_groups(tasks),
+        task_groups=groups_of(tasks, DIFFICULTY),
         has_expert=True,
         render_settings={
             "camera": config.camera,
@@ -63,15 +65,4 @@ def _tasks(config: MetaWorldConfig) -> tuple[str, ...]:
                 f"task {task!r} is not in benchmark {config.benchmark!r}{choosing(task, offered)}",
                 hint="rlcore train env=metaworld --help env.train.tasks lists them",
             )
-    if not config.tasks or len(set(config.tasks)) != len(config.tasks):
-        raise ConfigError(f"tasks must name at least one task, each once, got {config.tasks}")
-    return tuple(config.tasks)
-
-
-def _groups(tasks: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
-    """The difficulty groups restricted to `tasks`, empty ones left out."""
-    groups = {
-        name: tuple(task for task in members if task in tasks)
-        for name, members in DIFFICULTY.items()
-    }
-    return {name: members for name, members in groups.items() if members}
+    return each_once("task", config.tasks)

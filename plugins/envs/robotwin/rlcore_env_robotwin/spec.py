@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 import re
 
+from rlcore_simulation.settings import each_once
+
 from rlcore.contracts.errors import ConfigError, choosing
 from rlcore.contracts.specs import ActionChannel, CameraSpec, EnvSpec, StateChannel
 from rlcore_env_robotwin.arguments import preset, randomization
@@ -101,10 +103,8 @@ def _tasks(config: RoboTwinConfig) -> tuple[str, ...]:
     """The tasks of `tasks`, else the one of `task_config.task_name`."""
     named = [config.task_config.task_name] if config.tasks is None else config.tasks
     where = "task_config.task_name" if config.tasks is None else "tasks"
-    if not named or len(set(named)) != len(named):
-        raise ConfigError(f"tasks must name at least one task, each once, got {named}")
     offered = BOXES if config.stand_ins else TASKS
-    for task in named:
+    for task in (tasks := each_once("task", named)):
         if task in UNSUPPORTED:
             raise ConfigError(
                 f"{where}: RoboTwin has no reward for task {task!r}; like it are "
@@ -117,7 +117,7 @@ def _tasks(config: RoboTwinConfig) -> tuple[str, ...]:
                 f"{where}: {which} no task {task!r}{choosing(task, offered)}",
                 hint="stand_ins=false plays RoboTwin itself" if task in TASKS else LIST_TASKS,
             )
-    return tuple(named)
+    return tasks
 
 
 def _check_reward(config: RoboTwinConfig, tasks: tuple[str, ...]) -> None:
