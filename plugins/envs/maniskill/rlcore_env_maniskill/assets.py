@@ -40,21 +40,14 @@ def require_robot(name: str) -> None:
 
 
 def _require(what: str, names: list[str] | None) -> None:
-    for name in _sources(names or []):
-        source = assets.DATA_SOURCES[name]
-        place = source.output_dir / (source.target_path or "")
-        if not place.exists():
-            raise AssetError(
-                f"{what} needs the ManiSkill asset {name!r}, and {place} does not exist",
-                hint=f"python -m mani_skill.utils.download_asset {name}  (MS_ASSET_DIR moves it)",
-            )
-
-
-def _sources(names: list[str]) -> list[str]:
-    """Names of data sources, groups of them resolved."""
     resolve = assets.expand_data_group_into_individual_data_source_ids
-    return [
-        source
-        for name in names
-        for source in (resolve(name) if name in assets.DATA_GROUPS else [name])
-    ]
+    for group in names or []:
+        for name in resolve(group) if group in assets.DATA_GROUPS else [group]:
+            source = assets.DATA_SOURCES[name]
+            place = source.output_dir / (source.target_path or "")
+            if not place.exists():
+                get = f"python -m mani_skill.utils.download_asset {name}"
+                raise AssetError(
+                    f"{what} needs the ManiSkill asset {name!r}, and {place} does not exist",
+                    hint=f"{get}  (MS_ASSET_DIR moves it)",
+                )

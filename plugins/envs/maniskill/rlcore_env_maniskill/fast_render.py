@@ -7,13 +7,9 @@ hand camera of panda_wristcam has 425,000 more.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-
 import numpy as np
 from mani_skill.envs.sapien_env import BaseEnv
-from sapien import Entity
 from sapien.physx import (
-    PhysxArticulationLinkComponent,
     PhysxCollisionShape,
     PhysxCollisionShapeBox,
     PhysxCollisionShapeConvexMesh,
@@ -34,7 +30,8 @@ def draw_contact_shapes(env: BaseEnv) -> None:
     """Render each link of many triangles by its collision boxes and convex hulls, in the link's
     mean colour. Links without collision shapes, or with other kinds, stay as they are. A second
     call on the same scene changes nothing."""
-    for entity, link in _links(env):
+    for link in (one for each in env.agent.robot.get_links() for one in each._objs):
+        entity = link.entity
         body = entity.find_component_by_type(RenderBodyComponent)
         if body is None or not link.collision_shapes:
             continue
@@ -47,20 +44,10 @@ def draw_contact_shapes(env: BaseEnv) -> None:
         shapes = [_shape(shape, material) for shape in link.collision_shapes]
         if all(shapes):
             entity.remove_component(body)
-            entity.add_component(_body(shapes))
-
-
-def _links(env: BaseEnv) -> Iterator[tuple[Entity, PhysxArticulationLinkComponent]]:
-    for link in env.agent.robot.get_links():
-        for component in link._objs:
-            yield component.entity, component
-
-
-def _body(shapes: Sequence[RenderShape]) -> RenderBodyComponent:
-    body = RenderBodyComponent()
-    for shape in shapes:
-        body.attach(shape)
-    return body
+            simple = RenderBodyComponent()
+            for shape in shapes:
+                simple.attach(shape)
+            entity.add_component(simple)
 
 
 def _shape(contact: PhysxCollisionShape, material: RenderMaterial) -> RenderShape | None:

@@ -12,7 +12,6 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any, Protocol, runtime_checkable
 
-import mani_skill.envs  # noqa: F401, registers ManiSkill's own tasks
 import torch
 from mani_skill.agents.controllers.base_controller import CombinedController
 from mani_skill.agents.controllers.pd_ee_pose import PDEEPosController
@@ -21,16 +20,16 @@ from mani_skill.utils.registration import REGISTERED_ENVS
 from mani_skill.utils.structs import Articulation
 
 from rlcore.contracts.errors import ConfigError, choosing
-from rlcore_env_maniskill.assets import require_assets, require_robot
+from rlcore_env_maniskill.assets import require_robot
 from rlcore_env_maniskill.backend import rendering_device
 from rlcore_env_maniskill.fast_render import draw_contact_shapes
 from rlcore_env_maniskill.hub_files import assets_folder
 from rlcore_env_maniskill.physx_library import enable_gpu
-from rlcore_env_maniskill.registered import PLAYED
+from rlcore_env_maniskill.registered import PLAYED, require_registered
 from rlcore_env_maniskill.robots import Robot
 from rlcore_env_maniskill.settings import THIRD_PERSON, ManiSkillConfig
 from rlcore_env_maniskill.spec import control_of, env_spec, own_robot, robot_name
-from rlcore_env_maniskill.tasks import LIST_TASKS, PUT_ON_PLATE, task_of
+from rlcore_env_maniskill.tasks import PUT_ON_PLATE, task_of
 from rlcore_env_maniskill.unseen import leave_out_unseen
 
 
@@ -54,18 +53,12 @@ def make_raw(config: ManiSkillConfig, task: str, *, num_envs: int = 1) -> BaseEn
         ConfigError: an id that is not registered, or settings that the task does not have.
         AssetError: no rendering device, no PhysX for GPUs, or missing files of the task.
     """
-    for module in filter(None, (task_of(task).module, *config.register)):
-        importlib.import_module(module)
+    if (own := task_of(task).module) is not None:
+        importlib.import_module(own)
+    require_registered(task, config.register)
     _spare_the_collector()
-    if task not in REGISTERED_ENVS:
-        raise ConfigError(
-            "no task in ManiSkill or in the modules of env.*.register is called "
-            f"{task!r}{choosing(task, REGISTERED_ENVS)}",
-            hint=LIST_TASKS,
-        )
     if config.sim_backend == "gpu":
         enable_gpu()
-    require_assets(task)
     if task_of(task) is not PUT_ON_PLATE:  # which looks into its own folder
         require_robot(robot_name(config, task))
     registered = REGISTERED_ENVS[task]
@@ -214,9 +207,7 @@ def _opening(body: Articulation, robot: Robot) -> torch.Tensor:
 
 def sentences(env: BaseEnv, task: str) -> list[str]:
     """The instruction of each row: the env's own where it has one."""
-    said = _own_sentences(env) or task_of(task).sentence
+    thing: object = env
+    own = thing.get_language_instruction() if isinstance(thing, Speaking) else None
+    said = own or task_of(task).sentence
     return [said] * env.num_envs if isinstance(said, str) else list(said)
-
-
-def _own_sentences(env: object) -> str | list[str] | None:
-    return env.get_language_instruction() if isinstance(env, Speaking) else None

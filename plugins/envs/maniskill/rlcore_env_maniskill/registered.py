@@ -11,6 +11,7 @@ import importlib
 import json
 import subprocess
 import sys
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from functools import cache
 from typing import Any
@@ -105,11 +106,38 @@ def facts_of(name: str, modules: tuple[str, ...], robot: str | None) -> Facts:
 
 def read_facts(name: str, modules: tuple[str, ...], robot: str | None) -> Facts:
     """Facts of a registered task, read in this process, which imports ManiSkill."""
-    import mani_skill.envs  # noqa: F401, registers ManiSkill's own tasks
     from mani_skill.envs.sapien_env import BaseEnv
     from mani_skill.utils.registration import REGISTERED_ENVS
 
-    from rlcore_env_maniskill.assets import require_assets, require_robot
+    from rlcore_env_maniskill.assets import require_robot
+
+    require_registered(name, modules)
+    made = REGISTERED_ENVS[name].cls
+    asked = _asked_robots(name)
+    for each in asked if robot is None else [robot]:
+        if each in ARMS:  # others are refused anyway
+            require_robot(each)
+    dense = made.compute_dense_reward is not BaseEnv.compute_dense_reward
+    return Facts(
+        robots=asked,
+        supported=[_uids(each) for each in made.SUPPORTED_ROBOTS or []],
+        obs_modes=list(made.SUPPORTED_OBS_MODES),
+        rewards=[mode for mode in made.SUPPORTED_REWARD_MODES if mode != "dense" or dense],
+        evaluates=made.evaluate is not BaseEnv.evaluate,
+    )
+
+
+def require_registered(name: str, modules: Iterable[str]) -> None:
+    """Import ManiSkill and the modules that register tasks; a task must be one of all these.
+
+    Raises:
+        ConfigError: a module can't be imported, or there is no such task.
+        AssetError: files of the task are not on this machine.
+    """
+    import mani_skill.envs  # noqa: F401, registers ManiSkill's own tasks
+    from mani_skill.utils.registration import REGISTERED_ENVS
+
+    from rlcore_env_maniskill.assets import require_assets
 
     for module in modules:
         try:
@@ -127,19 +155,6 @@ def read_facts(name: str, modules: tuple[str, ...], robot: str | None) -> Facts:
             hint=LIST_TASKS,
         )
     require_assets(name)
-    made = REGISTERED_ENVS[name].cls
-    asked = _asked_robots(name)
-    for each in asked if robot is None else [robot]:
-        if each in ARMS:  # others are refused anyway
-            require_robot(each)
-    dense = made.compute_dense_reward is not BaseEnv.compute_dense_reward
-    return Facts(
-        robots=asked,
-        supported=[_uids(each) for each in made.SUPPORTED_ROBOTS or []],
-        obs_modes=list(made.SUPPORTED_OBS_MODES),
-        rewards=[mode for mode in made.SUPPORTED_REWARD_MODES if mode != "dense" or dense],
-        evaluates=made.evaluate is not BaseEnv.evaluate,
-    )
 
 
 def _asked_robots(name: str) -> list[str]:

@@ -152,41 +152,33 @@ class Variant:
 
 
 def _suite() -> Mapping[str, Variant]:
-    def row(name: str, *held_out: str, **changes: Any) -> tuple[str, Variant]:
-        return name, Variant(f"PutOnPlateInScene25{name}-v1", held_out, **changes)
+    def row(name: str, *held_out: str, **changes: Any) -> dict[str, Variant]:
+        return {name: Variant(f"PutOnPlateInScene25{name}-v1", held_out, **changes)}
 
-    return dict(
-        (
-            (
-                "Main",
-                Variant("PutOnPlateInScene25Main-v3", ("object", "table"), default_set="train"),
-            ),
-            row("VisionImage", "table"),
-            row("VisionTexture03", "texture", change="drawn", mix=0.3),
-            row("VisionTexture05", "texture", change="drawn", mix=0.5),
-            row("VisionWhole03", "texture", change="all", mix=0.3),
-            row("VisionWhole05", "texture", change="all", mix=0.5),
-            row("Carrot", "object"),
-            row("Plate", "plate"),
-            row("Instruct", "sentence"),
-            row("MultiCarrot", "object", second="object", third="object"),
-            row("MultiPlate", "plate", second="plate", third="plate"),
-            row("Position", "place", "yaw"),
-            row("EEPose", "arm"),
-            row("PositionChangeTo", third="object", moves_after=5),
-            (
-                "PutCarrot",
-                Variant(
-                    "PutCarrotOnPlateInScene-v2",
-                    only_corners=True,
-                    friction=0.5,
-                    heights=(0.887529, 0.869532),
-                    rule=SuccessRule("diagonal", margin=0.003, height_margin=0.02, force=0.05),
-                    default_set="train",
-                ),
-            ),
-        )
-    )
+    return {
+        "Main": Variant("PutOnPlateInScene25Main-v3", ("object", "table"), default_set="train"),
+        **row("VisionImage", "table"),
+        **row("VisionTexture03", "texture", change="drawn", mix=0.3),
+        **row("VisionTexture05", "texture", change="drawn", mix=0.5),
+        **row("VisionWhole03", "texture", change="all", mix=0.3),
+        **row("VisionWhole05", "texture", change="all", mix=0.5),
+        **row("Carrot", "object"),
+        **row("Plate", "plate"),
+        **row("Instruct", "sentence"),
+        **row("MultiCarrot", "object", second="object", third="object"),
+        **row("MultiPlate", "plate", second="plate", third="plate"),
+        **row("Position", "place", "yaw"),
+        **row("EEPose", "arm"),
+        **row("PositionChangeTo", third="object", moves_after=5),
+        "PutCarrot": Variant(
+            "PutCarrotOnPlateInScene-v2",
+            only_corners=True,
+            friction=0.5,
+            heights=(0.887529, 0.869532),
+            rule=SuccessRule("diagonal", margin=0.003, height_margin=0.02, force=0.05),
+            default_set="train",
+        ),
+    }
 
 
 VARIANTS: Mapping[str, Variant] = _suite()
