@@ -27,7 +27,7 @@ def activations(config: OpenPIModelConfig, resolved: Resolved) -> Activations:
     layers = size.depth - (0 if needs_output else 1)  # the last one gives keys and values alone
     steps = config.openpi.num_steps if config.openpi.joint_logprob else 1
     pixels = FP32 * images * 3 * size.image_size**2
-    tower = images * _tower_layer(vlm, size)
+    tower = images * vlm.tower_block(size.image_tokens, size.vision_width, size.vision_mlp, maps=3)
     layer = _gemma_layer(vlm, size, prefix, prefix, size.vlm_width, size.vlm_mlp)
     ahead = _gemma_layer(
         expert, size, size.suffix_len, prefix + size.suffix_len, size.expert_width, size.expert_mlp,
@@ -75,27 +75,16 @@ def _gemma_layer(
     Args:
         adaptive: both of its sums have a gate.
     """
-    attended, shared = size.heads * size.head_dim, size.kv_heads * size.head_dim
-    attention = part.inputs(tokens, width, 3) + part.attention(tokens, keys, attended, shared)
-    inner = part.inputs(tokens, width, 2) + 3 * part.numbers(tokens * mlp)
     gates = part.numbers(2 * tokens * width) if adaptive else 0
-    return (
-        2 * _norm(part, tokens, width)
-        + attention
-        + part.numbers(tokens * keys)
-        + inner
-        + part.inputs(tokens, mlp)
-        + gates
+    layer = part.gated_layer(
+        tokens,
+        width,
+        mlp,
+        keys=keys,
+        widths=(size.heads * size.head_dim, size.kv_heads * size.head_dim),
+        norm=_norm(part, tokens, width),
     )
-
-
-def _tower_layer(part: Part, size: NetworkSize) -> int:
-    """Of one layer of SigLIP and one image."""
-    tokens, width = size.image_tokens, size.vision_width
-    norms = 2 * part.numbers(tokens * width)
-    attention = part.inputs(tokens, width, 3) + part.attention(tokens, tokens, width, width)
-    mlp = part.inputs(tokens, width) + part.numbers(tokens * size.vision_mlp)
-    return norms + attention + mlp + part.inputs(tokens, size.vision_mlp)
+    return layer + part.numbers(tokens * keys) + gates
 
 
 def _image_ends(part: Part, size: NetworkSize) -> int:

@@ -1,6 +1,7 @@
-"""RL heads of the network: a critic, and for flow_noise a head for the exploration noise.
+"""RL heads of the network: what its critic reads, and for flow_noise a head for the exploration
+noise.
 
-Both read features in fp32 and do not know where these come from.
+Both heads read features in fp32 and do not know where these come from.
 """
 
 from __future__ import annotations
@@ -45,40 +46,6 @@ class CriticConfig:
     elapsed: bool = False
     hidden: tuple[int, ...] = VALUE_HIDDEN
     outputs: int = 1
-
-
-class ValueHead(nn.Module):
-    """ReLU MLP from features to values. Starts near 0: the last layer is drawn from N(0, 0.02).
-
-    Args:
-        width: of the features.
-        hidden: widths of the hidden layers.
-        outputs: V.
-        elapsed: also read the elapsed fraction of the episode, as one more input in [-1, 1].
-    """
-
-    def __init__(
-        self, width: int, hidden: Sequence[int], *, outputs: int = 1, elapsed: bool = False
-    ) -> None:
-        super().__init__()
-        self.elapsed = elapsed
-        layers: list[nn.Module] = []
-        for inputs, units in pairwise([width + int(elapsed), *hidden]):
-            linear = nn.Linear(inputs, units)
-            nn.init.kaiming_normal_(linear.weight, nonlinearity="relu")
-            nn.init.zeros_(linear.bias)
-            layers += [linear, nn.ReLU()]
-        last = nn.Linear(hidden[-1], outputs)
-        nn.init.normal_(last.weight, std=0.02)
-        nn.init.zeros_(last.bias)
-        self.mlp = nn.Sequential(*layers, last)
-
-    def forward(self, features: Tensor, elapsed: Tensor | None = None) -> Tensor:
-        """features fp32 `[B, width]`, elapsed `[B]` in [0, 1] -> values `[B, V]`."""
-        if self.elapsed:
-            assert elapsed is not None, "this critic reads the elapsed fraction of the episode"
-            features = torch.cat([features, 2 * elapsed[:, None].float() - 1], dim=-1)
-        return self.mlp(features)
 
 
 class NoiseHead(nn.Module):

@@ -15,7 +15,8 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from rlcore_weights.chunks import action_chunks
+from rlcore_weights.chunks import demonstrated
+from rlcore_weights.critic import parameter_groups
 from torch import Tensor, nn
 
 from rlcore.contracts.protocols import (
@@ -181,15 +182,9 @@ class OpenPIPolicy(nn.Module):
         self, demonstration: Demonstration, frame_index: Sequence[int]
     ) -> tuple[Inputs, np.ndarray, np.ndarray]:
         """Inputs, target actions float32 `[B, H, A]` in env units, and mask bool `[B, H]`."""
-        index = np.asarray(frame_index, dtype=np.int64)
-        steps = demonstration.frame_steps[index]
-        observation: Observation = {
-            "cameras": {name: frames[index] for name, frames in demonstration.frames.items()},
-            "states": demonstration.states[steps],
-            "task_descriptions": [demonstration.task_description] * len(index),
-            "elapsed": (steps / self._max_episode_steps).astype(np.float32),
-        }
-        actions, mask = action_chunks(demonstration.actions, steps, self.spec.action_horizon)
+        observation, actions, mask = demonstrated(
+            demonstration, frame_index, self.spec.action_horizon, self._max_episode_steps
+        )
         return self.prepare(observation), actions, mask
 
     def sft_loss(
@@ -216,15 +211,7 @@ class OpenPIPolicy(nn.Module):
 
     def parameter_groups(self) -> dict[str, list[nn.Parameter]]:
         """Trainable parameters: the critic's, and all others."""
-        head = self.actor.value_head
-        value = [] if head is None else list(head.parameters())
-        critic = {id(parameter) for parameter in value}
-        policy = [
-            parameter
-            for parameter in self.parameters()
-            if parameter.requires_grad and id(parameter) not in critic
-        ]
-        return {"policy": policy, "value": value}
+        return parameter_groups(self, self.actor.value_head)
 
     def save_pretrained(self, path: Path) -> None:
         """Write an openpi checkpoint folder with heads and settings (see pretrained.py)."""

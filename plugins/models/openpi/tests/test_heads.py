@@ -10,10 +10,10 @@ import torch
 from rlcore_model_openpi.heads import (
     CriticConfig,
     NoiseHead,
-    ValueHead,
     expert_features,
     vlm_features,
 )
+from rlcore_weights.critic import ValueHead
 
 
 def test_value_head_shapes_and_start() -> None:

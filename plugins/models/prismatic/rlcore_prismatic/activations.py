@@ -110,11 +110,8 @@ def _patches(part: Part, size: PrismaticSize) -> int:
 def _block(part: Part, tower: TowerSize, size: PrismaticSize) -> int:
     """Of one block of a tower and one image."""
     tokens, width = size.patches + tower.prefix, tower.width
-    norms = 2 * part.numbers(tokens * width)
     scales = 2 * tokens * width * part.size if tower.layer_scale and part.trained else 0
-    attention = part.inputs(tokens, width) + part.attention(tokens, tokens, width, width)
-    mlp = part.inputs(tokens, width) + part.numbers(tokens * tower.mlp)
-    return norms + scales + attention + mlp + part.inputs(tokens, tower.mlp)
+    return scales + part.tower_block(tokens, width, tower.mlp)
 
 
 def _projector(part: Part, size: PrismaticSize, tokens: int) -> int:
@@ -127,6 +124,5 @@ def _projector(part: Part, size: PrismaticSize, tokens: int) -> int:
 def _layer(part: Part, size: PrismaticSize, tokens: int) -> int:
     """Of one layer of the Llama."""
     width, keys = size.width, size.width // size.heads * size.kv_heads
-    attention = part.inputs(tokens, width, 3) + part.attention(tokens, tokens, width, keys)
-    mlp = part.inputs(tokens, width, 2) + 3 * part.numbers(tokens * size.mlp)
-    return 2 * part.rms_norm(tokens, width) + attention + mlp + part.inputs(tokens, size.mlp)
+    norm = part.rms_norm(tokens, width)
+    return part.gated_layer(tokens, width, size.mlp, keys=tokens, widths=(width, keys), norm=norm)

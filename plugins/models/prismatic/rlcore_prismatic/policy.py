@@ -17,6 +17,8 @@ from typing import Any
 
 import numpy as np
 import torch
+from rlcore_weights.chunks import demonstrated
+from rlcore_weights.critic import parameter_groups
 from torch import Tensor, nn
 
 from rlcore.contracts.protocols import (
@@ -44,7 +46,7 @@ from rlcore_prismatic.network import (
     set_precision,
 )
 from rlcore_prismatic.network.actor import ActorInputs, Decision, TokenActor, Writing
-from rlcore_prismatic.processor import Processor, demonstrated
+from rlcore_prismatic.processor import Processor
 from rlcore_prismatic.prompt import FILE_NAME as TOKENIZER_FILE
 from rlcore_prismatic.prompt import fresh_tokenizer, load_tokenizer
 from rlcore_prismatic.resolved import Resolved
@@ -232,11 +234,7 @@ class TokenPolicy(nn.Module):
 
     def parameter_groups(self) -> dict[str, list[nn.Parameter]]:
         """Trainable parameters: the critic's, and all others."""
-        head = self.actor.value_head
-        value = [] if head is None else list(head.parameters())
-        critic = {id(parameter) for parameter in value}
-        policy = [p for p in self.parameters() if p.requires_grad and id(p) not in critic]
-        return {"policy": policy, "value": value}
+        return parameter_groups(self, self.actor.value_head)
 
     def save_pretrained(self, path: Path) -> None:
         """Write a checkpoint folder in OpenVLA's layout (see files.py), or only the adapters."""

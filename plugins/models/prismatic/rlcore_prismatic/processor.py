@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import numpy as np
-from rlcore_weights.chunks import action_chunks
 
 from rlcore.contracts.protocols import Demonstration, Inputs, Observation
 from rlcore_prismatic import statistics
@@ -99,19 +98,3 @@ class Processor:
         if self.scaling.proprio is None:
             return np.zeros((len(states), 0), dtype=np.float32)
         return np.clip(self.scaling.proprio.normalize(states), -1.0, 1.0).astype(np.float32)
-
-
-def demonstrated(
-    demonstration: Demonstration, frame_index: Sequence[int], horizon: int, max_episode_steps: int
-) -> tuple[Observation, np.ndarray, np.ndarray]:
-    """Observations of the given frames, the actions from there on `[B, H, A]`, and their mask bool
-    `[B, H]`."""
-    index = np.asarray(frame_index, dtype=np.int64)
-    steps = demonstration.frame_steps[index]
-    observation: Observation = {
-        "cameras": {name: frames[index] for name, frames in demonstration.frames.items()},
-        "states": demonstration.states[steps],
-        "task_descriptions": [demonstration.task_description] * len(index),
-        "elapsed": (steps / max_episode_steps).astype(np.float32),
-    }
-    return observation, *action_chunks(demonstration.actions, steps, horizon)

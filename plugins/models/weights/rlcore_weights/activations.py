@@ -64,3 +64,28 @@ class Part:
     def numbers(self, count: int) -> int:
         """Of an operation that leaves so many numbers, whatever is trained."""
         return count * self.size
+
+    def tower_block(self, tokens: int, width: int, mlp: int, maps: int = 1) -> int:
+        """Of a block of a vision transformer, whose norms have a bias.
+
+        Args:
+            maps: linear maps for queries, keys and values.
+        """
+        norms = 2 * self.numbers(tokens * width)
+        attention = self.inputs(tokens, width, maps) + self.attention(tokens, tokens, width, width)
+        inner = self.inputs(tokens, width) + self.numbers(tokens * mlp) + self.inputs(tokens, mlp)
+        return norms + attention + inner
+
+    def gated_layer(
+        self, tokens: int, width: int, mlp: int, *, keys: int, widths: tuple[int, int], norm: int
+    ) -> int:
+        """Of a layer of a Llama or Gemma, whose MLP is gated.
+
+        Args:
+            keys: tokens that each looks at.
+            widths: numbers a token of all queries, and of all keys.
+            norm: of one of the two norms.
+        """
+        attention = self.inputs(tokens, width, 3) + self.attention(tokens, keys, *widths)
+        inner = self.inputs(tokens, width, 2) + 3 * self.numbers(tokens * mlp)
+        return 2 * norm + attention + inner + self.inputs(tokens, mlp)

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from rlcore.contracts.protocols import Demonstration, Observation
+
 
 def action_chunks(
     actions: np.ndarray, steps: Sequence[int] | np.ndarray, horizon: int
@@ -19,3 +21,19 @@ def action_chunks(
     """
     index = np.asarray(steps)[:, None] + np.arange(horizon)
     return actions[np.minimum(index, len(actions) - 1)], index < len(actions)
+
+
+def demonstrated(
+    demonstration: Demonstration, frame_index: Sequence[int], horizon: int, max_episode_steps: int
+) -> tuple[Observation, np.ndarray, np.ndarray]:
+    """Observations of the given frames, the actions from there on `[B, H, A]`, and their mask bool
+    `[B, H]`."""
+    index = np.asarray(frame_index, dtype=np.int64)
+    steps = demonstration.frame_steps[index]
+    observation: Observation = {
+        "cameras": {name: frames[index] for name, frames in demonstration.frames.items()},
+        "states": demonstration.states[steps],
+        "task_descriptions": [demonstration.task_description] * len(index),
+        "elapsed": (steps / max_episode_steps).astype(np.float32),
+    }
+    return observation, *action_chunks(demonstration.actions, steps, horizon)

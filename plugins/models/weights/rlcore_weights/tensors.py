@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pickle
 import zipfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -158,6 +158,28 @@ def plain_parameters(module: nn.Module) -> dict[str, nn.Parameter]:
         for name, parameter in module.named_parameters()
         if ADAPTER not in name
     }
+
+
+def add_adapters(module: nn.Module, rank: int, alpha: float, targets: str | Sequence[str]) -> None:
+    """Add low-rank adapters (without dropout) to a module in place, and freeze all else in it. At
+    first they change nothing: B is zero.
+
+    Args:
+        targets: a pattern of the names of modules to adapt; or several, or their last parts.
+    """
+    from peft import LoraConfig, inject_adapter_in_model
+
+    config = LoraConfig(
+        r=rank,
+        lora_alpha=alpha,  # type: ignore[arg-type]  # any number, though declared an integer
+        lora_dropout=0.0,
+        init_lora_weights="gaussian",
+        target_modules=targets if isinstance(targets, str) else list(targets),
+    )
+    inject_adapter_in_model(config, module)
+    for name, parameter in module.named_parameters():
+        if ADAPTER in name:  # in bf16 the steps of a small learning rate are lost
+            parameter.data = parameter.data.float()
 
 
 class MergedWeights(Mapping[str, Tensor]):

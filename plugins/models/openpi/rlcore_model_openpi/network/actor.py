@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
+from rlcore_weights.critic import ValueHead
 from torch import Tensor, nn
 
 from rlcore_model_openpi import flow
@@ -21,7 +22,6 @@ from rlcore_model_openpi.flow import FlowConfig
 from rlcore_model_openpi.heads import (
     CriticConfig,
     NoiseHead,
-    ValueHead,
     expert_features,
     vlm_features,
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import torch
+from rlcore_weights.tensors import add_adapters
 
 from rlcore_model_openpi.layout import LORA_TARGETS
 from rlcore_model_openpi.network.pi0 import PiNetwork
@@ -46,16 +47,4 @@ def add_lora(network: PiNetwork, rank: int) -> None:
     The VLM's own weights are frozen; the action expert is trained as before. At first the adapters
     change nothing: their second factor is zero.
     """
-    from peft import LoraConfig, inject_adapter_in_model
-
-    config = LoraConfig(
-        r=rank,
-        lora_alpha=rank,
-        lora_dropout=0.0,
-        init_lora_weights="gaussian",
-        target_modules=LORA_TARGETS,
-    )
-    inject_adapter_in_model(config, network.vlm)
-    for name, parameter in network.vlm.named_parameters():
-        if ".lora_" in name:  # in bf16 the steps of a small learning rate are lost
-            parameter.data = parameter.data.float()
+    add_adapters(network.vlm, rank, rank, LORA_TARGETS)

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
+from rlcore_weights.tensors import add_adapters
 from torch import Tensor, nn
 
 from rlcore_prismatic.layout import LORA_TARGETS, is_film, is_unused
@@ -30,20 +31,9 @@ def add_lora(
     Args:
         modules: names of modules, or their last parts; by default what the reference adapts.
     """
-    from peft import LoraConfig, inject_adapter_in_model
-
-    config = LoraConfig(
-        r=rank,
-        lora_alpha=alpha,  # type: ignore[arg-type]  # any number, though declared an integer
-        lora_dropout=0.0,
-        init_lora_weights="gaussian",
-        target_modules=list(modules),
-    )
-    inject_adapter_in_model(config, network)
+    add_adapters(network, rank, alpha, modules)
     for name, parameter in network.named_parameters():
-        if ".lora_" in name:  # in bf16 the steps of a small learning rate are lost
-            parameter.data = parameter.data.float()
-        elif is_film(name):
+        if is_film(name):
             parameter.requires_grad_(True)
 
 
