@@ -30,7 +30,7 @@ from rlcore_tools.propose import PRESETS, Fill, fill, layouts, worth_leaving
 
 VERB = Verb("plan", "")
 DIVIDED = "full_shard"  # tried where nothing fits whole
-ADAPTERS = {"actor.model.is_lora": "true"}  # where not even that fits
+ADAPTERS = {"actor.model.is_lora": True}  # where not even that fits
 MICRO = "actor.micro_batch_size"
 RECOMPUTED = "actor.fsdp_config.gradient_checkpointing"
 STAGES = (2, 1)  # two let env and policy overlap; one does with fewer envs
@@ -95,18 +95,16 @@ def _proposal(
     """What is said of some machines, and the keys of what fits on them: all that is to be trained,
     or else adapters; None: nothing does."""
     lines, keys = _fitting(config, registry, inventory, {})
-    model = config.actor.model
-    if keys is not None or model.is_lora:
+    if keys is not None or config.actor.model.is_lora:
         return lines, keys
-    adapting = replace(config, actor=replace(config.actor, model=replace(model, is_lora=True)))
-    instead, keys = _fitting(adapting, registry, inventory, ADAPTERS)
+    instead, keys = _fitting(_changed(config, ADAPTERS), registry, inventory, ADAPTERS)
     if keys is not None:
         lines += ["with adapters instead of all weights, which is another training:", *instead]
     return lines, keys
 
 
 def _fitting(
-    config: RunConfig, registry: Registry, inventory: Inventory, changes: Mapping[str, str]
+    config: RunConfig, registry: Registry, inventory: Inventory, changes: Mapping[str, Any]
 ) -> tuple[list[str], Mapping[str, Any] | None]:
     """The first layout that fits, and why those before it don't; and its keys, if there is one.
 
@@ -148,23 +146,12 @@ def _try(
             "rollout.pipeline_stage_num": stages,
             "actor.fsdp_config.sharding_strategy": strategy,
         }
-        cluster = replace(
-            config.cluster, component_placement=placement, num_nodes=len(inventory.nodes)
-        )
         try:
-            fsdp = replace(config.actor.fsdp_config, sharding_strategy=strategy)
-            placed = replace(
-                config,
-                cluster=cluster,
-                rollout=replace(config.rollout, pipeline_stage_num=stages),
-                actor=replace(config.actor, fsdp_config=fsdp),
-            )
-            plan = planned(placed, inventory, registry)
+            plan = planned(_changed(config, keys), inventory, registry)
             wanted = config.actor.micro_batch_size
             micro = config.actor.micro_batch_within(wanted, plan.world_size("actor")) or wanted
             keys[MICRO] = micro
-            placed = replace(placed, actor=replace(placed.actor, micro_batch_size=micro))
-            facts = check(placed, registry, plan)
+            facts = check(_changed(config, keys), registry, plan)
         except UserError as error:
             refused = Tried(name, keys, refused="; ".join(error.message.splitlines()))
         else:
@@ -179,7 +166,8 @@ def _filled(plan: Plan, facts: Facts) -> tuple[tuple[Fill, ...], dict[str, Any]]
     only if none does, with activations that are made again. Where nothing fits, the least."""
     kinds: list[tuple[dict[str, Any], Facts]] = [({}, facts)]
     if facts.counted.gradient_checkpointing:
-        kinds.append(({RECOMPUTED: "true"}, _recomputing(facts)))
+        again = {RECOMPUTED: True}
+        kinds.append((again, replace(facts, config=_changed(facts.config, again))))
     sizes = list(_micro_batches(facts))
     for changes, kind in kinds:
         memory = kind.memory
@@ -199,20 +187,23 @@ def _micro_batches(facts: Facts) -> Iterator[int]:
         size = actor.micro_batch_within(size - 1, ranks)
 
 
-def _recomputing(facts: Facts) -> Facts:
-    actor = facts.config.actor
-    fsdp = replace(actor.fsdp_config, gradient_checkpointing=True)
-    return replace(facts, config=replace(facts.config, actor=replace(actor, fsdp_config=fsdp)))
-
-
 def _leaving(name: str, keys: dict[str, Any], plan: Plan, facts: Facts) -> Tried | None:
     """The layout where who does not work leaves accelerators; None: so it is, or in vain."""
     asked = worth_leaving(plan, facts.memory)
     if not asked or set(asked) <= set(plan.offloads):
         return None
     full, changes = _filled(replace(plan, offloads=asked), facts)
-    offload = {f"{name}.enable_offload": "true" for name in asked}
+    offload = {f"{name}.enable_offload": True for name in asked}
     return Tried(f"{name.rstrip(',')}, with offload,", keys | changes | offload, full)
+
+
+def _changed(section: Any, keys: Mapping[str, Any]) -> Any:
+    """A configuration, or a section of it, with other values of some keys."""
+    for path, value in keys.items():
+        name, _, rest = path.partition(".")
+        new = _changed(getattr(section, name), {rest: value}) if rest else value
+        section = replace(section, **{name: new})
+    return section
 
 
 def _assigned(keys: Mapping[str, Any]) -> list[str]:
