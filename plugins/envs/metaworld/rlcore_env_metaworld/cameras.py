@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from rlcore_mujoco.view import Camera, View
-from rlcore_simulation.detail import EXACT
+
+if TYPE_CHECKING:
+    from rlcore_env_metaworld.settings import MetaWorldConfig
 
 
 @dataclass(frozen=True)
@@ -37,19 +40,12 @@ CAMERAS: dict[str, CameraMount] = {
 NEW_CAMERA = "corner4"  # MetaWorld has it since 3.1
 
 
-def view_of(
-    camera: str,
-    size: int,
-    *,
-    fast: bool = False,
-    reflection: bool = False,
-    detail: str = EXACT,
-) -> View:
-    """One of :data:`CAMERAS`, its frames upright, `size` pixels high and wide.
+def view_of(config: MetaWorldConfig) -> View:
+    """One of :data:`CAMERAS`, its frames upright, `image_size` pixels high and wide.
 
     The walls of the table reflect, which only corner, corner2 and corner3 see; those frames differ
-    from MetaWorld's own in up to 4 of 100 pixels. `reflection` is here for the test that shows it.
+    from MetaWorld's own in up to 4 of 100 pixels.
     """
-    mount = CAMERAS[camera]
+    mount, size = CAMERAS[config.camera], config.image_size
     upright = Camera(mount.name, size, size, flip_rows=mount.rotated, flip_columns=mount.rotated)
-    return View({camera: upright}, fast=fast, reflection=reflection, detail=detail)
+    return View({config.camera: upright}, fast=config.fast_render, detail=config.render_detail)

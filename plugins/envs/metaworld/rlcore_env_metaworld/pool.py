@@ -14,20 +14,9 @@ from rlcore_env_metaworld.spec import env_spec
 def make_pool(config: MetaWorldConfig) -> SimulatorCache[MetaWorldSimulator]:
     """Simulators by task; those of the same task share a renderer."""
     tasks = env_spec(config).tasks
-    view = view_of(
-        config.camera,
-        config.image_size,
-        fast=config.fast_render,
-        detail=config.render_detail,
-    )
-    renderers = Renderers(view)
+    renderers = Renderers(view_of(config))
     return SimulatorCache(
-        lambda task: MetaWorldSimulator(
-            tasks[task],
-            renderers,
-            settle_steps=config.settle_steps,
-            dense_reward=config.reward == "dense",
-        ),
+        lambda task: MetaWorldSimulator(config, tasks[task], renderers),
         keep=config.cached_simulators,
         drop=MetaWorldSimulator.close,
     )

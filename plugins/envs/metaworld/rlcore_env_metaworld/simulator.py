@@ -30,6 +30,7 @@ from rlcore_simulation.simulator import Step
 from rlcore.contracts.rng import generator
 from rlcore.contracts.specs import Episode
 from rlcore_env_metaworld.cameras import CAMERAS
+from rlcore_env_metaworld.settings import MetaWorldConfig
 from rlcore_env_metaworld.tasks import SENTENCES
 
 # Entries of MetaWorld's observation about the robot itself: hand position, gripper opening.
@@ -61,18 +62,14 @@ class MetaWorldSimulator:
     """One task in one MuJoCo model (see :class:`rlcore_simulation.simulator.Simulator`).
 
     Args:
+        config: settings.
         task: MetaWorld's name of the task.
         renderers: of this process.
-        settle_steps: steps without motion after each start.
-        dense_reward: MetaWorld's own reward, 0 to 10, instead of 1 where the task is solved.
     """
 
-    def __init__(
-        self, task: str, renderers: Renderers, *, settle_steps: int, dense_reward: bool = False
-    ) -> None:
+    def __init__(self, config: MetaWorldConfig, task: str, renderers: Renderers) -> None:
         self.task = task
-        self._settle_steps = settle_steps
-        self._dense_reward = dense_reward
+        self._config = config
         self._renderers = renderers
         self._expert = _new_expert(task)
         self._class = ALL_V3_ENVIRONMENTS[task]
@@ -103,7 +100,7 @@ class MetaWorldSimulator:
         # `reset` sets up the scene twice, so the hand's first motion has no effect.
         _skip_next_hand_motion(env)
         self.observation, _ = env.reset()
-        for _ in range(self._settle_steps):
+        for _ in range(self._config.settle_steps):
             self.step(NO_MOTION)
         return SENTENCES[self.task]
 
@@ -111,7 +108,8 @@ class MetaWorldSimulator:
         """One step of 12.5 ms: action float32 `[4]`, clipped to [-1, 1] by the simulator."""
         self.observation, reward, _, _, info = self._env.step(action)
         solved = bool(info["success"])
-        return Step(reward=float(reward if self._dense_reward else solved), success=solved)
+        dense = self._config.reward == "dense"
+        return Step(reward=float(reward if dense else solved), success=solved)
 
     def draw(self, out: Mapping[str, np.ndarray]) -> None:
         """Write a frame of the current state into the one camera's array, uint8 `[H, W, 3]`."""

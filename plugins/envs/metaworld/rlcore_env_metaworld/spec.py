@@ -43,12 +43,7 @@ def env_spec(config: MetaWorldConfig) -> EnvSpec:
         render_settings={
             "camera": config.camera,
             "image_size": config.image_size,
-            **view_of(
-                config.camera,
-                config.image_size,
-                fast=config.fast_render,
-                detail=config.render_detail,
-            ).quality,
+            **view_of(config).quality,
         },
         renders_final=config.render_final,
     )

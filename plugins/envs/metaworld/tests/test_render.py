@@ -16,8 +16,8 @@ from metaworld_cases import (
     EnvMaker,
     needs_new_camera,
     small_config,
+    view_of,
 )
-from rlcore_env_metaworld.cameras import view_of
 from rlcore_env_metaworld.pool import make_pool
 from rlcore_env_metaworld.simulator import MetaWorldSimulator
 from rlcore_mujoco.render import Renderers
@@ -33,7 +33,7 @@ def frame_of(view: View, task: str = BUTTON, trial: int = 0) -> np.ndarray:
 
 
 def started(view: View, task: str = BUTTON, trial: int = 0) -> MetaWorldSimulator:
-    simulator = MetaWorldSimulator(task, Renderers(view), settle_steps=0)
+    simulator = MetaWorldSimulator(small_config(settle_steps=0), task, Renderers(view))
     simulator.start(Episode(0, trial))
     return simulator
 

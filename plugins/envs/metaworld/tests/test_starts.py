@@ -12,8 +12,7 @@ import pytest
 from metaworld.env_dict import ALL_V3_ENVIRONMENTS
 from metaworld.policies import ENV_POLICY_MAP
 from metaworld.types import Task
-from metaworld_cases import BUTTON, CAMERA, DRAWER, EnvMaker
-from rlcore_env_metaworld.cameras import view_of
+from metaworld_cases import BUTTON, CAMERA, DRAWER, EnvMaker, small_config, view_of
 from rlcore_env_metaworld.simulator import CHANGED, MetaWorldSimulator
 from rlcore_env_metaworld.spec import HELDOUT_TRIALS, TRAIN_TRIALS
 from rlcore_env_metaworld.tasks import SENTENCES
@@ -28,7 +27,7 @@ RENDERERS = Renderers(view_of(CAMERA, 32, fast=True))
 
 
 def simulator_of(task: str, settle_steps: int = SETTLE) -> MetaWorldSimulator:
-    return MetaWorldSimulator(task, RENDERERS, settle_steps=settle_steps)
+    return MetaWorldSimulator(small_config(settle_steps=settle_steps), task, RENDERERS)
 
 
 def whole_state(simulator: MetaWorldSimulator) -> np.ndarray:
