@@ -15,18 +15,13 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from rlcore_simulation import interpreters
 
 from rlcore.contracts.errors import AssetError
 from rlcore.plugins.system_libraries import mend
-
-if TYPE_CHECKING:
-    import sapien
 
 FOLDERS = tuple(
     Path(folder)
@@ -130,7 +125,7 @@ def environment() -> dict[str, str]:
         return SOFTWARE if "lvp" in asked else {}
     if _loads(NVIDIA_LIBRARY) and any(map(glob.glob, CARDS)):
         return {}
-    for file in _icd_files("lvp_icd*.json"):
+    for file in (file for folder in FOLDERS for file in sorted(folder.glob("lvp_icd*.json"))):
         if _loads(_library(file)):
             return {"VK_ICD_FILENAMES": str(file)} | SOFTWARE
     raise AssetError("SAPIEN can't run: no Vulkan driver on this machine", hint=install_command())
@@ -142,32 +137,21 @@ def rendering_device() -> str:
     Raises:
         AssetError: the driver offers no device.
     """
+    import sapien
+
     for name in ("cuda", "pci:0"):
-        device = _device(name)
-        if device is not None and device.can_render():
-            return name if name == "cuda" else f"pci:{device.pci_string}"
+        with contextlib.suppress(RuntimeError):  # how SAPIEN says that it found none
+            device = sapien.Device(name)
+            if device.can_render():
+                return name if name == "cuda" else f"pci:{device.pci_string}"
     raise AssetError(
         "SAPIEN finds no rendering device: the Vulkan driver is missing or too old",
         hint=install_command(),
     )
 
 
-def _device(name: str) -> sapien.Device | None:
-    import sapien
-
-    try:
-        return sapien.Device(name)
-    except RuntimeError:  # how SAPIEN says that it found none
-        return None
-
-
 def _asked() -> str:
     return next((os.environ[name] for name in VARIABLES if os.environ.get(name)), "")
-
-
-def _icd_files(pattern: str) -> Iterator[Path]:
-    for folder in FOLDERS:
-        yield from sorted(folder.glob(pattern))
 
 
 def _library(file: Path) -> str:
