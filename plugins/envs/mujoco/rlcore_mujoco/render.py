@@ -25,6 +25,7 @@ from rlcore_mujoco.view import Camera, View
 
 # Geoms that a frame may hold, as in MuJoCo's own renderer; those beyond it would not be drawn.
 MAX_GEOMS = 10_000
+ALL = mujoco.mjtCatBit.mjCAT_ALL.value
 
 
 def prepare_model(model: mujoco.MjModel, view: View) -> None:
@@ -99,15 +100,7 @@ class Renderer:
         def update() -> None:
             # infinite planes are laid around where the scene's camera was before
             mujoco.mjv_updateCamera(model, data, eye.camera, self._scene)
-            mujoco.mjv_updateScene(
-                model,
-                data,
-                self._options,
-                None,
-                eye.camera,
-                mujoco.mjtCatBit.mjCAT_ALL.value,
-                self._scene,
-            )
+            mujoco.mjv_updateScene(model, data, self._options, None, eye.camera, ALL, self._scene)
             self._outside.leave_out(model, data, eye.number, eye.aspect, self._scene)
 
         def render(pixels: np.ndarray, depth: np.ndarray | None) -> None:
