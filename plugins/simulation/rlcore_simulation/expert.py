@@ -33,7 +33,10 @@ def play_expert(simulator: AnySimulator, spec: EnvSpec, wish: Demonstrate) -> De
     sentence = started(simulator, wish.episode, address)
     while not solved and len(actions) < wish.max_steps:
         if len(actions) % wish.stride == 0:
-            for name, frame in _drawn(simulator, spec).items():
+            out = {c.name: np.empty((c.height, c.width, 3), dtype=np.uint8) for c in spec.cameras}
+            if out:
+                draw_into(simulator, out)
+            for name, frame in out.items():
                 frames[name].append(frame)
             frame_steps.append(len(actions))
         where = f"{address}, step {len(actions) + 1}"
@@ -72,11 +75,3 @@ def _wanted(simulator: AnySimulator, spec: EnvSpec, wish: Demonstrate, where: st
 def _bound(spec: EnvSpec, side: str) -> np.ndarray:
     """The lower or upper end of each entry of the action, `[A]`."""
     return np.concatenate([np.full(c.size, getattr(c, side)) for c in spec.actions])
-
-
-def _drawn(simulator: AnySimulator, spec: EnvSpec) -> dict[str, np.ndarray]:
-    """A newly rendered frame of every camera."""
-    out = {c.name: np.empty((c.height, c.width, 3), dtype=np.uint8) for c in spec.cameras}
-    if out:
-        draw_into(simulator, out)
-    return out

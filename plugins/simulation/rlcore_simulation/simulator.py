@@ -37,28 +37,23 @@ class Simulator(Protocol):
     def start(self, episode: Episode) -> str:
         """Reset to the start of (task, trial), settled, the same to the bit whatever happened
         before; returns the sentence of the episode."""
-        ...
 
     @property
     def states(self) -> np.ndarray:
         """float32 `[S]` in the layout of the spec, a copy."""
-        ...
 
     def step(self, action: np.ndarray) -> Step:
         """One env step: action float32 `[A]`, clipped to its range by the simulator."""
-        ...
 
     def draw(self, out: Mapping[str, np.ndarray]) -> None:
         """Write the current frame of every camera into `out[name]`, uint8 `[H, W, 3]`, upright
         RGB. Not called if the spec has no camera. An env that offers less detail than the scene
         has draws exactly into :class:`rlcore_simulation.detail.FilmFrames`."""
-        ...
 
     def expert_action(self, *, speed: float) -> np.ndarray:
         """The scripted expert's clean action float32 `[A]` for the current state, in range, its
         motion commands scaled by `speed`. Only called if `spec.has_expert`; :meth:`start` clears
         what the expert remembers."""
-        ...
 
 
 class ChunkSimulator(ABC):
@@ -108,15 +103,12 @@ class SimulatorPool(Protocol):
 
     def take(self, task: int) -> AnySimulator:
         """A simulator of that task, for this caller only until it is given back."""
-        ...
 
     def give_back(self, simulator: AnySimulator) -> None:
         """Return a simulator."""
-        ...
 
     def close(self) -> None:
         """Free all of them, lent ones too."""
-        ...
 
 
 @dataclass(frozen=True)
