@@ -31,23 +31,18 @@ def _as(other: str) -> Any:
 
 RULES = (
     ImportRule("actor.model.num_steps", "actor.model.openpi.num_steps", "it stands below openpi"),
-    ImportRule(
-        "actor.model.openpi.action_chunk",
-        "actor.model.num_action_chunks",
-        "one key for both",
-        _as("actor.model.num_action_chunks"),
-    ),
-    ImportRule(
-        "actor.model.openpi.action_env_dim",
-        "actor.model.action_dim",
-        "one key for both",
-        _as("actor.model.action_dim"),
-    ),
-    ImportRule(
-        "actor.model.openpi.add_value_head",
-        "actor.model.add_value_head",
-        "one key for both",
-        _as("actor.model.add_value_head"),
+    *(
+        ImportRule(
+            f"actor.model.openpi.{theirs}",
+            f"actor.model.{ours}",
+            "one key for both",
+            _as(f"actor.model.{ours}"),
+        )
+        for theirs, ours in (
+            ("action_chunk", "num_action_chunks"),
+            ("action_env_dim", "action_dim"),
+            ("add_value_head", "add_value_head"),
+        )
     ),
     ImportRule("actor.model.use_proprio", None, "config_name decides whether the state is read"),
     ImportRule(

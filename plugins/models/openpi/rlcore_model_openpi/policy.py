@@ -31,14 +31,9 @@ from rlcore.contracts.specs import EnvSpec, PolicySpec
 from rlcore_model_openpi import pretrained
 from rlcore_model_openpi.flow import FlowConfig, annealed_level
 from rlcore_model_openpi.heads import CriticConfig
-from rlcore_model_openpi.network import (
-    PiNetwork,
-    PrefixInputs,
-    add_lora,
-    freeze_vlm,
-    set_precision,
-)
 from rlcore_model_openpi.network.actor import FlowActor, RolloutNoise
+from rlcore_model_openpi.network.adapt import add_lora, freeze_vlm, set_precision
+from rlcore_model_openpi.network.pi0 import PiNetwork, PrefixInputs
 from rlcore_model_openpi.processor import Processor
 from rlcore_model_openpi.resolved import Resolved, masked_images, resolve
 from rlcore_model_openpi.settings import OpenPIModelConfig

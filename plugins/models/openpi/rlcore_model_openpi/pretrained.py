@@ -12,8 +12,8 @@ import torch
 from rlcore.contracts.specs import EnvSpec
 from rlcore_model_openpi.checkpoint import load_heads, load_network, save_heads, save_network
 from rlcore_model_openpi.data_configs import data_config
-from rlcore_model_openpi.network import PiNetwork
 from rlcore_model_openpi.network.actor import FlowActor
+from rlcore_model_openpi.network.pi0 import PiNetwork
 from rlcore_model_openpi.network.vision import SiglipTower
 from rlcore_model_openpi.normalize import FILE_NAME, Normalizer, write_stats
 from rlcore_model_openpi.processor import Processor

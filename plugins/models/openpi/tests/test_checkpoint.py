@@ -19,7 +19,9 @@ from rlcore_model_openpi.checkpoint import (
 )
 from rlcore_model_openpi.flow import FlowConfig
 from rlcore_model_openpi.heads import CriticConfig
-from rlcore_model_openpi.network import FlowActor, PiNetwork, add_lora
+from rlcore_model_openpi.network.actor import FlowActor
+from rlcore_model_openpi.network.adapt import add_lora
+from rlcore_model_openpi.network.pi0 import PiNetwork
 from rlcore_model_openpi.sizes import SIZES
 from rlcore_model_openpi.weight_files import find_weights, heads_of
 from safetensors.torch import load_file, save_file

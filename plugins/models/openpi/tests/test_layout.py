@@ -8,7 +8,7 @@ import pytest
 import torch
 from rlcore_model_openpi.heads import NoiseHead
 from rlcore_model_openpi.layout import head_keys, head_shapes, network_keys, network_shapes
-from rlcore_model_openpi.network import PiNetwork
+from rlcore_model_openpi.network.pi0 import PiNetwork
 from rlcore_model_openpi.sizes import SIZES
 from rlcore_weights.critic import ValueHead
 from rlcore_weights.headers import count

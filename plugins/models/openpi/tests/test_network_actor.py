@@ -9,16 +9,15 @@ import pytest
 import torch
 from rlcore_model_openpi.flow import FlowConfig
 from rlcore_model_openpi.heads import CriticConfig
-from rlcore_model_openpi.network import (
+from rlcore_model_openpi.network.actor import (
     DETERMINISTIC,
     FlowActor,
     FlowSample,
-    PiNetwork,
-    PrefixInputs,
     RolloutNoise,
     Score,
-    set_precision,
 )
+from rlcore_model_openpi.network.adapt import set_precision
+from rlcore_model_openpi.network.pi0 import PiNetwork, PrefixInputs
 from rlcore_model_openpi.sizes import SIZES
 from torch import Tensor
 

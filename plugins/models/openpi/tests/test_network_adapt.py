@@ -7,13 +7,8 @@ from dataclasses import replace
 import pytest
 import torch
 from rlcore_model_openpi.layout import adapter_count, expert_shapes, network_shapes
-from rlcore_model_openpi.network import (
-    PiNetwork,
-    PrefixInputs,
-    add_lora,
-    freeze_vlm,
-    set_precision,
-)
+from rlcore_model_openpi.network.adapt import add_lora, freeze_vlm, set_precision
+from rlcore_model_openpi.network.pi0 import PiNetwork, PrefixInputs
 from rlcore_model_openpi.sizes import SIZES, NetworkSize
 from rlcore_weights.headers import count as count_of
 from torch import Tensor

@@ -14,7 +14,8 @@ import pytest
 import torch
 from rlcore_model_openpi.flow import FlowConfig
 from rlcore_model_openpi.heads import CriticConfig
-from rlcore_model_openpi.network import FlowActor, PiNetwork, PrefixInputs
+from rlcore_model_openpi.network.actor import FlowActor
+from rlcore_model_openpi.network.pi0 import PiNetwork, PrefixInputs
 from rlcore_model_openpi.sizes import SIZES, NetworkSize
 from torch import Tensor
 

@@ -10,7 +10,8 @@ from rlcore_model_openpi import flow
 from rlcore_model_openpi.checkpoint import load_network
 from rlcore_model_openpi.flow import FlowConfig
 from rlcore_model_openpi.heads import CriticConfig
-from rlcore_model_openpi.network import FlowActor, PiNetwork, PrefixInputs, RolloutNoise
+from rlcore_model_openpi.network.actor import FlowActor, RolloutNoise
+from rlcore_model_openpi.network.pi0 import PiNetwork, PrefixInputs
 from rlcore_model_openpi.sizes import SIZES
 from safetensors.torch import load_file
 from torch import Tensor

@@ -13,8 +13,8 @@ Legend: B rows, L prompt tokens, P patches, N = C M action tokens, D width.
 from __future__ import annotations
 
 import torch
-from rlcore_prismatic.network import multimodal
 from rlcore_prismatic.network.actor import ActorInputs, Choose, Reading, TokenActor
+from rlcore_prismatic.network.model import multimodal
 from torch import Tensor
 from transformers.cache_utils import StaticCache
 

@@ -13,8 +13,9 @@ from dataclasses import replace
 import pytest
 import torch
 from rlcore_model_openvla.network import AutoregressiveActor
-from rlcore_prismatic.network import PrismaticModel, ValueHead
 from rlcore_prismatic.network.actor import ActorInputs, Writing
+from rlcore_prismatic.network.heads import ValueHead
+from rlcore_prismatic.network.model import PrismaticModel
 from rlcore_prismatic.sizes import DINOV2, PrismaticSize, TowerSize
 from torch import Tensor
 

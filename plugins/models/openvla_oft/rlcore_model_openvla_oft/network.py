@@ -13,8 +13,9 @@ from __future__ import annotations
 
 import torch
 import torch.nn.functional as F
-from rlcore_prismatic.network import PrismaticModel, ValueHead, multimodal
 from rlcore_prismatic.network.actor import ActorInputs, Choose, Reading, TokenActor, Writing
+from rlcore_prismatic.network.heads import ValueHead
+from rlcore_prismatic.network.model import PrismaticModel, multimodal
 from rlcore_prismatic.sizes import EOS, PrismaticSize
 from torch import Tensor, nn
 

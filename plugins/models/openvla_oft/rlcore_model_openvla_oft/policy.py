@@ -6,8 +6,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import torch
-from rlcore_prismatic.network import PrismaticModel, ValueHead
 from rlcore_prismatic.network.actor import Writing
+from rlcore_prismatic.network.heads import ValueHead
+from rlcore_prismatic.network.model import PrismaticModel
 from rlcore_prismatic.policy import TokenPolicy, make_policy
 from torch import Tensor
 

@@ -469,7 +469,7 @@ def test_the_published_network_of_full_size(tmp_path):
     of another shape is refused. The network itself, on the meta device, has just those."""
     from rlcore_prismatic.files import check_folders
     from rlcore_prismatic.folders import Folders
-    from rlcore_prismatic.network import PrismaticModel
+    from rlcore_prismatic.network.model import PrismaticModel
 
     size = SIZES["openvla_7b"]
     with torch.device("meta"):

@@ -11,8 +11,9 @@ import math
 import pytest
 import torch
 from rlcore_model_openvla_oft.network import ActionHead, ParallelActor, ProprioProjector
-from rlcore_prismatic.network import PrismaticModel, ValueHead
 from rlcore_prismatic.network.actor import ActorInputs, Writing
+from rlcore_prismatic.network.heads import ValueHead
+from rlcore_prismatic.network.model import PrismaticModel
 from rlcore_prismatic.sizes import DINOV2, SIGLIP, PrismaticSize, TowerSize
 from torch import Tensor
 

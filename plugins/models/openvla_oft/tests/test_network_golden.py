@@ -11,8 +11,9 @@ from rlcore_model_openvla_oft.network import ParallelActor
 from rlcore_prismatic import statistics
 from rlcore_prismatic.actions import ActionTokenizer
 from rlcore_prismatic.layout import network_shapes
-from rlcore_prismatic.network import PrismaticModel, ValueHead
 from rlcore_prismatic.network.actor import ActorInputs, Decision, Writing
+from rlcore_prismatic.network.heads import ValueHead
+from rlcore_prismatic.network.model import PrismaticModel
 from rlcore_prismatic.sizes import SIZES
 from safetensors.torch import load_file
 from torch import Tensor

@@ -28,8 +28,8 @@ from rlcore.files.atomic import write_text
 from rlcore_prismatic.adapters import ADAPTER_PREFIX, ADAPTERS_CONFIG, ADAPTERS_FILE, Adapters
 from rlcore_prismatic.folders import Folders
 from rlcore_prismatic.layout import FILM, VALUE_HEAD, is_film
-from rlcore_prismatic.network import adapted_modules, lora_scale
 from rlcore_prismatic.network.actor import TokenActor
+from rlcore_prismatic.network.adapt import adapted_modules, lora_scale
 from rlcore_prismatic.runs import network_scale, trainer_scale
 from rlcore_prismatic.sizes import SIZE_HINT
 from rlcore_prismatic.stored import (

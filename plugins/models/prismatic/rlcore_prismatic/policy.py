@@ -38,14 +38,10 @@ from rlcore_prismatic.config_files import (
     preprocessor_config,
     transformers_config,
 )
-from rlcore_prismatic.network import (
-    PrismaticModel,
-    ValueHead,
-    add_lora,
-    freeze_unused,
-    set_precision,
-)
 from rlcore_prismatic.network.actor import ActorInputs, Decision, TokenActor, Writing
+from rlcore_prismatic.network.adapt import add_lora, freeze_unused, set_precision
+from rlcore_prismatic.network.heads import ValueHead
+from rlcore_prismatic.network.model import PrismaticModel
 from rlcore_prismatic.processor import Processor
 from rlcore_prismatic.prompt import FILE_NAME as TOKENIZER_FILE
 from rlcore_prismatic.prompt import fresh_tokenizer, load_tokenizer

@@ -10,7 +10,9 @@ from rlcore_prismatic.layout import (
     network_shapes,
     value_head_shapes,
 )
-from rlcore_prismatic.network import PrismaticModel, ValueHead, add_lora, freeze_unused
+from rlcore_prismatic.network.adapt import add_lora, freeze_unused
+from rlcore_prismatic.network.heads import ValueHead
+from rlcore_prismatic.network.model import PrismaticModel
 from rlcore_prismatic.sizes import SIZES, PrismaticSize
 from rlcore_weights.headers import count
 from torch import nn

@@ -6,7 +6,8 @@ import math
 
 import pytest
 import torch
-from rlcore_prismatic.network import PrismaticModel, add_lora, multimodal, set_precision
+from rlcore_prismatic.network.adapt import add_lora, set_precision
+from rlcore_prismatic.network.model import PrismaticModel, multimodal
 from rlcore_prismatic.network.vision import sincos_positions
 from rlcore_prismatic.sizes import SIZES
 from torch.utils.flop_counter import FlopCounterMode
