@@ -63,13 +63,8 @@ class ToyEnv:
         self, actions: np.ndarray
     ) -> tuple[Observation, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
         result = self.chunk_step(actions[:, None])
-        return (
-            result.observation,
-            result.rewards[:, 0],
-            result.terminated[:, 0],
-            result.truncated[:, 0],
-            {"success": result.success},
-        )
+        ends = result.terminated[:, 0], result.truncated[:, 0]
+        return result.observation, result.rewards[:, 0], *ends, {"success": result.success}
 
     def chunk_step(self, actions: np.ndarray) -> ChunkResult:
         rows, chunk = actions.shape[:2]
@@ -92,8 +87,30 @@ class ToyEnv:
         seed: int,
         max_steps: int | None = None,
     ) -> Iterator[Demonstration]:
+        limit = self.spec.max_episode_steps if max_steps is None else max_steps
         for episode in episodes:
-            yield self._demonstrate(episode, action_noise, speed, stride, seed, max_steps)
+            one = ToyEnv(replace(self._config, max_episode_steps=limit), 1)
+            one.reset(options={"episodes": [episode]})
+            noise = generator(seed, "toy noise", *episode)
+            frames, states, actions = (list[np.ndarray]() for _ in range(3))
+            while one._running[0]:
+                gap = one._goals[one._task[0]] - one._position[0]
+                action = np.clip(gap / SPEED, -1.0, 1.0).astype(np.float32) * speed
+                if len(actions) % stride == 0:
+                    frames.append(one._draw(0))
+                states.append(one._position[0].copy())
+                actions.append(action)
+                executed = action + noise.normal(0.0, action_noise, 2)
+                one._advance(executed[None].astype(np.float32))  # as a policy's would be
+            yield Demonstration(
+                episode=episode,
+                task_description=self.spec.descriptions[episode.task],
+                frames={"top": np.stack(frames)},
+                frame_steps=np.arange(0, len(actions), stride, dtype=np.int64),
+                states=np.stack(states),
+                actions=np.stack(actions),
+                success=bool(one._success[0]),
+            )
 
     def record(self, rows: Sequence[int]) -> None:
         self._recorded = {row: [] for row in rows}
@@ -160,43 +177,6 @@ class ToyEnv:
         if self._config.fail_how == "hang":
             signal.pause()
         raise RuntimeError(f"the toy simulator was told to fail at step {self._total_steps}")
-
-    def _demonstrate(
-        self,
-        episode: Episode,
-        action_noise: float,
-        speed: float,
-        stride: int,
-        seed: int,
-        max_steps: int | None,
-    ) -> Demonstration:
-        limit = self.spec.max_episode_steps if max_steps is None else max_steps
-        one = ToyEnv(replace(self._config, max_episode_steps=limit), 1)
-        one.reset(options={"episodes": [episode]})
-        noise = generator(seed, "toy noise", *episode)
-        frames: list[np.ndarray] = []
-        frame_steps: list[int] = []
-        states: list[np.ndarray] = []
-        actions: list[np.ndarray] = []
-        while one._running[0]:
-            gap = one._goals[one._task[0]] - one._position[0]
-            action = np.clip(gap / SPEED, -1.0, 1.0).astype(np.float32) * speed
-            if len(actions) % stride == 0:
-                frames.append(one._draw(0))
-                frame_steps.append(len(actions))
-            states.append(one._position[0].copy())
-            actions.append(action)
-            executed = action + noise.normal(0.0, action_noise, 2)
-            one._advance(executed[None].astype(np.float32))  # as a policy's would be
-        return Demonstration(
-            episode=episode,
-            task_description=self.spec.descriptions[episode.task],
-            frames={"top": np.stack(frames)},
-            frame_steps=np.array(frame_steps, dtype=np.int64),
-            states=np.stack(states),
-            actions=np.stack(actions),
-            success=bool(one._success[0]),
-        )
 
     # -- observation ------------------------------------------------------------------------
 

@@ -131,10 +131,10 @@ class ToyPolicy(nn.Module):
         """Everything lies in [-1, 1] already."""
 
     def parameter_groups(self) -> dict[str, list[nn.Parameter]]:
-        value = list(self.value.parameters()) if self.value is not None else []
-        chosen = {id(parameter) for parameter in value}
-        policy = [parameter for parameter in self.parameters() if id(parameter) not in chosen]
-        return {"policy": policy, "value": value}
+        groups: dict[str, list[nn.Parameter]] = {"policy": [], "value": []}
+        for name, parameter in self.named_parameters():
+            groups["value" if name.startswith("value.") else "policy"].append(parameter)
+        return groups
 
     def set_progress(self, update: int) -> None:
         """Nothing is annealed."""

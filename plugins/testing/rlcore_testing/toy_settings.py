@@ -150,12 +150,8 @@ def input_size(env: EnvSpec) -> int:
 
 def parameter_shapes(config: ToyModelConfig, env: EnvSpec) -> dict[str, tuple[int, ...]]:
     """Names and shapes of the toy policy's weights."""
-    inputs = input_size(env)
-    outputs, hidden, values = (
-        config.num_action_chunks * env.action_dim,
-        config.hidden,
-        _values(config),
-    )
+    inputs, hidden, values = input_size(env), config.hidden, _values(config)
+    outputs = config.num_action_chunks * env.action_dim
     critic = {"value.weight": (values, hidden + 1), "value.bias": (values,)}  # + elapsed fraction
     return {
         "body.0.weight": (hidden, inputs),

@@ -12,7 +12,13 @@ from rlcore_policy_gradient.validation import checked_advantages
 from rlcore.contracts.errors import UserError
 from rlcore.contracts.trajectory import Trajectory
 from rlcore_testing.conformance.algorithm_subject import ACTIONS, AlgorithmSubject
-from rlcore_testing.conformance.base import Deviation, require, require_equal, skip_unless
+from rlcore_testing.conformance.base import (
+    Deviation,
+    require,
+    require_equal,
+    require_fields,
+    skip_unless,
+)
 from rlcore_testing.conformance.trajectories import padded, reordered
 
 ROUNDING = 1e-5
@@ -126,6 +132,4 @@ class AdvantageChecks(AlgorithmSubject):
 
     def _require_same(self, how: str, got: Advantages, expected: Advantages) -> None:
         hint = "advantages follow from executed actions, their rewards and values alone"
-        for name in PARTS:
-            require_equal(f"{name} {how}", getattr(got, name), getattr(expected, name),
-                          atol=ROUNDING, hint=hint)  # fmt: skip
+        require_fields(PARTS, how, got, expected, atol=ROUNDING, hint=hint)

@@ -10,7 +10,7 @@ from rlcore_policy_gradient.validation import checked_loss
 from torch import Tensor
 
 from rlcore.contracts.metric import Metrics
-from rlcore_testing.conformance.algorithm_subject import AlgorithmSubject, Present
+from rlcore_testing.conformance.algorithm_subject import AlgorithmSubject
 from rlcore_testing.conformance.base import require, require_equal, skip_unless
 
 ROUNDING = 1e-6
@@ -121,25 +121,24 @@ class LossChecks(AlgorithmSubject):
             )
 
     def test_better_actions_become_likelier(self) -> None:
-        samples = self.samples()
-        present = self.present(samples, drift=0.0)
-        loss, _ = self.loss(samples, present)
-        loss.backward()
-        advantages = samples.advantages[..., None].expand_as(present.logprobs)
+        samples, gradients = self._pushed()
+        advantages = samples.advantages[..., None].expand_as(gradients["logprobs"])
         clear = samples.valid[..., None] & (advantages.abs() > CLEARLY)
-        self._require_descent(
-            "log-probs", present.gradients()["logprobs"][clear], advantages[clear]
-        )
+        self._require_descent("log-probs", gradients["logprobs"][clear], advantages[clear])
 
     def test_values_move_towards_returns(self) -> None:
         skip_unless(self.value_width > 0, "it needs no values")
-        samples = self.samples()
-        present = self.present(samples, drift=0.0)
-        loss, _ = self.loss(samples, present)
-        loss.backward()
+        samples, gradients = self._pushed()
         missing = samples.returns - samples.old_values
         clear = (samples.weights.value > 0) & (missing.abs() > CLEARLY)
-        self._require_descent("values", present.gradients()["values"][clear], missing[clear])
+        self._require_descent("values", gradients["values"][clear], missing[clear])
+
+    def _pushed(self) -> tuple[Samples, dict[str, Tensor]]:
+        """Samples, and the gradients where the policy is still the one that acted."""
+        samples = self.samples()
+        present = self.present(samples, drift=0.0)
+        self.loss(samples, present)[0].backward()
+        return samples, present.gradients()
 
     def _require_descent(self, what: str, gradient: Tensor, direction: Tensor) -> None:
         """The loss must fall as `what` moves in `direction`."""
@@ -168,15 +167,12 @@ class LossChecks(AlgorithmSubject):
         present = self.present(samples)
         assert samples.reference_logprobs is not None
         away = replace(samples, reference_logprobs=samples.reference_logprobs - 1.0)
-        near, far = self._value(samples, present), self._value(away, present)
+        near, far = (self.loss(each, present)[0].detach() for each in (samples, away))
         require(
-            near != far,
+            float(near) != float(far),
             "needs.reference_logprobs is true, but the loss does not depend on them",
             hint="they cost a forward pass per sample: ask for them only if the loss uses them",
         )
-
-    def _value(self, samples: Samples, present: Present) -> float:
-        return float(self.loss(samples, present)[0].detach())
 
 
 def _number(x: float) -> float:

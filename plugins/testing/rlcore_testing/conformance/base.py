@@ -146,6 +146,34 @@ class Conformance:
         modules = set(json.loads(done.stdout.splitlines()[-1]))
         return sorted(modules & set(packages))
 
+    def require_told(
+        self, what: str, kind: type, real: Any, *given: Any, before: str, apart: Sequence[str] = ()
+    ) -> None:
+        """Require the facts that the component's spec function gives with its settings.
+
+        Args:
+            what: the facts, for messages.
+            kind: their dataclass.
+            real: what the component says of itself.
+            given: what the function is given beside the settings.
+            before: what a run starts after it has asked the function.
+            apart: fields that may differ.
+        """
+        path = self.component().spec
+        require(
+            path is not None,
+            "the component names no spec function, expected spec='module:function'",
+            hint=f"without one nothing can be checked before {before} start",
+        )
+        told = load_target(str(path))(self.config(), *given)
+        for name in [field.name for field in fields(kind) if field.name not in apart]:
+            expected, got = getattr(told, name), getattr(real, name)
+            require(
+                got == expected,
+                f"{what}.{name} is {got!r}, but the spec function said {expected!r}",
+                hint=f"take {what} from the spec function",
+            )
+
     def test_settings_and_facts_load_nothing_heavy(self) -> None:
         """Every command reads them, also on a machine without the simulator."""
         spec = self.component()
@@ -291,3 +319,12 @@ def require_equal(what: str, got: Any, expected: Any, *, atol: float = 0.0, hint
             f"got {got[place]}, expected {expected[place]}",
             hint=hint,
         )
+
+
+def require_fields(
+    names: Sequence[str], what: str, got: Any, expected: Any, *, atol: float = 0.0, hint: str
+) -> None:
+    """Require equal arrays under these names of two objects, as :func:`require_equal` does."""
+    for name in names:
+        own, other = getattr(got, name), getattr(expected, name)
+        require_equal(f"{name} {what}", own, other, atol=atol, hint=hint)

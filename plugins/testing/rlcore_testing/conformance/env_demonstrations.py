@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
 
 import numpy as np
 
 from rlcore.contracts.errors import UserError
-from rlcore.contracts.specs import Episode
 from rlcore.validation.env import demonstration_fault
 from rlcore_testing.conformance.base import (
     Deviation,
     require,
     require_equal,
+    require_fields,
     require_none,
     skip_unless,
 )
@@ -82,11 +81,13 @@ class DemonstrationChecks(EnvSubject):
         self.expert()
         first, second = self.demonstrated()[:2]
         wish = partial(self.demonstrate, noise=0.2, max_steps=6)
-        alone, (_, later) = wish([first])[0], sorted(wish([second, first]), key=_is(first))
+        alone, (_, later) = (
+            wish([first])[0],
+            sorted(wish([second, first]), key=lambda demonstration: demonstration.episode == first),
+        )
         hint = "key the noise by (seed, episode)"
-        for name in ("states", "actions"):
-            require_equal(f"{name} of a demonstration with action_noise, made after another",
-                          getattr(later, name), getattr(alone, name), hint=hint)  # fmt: skip
+        what = "of a demonstration with action_noise, made after another"
+        require_fields(("states", "actions"), what, later, alone, hint=hint)
         reseeded = wish([first], seed=1)[0]
         require(
             not np.array_equal(reseeded.states, alone.states),
@@ -113,7 +114,3 @@ class DemonstrationChecks(EnvSubject):
             "demonstrate gave demonstrations although spec.has_expert is false",
             hint="set has_expert=True in the spec, or raise rlcore.contracts.errors.UserError",
         )
-
-
-def _is(episode: Episode) -> Any:
-    return lambda demonstration: demonstration.episode == episode

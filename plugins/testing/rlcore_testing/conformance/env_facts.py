@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from itertools import combinations
 
 import numpy as np
@@ -10,7 +9,6 @@ import numpy as np
 from rlcore.config.tasks import spec_fault
 from rlcore.contracts.protocols import Observation
 from rlcore.contracts.specs import EnvSpec, Episode
-from rlcore.plugins.import_target import load_target
 from rlcore.validation.env import observation_fault
 from rlcore.validation.faults import described
 from rlcore_testing.conformance.base import (
@@ -67,26 +65,12 @@ class FactChecks(EnvSubject):
             )
 
     def test_the_env_has_the_facts_its_spec_function_gave(self) -> None:
-        path = self.component().spec
+        added = ("render_settings", "hosts")  # to which the machine adds
+        self.require_told("env.spec", EnvSpec, self.spec, before="simulators", apart=added)
+        limit, real = self.config().max_episode_steps, self.spec.max_episode_steps
         require(
-            path is not None,
-            "the component names no spec function, expected spec='module:function'",
-            hint="without one nothing can be checked before simulators start",
-        )
-        told, real = load_target(str(path))(self.config()), self.spec
-        for field in fields(EnvSpec):
-            if field.name in ("render_settings", "hosts"):  # the machine adds to them
-                continue
-            expected, got = (getattr(spec, field.name) for spec in (told, real))
-            require(
-                got == expected,
-                f"env.spec.{field.name} is {got!r}, but the spec function said {expected!r}",
-                hint="take env.spec from the spec function",
-            )
-        limit = self.config().max_episode_steps
-        require(
-            real.max_episode_steps == limit,
-            f"spec.max_episode_steps is {real.max_episode_steps}, expected the setting's {limit}",
+            real == limit,
+            f"spec.max_episode_steps is {real}, expected the setting's {limit}",
             hint="read config.max_episode_steps",
         )
 
@@ -104,13 +88,12 @@ class FactChecks(EnvSubject):
             self.play(one, [Episode(one.spec.tasks.index(tasks[-1]), trial)], self.actions(1))
             for one in (env, self.env(1))
         )
-        for name, array in arrays_of(whole.start).items():
-            self.require_close(
-                f"{name} of the start of ({tasks[-1]!r}, trial {trial}) with tasks=[{tasks[-1]!r}]",
-                arrays_of(chosen.start)[name],
-                array,
-                hint="a task's number is its place in env.spec.tasks; leave config.tasks to core",
-            )
+        self.require_same(
+            f"of the start of ({tasks[-1]!r}, trial {trial}) with tasks=[{tasks[-1]!r}]",
+            arrays_of(chosen.start),
+            arrays_of(whole.start),
+            hint="a task's number is its place in env.spec.tasks; leave config.tasks to core",
+        )
 
 
 class ObservationChecks(EnvSubject):

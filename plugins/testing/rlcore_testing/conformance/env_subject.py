@@ -20,6 +20,7 @@ CHUNK = 4
 SHORT = CHUNK + 1  # a time limit inside the second chunk
 STRIDE = 3
 ROUNDING = 1e-5
+Arrays = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -196,17 +197,23 @@ class EnvSubject(Conformance):
         elif not what.startswith("camera"):
             require_equal(what, got, expected, atol=self.accuracy, hint=hint)
 
+    def require_same(self, what: str, got: Arrays, expected: Arrays, *, hint: str) -> None:
+        """Each array close to that of its name; what is missing is equal to nothing."""
+        for name, array in expected.items():
+            self.require_close(f"{name} {what}", got.get(name, np.nan), array, hint=hint)
+
 
 def extended(actions: np.ndarray, length: int) -> np.ndarray:
     """Actions `[B, L, A]` cut or, with the last one repeated, filled up to `length` steps."""
     return actions[:, np.minimum(np.arange(length), actions.shape[1] - 1)]
 
 
-def arrays_of(handed: Observation | ChunkResult) -> dict[str, Any]:
-    """What is in an observation or a result, flat, by name; sentences as an array of strings.
-    Pixels come last: where several things differ, numbers say more."""
+def arrays_of(handed: Observation | ChunkResult, row: int | None = None) -> dict[str, Any]:
+    """What is in an observation or a result, or in a row of it, flat, by name; sentences as an
+    array of strings. Pixels come last: where several things differ, numbers say more."""
     parts = _flat("", handed if isinstance(handed, dict) else vars(handed))
-    return dict(sorted(parts, key=lambda part: part[0].startswith("camera")))
+    ordered = sorted(parts, key=lambda part: part[0].startswith("camera"))
+    return {name: part if row is None else part[row] for name, part in ordered}
 
 
 def _flat(prefix: str, parts: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:

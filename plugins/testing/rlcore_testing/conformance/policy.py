@@ -10,14 +10,19 @@ It is shown an env on paper; set `env_spec` where it needs a certain one.
 from __future__ import annotations
 
 import tempfile
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 from rlcore.contracts.errors import UserError
 from rlcore.contracts.specs import PolicySpec
-from rlcore.plugins.import_target import load_target
-from rlcore_testing.conformance.base import Deviation, Finding, check, require, require_equal
+from rlcore_testing.conformance.base import (
+    Deviation,
+    Finding,
+    check,
+    require,
+    require_equal,
+    require_fields,
+)
 from rlcore_testing.conformance.paper import paper_demonstration
 from rlcore_testing.conformance.policy_acting import (
     ActingChecks,
@@ -26,7 +31,7 @@ from rlcore_testing.conformance.policy_acting import (
 )
 from rlcore_testing.conformance.policy_learning import ParameterChecks, SupervisedChecks
 from rlcore_testing.conformance.policy_memory import MemoryChecks
-from rlcore_testing.conformance.policy_subject import PolicySubject, keys
+from rlcore_testing.conformance.policy_subject import DECIDED, PolicySubject, keys
 
 PICKLES = (".pt", ".pth", ".bin", ".pkl", ".pickle", ".ckpt", ".npy")
 
@@ -54,20 +59,7 @@ class SpecChecks(PolicySubject):
         )
 
     def test_the_policy_has_the_facts_its_spec_function_gave(self) -> None:
-        path = self.component().spec
-        require(
-            path is not None,
-            "the component names no spec function, expected spec='module:function'",
-            hint="without one nothing can be checked before workers start",
-        )
-        told = load_target(str(path))(self.config(), self.env_spec)
-        for field in fields(PolicySpec):
-            expected, got = (getattr(spec, field.name) for spec in (told, self.spec))
-            require(
-                got == expected,
-                f"policy.spec.{field.name} is {got!r}, but the spec function said {expected!r}",
-                hint="take policy.spec from the spec function",
-            )
+        self.require_told("policy.spec", PolicySpec, self.spec, self.env_spec, before="workers")
 
 
 class SavingChecks(PolicySubject):
@@ -89,9 +81,7 @@ class SavingChecks(PolicySubject):
         for name, array in prepared.items():
             require_equal(f"input {name!r} of the loaded policy", again[name], array, hint=hint)
         first, second = policy.act(prepared, keys()), loaded.act(again, keys())
-        for name in ("actions", "logprobs", "values"):
-            before, after = getattr(first, name), getattr(second, name)
-            require_equal(f"{name} of the loaded policy", after, before, hint=hint)
+        require_fields(DECIDED, "of the loaded policy", second, first, hint=hint)
 
     def test_a_missing_checkpoint_is_the_user_s_error(self) -> None:
         with tempfile.TemporaryDirectory() as parent:

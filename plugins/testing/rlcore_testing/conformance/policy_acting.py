@@ -10,8 +10,15 @@ import torch
 from rlcore.contracts.protocols import Observation, PolicyOutput, take_rows
 from rlcore.numerics.batch_invariance import kernels_alone
 from rlcore.validation.policy import checked_evaluation, checked_inputs, checked_output
-from rlcore_testing.conformance.base import Doubt, require, require_equal, skip_unless
+from rlcore_testing.conformance.base import (
+    Doubt,
+    require,
+    require_equal,
+    require_fields,
+    skip_unless,
+)
 from rlcore_testing.conformance.policy_subject import (
+    DECIDED,
     ROWS,
     PolicySubject,
     as_tensors,
@@ -202,14 +209,7 @@ class ActingChecks(PolicySubject):
         self, what: str, got: PolicyOutput, expected: PolicyOutput, *, atol: float = 0.0
     ) -> None:
         hint = "a row's decision must follow from its inputs and its key alone"
-        for name in ("actions", "logprobs", "values"):
-            require_equal(
-                f"{name} of {what}",
-                getattr(got, name),
-                getattr(expected, name),
-                atol=atol,
-                hint=hint,
-            )
+        require_fields(DECIDED, f"of {what}", got, expected, atol=atol, hint=hint)
 
 
 class EvaluatingChecks(PolicySubject):

@@ -35,11 +35,8 @@ class MemoryChecks(PolicySubject):
             self._sum_of_scores()
         # keys and values that acting caches are counted apart, and a critic may be all there is
         most, cached = held.most / ROWS, self.spec.cache_numbers * self._number
-        require(
-            (1 - 2 * ROUGHLY) * told <= most <= (1 + 2 * ROUGHLY) * (told + cached),
-            f"spec.activations.passing is {told} bytes a sample, measured are {most:.0f}",
-            hint=HINT,
-        )
+        ends = (1 - 2 * ROUGHLY) * told, (1 + 2 * ROUGHLY) * (told + cached)
+        self._require_about("activations.passing", told, most, ends)
 
     def test_recomputed_activations_are_those_of_the_spec(self) -> None:
         """What a forward leaves and its backward makes again; gradients are counted apart."""
@@ -53,12 +50,8 @@ class MemoryChecks(PolicySubject):
         output = self.acted(policy)
         with _Held() as held:
             self._sum_of_scores(policy, output).backward()
-        most = held.most / ROWS
-        require(
-            (1 - 2 * ROUGHLY) * told <= most <= (1 + 3 * ROUGHLY) * told,
-            f"spec.activations.recomputed is {told} bytes a sample, measured are {most:.0f}",
-            hint=HINT,
-        )
+        ends = (1 - 2 * ROUGHLY) * told, (1 + 3 * ROUGHLY) * told
+        self._require_about("activations.recomputed", told, held.most / ROWS, ends)
 
     def test_stored_decisions_are_those_of_the_spec(self) -> None:
         told = self.spec.sample_bytes
@@ -76,9 +69,13 @@ class MemoryChecks(PolicySubject):
         """Bytes of the largest kind of number among the parameters."""
         return max(parameter.element_size() for parameter in self.policy.parameters())
 
-    def _require_about(self, name: str, told: int, measured: float) -> None:
+    def _require_about(
+        self, name: str, told: int, measured: float, ends: tuple[float, float] | None = None
+    ) -> None:
+        """Require that what was measured lies between two ends, else roughly what was told."""
+        least, most = ends or (told / (1 + ROUGHLY), told / (1 - ROUGHLY))
         require(
-            abs(told - measured) <= ROUGHLY * measured,
+            least <= measured <= most,
             f"spec.{name} is {told} bytes a sample, measured are {measured:.0f}",
             hint=HINT,
         )

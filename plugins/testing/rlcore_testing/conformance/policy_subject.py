@@ -19,6 +19,7 @@ from rlcore_testing.conformance.threads import OneThread
 
 ROWS = 6
 SEED = 0
+DECIDED = ("actions", "logprobs", "values")
 
 
 class PolicySubject(OneThread):
