@@ -25,16 +25,11 @@ DATA_SET = "lerobot/libero-assets"
 SCENE_FOLDER = "scenes"
 OBJECT_CLASSES = "envs/objects"  # in LIBERO's folder
 INSIDE = ("assets", "libero/assets", "libero/libero/assets")  # of LIBERO's repository
+GREY = ("light-gray-floor-tile", "light-gray-plaster")
 # By the kind of the scene: its file, and the textures that LIBERO puts on floor and walls.
 SCENES = {
-    "libero_floor_manipulation": (
-        "libero_floor_base_style",
-        ("light-gray-floor-tile", "light-gray-plaster"),
-    ),
-    "libero_tabletop_manipulation": (
-        "libero_tabletop_base_style",
-        ("light-gray-floor-tile", "light-gray-plaster"),
-    ),
+    "libero_floor_manipulation": ("libero_floor_base_style", GREY),
+    "libero_tabletop_manipulation": ("libero_tabletop_base_style", GREY),
     "libero_kitchen_tabletop_manipulation": (
         "libero_kitchen_tabletop_base_style",
         ("gray_ceramic_tile", "yellow_linen_wall_texture"),
@@ -43,10 +38,7 @@ SCENES = {
         "libero_living_room_tabletop_base_style",
         ("seamless_wood_planks_floor", "light-gray-plaster"),
     ),
-    "libero_study_tabletop_manipulation": (
-        "libero_study_base_style",
-        ("light-gray-floor-tile", "light-gray-plaster"),
-    ),
+    "libero_study_tabletop_manipulation": ("libero_study_base_style", GREY),
 }
 # Fixtures that are the scene itself.
 WORKSPACES = ("floor", "table", "kitchen_table", "living_room_table", "study_table")

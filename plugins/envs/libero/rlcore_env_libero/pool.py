@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -87,26 +87,9 @@ def _assets(config: LiberoConfig) -> Iterator[Path]:
         yield Path(folder)
 
 
-class LiberoPool(SimulatorCache[LiberoSimulator]):
-    """Lends simulators by task; an idle one is dropped, while its scene is kept."""
-
-    def __init__(
-        self,
-        build: Callable[[int], LiberoSimulator],
-        drop: Callable[[LiberoSimulator], None],
-        scenes: Scenes,
-    ) -> None:
-        super().__init__(build, keep=0, drop=drop)
-        self._scenes = scenes
-
-    def close(self) -> None:
-        """Drop all simulators, and free their scenes."""
-        super().close()
-        self._scenes.close()
-
-
-def make_pool(config: LiberoConfig) -> LiberoPool:
-    """Simulators by task; those of the same task share its scene and a renderer."""
+def make_pool(config: LiberoConfig) -> SimulatorCache[LiberoSimulator]:
+    """Simulators by task; those of the same task share its scene and a renderer. An idle one is
+    dropped, while its scene is kept."""
     spec = env_spec(config)
     if config.interpreter() is not None:  # before, only this interpreter could have looked
         try:
@@ -115,29 +98,16 @@ def make_pool(config: LiberoConfig) -> LiberoPool:
             hint = error.hint and error.hint.replace(COMMAND, INSTALL)
             raise AssetError(error.message, hint=hint) from error
     libero = libero_folder()
-    view = view_of(
-        config.cameras,
-        config.image_size,
-        fast=config.fast_render,
-        detail=config.render_detail,
-    )
-    renderers = Renderers(view)
+    renderers = Renderers(view_of(config))
     scenes = Scenes(config, renderers)
 
     def build(number: int) -> LiberoSimulator:
         task = spec.tasks[number]
-        return LiberoSimulator(
-            task,
-            scenes.take(task),
-            read_init_states(init_file(libero, task)),
-            renderers,
-            settle_steps=config.settle_steps,
-            open_gripper=config.reset_gripper_open,
-            binary_gripper=config.gripper == "binary",
-        )
+        init_states = read_init_states(init_file(libero, task))
+        return LiberoSimulator(config, task, scenes.take(task), init_states, renderers)
 
     def drop(simulator: LiberoSimulator) -> None:
         simulator.close()
         scenes.leave(simulator.task)
 
-    return LiberoPool(build, drop, scenes)
+    return SimulatorCache(build, keep=0, drop=drop, free=scenes.close)

@@ -15,6 +15,7 @@ from rlcore_simulation.simulator import Step
 from rlcore.contracts.specs import Episode
 from rlcore_env_libero.expert import PickAndPlace
 from rlcore_env_libero.scene import RowState, Scene
+from rlcore_env_libero.settings import LiberoConfig
 from rlcore_env_libero.suites import sentence
 
 # Waits, with the gripper opening or as it is.
@@ -26,35 +27,30 @@ class LiberoSimulator:
     """A row (see :class:`rlcore_simulation.simulator.Simulator`).
 
     Args:
+        config: settings.
         task: LIBERO's name of the task.
         scene: of that task; shared with other rows.
         init_states: float64 `[50, S]`, by trial.
         renderers: of this process.
-        settle_steps: steps without motion after each start.
-        open_gripper: whether the gripper opens meanwhile.
-        binary_gripper: its entry is in [0, 1], and opens it above 0.5.
     """
 
     def __init__(
         self,
+        config: LiberoConfig,
         task: str,
         scene: Scene,
         init_states: np.ndarray,
         renderers: Renderers,
-        *,
-        settle_steps: int,
-        open_gripper: bool,
-        binary_gripper: bool,
     ) -> None:
         self.task = task
         self.scene = scene
         self._row = RowState(scene)
         self._init_states = init_states
         self._renderers = renderers
-        self._settle_steps = settle_steps
-        self._binary = binary_gripper
+        self._settle_steps = config.settle_steps
+        self._binary = config.gripper == "binary"
         self._expert: PickAndPlace | None = None
-        self._wait = OPENING if open_gripper else STILL
+        self._wait = OPENING if config.reset_gripper_open else STILL
         renderers.join(task)
 
     @property

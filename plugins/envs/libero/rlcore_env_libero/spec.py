@@ -66,12 +66,7 @@ def env_spec(config: LiberoConfig) -> EnvSpec:
             "cameras": ", ".join(config.cameras),
             "image_size": config.image_size,
             "mirrored": True,
-            **view_of(
-                config.cameras,
-                config.image_size,
-                fast=config.fast_render,
-                detail=config.render_detail,
-            ).quality,
+            **view_of(config).quality,
             "settle_steps": config.settle_steps,
             "reset_gripper_open": config.reset_gripper_open,
             "stand_ins": config.stand_ins,

@@ -7,11 +7,12 @@ from pathlib import Path
 import numpy as np
 from libero_cases import small_config
 from rlcore_env_libero.installed import libero_folder
-from rlcore_env_libero.pool import LiberoPool, make_pool
+from rlcore_env_libero.pool import make_pool
 from rlcore_env_libero.problem import task_file
 from rlcore_env_libero.quiet import assets_from, load_libero
 from rlcore_env_libero.simulator import OPENING, LiberoSimulator
 from rlcore_env_libero.suites import FOLDERS
+from rlcore_simulation.cache import SimulatorCache
 
 from rlcore.contracts.rng import generator
 from rlcore.contracts.specs import Episode
@@ -20,7 +21,7 @@ SIZE = 64
 IMAGES = {"agentview": "agentview_image", "wrist": "robot0_eye_in_hand_image"}
 
 
-def pool_of(task: str, **settings: object) -> LiberoPool:
+def pool_of(task: str, **settings: object) -> SimulatorCache[LiberoSimulator]:
     """A pool with one task."""
     return make_pool(small_config(suite=FOLDERS[task], tasks=[task], **settings))
 
