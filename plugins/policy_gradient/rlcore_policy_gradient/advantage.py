@@ -11,7 +11,6 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from rlcore.contracts.errors import ConfigError
 from rlcore.contracts.trajectory import Trajectory
 from rlcore_policy_gradient.minibatch import Advantages
 
@@ -42,22 +41,10 @@ def steps(trajectory: Trajectory, reward_type: str) -> Steps:
 
     An action_level policy predicts C values per observation; of those of an observation after an
     end the first is meant, as the next action would have been the first of its chunk.
-
-    Raises:
-        ConfigError: an unknown reward type, or a value head of another width.
     """
     valid = trajectory.valid
     rewards = torch.where(valid, trajectory.rewards, 0.0)
     terminated, truncated = trajectory.terminated & valid, trajectory.truncated & valid
-    actions, width = valid.shape[-1], trajectory.values.shape[-1]
-    wanted = {"chunk_level": 1, "action_level": actions}
-    if reward_type not in wanted:
-        raise ConfigError(f"reward_type must be chunk_level or action_level, got {reward_type!r}")
-    if width != wanted[reward_type]:
-        raise ConfigError(
-            f"reward_type {reward_type} needs {wanted[reward_type]} values per chunk, "
-            f"the value head gives {width}"
-        )
     bootstrap = trajectory.bootstrap_values[..., :1]
     if reward_type == "chunk_level":
         return Steps(
@@ -106,10 +93,6 @@ def generalized_advantages(
         "standard": sequence.truncated & ~sequence.terminated,
         "always": sequence.truncated | sequence.terminated,
     }
-    if bootstrap_type not in bootstrapped:
-        raise ConfigError(
-            f"algorithm.bootstrap_type must be none, standard or always, got {bootstrap_type!r}"
-        )
     ended = sequence.terminated | sequence.truncated
     after_end = torch.where(bootstrapped[bootstrap_type], sequence.bootstrap, 0.0)
     advantages = torch.zeros_like(sequence.rewards)

@@ -29,25 +29,19 @@ class Weights:
 
     def flat(self) -> Weights:
         """`[T, N, ...]` -> `[T * N, ...]`."""
-        return Weights(
-            self.policy.flatten(0, 1), self.entropy.flatten(0, 1), self.value.flatten(0, 1)
-        )
+        return self.each(lambda part: part.flatten(0, 1))
 
     def __getitem__(self, index: Tensor) -> Weights:
-        return Weights(self.policy[index], self.entropy[index], self.value[index])
+        return self.each(lambda part: part[index])
 
     def scaled(self, policy: float, entropy: float, value: float) -> Weights:
         return Weights(self.policy * policy, self.entropy * entropy, self.value * value)
 
-    def sums(self) -> tuple[float, float, float]:
+    def sums(self) -> tuple[float, ...]:
         """Sum of each kind, in float64: (policy, entropy, value)."""
-        return (
-            float(self.policy.double().sum()),
-            float(self.entropy.double().sum()),
-            float(self.value.double().sum()),
-        )
+        return tuple(float(part.double().sum()) for part in vars(self).values())
 
-    def as_whole_batch(self, totals: tuple[float, float, float]) -> Weights:
+    def as_whole_batch(self, totals: tuple[float, ...]) -> Weights:
         """Scale this part of a batch so that its loss estimates that of the whole batch.
 
         Means stay means: where the weights of the batch add up to 1, those of the result do. A
@@ -63,7 +57,10 @@ class Weights:
         return self.scaled(*factors)
 
     def to(self, device: torch.device) -> Weights:
-        return Weights(self.policy.to(device), self.entropy.to(device), self.value.to(device))
+        return self.each(lambda part: part.to(device))
+
+    def each(self, change: Callable[[Tensor], Tensor]) -> Weights:
+        return Weights(change(self.policy), change(self.entropy), change(self.value))
 
 
 @dataclass
@@ -100,8 +97,8 @@ class Minibatch:
 
     def blank(self) -> Minibatch:
         """The same samples, none of which counts: a loss of them has gradients, which are zero."""
-        zero = {name: torch.zeros_like(one) for name, one in vars(self.weights).items()}
-        return replace(self, valid=torch.zeros_like(self.valid), weights=Weights(**zero))
+        weights = self.weights.each(torch.zeros_like)
+        return replace(self, valid=torch.zeros_like(self.valid), weights=weights)
 
     def to(self, device: torch.device) -> Minibatch:
         """The same on a device."""

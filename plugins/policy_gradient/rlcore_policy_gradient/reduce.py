@@ -13,8 +13,6 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from rlcore.contracts.errors import ConfigError
-
 
 def at_level(x: Tensor, valid: Tensor, level: str) -> Tensor:
     """Sum an elementwise tensor up to `level` over executed actions.
@@ -35,9 +33,7 @@ def at_level(x: Tensor, valid: Tensor, level: str) -> Tensor:
         return masked
     if level == "action_level":
         return masked.sum(-1, keepdim=True)
-    if level == "chunk_level":
-        return masked.sum((-2, -1), keepdim=True)
-    raise ConfigError(f"no granularity {level!r}; choices: token_level, action_level, chunk_level")
+    return masked.sum((-2, -1), keepdim=True)
 
 
 def entropy_at_level(entropy: Tensor, valid: Tensor, level: str) -> Tensor:
@@ -69,9 +65,7 @@ def valid_at_level(valid: Tensor, entries: int, level: str) -> Tensor:
         return valid.unsqueeze(-1).expand(*valid.shape, entries)
     if level == "action_level":
         return valid.unsqueeze(-1)
-    if level == "chunk_level":
-        return valid.any(-1)[..., None, None]
-    raise ConfigError(f"no granularity {level!r}; choices: token_level, action_level, chunk_level")
+    return valid.any(-1)[..., None, None]
 
 
 def batch_weights(valid: Tensor, episode: Tensor, aggregation: str) -> Tensor:
@@ -104,11 +98,6 @@ def batch_weights(valid: Tensor, episode: Tensor, aggregation: str) -> Tensor:
         sequences = (lengths > 0).sum().clamp(min=1).double()
         if aggregation == "seq-mean-token-sum":
             scale = sequences.reciprocal().expand_as(counts)
-        elif aggregation == "seq-mean-token-mean":
-            scale = (sequences * lengths.clamp(min=1)).reciprocal()[sequence]
         else:
-            raise ConfigError(
-                f"algorithm.loss_agg_func must be token-mean, seq-mean-token-sum or "
-                f"seq-mean-token-mean, got {aggregation!r}"
-            )
+            scale = (sequences * lengths.clamp(min=1)).reciprocal()[sequence]
     return torch.where(valid, scale[..., None, None], 0.0).float()

@@ -13,8 +13,6 @@ from rlcore_policy_gradient.advantage import (
     steps,
 )
 
-from rlcore.contracts.errors import ConfigError
-
 
 def column(*, rewards, values, terminated=(), truncated=(), invalid=(), bootstrap=None):
     """Steps of one column from lists; `bootstrap` is `{step: value}`."""
@@ -87,11 +85,6 @@ def test_invalid_steps_are_passed_over_and_ends_cut_the_recursion():
     # d0 = 1 + 1/2 * 4 - 2 = 1, A0 = 1 + 1/4 * 4 = 2
     sequence = column(rewards=[1, 9, 9, 8], values=[2, 9, 9, 4], terminated=[3], invalid=[1, 2])
     assert advantages(sequence) == [2.0, 0.0, 0.0, 4.0]
-
-
-def test_unknown_bootstrap_type():
-    with pytest.raises(ConfigError, match="none, standard or always, got 'sometimes'"):
-        advantages(column(rewards=[1], values=[1]), "sometimes")
 
 
 def brute_force(trajectory, *, reward_type, gamma, lam, bootstrap_type):
@@ -183,13 +176,6 @@ def test_chunk_level_sums_rewards_over_valid_actions_only(play):
     trajectory.valid[0, 0] = torch.tensor([True, True, False])
     trajectory.terminated[0, 0] = torch.tensor([False, True, False])
     assert steps(trajectory, "chunk_level").rewards.tolist() == [[3.0]]
-
-
-def test_wrong_value_width_is_refused(play):
-    with pytest.raises(ConfigError, match="needs 3 values per chunk, the value head gives 1"):
-        steps(play(value_width=1), "action_level")
-    with pytest.raises(ConfigError, match="needs 1 values per chunk, the value head gives 3"):
-        steps(play(value_width=3), "chunk_level")
 
 
 def test_normalisation_by_hand():

@@ -10,7 +10,7 @@ from torch import Tensor
 from rlcore.contracts.metric import Metric
 from rlcore.contracts.protocols import Evaluation
 from rlcore.contracts.trajectory import Trajectory
-from rlcore_algo_grpo.settings import GRPOConfig, check, needs
+from rlcore_algo_grpo.settings import GRPOConfig, needs
 
 
 class GRPO(ClippedSurrogate):
@@ -22,7 +22,6 @@ class GRPO(ClippedSurrogate):
     """
 
     def __init__(self, config: GRPOConfig) -> None:
-        check(config)
         super().__init__(config)
         self._config = config
         self.needs = needs(config)

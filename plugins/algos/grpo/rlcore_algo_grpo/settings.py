@@ -59,22 +59,13 @@ def needs(config: GRPOConfig) -> OnPolicyNeeds:
         ConfigError: settings that have no meaning, before anything starts; see :func:`check`.
     """
     check(config)
-    return OnPolicyNeeds.of(
-        config,
-        groups=True,
-        group_filter=group_filter(config),
-    )
-
-
-def group_filter(config: GRPOConfig) -> GroupFilter | None:
-    """The bounds, or None where all groups are trained on."""
-    if not config.filter_rewards:
-        return None
-    return GroupFilter(
+    bounds = GroupFilter(
         low=config.rewards_lower_bound,
         high=config.rewards_upper_bound,
         refill_rounds=config.refill_max_rounds if config.refill else 0,
     )
+    bounded = bounds if config.filter_rewards else None
+    return OnPolicyNeeds.of(config, groups=True, group_filter=bounded)
 
 
 def check(config: GRPOConfig) -> None:

@@ -41,8 +41,5 @@ class PPOConfig(PolicyGradientConfig):
 def needs(config: PPOConfig) -> OnPolicyNeeds:
     """A critic; values of final observations if they are bootstrapped from; the log-probs of
     the reference weights if there is a KL penalty."""
-    return OnPolicyNeeds.of(
-        config,
-        values=True,
-        bootstrap_values=config.bootstrap_type != "none",
-    )
+    bootstraps = config.bootstrap_type != "none"
+    return OnPolicyNeeds.of(config, values=True, bootstrap_values=bootstraps)
