@@ -192,13 +192,11 @@ def split_rows(
     train on; what doesn't divide goes to the tasks with the largest remainder. 0: none is.
 
     Raises:
-        ConfigError: a fraction outside [0, 1), or no task with two episodes.
+        ConfigError: no task has two episodes.
     """
     usable = [row for row in rows if row.success]
     if val_fraction == 0.0:
         return usable, []
-    if not 0.0 < val_fraction < 1.0:
-        raise ConfigError(f"sft.val_fraction must lie between 0 and 1, got {val_fraction}")
     by_task: dict[str, list[EpisodeRow]] = {
         task: [] for task in sorted({row.task for row in usable})
     }
@@ -281,22 +279,9 @@ def check_same(path: Path, there: DataInfo, wanted: DataInfo) -> None:
 class SafetensorsFormat:
     """See :class:`rlcore.demonstrations.DatasetFormat`."""
 
-    def holds(self, path: Path) -> bool:
-        return begun(path)
-
-    def read(self, path: Path) -> DemonstrationSet:
-        return DemonstrationSet(path)
-
-    def write(
-        self,
-        path: Path,
-        spec: EnvSpec,
-        collect: CollectConfig,
-        *,
-        seed: int,
-        interpreters: Iterable[OtherInterpreter],
-    ) -> DemonstrationWriter:
-        return DemonstrationWriter(path, spec, collect, seed=seed, interpreters=interpreters)
+    holds = staticmethod(begun)
+    read = staticmethod(DemonstrationSet)
+    write = staticmethod(DemonstrationWriter)
 
     def check_folder(self, path: Path, spec: EnvSpec, collect: CollectConfig, *, seed: int) -> None:
         """Check that a run can learn from the data in a folder, or write its demonstrations there:

@@ -10,6 +10,7 @@ import secrets
 import signal
 import socket
 from collections.abc import Iterable, Iterator, Sequence
+from operator import attrgetter
 from typing import Any
 
 import ray
@@ -222,12 +223,9 @@ def nodes_for(worker_specs: WorkerSpecs) -> list[str]:
     allocations = [
         member.allocation for members in worker_specs.members.values() for member in members
     ]
-    for resource in ("CPU", "GPU"):
+    for resource, share in (("CPU", attrgetter("cpus")), ("GPU", attrgetter("gpus"))):
         for index, name in enumerate(ids):
-            here = [allocation for allocation in allocations if allocation.node == index]
-            need = sum(
-                allocation.cpus if resource == "CPU" else allocation.gpus for allocation in here
-            )
+            need = sum(share(one) for one in allocations if one.node == index)
             have = alive[name]["Resources"].get(resource, 0.0)
             if need > have + 1e-6:
                 raise PlacementError(

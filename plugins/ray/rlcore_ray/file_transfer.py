@@ -15,7 +15,7 @@ import fcntl
 import platform
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -99,17 +99,6 @@ class TransferFolder:
     def _folder(self, key: str) -> Path:
         assert self._base is not None  # opened before it is asked for
         return self._base / key
-
-
-QUESTIONS: Mapping[str, Callable[..., Any]] = {
-    "open": TransferFolder.open,
-    "sizes": TransferFolder.sizes,
-    "read": TransferFolder.read,
-    "append": TransferFolder.append,
-    "drop": TransferFolder.drop,
-    "drop_older": TransferFolder.drop_older,
-}
-"""The requests that a transfer folder answers, by name."""
 
 
 class AskTransfers(Protocol):

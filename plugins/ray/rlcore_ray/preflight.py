@@ -34,7 +34,8 @@ def _problems(environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     variable, temporary = _temporary(environ)
     where = f"sockets and logs go to {temporary / 'ray'} ({variable})"
     other = "export RAY_TMPDIR=FOLDER, a short one that you may write to"
-    longest = SOCKET_PATH - len(f"/ray/{_session()}/sockets/plasma_store")
+    session = f"session_2026-01-01_00-00-00_000000_{os.getpid()}"  # as long as Ray's names
+    longest = SOCKET_PATH - len(f"/ray/{session}/sockets/plasma_store")
     if len(os.fsencode(temporary)) > longest:
         yield f"{where}, and sockets have room for folders of {longest} bytes", other
     reason = _unwritable(temporary / "ray")
@@ -56,11 +57,6 @@ def _temporary(environ: Mapping[str, str]) -> tuple[str, Path]:
         if name in environ:
             return name, Path(environ[name])
     return "RAY_TMPDIR is not set", Path("/tmp")
-
-
-def _session() -> str:
-    """As long as the name of a session's folder."""
-    return f"session_2026-01-01_00-00-00_000000_{os.getpid()}"
 
 
 def _unwritable(folder: Path) -> str:

@@ -20,7 +20,7 @@ from rlcore.workers.channel import drive
 from rlcore.workers.policy_worker import PolicyWorkerSettings
 from rlcore.workers.roles import ROLES
 from rlcore_ray.channel import RayChannel
-from rlcore_ray.file_transfer import QUESTIONS, TransferFolder
+from rlcore_ray.file_transfer import TransferFolder
 
 BEAT_SECONDS = 5.0  # between two signs of life of a worker
 STACK_FRAMES = 5  # innermost ones, shown of a worker that is stuck
@@ -59,7 +59,7 @@ class WorkerProcess:
 
     def transfer(self, question: str, *arguments: Any) -> Any:
         """Ask the :class:`TransferFolder` of this process."""
-        return QUESTIONS[question](self._transfer, *arguments)
+        return getattr(self._transfer, question)(*arguments)
 
     def talk(self, method: str, arguments: Mapping[str, Any], queues: Mapping[int, Any]) -> Any:
         """A conversation; `queues` has those of each env worker that this one talks to."""

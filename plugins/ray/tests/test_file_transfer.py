@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from rlcore_ray import file_transfer
-from rlcore_ray.file_transfer import QUESTIONS, Away, TransferFolder, at_hand
+from rlcore_ray.file_transfer import Away, TransferFolder, at_hand
 
 from rlcore.contracts.errors import CheckpointError
 from rlcore.workers.roles import FOLDERS
@@ -28,7 +28,7 @@ def transfers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
 
     def ask(ranks, question, *arguments):
         asked.append((list(ranks), question))
-        answers = [QUESTIONS[question](made[rank], *arguments) for rank in ranks]
+        answers = [getattr(made[rank], question)(*arguments) for rank in ranks]
         moved = [one.nbytes for one in (*arguments, *answers) if hasattr(one, "nbytes")]
         largest[0] = max([*largest, *moved])
         return answers

@@ -34,7 +34,7 @@ def activations(config: OpenPIModelConfig, resolved: Resolved) -> Activations:
         adaptive=size.pi05,
     )  # fmt: skip
     depth = size.vision_depth if size.vision == "siglip" else 0
-    first = images * _image_ends(vlm, size) + _norm(vlm, prefix, size.vlm_width)
+    first = images * _image_ends(vlm, size) + vlm.rms_norm(prefix, size.vlm_width, FP32)
     first += vlm.inputs(prefix, size.vlm_width, 2)
     if not vlm.passes_gradients:
         first = tower = layer = 0
@@ -53,11 +53,6 @@ def activations(config: OpenPIModelConfig, resolved: Resolved) -> Activations:
         recomputed=first + expert.numbers(left) + max(tower, layer, ahead) + last,
         passing=pixels + max(pixels, expert.numbers(inside)),
     )
-
-
-def _norm(part: Part, tokens: int, width: int) -> int:
-    """RMS norms are made in fp32."""
-    return part.rms_norm(tokens, width, FP32)
 
 
 def _gemma_layer(
@@ -82,7 +77,7 @@ def _gemma_layer(
         mlp,
         keys=keys,
         widths=(size.heads * size.head_dim, size.kv_heads * size.head_dim),
-        norm=_norm(part, tokens, width),
+        norm=part.rms_norm(tokens, width, FP32),  # made in fp32
     )
     return layer + part.numbers(tokens * keys) + gates
 
@@ -105,4 +100,4 @@ def _suffix_ends(part: Part, size: NetworkSize) -> int:
     width, steps = size.expert_width, size.action_horizon
     before = 0 if size.pi05 else 4 * width  # actions beside the time, SiLU's input and output
     entries = size.action_dim * (1 + _DENSITY)
-    return _norm(part, size.suffix_len, width) + FP32 * steps * (before + width + entries)
+    return part.rms_norm(size.suffix_len, width, FP32) + FP32 * steps * (before + width + entries)

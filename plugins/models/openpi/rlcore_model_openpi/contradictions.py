@@ -13,7 +13,7 @@ from rlcore_model_openpi.sizes import SIZES
 def check_settings(config: OpenPIModelConfig, resolved: Resolved, env_spec: EnvSpec) -> None:
     """Raises ConfigError for two values that exclude each other; what a key takes by itself stands
     there."""
-    for check in (_check_sizes, _check_exploration, _check_critic, _check_training, _check_env):
+    for check in (_check_sizes, _check_exploration, _check_training, _check_env):
         check(config, resolved, env_spec)
 
 
@@ -76,16 +76,12 @@ def _check_exploration(config: OpenPIModelConfig, resolved: Resolved, env_spec: 
     )
 
 
-def _check_critic(config: OpenPIModelConfig, resolved: Resolved, env_spec: EnvSpec) -> None:
-    openpi = config.openpi
+def _check_training(config: OpenPIModelConfig, resolved: Resolved, env_spec: EnvSpec) -> None:
     _require(
-        not (openpi.value_after_vlm and openpi.chunk_critic_input),
+        not (config.openpi.value_after_vlm and config.openpi.chunk_critic_input),
         f"{KEY}.chunk_critic_input must be false with value_after_vlm: "
         "the VLM's output has no action tokens",
     )
-
-
-def _check_training(config: OpenPIModelConfig, resolved: Resolved, env_spec: EnvSpec) -> None:
     _require(
         not (config.is_lora and config.openpi.train_expert_only),
         f"{KEY}.train_expert_only must be false with actor.model.is_lora: "

@@ -52,7 +52,7 @@ class Processor:
             "images": self._images(observation),
             "tokens": tokens,
             "token_mask": token_mask,
-            "state": self._no_state(len(robot_state)) if state is None else self._pad(state),
+            "state": self._pad(robot_state[:, :0].astype(np.float32) if state is None else state),
             "robot_state": robot_state.astype(np.float32),
             "elapsed": observation["elapsed"].astype(np.float32),
         }
@@ -93,6 +93,3 @@ class Processor:
         """Pad the last axis with zeros, up to the network's D."""
         widths = [(0, 0)] * (values.ndim - 1)
         return np.pad(values, [*widths, (0, self.resolved.size.action_dim - values.shape[-1])])
-
-    def _no_state(self, rows: int) -> np.ndarray:
-        return np.zeros((rows, self.resolved.size.action_dim), dtype=np.float32)

@@ -25,6 +25,7 @@ IMAGE_SLOTS = 3
 _STATE_PROMPT = 200  # tokens of published prompts that hold the state
 
 T = TypeVar("T")
+Setting = str | int | bool | list[float]
 
 
 @dataclass(frozen=True)
@@ -110,7 +111,7 @@ def _robot(config: OpenPIModelConfig, data: DataConfig, published: Published) ->
     return data if published.delta_mask is None else replace(data, delta_mask=published.delta_mask)
 
 
-def trained_with(resolved: Resolved) -> dict[str, str | int | bool]:
+def trained_with(resolved: Resolved) -> dict[str, Setting]:
     """Settings on which the meaning of weights depends, though their shapes don't."""
     return {
         "config_name": resolved.data.name,
@@ -119,16 +120,12 @@ def trained_with(resolved: Resolved) -> dict[str, str | int | bool]:
     }
 
 
-def heads_trained_with(
-    config: OpenPIModelConfig,
-) -> dict[str, dict[str, str | int | bool | list[float]]]:
+def heads_trained_with(config: OpenPIModelConfig) -> dict[str, dict[str, Setting]]:
     """The same for each head of the policy: its input, and the meaning of its output."""
     openpi = config.openpi
-    heads: dict[str, dict[str, str | int | bool | list[float]]] = {}
+    heads: dict[str, dict[str, Setting]] = {}
     if config.add_value_head:
-        reads: dict[str, str | int | bool | list[float]] = {
-            "value_after_vlm": openpi.value_after_vlm
-        }
+        reads: dict[str, Setting] = {"value_after_vlm": openpi.value_after_vlm}
         if openpi.value_after_vlm:
             reads["value_vlm_mode"] = openpi.value_vlm_mode
         else:

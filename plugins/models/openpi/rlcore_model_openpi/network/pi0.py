@@ -248,18 +248,6 @@ class PiNetwork(nn.Module):
         features = self.suffix_features(cache, state, noisy_actions, time)
         return F.mse_loss(self.velocity(features), noise - actions, reduction="none")
 
-    @torch.no_grad()
-    def sample(
-        self, inputs: PrefixInputs, state: Tensor, noise: Tensor, num_steps: int = 10
-    ) -> Tensor:
-        """Actions `[B, H, D]` from noise `[B, H, D]` by `num_steps` Euler steps from 1 to 0."""
-        cache = self.encode_prefix(inputs)
-        x = noise
-        for step in range(num_steps):
-            time = torch.full_like(x[:, 0, 0], 1.0 - step / num_steps)
-            x = x - self.velocity(self.suffix_features(cache, state, x, time)) / num_steps
-        return x
-
 
 def time_embedding(time: Tensor, width: int) -> Tensor:
     """[sin, cos](2 pi t / period) `[B, width]`, periods log-spaced, computed in float64."""
