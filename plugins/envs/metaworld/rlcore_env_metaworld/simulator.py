@@ -57,6 +57,20 @@ class _Copied(SawyerXYZEnv):
         model = copy.copy(_compiled(self.fullpath))
         return model, mujoco.MjData(model)
 
+    def _get_curr_obs_combined_no_goal(self) -> np.ndarray:
+        """Hand, opening of the gripper in [0, 1], position and quaternion of each object, float64
+        `[18]`. MetaWorld's own returns the same bits and takes a tenth of a rollout, for the
+        arrays that it joins."""
+        right, left = self.data.body("rightclaw").xpos, self.data.body("leftclaw").xpos
+        observation = np.zeros(4 + self._obs_obj_max_len)
+        observation[:3] = self.get_endeff_pos()
+        observation[3] = min(max(float(np.linalg.norm(right - left)) / 0.1, 0.0), 1.0)
+        positions, quaternions = self._get_pos_objects(), self._get_quat_objects()
+        count = len(positions) // 3
+        objects = observation[4 : 4 + 7 * count].reshape(count, 7)
+        objects[:, :3], objects[:, 3:] = positions.reshape(-1, 3), quaternions.reshape(-1, 4)
+        return observation
+
 
 class MetaWorldSimulator:
     """One task in one MuJoCo model (see :class:`rlcore_simulation.simulator.Simulator`).

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from metaworld.env_dict import ALL_V3_ENVIRONMENTS
 from metaworld.policies import ENV_POLICY_MAP
+from metaworld.sawyer_xyz_env import SawyerXYZEnv
 from metaworld.types import Task
 from metaworld_cases import BUTTON, CAMERA, DRAWER, EnvMaker, small_config, view_of
 from rlcore_env_metaworld.simulator import CHANGED, MetaWorldSimulator
@@ -105,6 +106,16 @@ def test_start_is_the_one_metaworld_makes_of_the_same_layout() -> None:
     ours = our_start(simulator, 8)
     layout = simulator._env._last_rand_vec.copy()
     np.testing.assert_array_equal(ours, metaworlds_own_start(BUTTON, layout))
+
+
+@pytest.mark.parametrize("task", [BUTTON, "stick-push-v3"])  # one object, and two
+def test_an_observation_is_metaworlds_to_the_bit(task: str) -> None:
+    simulator = simulator_of(task)
+    make_dirty(simulator, trial=77)
+    env = simulator._env
+    theirs, ours = (one._get_curr_obs_combined_no_goal(env) for one in (SawyerXYZEnv, type(env)))
+    assert (ours.dtype, ours.tobytes()) == (theirs.dtype, theirs.tobytes())
+    assert np.count_nonzero(ours) > (4 if task == BUTTON else 11)
 
 
 def test_trials_differ_within_and_between_the_splits() -> None:
