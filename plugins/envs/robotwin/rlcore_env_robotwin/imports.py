@@ -10,19 +10,16 @@ from rlcore_tools.import_rules import UNSAID, Foreign, ImportRule
 from rlcore.config.old_names import take, warn
 from rlcore.contracts.errors import ConfigError
 from rlcore.terminal.text import some, written
-from rlcore_env_robotwin.arguments import COLLECTION, NOT_OBSERVED, OBSERVED
+from rlcore_env_robotwin.arguments import COLLECTION, NOT_OBSERVED, OBSERVED, preset
 
 TASK = "env.*.task_config"
 SILENT = {
     f"{TASK}.planner_backend": "curobo",
     f"{TASK}.camera.collect_wrist_camera": True,
-    f"{TASK}.domain_randomization.random_background": False,
-    f"{TASK}.domain_randomization.cluttered_table": False,
-    f"{TASK}.domain_randomization.clean_background_rate": 1.0,
-    f"{TASK}.domain_randomization.random_head_camera_dis": 0.0,
-    f"{TASK}.domain_randomization.random_table_height": 0.0,
-    f"{TASK}.domain_randomization.random_light": False,
-    f"{TASK}.domain_randomization.crazy_random_light_rate": 0.0,
+    **{
+        f"{TASK}.domain_randomization.{name}": value if isinstance(value, bool) else float(value)
+        for name, value in preset("demo_clean").items()
+    },
 }
 """What RoboTwin takes where its settings leave a key out."""
 

@@ -53,18 +53,21 @@ LIMITS = {task: USUAL for task in TASKS} | {
 COLUMNS = {"clean": "demo_clean", "randomized": "demo_randomized"}
 
 
+def _row(task: str, setting: str, told: str, trials: int, steps: int) -> dict[str, Any]:
+    return {
+        "tasks": [task],
+        "setting": setting,
+        "instruction_type": told,
+        "trials_per_task": trials,
+        "max_episode_steps": steps,
+    }
+
+
 def _column(setting: str, said: str) -> dict[str, dict[str, dict[str, Any]]]:
     """Groups of a column: a family each."""
     return {
         f"{family}, {said}": {
-            f"{task}, {said}": {
-                "tasks": [task],
-                "setting": setting,
-                "instruction_type": "unseen",
-                "trials_per_task": 100,
-                "max_episode_steps": LIMITS[task],
-            }
-            for task in tasks
+            f"{task}, {said}": _row(task, setting, "unseen", 100, LIMITS[task]) for task in tasks
         }
         for family, tasks in FAMILIES.items()
     }
@@ -72,15 +75,7 @@ def _column(setting: str, said: str) -> dict[str, dict[str, dict[str, Any]]]:
 
 def _rlinf(task: str, setting: str, steps: int) -> dict[str, dict[str, Any]]:
     """A column of RLinf's: a task."""
-    return {
-        task: {
-            "tasks": [task],
-            "setting": setting,
-            "instruction_type": "seen",
-            "trials_per_task": 128,
-            "max_episode_steps": steps,
-        }
-    }
+    return {task: _row(task, setting, "seen", 128, steps)}
 
 
 MAY_DIFFER = ("setting", "instruction_type", "trials_per_task", "max_episode_steps")

@@ -11,6 +11,7 @@ import json
 import os
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ STARTS = 2
 OF_THE_EXPERT = ("task_name", "planner_backend", "embodiment", "domain_randomization")
 
 
+@dataclass(frozen=True)
 class SolvedSeeds:
     """Seeds by trial, kept in a file from run to run.
 
@@ -34,15 +36,9 @@ class SolvedSeeds:
         solves: whether it solves the start of a seed.
     """
 
-    def __init__(
-        self,
-        listed: tuple[Sequence[int] | None, Sequence[int] | None],
-        file: Path,
-        solves: Callable[[int], bool],
-    ) -> None:
-        self._listed = listed
-        self._file = file
-        self._solves = solves
+    listed: tuple[Sequence[int] | None, Sequence[int] | None]
+    file: Path
+    solves: Callable[[int], bool]
 
     def seed(self, trial: int) -> int:
         """The seed that a trial stands for.
@@ -51,12 +47,12 @@ class SolvedSeeds:
             EnvError: the expert solved none of its seeds.
         """
         heldout = trial >= HELDOUT
-        if trial < VALIDATION and (seeds := self._listed[heldout]) is not None:
+        if trial < VALIDATION and (seeds := self.listed[heldout]) is not None:
             return seeds[trial - HELDOUT if heldout else trial]
         if (kept := self._kept().get(str(trial))) is not None:
             return kept
         candidates = range(trial * SPAN, (trial + 1) * SPAN)
-        found = next((seed for seed in candidates if self._solves(seed)), None)
+        found = next((seed for seed in candidates if self.solves(seed)), None)
         if found is None:
             raise EnvError(
                 f"RoboTwin's expert solved none of the starts of seeds {candidates[0]} to "
@@ -68,15 +64,15 @@ class SolvedSeeds:
 
     def _kept(self) -> dict[str, int]:
         with contextlib.suppress(OSError, ValueError):
-            found = json.loads(self._file.read_text(encoding="utf-8"))
+            found = json.loads(self.file.read_text(encoding="utf-8"))
             return found if isinstance(found, dict) else {}
         return {}
 
     def _keep(self, trial: int, seed: int) -> None:
-        self._file.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile("w", dir=self._file.parent, delete=False) as new:
+        self.file.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile("w", dir=self.file.parent, delete=False) as new:
             json.dump({**self._kept(), str(trial): seed}, new, indent=1)
-        os.replace(new.name, self._file)
+        os.replace(new.name, self.file)
 
 
 def kept_in(folder: Path, task: str, arguments: Arguments, versions: Mapping[str, str]) -> Path:
