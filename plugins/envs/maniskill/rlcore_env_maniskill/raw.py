@@ -10,7 +10,7 @@ import gc
 import importlib
 from collections.abc import Mapping
 from functools import cache
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import torch
 from mani_skill.agents.controllers.base_controller import CombinedController
@@ -81,7 +81,7 @@ def make_raw(config: ManiSkillConfig, task: str, *, num_envs: int = 1) -> BaseEn
     env = registered.cls(**settings)
     _check(env, config, task)
     if config.obs_mode == "rgb":
-        env.get_obs = _no_observation
+        env.get_obs = lambda info=None, unflattened=False: {}
     return env
 
 
@@ -93,11 +93,6 @@ def _spare_the_collector() -> None:
     """
     gc.collect()
     gc.freeze()
-
-
-def _no_observation(info: Any = None, unflattened: bool = False) -> dict[str, Any]:
-    """Replaces `BaseEnv.get_obs`."""
-    return {}
 
 
 def _check(env: BaseEnv, config: ManiSkillConfig, task: str) -> None:

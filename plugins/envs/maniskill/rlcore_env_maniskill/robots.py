@@ -7,6 +7,7 @@ scales it by the lower bound (`PDEEPoseController._clip_and_scale_action`).
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Literal
@@ -127,16 +128,8 @@ def action_channels(
         metric: motion in metres and radians instead of the controller's own [-1, 1].
         binary: the gripper takes [0, 1] and opens above one half.
     """
-    arm: dict[str, tuple[ActionMeaning, int, float, str]] = {
-        "position": ("ee_delta_position", 3, robot.metres, "m"),
-        "rotation": ("ee_delta_rotation", 3, robot.radians, "rad"),
-    }
     channels = []
-    for command in ARM_COMMANDS[control_mode]:
-        if command == "joints":
-            channels += _joints(robot, control_mode, metric=metric)
-            continue
-        meaning, size, unit, name = arm[command]
+    for meaning, size, unit, name in _moved(robot, control_mode):
         bound = abs(unit) if metric else 1.0
         says = f"{name} a step" if metric else f"1 is {unit:g} {name} a step"
         says += f", {control_mode}"  # what a step counts from
@@ -153,22 +146,19 @@ def action_channels(
     return tuple(channels)
 
 
-def _joints(robot: Robot, control_mode: str, *, metric: bool) -> list[ActionChannel]:
-    """A channel for each run of joints of the same unit."""
-    channels = []
-    for unit, run in groupby(robot.joint_units):
-        bound = unit if metric else 1.0
-        says = "rad a step" if metric else f"1 is {unit:g} rad a step"
-        says += f", {control_mode}"
-        channels.append(ActionChannel("joint_delta", len(list(run)), -bound, bound, "base", says))
-    return channels
-
-
 def motion_units(robot: Robot, control_mode: str) -> list[float]:
     """How far an action of 1 moves in a step, for each entry of an action but the gripper's."""
-    units = {
-        "position": [robot.metres] * 3,
-        "rotation": [robot.radians] * 3,
-        "joints": list(robot.joint_units),
-    }
-    return [unit for command in ARM_COMMANDS[control_mode] for unit in units[command]]
+    return [unit for _, size, unit, _ in _moved(robot, control_mode) for _ in range(size)]
+
+
+def _moved(robot: Robot, control_mode: str) -> Iterator[tuple[ActionMeaning, int, float, str]]:
+    """What an action moves: meaning, entries, how far 1 moves each in a step, and that unit; of
+    joints a run of the same unit."""
+    for command in ARM_COMMANDS[control_mode]:
+        if command == "position":
+            yield "ee_delta_position", 3, robot.metres, "m"
+        elif command == "rotation":
+            yield "ee_delta_rotation", 3, robot.radians, "rad"
+        else:
+            for unit, run in groupby(robot.joint_units):
+                yield "joint_delta", len(list(run)), unit, "rad"

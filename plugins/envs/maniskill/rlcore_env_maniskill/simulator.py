@@ -99,12 +99,7 @@ class Simulator:
         """One per start: an expert keeps references into the scene, which may be rebuilt."""
         if self._expert is not None:
             self._expert.reset()
-        if not has_expert(self._config, self.task):
-            return None
-        expert = expert_for(self.task, self.env)
-        if expert is not None:
-            expert.reset()
-        return expert
+        return expert_for(self.task, self.env) if has_expert(self._config, self.task) else None
 
     def _observe(self, observation: torch.Tensor | dict) -> None:
         rgb = self._config.obs_mode == "rgb"

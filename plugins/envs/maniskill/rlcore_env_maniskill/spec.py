@@ -158,13 +158,10 @@ def has_expert(config: ManiSkillConfig, task: str) -> bool:
         return False
     mode = control_of(config, task)
     if mode == planned.CONTROL_MODE:
-        return task in planned.SOLUTIONS and (config.python is not None or _plans_here())
+        # rlcore's own environment can't plan motions where numpy is not below 2: mplib 0.1.1
+        plans = config.python is not None or version("numpy").startswith("1.")
+        return plans and task in planned.SOLUTIONS
     return task in EXPERT_TASKS and mode in CONTROL_MODES
-
-
-def _plans_here() -> bool:
-    """Whether rlcore's own environment can plan motions: mplib 0.1.1 needs numpy below 2."""
-    return int(version("numpy").partition(".")[0]) < 2
 
 
 def _actions(config: ManiSkillConfig, robots: Mapping[str, str]) -> tuple[ActionChannel, ...]:

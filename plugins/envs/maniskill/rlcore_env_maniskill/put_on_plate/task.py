@@ -87,11 +87,6 @@ class PutOnPlateEnv(BaseEnv):
         )
 
     @property
-    def total_num_trials(self) -> int:
-        """How many different episodes there are."""
-        return self.episodes.total
-
-    @property
     def _default_sim_config(self) -> SimConfig:
         return SimConfig(sim_freq=500, control_freq=5, spacing=20)
 
@@ -213,9 +208,7 @@ class PutOnPlateEnv(BaseEnv):
             self.scene._gpu_fetch_all()
         if self.variant.moves_after is not None and self.obj_set != "train":
             self._move_object(self.elapsed_steps + 1 == self.variant.moves_after)
-        grasped = self._objects.per_row(
-            self._choices["object"], lambda actor: self.agent.is_grasping(actor)
-        )
+        grasped = self._objects.per_row(self._choices["object"], self.agent.is_grasping)
         self._steps_held = torch.where(grasped, self._steps_held + 1, 0)
         self._grasped |= grasped
         self._held |= self._steps_held >= HELD_STEPS
