@@ -13,9 +13,8 @@ from rlcore.files.damaged_files import blaming
 from rlcore.files.reading import read_yaml
 from rlcore.results.tables import EpisodeResult, failures, read_results
 from rlcore.run_folder.folder import RunFolder
+from rlcore_tools.places import last_evaluation
 
-CONCLUSIONS = ("after", "eval", "sft")
-"""Labels of the evaluation a run ends with: of training, of an evaluation, of imitation."""
 LISTED = 5  # of a terminal; the report has all
 FILM = 256  # pixels of a film that one can see something in
 
@@ -59,8 +58,8 @@ def evaluated(run: SavedRun, checkpoint: Checkpoint) -> list[EpisodeResult]:
 
 def conclusion(folder: RunFolder) -> list[EpisodeResult]:
     """The episodes of the evaluation that a run ended with; empty before there is one."""
-    paths = (folder.evaluations / f"{label}.parquet" for label in CONCLUSIONS)
-    return next((read_results(path) for path in paths if path.is_file()), [])
+    file = last_evaluation(folder.evaluations)
+    return read_results(file) if file else []
 
 
 def commands(folder: RunFolder, results: Sequence[EpisodeResult]) -> list[str]:

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
+from rlcore.checks.doctor_rows import Row, row
 from rlcore.plugins import extras
 from rlcore.plugins.entry_points import Installed, installed
 from rlcore.terminal.text import some
@@ -79,18 +80,14 @@ MOVED = {
 A new one of "" is gone."""
 
 
-def rows() -> list[dict[str, str]]:
+def rows() -> list[Row]:
     """A row of `rlcore doctor` for each plugin of others that imports an old name."""
-    return [
-        {
-            "name": plugin.name,
-            "status": "missing",
-            "detail": some(places, 3),
-            "fix": f"pip install --upgrade {plugin.distribution}; for its author: "
-            f"rlcore check {plugin.name}",
-        }
-        for plugin, places in outdated()
-    ]
+    found = []
+    for plugin, places in outdated():
+        newer = f"pip install --upgrade {plugin.distribution}"
+        fix = f"{newer}; for its author: rlcore check {plugin.name}"
+        found.append(row(plugin.name, some(places, 3), "missing", fix))
+    return found
 
 
 def outdated() -> Iterator[tuple[Installed, list[str]]]:

@@ -1,4 +1,4 @@
-"""Where videos and replays of a run are."""
+"""Where videos, replays and the last evaluation of a run are."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from rlcore.files.atomic import write_text
 from rlcore.files.reading import read_text
 from rlcore.run_folder.folder import RunFolder
 
+CONCLUSIONS = ("after", "eval", "sft")
+"""Labels of the evaluation a run ends with: of training, of an evaluation, of imitation."""
 OWNER = "run.txt"
 """Whose a folder is that lies in one which several runs share."""
 
@@ -19,6 +21,12 @@ def clip(folder: RunFolder, label: str, task: str, trial: int) -> Path:
     """Video of one episode of the evaluation `label`. Any text can be a task's name, so it is
     quoted as in an address."""
     return folder.video("eval") / label / f"{quote(task, safe=' ')}-{trial}.mp4"
+
+
+def last_evaluation(evaluations: Path) -> Path | None:
+    """The table of the evaluation that a run ended with, in its folder of evaluations."""
+    files = (evaluations / f"{label}.parquet" for label in CONCLUSIONS)
+    return next((file for file in files if file.is_file()), None)
 
 
 def replay_folder(folder: RunFolder, task: str, trial: int) -> Path:

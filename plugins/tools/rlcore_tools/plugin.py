@@ -13,6 +13,7 @@ from rlcore_tools.observers import rlcore_after_update as rlcore_after_update
 
 RLCORE_API = (0, 4)
 
+_TRACKERS = "rlcore_tools.trackers"
 COMMANDS = {
     "replay": "play one episode of a run again: video, and all that env and policy exchanged",
     "export": "write a checkpoint's policy in the original layout of its model",
@@ -28,12 +29,14 @@ COMMANDS = {
     "config": "explain a key, print a schema for editors, import a YAML file of RLinf",
     "completion": "print a script that completes commands, recipes and keys in a shell",
 }
-TRACKERS: dict[str, tuple[str, str, tuple[str, ...]]] = {
-    "tensorboard": ("TensorBoardTracker", "event files in the run's folder", ()),
-    "wandb": ("WandbTracker", "Weights & Biases", ("wandb",)),
-    "swanlab": ("SwanLabTracker", "SwanLab", ("swanlab",)),
+Named = dict[str, tuple[str, str, tuple[str, ...]]]
+"""`{name: (target, summary, packages)}`."""
+TRACKERS: Named = {
+    "tensorboard": (f"{_TRACKERS}:TensorBoardTracker", "event files in the run's folder", ()),
+    "wandb": (f"{_TRACKERS}:WandbTracker", "Weights & Biases", ("wandb",)),
+    "swanlab": (f"{_TRACKERS}:SwanLabTracker", "SwanLab", ("swanlab",)),
 }
-FUNCTIONS: dict[str, tuple[str, str, tuple[str, ...]]] = {
+FUNCTIONS: Named = {
     "replay": ("rlcore_tools.cli.replay:replay", "SavedRun.replay: an episode again", ()),
     "cost_of": ("rlcore_tools.costs:cost_of", "what a recipe costs", ()),
     "said_costs": ("rlcore_tools.costs:said_costs", "what the recipe of a run costs", ()),
@@ -49,8 +52,7 @@ FUNCTIONS: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "wrapped": ("rlcore_tools.wrappers:wrapped", "wrappers of envs and algorithms", ()),
     "make_env": ("rlcore_tools.vector_env:make_env", "an env for gymnasium", ("gymnasium",)),
 }
-
-
+NAMED: dict[Kind, Named] = {"tracker": TRACKERS, "function": FUNCTIONS}
 WRAPPERS: dict[str, tuple[str, str, str | None]] = {
     "action_cost": ("CostlyActions", "ActionCost", None),
     "state_noise": ("NoisyStates", "StateNoise", "noisy_spec"),
@@ -70,20 +72,9 @@ def rlcore_components() -> list[ComponentSpec]:
             for name, summary in COMMANDS.items()
         ),
         *(
-            ComponentSpec(
-                kind="tracker",
-                name=name,
-                target=f"rlcore_tools.trackers:{attribute}",
-                summary=summary,
-                packages=packages,
-            )
-            for name, (attribute, summary, packages) in TRACKERS.items()
-        ),
-        *(
-            ComponentSpec(
-                kind="function", name=name, target=target, summary=summary, packages=packages
-            )
-            for name, (target, summary, packages) in FUNCTIONS.items()
+            ComponentSpec(kind=kind, name=name, target=target, summary=summary, packages=packages)
+            for kind, some in NAMED.items()
+            for name, (target, summary, packages) in some.items()
         ),
         *(
             ComponentSpec(

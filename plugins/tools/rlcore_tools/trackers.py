@@ -45,13 +45,10 @@ class TensorBoardTracker:
             self._writer.close()
 
 
-class WandbTracker:
-    """Weights & Biases; WANDB_MODE=offline keeps everything in `<run>/wandb/`."""
+class _Service:
+    """A run that a service keeps."""
 
-    def __init__(self, config: LoggerConfig, run_dir: Path) -> None:
-        self._run: Any = _library("wandb", "wandb").init(
-            project=config.project_name, name=run_dir.name, dir=str(run_dir)
-        )
+    _run: Any
 
     def log(self, metrics: Mapping[str, float], step: int) -> None:
         self._run.log(dict(metrics), step=step)
@@ -60,21 +57,24 @@ class WandbTracker:
         self._run.finish()
 
 
-class SwanLabTracker:
+class WandbTracker(_Service):
+    """Weights & Biases; WANDB_MODE=offline keeps everything in `<run>/wandb/`."""
+
+    def __init__(self, config: LoggerConfig, run_dir: Path) -> None:
+        self._run = _library("wandb", "wandb").init(
+            project=config.project_name, name=run_dir.name, dir=str(run_dir)
+        )
+
+
+class SwanLabTracker(_Service):
     """SwanLab; SWANLAB_MODE=offline keeps everything in `<run>/swanlab/`."""
 
     def __init__(self, config: LoggerConfig, run_dir: Path) -> None:
         folder = run_dir / "swanlab"
         folder.mkdir(exist_ok=True)  # the library doesn't make it
-        self._run: Any = _library("swanlab", "swanlab").init(
+        self._run = _library("swanlab", "swanlab").init(
             project=config.project_name, experiment_name=run_dir.name, logdir=str(folder)
         )
-
-    def log(self, metrics: Mapping[str, float], step: int) -> None:
-        self._run.log(dict(metrics), step=step)
-
-    def close(self) -> None:
-        self._run.finish()
 
 
 def _library(module: str, package: str) -> ModuleType:

@@ -42,7 +42,8 @@ def caption(film: Film) -> list[np.ndarray]:
         uint8 `[H', W', 3]` each, enlarged by a whole factor where frames are small.
     """
     footage = film.footage
-    factor = _enlargement(footage.frames[0])
+    # the whole factor that makes the shorter side readable
+    factor = max(1, math.ceil(READABLE_SIDE / min(footage.frames[0].shape[:2])))
     lines = _wrapped(film.sentence, footage.frames[0].shape[1] * factor)
     marks = zip(footage.frames, footage.steps, footage.returns, footage.successes, strict=True)
     return [
@@ -78,9 +79,11 @@ def mosaic(
     for t in range(max(len(film) for film in films)):
         grid = np.zeros((rows * height, columns * width, 3), dtype=np.uint8)
         for i, (film, colour) in enumerate(zip(films, colours, strict=True)):
-            cell = _bordered(film[min(t, len(film) - 1)], colour)
-            top, left = (i // columns) * height, (i % columns) * width
-            grid[top : top + cell.shape[0], left : left + cell.shape[1]] = cell
+            frame = film[min(t, len(film) - 1)]
+            cell = grid[(i // columns) * height :, (i % columns) * width :]
+            cell = cell[: len(frame) + 2 * BORDER, : frame.shape[1] + 2 * BORDER]
+            cell[:] = colour
+            cell[BORDER:-BORDER, BORDER:-BORDER] = frame
         yield grid
 
 
@@ -146,23 +149,8 @@ def _codec() -> str:
 
 def _even(frame: np.ndarray) -> np.ndarray:
     """yuv420p halves the colour planes: repeat the last row or column of odd sizes."""
-    odd_height, odd_width = frame.shape[0] % 2, frame.shape[1] % 2
-    if not odd_height and not odd_width:
-        return np.ascontiguousarray(frame)
-    return np.pad(frame, ((0, odd_height), (0, odd_width), (0, 0)), mode="edge")
-
-
-def _enlargement(frame: np.ndarray) -> int:
-    """The whole factor that makes the shorter side readable."""
-    return max(1, math.ceil(READABLE_SIDE / min(frame.shape[:2])))
-
-
-def _bordered(frame: np.ndarray, colour: tuple[int, int, int]) -> np.ndarray:
-    height, width = frame.shape[:2]
-    framed = np.empty((height + 2 * BORDER, width + 2 * BORDER, 3), dtype=np.uint8)
-    framed[:] = colour
-    framed[BORDER : BORDER + height, BORDER : BORDER + width] = frame
-    return framed
+    more = ((0, frame.shape[0] % 2), (0, frame.shape[1] % 2), (0, 0))
+    return np.ascontiguousarray(np.pad(frame, more, mode="edge"))
 
 
 @cache

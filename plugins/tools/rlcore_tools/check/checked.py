@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from pathlib import Path
 
+from rlcore.checks.doctor_rows import Row, row
 from rlcore.contracts.specs import Kind
 from rlcore.plugins import extras
 from rlcore.plugins.registry import Component, Registry
@@ -18,7 +19,7 @@ def note(component: Component) -> None:
         _file(component).touch()
 
 
-def rows(registry: Registry, chosen: set[tuple[Kind, str]]) -> list[dict[str, str]]:
+def rows(registry: Registry, chosen: set[tuple[Kind, str]]) -> list[Row]:
     """A row of `rlcore doctor` for each plugin that is not ours and brings components that a run
     chose, of which one was never checked in this version."""
     unseen: dict[str, list[str]] = {}
@@ -27,15 +28,10 @@ def rows(registry: Registry, chosen: set[tuple[Kind, str]]) -> list[dict[str, st
             known = extras.is_ours(component.distribution) or _file(component).is_file()
             if component.spec.name == name and not known:
                 unseen.setdefault(component.plugin, []).append(f"{kind} {name}")
+    said = "never checked here for what a run can't see, such as starts that don't repeat"
     return [
-        {
-            "name": f"plugin {plugin}",
-            "status": "warning",
-            "detail": f"{', '.join(names)}: never checked here for what a run can't see, such as "
-            "starts that don't repeat",
-            "fix": f"rlcore check {plugin}",
-        }
-        for plugin, names in unseen.items()
+        row(f"plugin {name}", f"{', '.join(its)}: {said}", "warning", f"rlcore check {name}")
+        for name, its in unseen.items()
     ]
 
 

@@ -9,6 +9,7 @@ from importlib.util import find_spec
 from inspect import Parameter, Signature
 from pathlib import Path
 
+from rlcore.checks.doctor_rows import Row, row
 from rlcore.contracts.component import ComponentSpec, Kind
 from rlcore.contracts.errors import did_you_mean
 from rlcore.plugins import extras
@@ -25,15 +26,15 @@ def marked(registry: Registry, rows: Sequence[PluginRow]) -> list[PluginRow]:
     """The rows of `rlcore plugins`, BAD where a stranger's component names what is not there or
     can't be called as core calls it, or a stranger's configuration can't be read."""
     faults: dict[tuple[str, str], str] = {}
-    versions = {row.distribution: row.version for row in rows}
-    kinds: set[Kind] = {row.kind for row in rows}  # type: ignore[misc]  # "plugin" has none
+    versions = {one.distribution: one.version for one in rows}
+    kinds: set[Kind] = {one.kind for one in rows}  # type: ignore[misc]  # "plugin" has none
     for spec in _of_strangers(registry, kinds):
         faults[spec.kind, spec.name] = listed_fault(spec)
     told = [
-        replace(row, status="BAD", reason=fault)
-        if row.status != "BAD" and (fault := faults.get((row.kind, row.name)))
-        else row
-        for row in rows
+        replace(one, status="BAD", reason=fault)
+        if one.status != "BAD" and (fault := faults.get((one.kind, one.name)))
+        else one
+        for one in rows
     ]
     told += [
         PluginRow("plugin", name, "?", "?", "BAD", f"rlcore_settings, {fault}")
@@ -48,7 +49,7 @@ def marked(registry: Registry, rows: Sequence[PluginRow]) -> list[PluginRow]:
     ]
 
 
-def rows(registry: Registry, chosen: set[tuple[Kind, str]] | None) -> list[dict[str, str]]:
+def rows(registry: Registry, chosen: set[tuple[Kind, str]] | None) -> list[Row]:
     """A row of `rlcore doctor` for each component of a stranger that names what is not there; of
     those `(kind, name)` that are chosen, or of all."""
     kinds: tuple[Kind, ...] = ("env", "model", "algorithm", "tracker", "placement", "command")
@@ -56,9 +57,8 @@ def rows(registry: Registry, chosen: set[tuple[Kind, str]] | None) -> list[dict[
     for spec in _of_strangers(registry, kinds):
         asked = chosen is None or (spec.kind, spec.name) in chosen
         if asked and (fault := listed_fault(spec)):
-            fix = f"its author: rlcore check {spec.kind} {spec.name}"
             name = f"{spec.kind} {spec.name}"
-            found.append({"name": name, "status": "missing", "detail": fault, "fix": fix})
+            found.append(row(name, fault, "missing", f"its author: rlcore check {name}"))
     return found
 
 
@@ -68,17 +68,13 @@ def _of_strangers(registry: Registry, kinds: Iterable[Kind]) -> list[ComponentSp
     return [one.spec for one in found if not extras.is_ours(one.distribution)]
 
 
-def left_out(registry: Registry) -> list[dict[str, str]]:
+def left_out(registry: Registry) -> list[Row]:
     """A row of `rlcore doctor` for each plugin that is BAD: its hooks are not called in a run."""
+    bad = [one for one in registry.rows() if one.status == "BAD" and one.kind == "plugin"]
+    said = "the run goes without it"
     return [
-        {
-            "name": f"plugin {row.name}",
-            "status": "warning",
-            "detail": f"the run goes without it: {row.reason}",
-            "fix": f"rlcore check {row.name}",
-        }
-        for row in registry.rows()
-        if row.status == "BAD" and row.kind == "plugin"
+        row(f"plugin {one.name}", f"{said}: {one.reason}", "warning", f"rlcore check {one.name}")
+        for one in bad
     ]
 
 

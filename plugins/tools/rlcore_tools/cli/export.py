@@ -13,7 +13,7 @@ from rlcore.cli.parser import Parser
 from rlcore.cli.request import TRUST
 from rlcore.contracts.errors import ConfigError
 from rlcore.plugins.registry import load_plugins
-from rlcore_tools.cli.replay import ONE_PROCESS, config_to_replay
+from rlcore_tools.cli.replay import FORM, ONE_PROCESS, config_to_replay
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -70,13 +70,8 @@ def _parser() -> argparse.ArgumentParser:
     parser = Parser(prog="rlcore export", description=__doc__)
     parser.add_argument("run", metavar="RUN", help="folder of a run, or of one of its checkpoints")
     parser.add_argument("dest", metavar="DEST", help="folder to write; it must be empty or new")
-    parser.add_argument(
-        "--checkpoint",
-        metavar="NAME",
-        help="step_000010, best or latest; default: the one RUN names, or the latest",
-    )
-    for flag, settings in TRUST.items():
-        parser.add_argument(flag, **settings)
+    for flag in ("--checkpoint", *TRUST):
+        parser.add_argument(flag, **FORM.flags[flag])
     parser.add_argument(
         "--format",
         metavar="NAME",

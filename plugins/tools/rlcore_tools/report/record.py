@@ -14,8 +14,7 @@ from rlcore.files.reading import read_yaml
 from rlcore.files.symlinks import leads_out, require_inside
 from rlcore.results.tables import EpisodeResult, comparable
 from rlcore.run_folder.folder import RunFolder
-from rlcore_tools.failures import CONCLUSIONS
-from rlcore_tools.places import clip
+from rlcore_tools.places import CONCLUSIONS, clip
 from rlcore_tools.report.benchmark import Benchmark, read_benchmarks
 from rlcore_tools.report.doubts import doubts_of
 

@@ -42,7 +42,7 @@ def modernise(layers: Iterable[Values]) -> list[Values]:
         ConfigError: an old key whose meaning can't be kept.
     """
     layers = list(layers)
-    told = any(_has(layer, old) for layer in layers for old in DO_SAMPLE)
+    told = any(schema_tree.find(layer, old) is not None for layer in layers for old in DO_SAMPLE)
     return [_modernise(layer, told) for layer in layers]
 
 
@@ -65,7 +65,8 @@ def _modernise(values: Values, told: bool) -> Values:
     for path, harmless in ONE_VALUE.items():
         found, value = take(values, path)
         if found and value not in harmless:
-            raise ConfigError(f"{path} must be {_either(harmless)}, or left out, got {value!r}")
+            either = " or ".join(map(written, harmless))
+            raise ConfigError(f"{path} must be {either}, or left out, got {value!r}")
     return values
 
 
@@ -135,11 +136,6 @@ def _temperature(old: str, value: Any, told: bool) -> Values:
     return {"rollout.eval_temperature": float(value), **({} if told else {GREEDY: False})}
 
 
-def _either(values: Iterable[Any]) -> str:
-    """In words."""
-    return " or ".join(map(written, values))
-
-
 GREEDY = "rollout.eval_deterministic"
 
 
@@ -172,7 +168,3 @@ RULES: dict[str, Callable[[str, Any, bool], Values]] = {
     **{f"{place}temperature": _temperature for place in _PLACES},
     "rollout.sampling_params.temperature_eval": _temperature,
 }
-
-
-def _has(values: Values, path: str) -> bool:
-    return schema_tree.find(values, path) is not None

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rlcore.config.schema_tree import leaves
+from rlcore.config.schema_tree import find, leaves
 from rlcore.contracts.errors import ConfigError, choosing
 from rlcore.terminal.text import written
 from rlcore_tools.runs.row import COLUMNS, Row
@@ -88,22 +88,14 @@ def ordered(rows: Sequence[Row], key: str) -> list[Row]:
 
 def _require(key: str, rows: Sequence[Row]) -> None:
     """Refuse a key that no run has."""
-    if not rows or key in COLUMNS or any(_has(row, key) for row in rows):
+    known = (find(row.config, key, COLUMNS) is not COLUMNS for row in rows)  # null is a value
+    if not rows or key in COLUMNS or any(known):
         return
     keys = {path for row in rows[:1] for path, _ in leaves(row.config)}
     raise ConfigError(
         f"no run here has {key!r}{choosing(key, {*COLUMNS, *keys})}",
         hint="rlcore runs show RUN --json lists the columns; config.yaml in its folder, the keys",
     )
-
-
-def _has(row: Row, key: str) -> bool:
-    values: Any = row.config
-    for name in key.split("."):
-        if not isinstance(values, dict) or name not in values:
-            return False
-        values = values[name]
-    return True
 
 
 def _number(value: Any) -> float | None:

@@ -11,10 +11,10 @@ from rlcore.config.differences import differences
 from rlcore.results.statistics import paired_difference
 from rlcore.results.tables import comparable, read_results, success_by_start
 from rlcore.terminal.text import written
+from rlcore_tools.places import last_evaluation
 from rlcore_tools.runs.folders import row_of
 from rlcore_tools.runs.one import versions_of
 from rlcore_tools.runs.row import Row
-from rlcore_tools.runs.settings import last_evaluation
 from rlcore_tools.runs.table import aligned, difference, rate
 from rlcore_tools.text import one_line
 
@@ -101,7 +101,7 @@ def _cell(value: Any) -> str:
 
 
 def _paired(first: Path, other: Path) -> tuple[Mapping[str, float] | None, str]:
-    files = last_evaluation(first), last_evaluation(other)
+    files = last_evaluation(first / "eval"), last_evaluation(other / "eval")
     if files[0] is None or files[1] is None:
         return None, f"{'A' if files[0] is None else 'B'} was not evaluated at its end"
     ours, theirs = read_results(files[0]), read_results(files[1])

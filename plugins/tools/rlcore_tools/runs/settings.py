@@ -17,6 +17,7 @@ from rlcore.contracts.errors import UserError
 from rlcore.files.symlinks import require_inside
 from rlcore.results.statistics import Difference, Passes, SuccessRate
 from rlcore.results.tables import read_results, success_by_start
+from rlcore_tools.places import last_evaluation
 from rlcore_tools.runs.reading import Values
 from rlcore_tools.runs.row import Row
 from rlcore_tools.runs.seeds import Seeds, difference_over_seeds, rate_over_seeds
@@ -32,8 +33,6 @@ APART = (
 COMPONENTS = {"env": "env_type", "actor.model": "model_type", "algorithm": "name"}
 """Where a component is chosen: with another one, other keys below are its own."""
 SECTIONS = ("runner", "env", "actor", "algorithm")
-ENDED = ("after", "eval", "sft")
-"""Labels of the evaluation that a run ends with."""
 CONFIDENCE = 0.95
 
 
@@ -179,7 +178,7 @@ def _evaluated(rows: Sequence[Row], left_out: dict[str, str]) -> list[tuple[Hash
     for row in rows:
         if row.state != "finished":
             continue
-        file = last_evaluation(row.folder)
+        file = last_evaluation(row.folder / "eval")
         if file is None:
             left_out[row.name] = "it was not evaluated at its end"
             continue
@@ -193,12 +192,6 @@ def _evaluated(rows: Sequence[Row], left_out: dict[str, str]) -> list[tuple[Hash
         kind = (frozenset(outcomes), frozenset(one.protocol for one in episodes))
         found.append((kind, Seed(row, outcomes)))
     return found
-
-
-def last_evaluation(folder: Path) -> Path | None:
-    """The table of the evaluation that a run ended with."""
-    files = (folder / "eval" / f"{label}.parquet" for label in ENDED)
-    return next((file for file in files if file.is_file()), None)
 
 
 def _tells(key: str, varied: tuple[str, ...]) -> bool:
