@@ -76,14 +76,9 @@ def checked_step(outcome: Any, where: str) -> Step:
         if not isinstance(name, str):
             raise _wrong("name of an info", name, where, "a text")
         infos[str(name)] = _number(f"info {name!r}", value, where)
-    success, over = _one(outcome.success), _one(outcome.over)
-    if success not in (False, True):  # nan would count as true
-        hint = "the env is at fault: Step.success must say whether the task is solved"
-        raise _wrong("success", outcome.success, where, "true or false", hint)
-    if over not in (False, True):
-        hint = "the env is at fault: Step.over must say whether the scene can go on"
-        raise _wrong("over", outcome.over, where, "true or false", hint)
-    return Step(_number("reward", outcome.reward, where), bool(success), infos, bool(over))
+    success = _whether("success", outcome.success, where, "the task is solved")
+    over = _whether("over", outcome.over, where, "the scene can go on")
+    return Step(_number("reward", outcome.reward, where), success, infos, over)
 
 
 def checked_states(simulator: AnySimulator, spec: EnvSpec, where: str) -> np.ndarray:
@@ -191,6 +186,14 @@ def _number(what: str, value: Any, where: str) -> float:
     if one is None:
         raise _wrong(what, value, where, "a number")
     return one
+
+
+def _whether(what: str, value: Any, where: str, meaning: str) -> bool:
+    one = _one(value)
+    if one not in (False, True):  # nan would count as true
+        hint = f"the env is at fault: Step.{what} must say whether {meaning}"
+        raise _wrong(what, value, where, "true or false", hint)
+    return bool(one)
 
 
 def _one(value: Any) -> float | None:

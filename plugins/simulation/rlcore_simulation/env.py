@@ -22,7 +22,16 @@ from rlcore_simulation import interpreters
 from rlcore_simulation.block import ObservationBlock
 from rlcore_simulation.checks import checked_episode, counted_episodes
 from rlcore_simulation.fleet import SimulatorFleet, Simulators
-from rlcore_simulation.messages import Demonstrate, Play, Played, Record, Reset, Started, TakeFrames
+from rlcore_simulation.messages import (
+    Demonstrate,
+    Hosting,
+    Play,
+    Played,
+    Record,
+    Reset,
+    Started,
+    TakeFrames,
+)
 from rlcore_simulation.settings import SimulatedEnvConfig
 from rlcore_simulation.simulator import SimulatorSource
 
@@ -79,10 +88,8 @@ class SimulatedEnv:
         with contextlib.ExitStack() as undo:  # if this fails, nothing is left behind
             self._block = ObservationBlock(num_envs, spec)
             undo.callback(self._block.close)
-            self._fleet = SimulatorFleet(
-                spec, source, config,
-                num_envs=num_envs, num_processes=num_processes, block=self._block,
-            )  # fmt: skip
+            whole = Hosting(spec, source, config, range(num_envs), num_envs)
+            self._fleet = SimulatorFleet(whole, num_processes, self._block)
             undo.callback(self._fleet.close)
             self.spec = replace(spec, hosts=self._fleet.hosts)
             self._fleet.start()

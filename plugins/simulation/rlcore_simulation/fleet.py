@@ -8,17 +8,16 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from dataclasses import replace
+from itertools import pairwise
 from typing import TypeVar
 
 from rlcore.contracts.errors import UserError
 from rlcore.contracts.protocols import Demonstration
-from rlcore.contracts.specs import EnvSpec
 from rlcore_simulation.block import ObservationBlock
 from rlcore_simulation.inprocess import InProcessSimulators
 from rlcore_simulation.messages import Command, Demonstrate, Hosting, Reply
 from rlcore_simulation.process import SimulatorProcess
-from rlcore_simulation.settings import SimulatedEnvConfig
-from rlcore_simulation.simulator import SimulatorSource
 
 Simulators = SimulatorProcess | InProcessSimulators
 # The type of all answers to one command.
@@ -31,31 +30,18 @@ class SimulatorFleet:
     """All rows of an env, spread over processes in order.
 
     Args:
-        spec, source, config: of the env; see :class:`rlcore_simulation.env.SimulatedEnv`.
-        num_envs: rows.
+        whole: the env, with all of its rows.
         num_processes: 0 simulates in this process.
         block: takes the observations.
     """
 
-    def __init__(
-        self,
-        spec: EnvSpec,
-        source: SimulatorSource,
-        config: SimulatedEnvConfig,
-        *,
-        num_envs: int,
-        num_processes: int,
-        block: ObservationBlock,
-    ) -> None:
-        count = max(1, min(num_processes, num_envs))
-        bounds = [num_envs * number // count for number in range(count + 1)]
-        parts = [
-            Hosting(spec, source, config, range(bounds[number], bounds[number + 1]), num_envs)
-            for number in range(count)
-        ]
+    def __init__(self, whole: Hosting, num_processes: int, block: ObservationBlock) -> None:
+        count = max(1, min(num_processes, whole.num_envs))
+        bounds = [whole.num_envs * number // count for number in range(count + 1)]
+        parts = [replace(whole, rows=range(*ends)) for ends in pairwise(bounds)]
         self._members: list[Simulators] = (
             [
-                SimulatorProcess(f"{source.name} process {number} of {count}", part, block)
+                SimulatorProcess(f"{whole.source.name} process {number} of {count}", part, block)
                 for number, part in enumerate(parts, start=1)
             ]
             if num_processes

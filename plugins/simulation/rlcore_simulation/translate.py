@@ -17,22 +17,9 @@ import numpy as np
 from rlcore.config.schema import Settings
 from rlcore.contracts import errors
 from rlcore.contracts.errors import UserError
-from rlcore.contracts.protocols import Demonstration
 from rlcore.contracts.specs import Episode
 from rlcore.plugins.import_target import load_target
-from rlcore_simulation.messages import (
-    Command,
-    Demonstrate,
-    Failure,
-    Hosting,
-    Play,
-    Played,
-    Record,
-    Reply,
-    Reset,
-    Started,
-    TakeFrames,
-)
+from rlcore_simulation.messages import Command, Failure, Hosting, Reply
 from rlcore_simulation.settings import SimulatedEnvConfig
 from rlcore_simulation.values import address_of, plain, restored
 from rlcore_simulation.wire import Message, WireError
@@ -41,12 +28,9 @@ Said = Command | Reply | Failure | Hosting
 Kinds = Mapping[str, Any]
 """Types of messages by name."""
 Arrays = dict[str, np.ndarray]
-COMMANDS: Kinds = {
-    kind.__name__: kind for kind in (Hosting, Reset, Play, Demonstrate, Record, TakeFrames)
-}
+COMMANDS: Kinds = {kind.__name__: kind for kind in (Hosting, *get_args(Command))}
 ANSWERS: Kinds = {
-    **{kind.__name__: kind for kind in (Started, Played, Demonstration, Failure, NoneType)},
-    "frames": dict[int, list[np.ndarray]],
+    "frames" if get_origin(kind) else kind.__name__: kind for kind in (*get_args(Reply), Failure)
 }
 CONTENT = "content"
 MAPPINGS = (dict, Mapping)
