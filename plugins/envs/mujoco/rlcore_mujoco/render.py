@@ -21,7 +21,7 @@ from rlcore_simulation.detail import EXACT, FilmFrames
 from rlcore_mujoco.detail import drawn_model, remember
 from rlcore_mujoco.frustum import Outside
 from rlcore_mujoco.still import Still
-from rlcore_mujoco.view import Camera, View
+from rlcore_mujoco.view import View
 
 # Geoms that a frame may hold, as in MuJoCo's own renderer; those beyond it would not be drawn.
 MAX_GEOMS = 10_000
@@ -57,14 +57,14 @@ class Renderer:
     def __init__(self, model: mujoco.MjModel, view: View) -> None:
         self._view = view
         self._exact: Renderer | None = None
-        self._cameras = {name: _Eye(model, view, camera) for name, camera in view.cameras.items()}
         self._scene = mujoco.MjvScene(model, MAX_GEOMS)
         self._scene.flags[mujoco.mjtRndFlag.mjRND_REFLECTION] = view.reflection
         self._outside = Outside(model, view)
         self._options = mujoco.MjvOption()
         self._options.geomgroup[list(view.hidden_groups)] = 0
         _process_context().make_current()
-        self._uploads = _uploads(model, view)
+        uploads = _uploads(model, view)
+        self._cameras = {name: _Eye(model, view, name, of) for name, of in uploads.items()}
 
     def draw(
         self,
@@ -84,17 +84,10 @@ class Renderer:
             return
         _process_context().make_current()
         for name, eye in self._cameras.items():
-            self._draw(model, data, eye, self._uploads[name], data if row is None else row)
+            self._draw(model, data, eye, data if row is None else row)
             out[name][:] = eye.frame
 
-    def _draw(
-        self,
-        model: mujoco.MjModel,
-        data: mujoco.MjData,
-        eye: _Eye,
-        uploaded: mujoco.MjrContext,
-        row: object,
-    ) -> None:
+    def _draw(self, model: mujoco.MjModel, data: mujoco.MjData, eye: _Eye, row: object) -> None:
         """Draw what a camera sees into its pixels."""
 
         def update() -> None:
@@ -104,10 +97,10 @@ class Renderer:
             self._outside.leave_out(model, data, eye.number, eye.aspect, self._scene)
 
         def render(pixels: np.ndarray, depth: np.ndarray | None) -> None:
-            mujoco.mjr_render(eye.rectangle, self._scene, uploaded)
-            mujoco.mjr_readPixels(pixels, depth, eye.rectangle, uploaded)
+            mujoco.mjr_render(eye.rectangle, self._scene, eye.uploaded)
+            mujoco.mjr_readPixels(pixels, depth, eye.rectangle, eye.uploaded)
 
-        mujoco.mjr_setBuffer(mujoco.mjtFramebuffer.mjFB_OFFSCREEN.value, uploaded)
+        mujoco.mjr_setBuffer(mujoco.mjtFramebuffer.mjFB_OFFSCREEN.value, eye.uploaded)
         update()
         if eye.still is None:
             render(eye.pixels, None)
@@ -117,8 +110,8 @@ class Renderer:
     def close(self) -> None:
         """Free what was uploaded; the process keeps its context."""
         _process_context().make_current()
-        for uploaded in self._uploads.values():
-            uploaded.free()
+        for eye in self._cameras.values():
+            eye.uploaded.free()
         if self._exact is not None:
             self._exact.close()
 
@@ -144,9 +137,12 @@ def _uploads(model: mujoco.MjModel, view: View) -> dict[str, mujoco.MjrContext]:
 
 
 class _Eye:
-    """A camera in MuJoCo's terms: where it is, its rectangle, and its pixels."""
+    """A camera in MuJoCo's terms: where it is, its rectangle, its pixels, what it draws from."""
 
-    def __init__(self, model: mujoco.MjModel, view: View, camera: Camera) -> None:
+    def __init__(
+        self, model: mujoco.MjModel, view: View, name: str, uploaded: mujoco.MjrContext
+    ) -> None:
+        camera, self.uploaded = view.cameras[name], uploaded
         self.camera = mujoco.MjvCamera()
         self.camera.type = mujoco.mjtCamera.mjCAMERA_FIXED
         self.camera.fixedcamid = self.number = model.camera(camera.name).id
