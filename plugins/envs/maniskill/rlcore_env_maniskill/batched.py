@@ -55,7 +55,7 @@ class BatchedEnv:
         self._robot = ROBOTS[robot_name(config, spec.tasks[0])]
         self._raw = make_raw(config, spec.tasks[0], num_envs=num_envs)
         self._starts = Starts(config, spec.tasks[0])
-        self._suspended: dict[str, Any] | None = None
+        self._suspended: tuple[Any, dict[str, torch.Tensor]] | None = None
         self._closed = False
         self._cameras: dict[str, str] = {}
         self._seen = self._buffers()
@@ -147,10 +147,7 @@ class BatchedEnv:
         self._require_open()
         if self._suspended is not None:
             return
-        self._suspended = {
-            "state": _to("cpu", self._raw.get_state_dict()),
-            "memory": self._memory(),
-        }
+        self._suspended = _to("cpu", self._raw.get_state_dict()), self._memory()
         self._raw.close()
         del self._raw
         gc.collect()
@@ -160,17 +157,15 @@ class BatchedEnv:
     def resume(self) -> None:
         """Build the simulation again and restore its state."""
         self._require_open()
-        saved = self._suspended
-        if saved is None:
+        if self._suspended is None:
             return
+        state, memory = self._suspended
         self._raw = make_raw(self._config, self.spec.tasks[0], num_envs=self.num_envs)
         self._begin(np.arange(self.num_envs))
-        self._raw.set_state_dict(saved["state"])
-        if "controller" in saved["state"]:
-            self._raw.agent.set_controller_state(
-                _to(self._raw.device, saved["state"]["controller"])
-            )
-        for name, value in saved["memory"].items():
+        self._raw.set_state_dict(state)
+        if "controller" in state:
+            self._raw.agent.set_controller_state(_to(self._raw.device, state["controller"]))
+        for name, value in memory.items():
             setattr(self._raw, name, value.to(self._raw.device))
         self._suspended = None
 

@@ -9,11 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 from mani_skill.envs.sapien_env import BaseEnv
-from sapien.physx import (
-    PhysxCollisionShape,
-    PhysxCollisionShapeBox,
-    PhysxCollisionShapeConvexMesh,
-)
+from sapien.physx import PhysxCollisionShape, PhysxCollisionShapeBox, PhysxCollisionShapeConvexMesh
 from sapien.render import (
     RenderBodyComponent,
     RenderMaterial,

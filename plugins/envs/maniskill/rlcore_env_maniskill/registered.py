@@ -113,7 +113,7 @@ def read_facts(name: str, modules: tuple[str, ...], robot: str | None) -> Facts:
 
     require_registered(name, modules)
     made = REGISTERED_ENVS[name].cls
-    asked = _asked_robots(name)
+    asked = _asked_robots(name, BaseEnv, REGISTERED_ENVS[name])
     for each in asked if robot is None else [robot]:
         if each in ARMS:  # others are refused anyway
             require_robot(each)
@@ -157,12 +157,9 @@ def require_registered(name: str, modules: Iterable[str]) -> None:
     require_assets(name)
 
 
-def _asked_robots(name: str) -> list[str]:
+def _asked_robots(name: str, base: Any, registered: Any) -> list[str]:
     """The robots that a task passes to ManiSkill's constructor, which is stopped before it runs."""
-    from mani_skill.envs.sapien_env import BaseEnv
-    from mani_skill.utils.registration import REGISTERED_ENVS
-
-    registered, kept = REGISTERED_ENVS[name], BaseEnv.__init__
+    kept = base.__init__
 
     class Reached(Exception):
         pass
@@ -170,7 +167,7 @@ def _asked_robots(name: str) -> list[str]:
     def stop(self: Any, *args: Any, robot_uids: Any = None, **kwargs: Any) -> None:
         raise Reached(robot_uids)
 
-    BaseEnv.__init__ = stop
+    base.__init__ = stop
     try:
         registered.cls(**registered.default_kwargs)
     except Reached as reached:
@@ -178,7 +175,7 @@ def _asked_robots(name: str) -> list[str]:
     except Exception as error:
         raise ConfigError(f"can't build task {name!r}: {error!r}") from error
     finally:
-        BaseEnv.__init__ = kept
+        base.__init__ = kept
     raise ConfigError(f"task {name!r} does not call BaseEnv.__init__")
 
 

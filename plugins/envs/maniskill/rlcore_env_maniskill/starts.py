@@ -76,9 +76,8 @@ class Starts:
 
     def __init__(self, config: ManiSkillConfig, task: str) -> None:
         self._task = task
-        self._numbered = task_of(task) is PUT_ON_PLATE
         alone = replace(config, sim_backend="cpu", obs_mode="none")
-        self._scene = None if self._numbered else make_raw(alone, task)
+        self._scene = None if task_of(task) is PUT_ON_PLATE else make_raw(alone, task)
         self._kept: dict[int, dict[str, dict[str, torch.Tensor]]] = {}
 
     def of(self, env: BaseEnv, trials: Sequence[int]) -> tuple[list[int], dict[str, Any]]:

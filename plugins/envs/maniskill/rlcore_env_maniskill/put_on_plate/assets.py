@@ -6,6 +6,7 @@ know where they come from. `kind` is recorded with every result made on them.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
@@ -17,25 +18,23 @@ from rlcore.contracts.errors import AssetError
 from rlcore_env_maniskill.put_on_plate.variants import OBJECTS, PLATES, TABLES
 
 
-class Model(Protocol):
-    """An object or a plate."""
+@dataclass(frozen=True)
+class Model(ABC):
+    """An object or a plate.
 
-    @property
-    def key(self) -> str:
-        """A unique name."""
+    Args:
+        key: a unique name.
+        name: its name in sentences.
+        size: edges of its bounding box in its own axes, m `[3]`.
+        depth: how far it reaches below its origin, m.
+    """
 
-    @property
-    def name(self) -> str:
-        """Its name in sentences."""
+    key: str
+    name: str
+    size: np.ndarray
+    depth: float
 
-    @property
-    def size(self) -> np.ndarray:
-        """Edges of its bounding box in its own axes, m `[3]`."""
-
-    @property
-    def depth(self) -> float:
-        """How far it reaches below its origin, m."""
-
+    @abstractmethod
     def add_to(self, builder: Any, material: Any) -> None:
         """Add its collision and visual shapes to a ManiSkill actor builder."""
 

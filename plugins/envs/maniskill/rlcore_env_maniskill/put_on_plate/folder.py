@@ -25,7 +25,7 @@ from rlcore_env_maniskill.hub_files import (
     require_files,
     visual,
 )
-from rlcore_env_maniskill.put_on_plate.assets import Assets, Robot
+from rlcore_env_maniskill.put_on_plate.assets import Assets, Model, Robot
 
 
 def read_folder(path: str) -> Assets:
@@ -48,14 +48,10 @@ def read_folder(path: str) -> Assets:
 
 
 @dataclass(frozen=True)
-class MeshModel:
+class MeshModel(Model):
     """An object or plate of the data set: convex pieces for collisions, a textured mesh to see."""
 
-    key: str
-    name: str
     folder: Path
-    size: np.ndarray
-    depth: float
     scale: float
     density: float
 

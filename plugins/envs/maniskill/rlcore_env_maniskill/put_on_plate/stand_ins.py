@@ -13,7 +13,7 @@ import numpy as np
 import sapien
 
 from rlcore.contracts.errors import ConfigError
-from rlcore_env_maniskill.put_on_plate.assets import Assets, Robot
+from rlcore_env_maniskill.put_on_plate.assets import Assets, Model, Robot
 from rlcore_env_maniskill.put_on_plate.variants import TABLE_HEIGHT, TABLES
 from rlcore_env_maniskill.tasks import STAND_IN_ROBOTS
 
@@ -77,25 +77,14 @@ DENSITY = 800.0
 
 
 @dataclass(frozen=True)
-class PrimitiveModel:
+class PrimitiveModel(Model):
     """One shape in one colour; its origin is its centre."""
 
-    key: str
-    name: str
     shape: Shape
-    half: tuple[float, float, float]
     colour: RGB
 
-    @property
-    def size(self) -> np.ndarray:
-        return 2 * np.array(self.half)
-
-    @property
-    def depth(self) -> float:
-        return self.half[2]
-
     def add_to(self, builder: Any, material: Any) -> None:
-        x, y, z = self.half
+        x, y, z = (self.size / 2).tolist()
         paint = sapien.render.RenderMaterial(base_color=[*self.colour, 1.0], roughness=0.6)
         touch = {"material": material, "density": DENSITY}
         if self.shape == "box":
@@ -179,8 +168,9 @@ def _models(rows: tuple[tuple[str, Shape, tuple[int, int, int], RGB], ...]) -> t
         PrimitiveModel(
             key=f"{number + 1:03d}_{name}",
             name=name,
+            size=2 * np.array(half) / 1000,
+            depth=half[2] / 1000,
             shape=shape,
-            half=(half[0] / 1000, half[1] / 1000, half[2] / 1000),
             colour=colour,
         )
         for number, (name, shape, half, colour) in enumerate(rows)
