@@ -80,7 +80,8 @@ def export(
     """
     target = target.expanduser().resolve()
     with writing(target, hint=ELSEWHERE):
-        _require_free(target, checkpoint)
+        for taken, hint in _taken(target, checkpoint):
+            raise ConfigError(taken, hint=hint)
     model = config.actor.model
     if adapters_only and not model.is_lora:
         raise ConfigError(
@@ -132,41 +133,33 @@ def _whole(
         yield Path(folder)
 
 
-def _require_free(target: Path, checkpoint: Checkpoint) -> None:
-    """Refuse what can't become a folder of its own, beside which another name can be made first."""
+def _taken(target: Path, checkpoint: Checkpoint) -> Iterator[tuple[str, str | None]]:
+    """Why `target` can't become a folder of its own, beside which another name can be made first,
+    and what to do."""
     there = next(path for path in (target, *target.parents) if path.exists())
     if not there.is_dir():
         within = "" if there == target else f" {target} can't be in it:"
-        raise ConfigError(f"{there} is a file:{within} export writes a folder")
+        yield f"{there} is a file:{within} export writes a folder", None
+    outside = "name a folder outside it"
     if target.is_relative_to(checkpoint.path.resolve()):
-        raise ConfigError(
-            f"{target} is inside the checkpoint to export, which must not change",
-            hint="name a folder outside it",
-        )
+        yield f"{target} is inside the checkpoint to export, which must not change", outside
     for run in map(RunFolder, target.parents):
         if run.config.is_file() and (run.checkpoints.is_dir() or run.metrics.is_file()):
-            raise ConfigError(
+            yield (
                 f"{target} is inside the run {run.path}, which writes to its folder itself",
-                hint="name a folder outside it",
+                outside,
             )
     if os.path.ismount(target):
-        raise ConfigError(
-            f"{target} is a mount point, which can't be replaced by a folder",
-            hint=f"name a folder in it: {target / 'policy'}",
-        )
+        inside = f"name a folder in it: {target / 'policy'}"
+        yield f"{target} is a mount point, which can't be replaced by a folder", inside
     if there == target and not os.access(target, os.R_OK | os.X_OK):
-        raise ConfigError(f"can't read {target} to see whether it is empty")
+        yield f"can't read {target} to see whether it is empty", None
     if there == target and any(target.iterdir()):
-        raise ConfigError(
-            f"{target} is not empty, and export overwrites nothing",
-            hint="name another folder, or empty it",
-        )
+        other = "name another folder, or empty it"
+        yield f"{target} is not empty, and export overwrites nothing", other
     parent = target.parent if there == target else there
     if not os.access(parent, os.W_OK | os.X_OK):
-        raise ConfigError(
-            f"can't make {target}: no permission to write to {parent}",
-            hint=ELSEWHERE,
-        )
+        yield f"can't make {target}: no permission to write to {parent}", ELSEWHERE
 
 
 def _convert(

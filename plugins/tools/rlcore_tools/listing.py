@@ -113,11 +113,17 @@ def _used(catalog: Catalog, group: str, name: str, kind: str) -> Iterator[str]:
         for recipe in catalog.options(EXPERIMENT)
         if any(g == group and (o == name or o in presets) for g, o in _choices(catalog, recipe))
     ]
+    yield from _usage(group, (presets or [name])[0], presets, recipes)
+
+
+def _usage(group: str, name: str, presets: list[str], recipes: list[str]) -> Iterator[str]:
+    """Who uses it, and where its keys are."""
     if presets:
         yield _filled(presets, "presets: ")
     if recipes:
         yield _filled(recipes, "recipes: ")
-    yield f"  its keys: rlcore train {group}={(presets or [name])[0]} --help {_section(group)}"
+    section = {"env": "env.train", "model": "actor.model"}.get(group, group)
+    yield f"  its keys: rlcore train {group}={name} --help {section}"
 
 
 def _of_presets(catalog: Catalog, name: str) -> Iterator[str]:
@@ -130,13 +136,7 @@ def _of_presets(catalog: Catalog, name: str) -> Iterator[str]:
             using = [
                 r for r in catalog.options(EXPERIMENT) if (group, name) in _choices(catalog, r)
             ]
-            if using:
-                yield _filled(using, "recipes: ")
-            yield f"  its keys: rlcore train {group}={name} --help {_section(group)}"
-
-
-def _section(group: str) -> str:
-    return {"env": "env.train", "model": "actor.model"}.get(group, group)
+            yield from _usage(group, name, [], using)
 
 
 def _choices(catalog: Catalog, recipe: str, depth: int = 4) -> list[tuple[str, str]]:

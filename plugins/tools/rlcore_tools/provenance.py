@@ -68,9 +68,8 @@ def _of_files(catalog: Catalog, choices: Sequence[str], path: str) -> Iterator[t
     for word in by_side(choices):
         _gather(catalog, *word.lstrip("+").partition("=")[::2], files)
     options = {group: (name, file) for (group, name), file in files.items()}
-    recipes = [(group, *found) for group, found in options.items() if group not in SECTIONS]
-    own = [(group, *found) for group, found in options.items() if group in SECTIONS]
-    for group, name, file in [*own, *recipes]:
+    recipes_last = sorted(options.items(), key=lambda option: option[0] not in SECTIONS)
+    for group, (name, file) in recipes_last:
         section = SECTIONS.get(group, "")
         if section and not path.startswith(f"{section}."):
             continue

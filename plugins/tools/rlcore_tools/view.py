@@ -9,6 +9,7 @@ import io
 import tempfile
 from base64 import b64encode
 from collections.abc import Iterable, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -105,7 +106,7 @@ def view_env(config: RunConfig, *, side: Phase, trials: int, output: Path) -> Pa
     """
     settings = config.env.sides[side]
     env, spec = checked_env(config, side, num_envs=MOST_ROWS)
-    try:
+    with closing(env):
         numbers = spec.trials(settings.split)[:trials]
         episodes = [Episode(task, trial) for task in range(len(spec.tasks)) for trial in numbers]
         look = Look(spec)
@@ -113,8 +114,6 @@ def view_env(config: RunConfig, *, side: Phase, trials: int, output: Path) -> Pa
         if spec.has_expert:
             look.films.append(_expert(env, look, episodes[0]))
         look.films.append(_random(env, look, episodes[0]))
-    finally:
-        env.close()
     return _write(look, settings, f"env {settings.env_type}", output)
 
 
@@ -136,15 +135,9 @@ def view_run(run: SavedRun, *given: str, trials: int, output: Path, trust: bool)
     look = Look(spec)
     first = [one for one in played if one.replica == 0 and one.task in spec.tasks]
     chosen = [one for task in spec.tasks for one in [r for r in first if r.task == task][:trials]]
-    try:
-        _see_starts(
-            env,
-            look,
-            [Episode(spec.tasks.index(one.task), one.trial) for one in chosen],
-            [one.success for one in chosen],
-        )
-    finally:
-        env.close()
+    episodes = [Episode(spec.tasks.index(one.task), one.trial) for one in chosen]
+    with closing(env):
+        _see_starts(env, look, episodes, [one.success for one in chosen])
     shelf = Shelf(record, output.absolute().parent)
     filmed = [clip for clips in shelf.examples() for clip in clips]
     look.films = [Shown("policy", _went(c.result), c.result.success, c.address) for c in filmed]

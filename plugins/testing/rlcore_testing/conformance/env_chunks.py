@@ -27,9 +27,7 @@ class ChunkChecks(EnvSubject):
     """Steps of episodes."""
 
     def test_chunk_results_have_their_shapes(self) -> None:
-        env = self.env()
-        env.reset(options={"episodes": self.episodes(ROWS)})
-        result = env.chunk_step(self.actions(ROWS))
+        result = self.play(self.env(), self.episodes(ROWS), self.actions(ROWS)).result
         for name, dtype in (
             ("rewards", np.float32),
             ("terminated", bool),

@@ -27,8 +27,7 @@ class EndChecks(EnvSubject):
         episodes, actions = self.to_the_end()
         length = self.spec.max_episode_steps
         env = self.env()
-        env.reset(options={"episodes": episodes})
-        result = env.chunk_step(extended(actions, length + 2))
+        result = self.play(env, episodes, extended(actions, length + 2)).result
         ended = result.terminated | result.truncated
         for row in range(ROWS):
             steps = int(ended[row].argmax()) + 1 if ended[row].any() else length
@@ -66,9 +65,8 @@ class EndChecks(EnvSubject):
 
     def test_an_end_is_a_termination_or_a_truncation(self) -> None:
         episodes, actions = self.to_the_end()
-        env = self.env()
-        env.reset(options={"episodes": episodes})
-        result = env.chunk_step(extended(actions, self.spec.max_episode_steps))
+        whole = extended(actions, self.spec.max_episode_steps)
+        result = self.play(self.env(), episodes, whole).result
         both = np.flatnonzero((result.terminated & result.truncated).any(1)).tolist()
         require(
             not both,
@@ -79,9 +77,8 @@ class EndChecks(EnvSubject):
     def test_the_time_limit_truncates(self) -> None:
         """Two rows started apart, so that each is seen to count its own steps."""
         env = self.env(ROWS, max_episode_steps=SHORT, ignore_terminations=True)
-        env.reset(options={"episodes": self.episodes(ROWS)})
         still = np.repeat(self.rest(), ROWS, axis=0)[:, None].repeat(CHUNK, axis=1)
-        first = env.chunk_step(still)
+        first = self.play(env, self.episodes(ROWS), still).result
         hint = "count the steps of each row, and truncate where they reach max_episode_steps"
         require(
             bool(first.valid.all()) and not first.truncated.any(),

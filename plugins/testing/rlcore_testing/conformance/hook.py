@@ -12,7 +12,6 @@ import copy
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -20,7 +19,6 @@ import numpy as np
 
 from rlcore.config.bind import plugin_settings
 from rlcore.config.schema import RunConfig
-from rlcore.contracts import hookspecs
 from rlcore.contracts.episodes import EpisodeOutcome, Film, Footage
 from rlcore.contracts.run import Run, Steering
 from rlcore.contracts.specs import Episode
@@ -51,11 +49,11 @@ class HookConformance(Conformance):
                 hint="rlcore plugins says why")  # fmt: skip
         return found
 
-    def call(self, hook: str, **arguments: Any) -> None:
-        """Call that hook of this plugin alone, if it has it."""
+    def call(self, hook: str, **arguments: Any) -> Any:
+        """Call that hook of this plugin alone, if it has it; returns its answers."""
         manager = load_plugins().manager
         others = [each for each in manager.get_plugins() if each is not self.module()]
-        manager.subset_hook_caller(hook, others)(**arguments)
+        return manager.subset_hook_caller(hook, others)(**arguments)
 
     def play(self, run: Run, updates: range) -> list[dict[str, float]]:
         """The hooks of these updates; returns the metrics that they left."""
@@ -113,10 +111,7 @@ class HookConformance(Conformance):
                 hint="every command would show it: drop it, or print in a hook")  # fmt: skip
 
     def test_doctor_rows_have_their_form(self) -> None:
-        hook = load_plugins().manager.subset_hook_caller("rlcore_doctor", [
-            each for each in load_plugins().manager.get_plugins() if each is not self.module()
-        ])  # fmt: skip
-        for row in [row for rows in hook(config=None) for row in rows]:
+        for row in [row for rows in self.call("rlcore_doctor", config=None) for row in rows]:
             require(
                 isinstance(row, dict) and set(row) == ROWS and row["status"] in STATUSES,
                 f"rlcore_doctor returned {row!r}, expected a dict of {', '.join(sorted(ROWS))} "
@@ -139,13 +134,6 @@ class HookConformance(Conformance):
             for impl in caller.get_hookimpls():
                 if impl.plugin is module:
                     impl.function = getattr(fresh, caller.name)  # type: ignore[misc]  # final to pluggy
-
-
-def hooks_of(module: Any) -> Iterator[tuple[str, Callable[..., Any]]]:
-    """The hooks that a plugin implements, by name."""
-    for name in vars(hookspecs):
-        if name.startswith("rlcore_") and callable(getattr(module, name, None)):
-            yield name, getattr(module, name)
 
 
 def outcomes(update: int) -> list[EpisodeOutcome]:

@@ -25,11 +25,9 @@ def main(arguments: Sequence[str]) -> int:
     Raises:
         ConfigError: see the three.
     """
-    if arguments[:1] == [EXPLAIN]:
-        return _explain(arguments[1:])
-    if arguments[:1] == [SCHEMA]:
-        return _schema(arguments[1:])
-    return _import(arguments)
+    asks = {EXPLAIN: _explain, SCHEMA: _schema}
+    ask = asks.get(arguments[0]) if arguments else None
+    return _import(arguments) if ask is None else ask(arguments[1:])
 
 
 def _explain(arguments: Sequence[str]) -> int:

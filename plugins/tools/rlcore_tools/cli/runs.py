@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -53,11 +53,11 @@ def _ls(arguments: Sequence[str]) -> int:
     keys = [condition.key for condition in conditions]
     keys += [] if options.sort is None else [options.sort.removeprefix("-")]
     shown = [key for key in dict.fromkeys(keys) if key not in COLUMNS]
-    if options.json:
-        _print_json([{**row.as_values(), **{k: row.value(k) for k in shown}} for row in rows])
-    else:
-        print(table_of(rows, shown), end="")
-    return 0
+    return _said(
+        options,
+        lambda: [{**row.as_values(), **{k: row.value(k) for k in shown}} for row in rows],
+        lambda: table_of(rows, shown).splitlines(),
+    )
 
 
 def _show(arguments: Sequence[str]) -> int:
@@ -67,11 +67,7 @@ def _show(arguments: Sequence[str]) -> int:
     from rlcore_tools.runs import one
 
     folder = RunFolder.open(options.runs[0]).path
-    if options.json:
-        _print_json(one.values_of(folder))
-    else:
-        print("\n".join(one.lines_of(folder)))
-    return 0
+    return _said(options, lambda: one.values_of(folder), lambda: one.lines_of(folder))
 
 
 def _diff(arguments: Sequence[str]) -> int:
@@ -82,11 +78,7 @@ def _diff(arguments: Sequence[str]) -> int:
 
     first, other = (RunFolder.open(run).path for run in options.runs)
     found = Differing.between(first, other)
-    if options.json:
-        _print_json(found.as_values())
-    else:
-        print("\n".join(found.lines()))
-    return 0
+    return _said(options, found.as_values, found.lines)
 
 
 def _best(arguments: Sequence[str]) -> int:
@@ -101,11 +93,7 @@ def _best(arguments: Sequence[str]) -> int:
 
     rows = chosen(runs_below(options.folder), [Condition.read(text) for text in options.where])
     ranking = ranked(rows)
-    if options.json:
-        _print_json(values_of(ranking))
-    else:
-        print("\n".join(lines_of(ranking, options.folder)))
-    return 0
+    return _said(options, lambda: values_of(ranking), lambda: lines_of(ranking, options.folder))
 
 
 def _many(action: str, about: str) -> argparse.ArgumentParser:
@@ -138,5 +126,12 @@ def _parsed(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> argpar
     return parser.parse_args(arguments)
 
 
-def _print_json(values: Any) -> None:
-    print(json.dumps(values, indent=1, default=str))
+def _said(
+    options: argparse.Namespace, values: Callable[[], Any], lines: Callable[[], Sequence[str]]
+) -> int:
+    """Print what is asked for, for programs or for people; returns the exit code."""
+    if options.json:
+        print(json.dumps(values(), indent=1, default=str))
+    else:
+        print("\n".join(lines()))
+    return 0
