@@ -32,7 +32,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_its_figures_are_those_of_the_runs(runs: Path):
     figures = json.loads((runs / "0-seed-0" / "summary.json").read_text())
     (line,) = [line for line in (runs / "sweep.txt").read_text().splitlines() if "0-seed-0" in line]
-    assert "{rate:.3f} ({lo:.3f} .. {hi:.3f})".format(**figures["success_after"]) in line
+    assert "{rate:.3f} ({lo:.3f}..{hi:.3f})".format(**figures["success_after"]) in line
 
 
 @pytest.mark.long
