@@ -11,7 +11,6 @@ from collections.abc import Iterator, Mapping
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
-from rlcore.checks.doctor_rows import Row, row
 from rlcore.config.schema import EnvConfig
 from rlcore.contracts.errors import AssetError, UserError
 from rlcore.contracts.specs import ComponentSpec, OtherInterpreter
@@ -27,6 +26,8 @@ from rlcore_simulation.settings import SimulatedEnvConfig
 
 if TYPE_CHECKING:
     from rlcore.plugins.registry import Registry
+
+Row = dict[str, str]
 
 
 def interpreters_of(envs: Mapping[str, EnvConfig], registry: Registry) -> list[OtherInterpreter]:
@@ -75,6 +76,11 @@ def _finding(side: str, env: EnvConfig, registry: Registry) -> Row:
         return row(key, said, "missing", error.hint or "")
     there = ", ".join(f"{name} {its}" for name, its in one.of_note.items())
     return row(key, f"{one.executable}: {there}; here: {_here()}")
+
+
+def row(name: str, detail: str, status: str = "ok", fix: str = "") -> Row:
+    """A row of `rlcore doctor`."""
+    return {"name": name, "status": status, "detail": detail, "fix": fix}
 
 
 def missing(name: str, error: UserError) -> Row:

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rlcore_mujoco.gl import doctor_checks as gl_checks
-from rlcore_simulation.doctor import missing
+from rlcore_simulation.doctor import Row, missing, row
 
-from rlcore.checks.doctor_rows import Row, row
 from rlcore.contracts.errors import AssetError
 from rlcore_env_libero.assets import (
     assets_folder,

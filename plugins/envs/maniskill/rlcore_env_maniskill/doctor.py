@@ -6,9 +6,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from rlcore_sapien.vulkan import tried_driver
-from rlcore_simulation.doctor import missing
+from rlcore_simulation.doctor import Row, missing, row
 
-from rlcore.checks.doctor_rows import Row, row
 from rlcore.contracts.errors import AssetError
 from rlcore.placement.inventory import local_gpus
 from rlcore_env_maniskill.hub_files import assets_folder, download_command, require_files

@@ -10,11 +10,9 @@ import ctypes
 import ctypes.util
 import os
 import sys
-from collections.abc import Iterator
 
-from rlcore_simulation.doctor import missing
+from rlcore_simulation.doctor import Row, missing, row
 
-from rlcore.checks.doctor_rows import Row, row
 from rlcore.contracts.errors import AssetError, ConfigError, did_you_mean
 
 # GL backend -> its library as the linker knows it, and the file name to try without a linker.
@@ -52,32 +50,21 @@ def choose_gl() -> str | None:
     absent = asked or " or ".join(LIBRARIES)
     raise AssetError(
         f"MuJoCo can't render: no GL library for {absent} on this machine",
-        hint=install_command(asked or "egl"),
+        hint=f"apt-get install -y {PACKAGES[asked or 'egl']}",
     )
 
 
 def has_library(backend: str) -> bool:
     """Whether the library of a GL backend can be loaded."""
     name, file = LIBRARIES[backend]
-    for candidate in _candidates(name, file):
-        try:
-            ctypes.CDLL(candidate)
-        except OSError:
-            continue
-        return True
-    return False
+    return _loads(file) or _loads(ctypes.util.find_library(name))
 
 
-def _candidates(name: str, file: str) -> Iterator[str]:
-    yield file
-    found = ctypes.util.find_library(name)
-    if found is not None:
-        yield found
-
-
-def install_command(backend: str) -> str:
-    """The command that installs the library of a GL backend on Debian and Ubuntu."""
-    return f"apt-get install -y {PACKAGES[backend]}"
+def _loads(library: str | None) -> bool:
+    try:
+        return library is not None and bool(ctypes.CDLL(library))
+    except OSError:
+        return False
 
 
 def doctor_checks(env: str) -> list[Row]:

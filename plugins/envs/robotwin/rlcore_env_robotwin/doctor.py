@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from rlcore_simulation.doctor import missing
+from rlcore_simulation.doctor import Row, missing, row
 
-from rlcore.checks.doctor_rows import Row, row
 from rlcore.config import schema_tree
 from rlcore.contracts.errors import AssetError
 from rlcore.terminal.text import written

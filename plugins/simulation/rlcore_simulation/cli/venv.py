@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from rlcore.checks.doctor_rows import Row, row
 from rlcore.cli.parser import Parser
 from rlcore.config.schema import EnvConfig
 from rlcore.contracts.errors import UserError
 from rlcore.contracts.specs import ComponentSpec
 from rlcore.plugins.import_target import load_target
 from rlcore.plugins.registry import Registry, load_plugins
+from rlcore_simulation.doctor import Row, row
 from rlcore_simulation.interpreters import Interpreter, executable_of, look
 from rlcore_simulation.known_interpreters import home, noted
 from rlcore_simulation.requirements import lacking, of_note
