@@ -94,14 +94,14 @@ class SuspendingEnv(SimulatedEnv):
             super().record(self._filmed)
 
     def _bring_back(self) -> None:
-        since, running = self._since, np.flatnonzero(self._running)
-        last = {
-            row: number
+        since = self._since
+        wanted = {
+            row: number  # of its last start
             for number, event in enumerate(since)
             if isinstance(event, dict)
             for row in event
+            if self._running[row]
         }
-        wanted = {int(row): last[int(row)] for row in running}
         success = self._success
         self._since, begun = [], False
         for number, event in enumerate(since):

@@ -255,7 +255,7 @@ def _require_room(folder: Path) -> None:
 def _install(folder: Path, spec: ComponentSpec, say: Callable[[str], None], ours: bool) -> None:
     """Install all of them, those that stand alone last. In somebody's own environment no package
     gets another version: what can't be installed beside them is an error."""
-    uv, python = _uv(), _python_of(folder)
+    uv, python = _uv(), interpreters.executable_of(str(folder))
     again = making(spec, folder)
     if not os.path.exists(python):  # made on another machine?
         remove = shlex.join(["rm", "-r", str(folder)])
@@ -295,12 +295,8 @@ def _install(folder: Path, spec: ComponentSpec, say: Callable[[str], None], ours
 
 def takes_packages(folder: Path) -> bool:
     """Whether a folder is an environment that packages can be installed into."""
-    python = _python_of(folder)
+    python = str(folder / "bin" / "python")
     return interpreters.imports(python, "pip") if _uv() is None else os.path.exists(python)
-
-
-def _python_of(folder: Path) -> str:
-    return str(folder / "bin" / "python")
 
 
 def _run(command: Sequence[str], failed: str, hint: str | None = None) -> None:
