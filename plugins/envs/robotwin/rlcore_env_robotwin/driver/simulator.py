@@ -10,6 +10,7 @@ import contextlib
 import copy
 import random
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,16 @@ STATES = 14
 BROKEN = (ImportError, OSError, MemoryError, UserError)
 
 
+def _state() -> tuple[Any, Any]:
+    return random.getstate(), np.random.get_state()
+
+
+def _set(state: tuple[Any, Any]) -> None:
+    random.setstate(state[0])
+    np.random.set_state(state[1])
+
+
+@dataclass(eq=False)
 class RoboTwinSimulator(ChunkSimulator):
     """A row (see :class:`rlcore_simulation.simulator.ChunkSimulator`).
 
@@ -43,36 +54,27 @@ class RoboTwinSimulator(ChunkSimulator):
         clears: whether SAPIEN's cache is to be emptied before the next start.
     """
 
-    def __init__(
-        self,
-        config: RoboTwinConfig,
-        new_task: Callable[[], Any],
-        arguments: Arguments,
-        *,
-        seed: Callable[[Episode], int],
-        sentence: Callable[[Mapping[str, str], int], str],
-        clears: Callable[[], bool],
-    ) -> None:
-        self._config = config
-        self._new_task = new_task
-        self._arguments = arguments
-        self._seed = seed
-        self._sentence = sentence
-        self._clears = clears
-        self._task: Any = None
-        self._clock: Clock | None = None
-        self._drawn: dict[str, np.ndarray] | None = None
-        self._randomness = _state()
+    config: RoboTwinConfig
+    new_task: Callable[[], Any]
+    arguments: Arguments
+    _: KW_ONLY
+    seed: Callable[[Episode], int]
+    sentence: Callable[[Mapping[str, str], int], str]
+    clears: Callable[[], bool]
+    _task: Any = field(default=None, init=False)
+    _clock: Clock | None = field(default=None, init=False)
+    _drawn: dict[str, np.ndarray] | None = field(default=None, init=False)
+    _randomness: tuple[Any, Any] = field(default_factory=_state, init=False)
 
     def start(self, episode: Episode) -> str:
         """Set the scene of the trial's seed, the same to the bit whatever happened before."""
         self.close()
-        seed = self._seed(episode)
+        seed = self.seed(episode)
         with self._own_randomness():
-            self._task, seed = stable(self._new_task, self._arguments, seed)
-            said = self._sentence(self._task.get_info(), seed)
+            self._task, seed = stable(self.new_task, self.arguments, seed)
+            said = self.sentence(self._task.get_info(), seed)
         self._task.set_instruction(said)
-        dense = self._config.reward == "dense"
+        dense = self.config.reward == "dense"
         self._clock = Clock(self._task, Progress(self._task) if dense else None)
         if (entries := len(self._joints())) != STATES:
             raise EnvError(
@@ -85,7 +87,7 @@ class RoboTwinSimulator(ChunkSimulator):
         """Targets of the joints in rad and gripper opening of the left arm, then of the right; or
         of each hand (:func:`..hands.components`); float32 `[14]`."""
         both = self._joints()
-        if self._config.robot_state == "end_effector":
+        if self.config.robot_state == "end_effector":
             task = self._task
             left, right = task.get_arm_pose("left"), task.get_arm_pose("right")
             both = components(left, both[STATES // 2 - 1]) + components(right, both[-1])
@@ -114,8 +116,8 @@ class RoboTwinSimulator(ChunkSimulator):
             with self._own_randomness():  # flickering lights are drawn
                 observed = self._task.get_obs()["observation"]
             self._drawn = {
-                name: seen(observed[name]["rgb"], center_crop=self._config.center_crop)
-                for name in cameras(self._config)
+                name: seen(observed[name]["rgb"], center_crop=self.config.center_crop)
+                for name in cameras(self.config)
             }
         for name, frame in out.items():
             frame[:] = self._drawn[name]
@@ -127,7 +129,7 @@ class RoboTwinSimulator(ChunkSimulator):
     def close(self) -> None:
         """Free the scene."""
         if self._task is not None:
-            self._task.close_env(clear_cache=self._clears())
+            self._task.close_env(clear_cache=self.clears())
         self._task, self._drawn = None, None
 
     @contextlib.contextmanager
@@ -181,12 +183,3 @@ def begun(task: Any, arguments: Arguments, seed: int) -> Any:
     task.step_lim = arguments["step_lim"]  # it took the one of its own evaluations
     task.run_steps = task.reward_step = 0
     return task
-
-
-def _state() -> tuple[Any, Any]:
-    return random.getstate(), np.random.get_state()
-
-
-def _set(state: tuple[Any, Any]) -> None:
-    random.setstate(state[0])
-    np.random.set_state(state[1])
