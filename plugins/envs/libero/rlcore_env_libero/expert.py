@@ -30,26 +30,20 @@ class PickAndPlace:
     """One episode.
 
     Args:
-        env: LIBERO's, at the start.
-        thing, target: names of the goal.
-        inside: whether the thing is dropped into the target, not put onto it.
+        env: LIBERO's, at the start. The goal of the task's file is one thing, which is dropped
+            into a region of another or put onto it.
     """
 
-    def __init__(self, env: Any, thing: str, target: str, *, inside: bool) -> None:
+    def __init__(self, env: Any) -> None:
+        ((relation, thing, target),) = env.parsed_problem["goal_state"]
+        self._inside = relation == "in"
+        if self._inside:
+            target = env.parsed_problem["regions"][target]["target"]
         self._env = env
         self._names = thing, target
         self._thing, self._target = env.obj_body_id[thing], env.obj_body_id[target]
-        self._inside = inside
         self._travel = TRAVEL + env.workspace_offset[2]
         self._begin()
-
-    @classmethod
-    def of(cls, env: Any) -> PickAndPlace:
-        """For the goal of the task's file: one thing, in a region of another or on it."""
-        ((relation, thing, target),) = env.parsed_problem["goal_state"]
-        if relation == "in":
-            target = env.parsed_problem["regions"][target]["target"]
-        return cls(env, thing, target, inside=relation == "in")
 
     def _begin(self) -> None:
         """Look for a place to grip."""

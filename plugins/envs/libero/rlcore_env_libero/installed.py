@@ -33,9 +33,13 @@ def libero_folder() -> Path:
         AssetError: LIBERO is not installed, or in another version; or another distribution's is, or
             a checkout of LIBERO, alone or before it.
     """
+    # by name, those that install a package `libero`
     owners: dict[str, metadata.Distribution] = {}
-    for one in _owners():
-        owners.setdefault(_name(one), one)  # the first one on the path, which Python imports
+    for one in metadata.distributions():
+        # their lists are only searched: to parse those of all distributions takes seconds
+        if "\nlibero/" in f"\n{one.read_text('RECORD') or ''}":
+            # the first one on the path, which Python imports
+            owners.setdefault(one.metadata["Name"].lower().replace("_", "-"), one)
     strangers = sorted(name for name in owners if name != DISTRIBUTION)
     if strangers:
         besides = f", besides {DISTRIBUTION}" if DISTRIBUTION in owners else ""
@@ -70,17 +74,3 @@ def _found() -> Path | None:
     places = list(found.submodule_search_locations or ()) if found else []
     inner = (Path(place) / "libero" for place in places)
     return next((folder for folder in inner if (folder / "bddl_files").is_dir()), None)
-
-
-def _name(distribution: metadata.Distribution) -> str:
-    return distribution.metadata["Name"].lower().replace("_", "-")
-
-
-def _owners() -> list[metadata.Distribution]:
-    """The distributions that install a package `libero`. Their lists of files are only searched:
-    to parse those of all distributions takes seconds."""
-    return [
-        distribution
-        for distribution in metadata.distributions()
-        if "\nlibero/" in "\n" + (distribution.read_text("RECORD") or "")
-    ]

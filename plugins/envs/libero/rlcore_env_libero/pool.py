@@ -106,8 +106,4 @@ def make_pool(config: LiberoConfig) -> SimulatorCache[LiberoSimulator]:
         init_states = read_init_states(init_file(libero, task))
         return LiberoSimulator(config, task, scenes.take(task), init_states, renderers)
 
-    def drop(simulator: LiberoSimulator) -> None:
-        simulator.close()
-        scenes.leave(simulator.task)
-
-    return SimulatorCache(build, keep=0, drop=drop, free=scenes.close)
+    return SimulatorCache(build, keep=0, drop=lambda row: scenes.leave(row.task), free=scenes.close)

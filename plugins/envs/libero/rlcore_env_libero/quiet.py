@@ -54,14 +54,13 @@ def _config(libero: Path) -> Iterator[None]:
     lines = [f"{key}: {libero / name}\n" for key, name in paths.items()]
     with tempfile.TemporaryDirectory(prefix="rlcore-libero-") as folder:
         Path(folder, "config.yaml").write_text("".join(lines))
-        own = {"MPLCONFIGDIR": folder, **os.environ, "LIBERO_CONFIG_PATH": folder}
-        before = {name: os.environ.get(name) for name in ("MPLCONFIGDIR", "LIBERO_CONFIG_PATH")}
-        os.environ.update({name: own[name] for name in before})
+        its = os.environ.get("MPLCONFIGDIR", folder)
+        own = {"MPLCONFIGDIR": its, "LIBERO_CONFIG_PATH": folder}
+        before = {name: os.environ[name] for name in own if name in os.environ}
+        os.environ.update(own)
         try:
             yield
         finally:
-            for name, value in before.items():
-                if value is None:
-                    del os.environ[name]
-                else:
-                    os.environ[name] = value
+            for name in own:
+                del os.environ[name]
+            os.environ.update(before)

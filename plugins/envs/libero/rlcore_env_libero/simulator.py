@@ -51,7 +51,6 @@ class LiberoSimulator:
         self._binary = config.gripper == "binary"
         self._expert: PickAndPlace | None = None
         self._wait = OPENING if config.reset_gripper_open else STILL
-        renderers.join(task)
 
     @property
     def states(self) -> np.ndarray:
@@ -94,16 +93,12 @@ class LiberoSimulator:
         scaled by `speed`."""
         self.scene.load(self._row)
         if self._expert is None:
-            self._expert = PickAndPlace.of(self.scene.env)
+            self._expert = PickAndPlace(self.scene.env)
         action = self._expert.action()
         action[:6] *= speed
         if self._binary:
             action[-1] = action[-1] < 0.0
         return action.astype(np.float32)
-
-    def close(self) -> None:
-        """Release the renderer; the simulator can't be used afterwards."""
-        self._renderers.leave(self.task)
 
 
 def axis_angle(quaternion: np.ndarray) -> np.ndarray:

@@ -14,6 +14,7 @@ from rlcore_env_libero.stand_ins.shapes import (
     Thing,
     box,
     cylinder,
+    pair,
 )
 
 WOOD = (0.36, 0.22, 0.13)
@@ -29,15 +30,9 @@ def _drawer(name: str, floor: float, colour: Colour, front: Colour) -> Body:
         box((0.107, 0.081, 0.004), colour, (0.0035, 0.0105, floor + 0.004)),
         box((0.109, 0.0035, side + 0.0025), front, (0.0033, -0.0745, middle)),
         box((0.107, 0.0035, side), colour, (0.0033, 0.0908, middle)),
-        *(
-            box((0.0024, 0.0815, side), colour, (0.0035 + s * 0.1054, 0.011, middle))
-            for s in (-1, 1)
-        ),
+        *pair((0.0024, 0.0815, side), colour, (0.0035, 0.011, middle), (0.1054, 0.0, 0.0)),
         box((0.0445, 0.0075, 0.008), STEEL, (-0.0028, -0.1017, middle)),
-        *(
-            box((0.0055, 0.0106, 0.005), STEEL, (-0.0032 + s * 0.0324, -0.0835, middle))
-            for s in (-1, 1)
-        ),
+        *pair((0.0055, 0.0106, 0.005), STEEL, (-0.0032, -0.0835, middle), (0.0324, 0.0, 0.0)),
     )
     joint = Hinge(f"{name}_level", "slide", (0.0, 1.0, 0.0), (-0.16, 0.01), damping=50.0)
     return Body(parts, (inside,), name=f"cabinet_{name}", joint=joint)
@@ -46,10 +41,7 @@ def _drawer(name: str, floor: float, colour: Colour, front: Colour) -> Body:
 def _cabinet(colour: Colour, front: Colour) -> Thing:
     """A cabinet with three drawers, open towards -y."""
     walls = (
-        *(
-            box((0.0052, 0.0954, 0.1058), colour, (0.0034 + s * 0.1156, 0.0163, 0.1143))
-            for s in (-1, 1)
-        ),
+        *pair((0.0052, 0.0954, 0.1058), colour, (0.0034, 0.0163, 0.1143), (0.1156, 0.0, 0.0)),
         box((0.119, 0.0023, 0.1058), colour, (0.0021, 0.1094, 0.1143)),
         *(box((0.1117, 0.0894, 0.0009), colour, (0.0039, 0.0187, z)) for z in (0.0793, 0.1494)),
         box((0.1228, 0.0896, 0.002), colour, (0.0041, 0.0164, 0.0069)),
@@ -172,10 +164,7 @@ def _desk_caddy() -> Thing:
 def _two_layer_shelf() -> Thing:
     """A shelf of two layers, open towards -y."""
     parts = (
-        *(
-            box((0.0071, 0.0954, 0.1044), WOOD, (0.0047 + s * 0.1584, 0.0163, 0.1046))
-            for s in (-1, 1)
-        ),
+        *pair((0.0071, 0.0954, 0.1044), WOOD, (0.0047, 0.0163, 0.1046), (0.1584, 0.0, 0.0)),
         box((0.1633, 0.0023, 0.1044), WOOD, (0.0029, 0.1094, 0.1046)),
         box((0.1532, 0.0894, 0.0009), WOOD, (0.0052, 0.0187, 0.07)),
         box((0.1756, 0.0951, 0.0021), WOOD, (0.005, 0.0164, 0.2082)),

@@ -105,6 +105,14 @@ def box(size: Vector, colour: Colour, at: Vector = ORIGIN, turn: Vector = ORIGIN
     return Part("box", size, at, colour, turn)
 
 
+def pair(size: Vector, colour: Colour, middle: Vector, aside: Vector) -> tuple[Part, Part]:
+    """Two boxes, `aside` of a place and as far to its other side."""
+    x, y, z = middle
+    dx, dy, dz = aside
+    one, other = (x - dx, y - dy, z - dz), (x + dx, y + dy, z + dz)
+    return box(size, colour, one), box(size, colour, other)
+
+
 def cylinder(
     radius: float, half: float, colour: Colour, at: Vector = ORIGIN, axis: str = "z"
 ) -> Part:
@@ -122,17 +130,11 @@ def tub(inner: Vector, wall: float, colour: Colour, at: Vector = ORIGIN) -> tupl
     """
     x, y, z = inner
     height = z + wall / 2  # half of it; the walls reach down to the lower side of the floor
-    low, middle = at[2] + wall / 2, at[2] + height
+    low, centre = at[2] + wall / 2, (at[0], at[1], at[2] + height)
     return (
         box((x + wall, y + wall, wall / 2), colour, (at[0], at[1], low)),
-        *(
-            box((wall / 2, y + wall, height), colour, (at[0] + s * (x + wall / 2), at[1], middle))
-            for s in (-1, 1)
-        ),
-        *(
-            box((x + wall, wall / 2, height), colour, (at[0], at[1] + s * (y + wall / 2), middle))
-            for s in (-1, 1)
-        ),
+        *pair((wall / 2, y + wall, height), colour, centre, (x + wall / 2, 0.0, 0.0)),
+        *pair((x + wall, wall / 2, height), colour, centre, (0.0, y + wall / 2, 0.0)),
     )
 
 
