@@ -20,11 +20,12 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import psutil
 
 from rlcore.config.overrides import quote
+from rlcore.config.schema_tree import leaves
 from rlcore.contracts.errors import CheckpointError, ConfigError, UserError, choosing
 from rlcore.files.atomic import write_text
 from rlcore.files.damaged_files import read_mapping
@@ -250,7 +251,9 @@ def objective_of(note: Note, paths: Sequence[str]) -> float | tuple[float, ...] 
     file = Path(note.folder) / "summary.json"
     if not paths and not file.is_file():
         return None
-    kept = _numbers(read_mapping(file)) | _last_metrics(Path(note.folder), paths)
+    numbers = (pair for pair in leaves(read_mapping(file)) if isinstance(pair[1], (int, float)))
+    kept = {path: float(value) for path, value in numbers}
+    kept |= _last_metrics(Path(note.folder), paths)
     values = tuple(kept.get(path) for path in paths or (SUCCESS,))
     if not paths and values[0] is None:
         return None
@@ -270,16 +273,6 @@ def _inside(sweep: Path, folder: str) -> str:
         return folder
     ends = (here.joinpath(*parts[-n:]) for n in range(len(parts) - 1, 0, -1))
     return str(next((end for end in ends if end.is_dir()), folder))
-
-
-def _numbers(values: Mapping[str, Any], path: str = "") -> dict[str, float]:
-    found: dict[str, float] = {}
-    for name, value in values.items():
-        if isinstance(value, Mapping):
-            found |= _numbers(value, f"{path}{name}.")
-        elif isinstance(value, (int, float)):
-            found[path + name] = float(value)
-    return found
 
 
 def _last_metrics(run: Path, names: Sequence[str]) -> dict[str, float]:

@@ -23,6 +23,7 @@ from omegaconf import OmegaConf
 from rlcore.cli.request import HYDRA
 from rlcore.config.catalog import is_folder, is_override
 from rlcore.config.overrides import BOTH, parse, quote
+from rlcore.config.schema_tree import leaves
 from rlcore.contracts.errors import CheckpointError, ConfigError, did_you_mean
 from rlcore.files.atomic import write_text
 from rlcore.files.damaged_files import read_mapping
@@ -264,15 +265,9 @@ class Choices:
         return cls(frozenset(fixed), tuple(first), tuple(last), count)
 
 
-def flat(values: Mapping[str, Any], path: str = "") -> list[tuple[str, Any]]:
-    """Nested values by their whole keys."""
-    found: list[tuple[str, Any]] = []
-    for name, value in values.items():
-        if isinstance(value, Mapping):
-            found += flat(value, f"{path}{name}.")
-        else:
-            found.append((path + name, value))
-    return found
+def flat(values: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    """Nested values by their whole keys; an empty mapping has none."""
+    return [(key, value) for key, value in leaves(values) if not isinstance(value, Mapping)]
 
 
 def key_of(word: str) -> str:

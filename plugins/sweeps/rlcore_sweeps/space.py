@@ -123,10 +123,11 @@ def _choice(word: str, override: Override) -> Choice:
     start, value = word.partition("=")[0], override.value()
     try:
         if isinstance(value, IntervalSweep):
-            return Choice(start, _between(value.start, value.end, LOG in value.tags))
+            return Choice(start, _numeric(value.start, value.end, log=LOG in value.tags))
         if isinstance(value, RangeSweep):
-            numbers = list(override.sweep_iterator())
-            return Choice(start, _steps(numbers, value.step, LOG in value.tags))
+            numbers: list[Any] = list(override.sweep_iterator())  # with its start and not its stop
+            how = {"log": LOG in value.tags, "step": abs(value.step)}
+            return Choice(start, _numeric(min(numbers), max(numbers), **how))
         its = [_plain(one) for one in override.sweep_iterator(transformer=Transformer.identity)]
         texts = tuple(map(str, override.sweep_string_iterator()))
         return Choice(start, CategoricalDistribution(its), texts)
@@ -139,18 +140,9 @@ def _plain(value: Any) -> Any:
     return value.text if isinstance(value, QuotedString) else Transformer.encode(value)
 
 
-def _between(low: Any, high: Any, log: bool) -> BaseDistribution:
-    if isinstance(low, int) and isinstance(high, int):
-        return IntDistribution(low, high, log=log)
-    return FloatDistribution(low, high, log=log)
-
-
-def _steps(numbers: list[Any], step: Any, log: bool) -> BaseDistribution:
-    """Those of a range, which has its start and not its stop."""
-    low, high = min(numbers), max(numbers)
-    if all(isinstance(number, int) for number in numbers):
-        return IntDistribution(low, high, log=log, step=abs(step))
-    return FloatDistribution(low, high, log=log, step=abs(step))
+def _numeric(low: Any, high: Any, **how: Any) -> BaseDistribution:
+    whole = isinstance(low, int) and isinstance(high, int)
+    return (IntDistribution if whole else FloatDistribution)(low, high, **how)
 
 
 def _text(value: Any) -> str:
