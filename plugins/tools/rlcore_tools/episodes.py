@@ -13,12 +13,13 @@ from pathlib import Path
 
 import numpy as np
 
-from rlcore.api import Assembly, Checkpoint, Trace, open_run
+from rlcore.api import Assembly, Checkpoint, Trace
 from rlcore.contracts.errors import ConfigError, VerificationError
 from rlcore.contracts.protocols import Demonstration
 from rlcore.contracts.specs import EnvSpec, Episode
 from rlcore.demonstrations.datasets import format_of
 from rlcore.results.tables import EpisodeResult
+from rlcore_tools.failures import run_of
 from rlcore_tools.play_episode import gathered_again
 from rlcore_tools.vector_env import CheckedEnv, checked_env
 
@@ -43,8 +44,7 @@ def write(assembly: Assembly, *, which: str, form: str, dest: str) -> tuple[int,
         VerificationError: an episode does not come out as it was evaluated.
     """
     config, spec = assembly.config, assembly.env_specs["eval"]
-    assert config.actor.model.model_path is not None  # as `rlcore replay RUN` set it
-    run = open_run(Path(config.actor.model.model_path).parent)
+    run = run_of(assembly)
     checkpoint = run.checkpoint()
     rows = [row for row in run.evaluated(checkpoint) if which in ("all", _kind(row))]
     if not rows:
@@ -53,11 +53,10 @@ def write(assembly: Assembly, *, which: str, form: str, dest: str) -> tuple[int,
             hint=f"rlcore eval {checkpoint.path}",
         )
     wanted = {Episode(spec.tasks.index(row.task), row.trial, row.replica): row for row in rows}
-    path = Path(dest).expanduser()
-    settings = config.runner.seed
+    path, seed = Path(dest).expanduser(), config.runner.seed
     kind = format_of(path, form)
     with (
-        kind.write(path, spec, config.collect, seed=settings, interpreters=()) as writer,
+        kind.write(path, spec, config.collect, seed=seed, interpreters=()) as writer,
         closing(checked_env(config, "eval", 1)[0]) as env,
     ):
         left = [episode for episode in wanted if episode not in writer.episodes()]

@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from rlcore.api import Checkpoint, SavedRun, open_run
+from rlcore.api import Assembly, Checkpoint, SavedRun, open_run
 from rlcore.config.schema_tree import find
 from rlcore.files.damaged_files import blaming
 from rlcore.files.reading import read_yaml
@@ -31,6 +31,13 @@ def acting(run: SavedRun, name: str | None = None) -> Checkpoint:
     """
     other = None if name or run.named != run.folder.path else _of_another(run.folder)
     return run.checkpoint(name) if other is None else open_run(other).checkpoint()
+
+
+def run_of(assembly: Assembly) -> SavedRun:
+    """The run whose checkpoint is `actor.model.model_path`, as `rlcore replay RUN` sets it."""
+    path = assembly.config.actor.model.model_path
+    assert path is not None
+    return open_run(Path(path).parent)
 
 
 def has_policy(folder: RunFolder) -> bool:

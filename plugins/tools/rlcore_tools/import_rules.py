@@ -76,8 +76,7 @@ class ImportRule:
         wanted, names = self.theirs.split("."), path.split(".")
         if wanted[-1] == "*" and len(names) >= len(wanted):
             wanted, names = wanted[:-1], names[: len(wanted) - 1]
-        if len(wanted) != len(names):
+        pairs = list(zip(wanted, names, strict=False))
+        if len(wanted) != len(names) or any(want not in ("*", name) for want, name in pairs):
             return None
-        stars = [name for want, name in zip(wanted, names, strict=True) if want == "*"]
-        same = all(want in ("*", name) for want, name in zip(wanted, names, strict=True))
-        return (stars[0] if stars else "") if same else None
+        return next((name for want, name in pairs if want == "*"), "")

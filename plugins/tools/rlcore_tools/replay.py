@@ -26,7 +26,6 @@ from rlcore.api import (
     Played,
     SavedRun,
     Trace,
-    open_run,
 )
 from rlcore.config.schema import RunConfig, VideoConfig
 from rlcore.contracts.episodes import Film
@@ -39,7 +38,7 @@ from rlcore.results.tables import failures as failures_of
 from rlcore.terminal.console import Canvas
 from rlcore_tools.drawn_again import drawn_again
 from rlcore_tools.episode import address, split_of, trace_table
-from rlcore_tools.failures import evaluated
+from rlcore_tools.failures import evaluated, run_of
 from rlcore_tools.places import replay_folder
 from rlcore_tools.play_episode import play_episode, play_episodes
 from rlcore_tools.video import caption, write_video
@@ -121,7 +120,7 @@ def run(
         UserError: no such episode, a damaged checkpoint, a folder that can't be written to, all
             before a worker starts; or a worker that failed.
     """
-    checkpoint, spec = _acting(assembly), assembly.env_specs[phase]
+    checkpoint, spec = run_of(assembly).checkpoint(), assembly.env_specs[phase]
     rows = evaluated(run, checkpoint) if phase == "eval" else []
     if failures is None:
         episodes = [_meant(assembly, task, trial, replica, phase)]
@@ -171,14 +170,7 @@ def play(
 ) -> Played:
     """As :func:`run`, without files."""
     episode = _meant(assembly, task, trial, replica, phase)
-    return play_episode(assembly, episode, _acting(assembly), phase=phase)
-
-
-def _acting(assembly: Assembly) -> Checkpoint:
-    """The checkpoint in `actor.model.model_path`."""
-    path = assembly.config.actor.model.model_path
-    assert path is not None  # as `rlcore replay RUN` set it
-    return open_run(Path(path).parent).checkpoint()
+    return play_episode(assembly, episode, run_of(assembly).checkpoint(), phase=phase)
 
 
 def _meant(

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from rlcore.terminal.text import some
 from rlcore.validation.policy import checked_groups
@@ -57,8 +57,9 @@ class ParameterChecks(PolicySubject):
         for name, tensor in self._scores(policy, output).items():
             policy.zero_grad(set_to_none=True)
             tensor.square().sum().backward()
-            reached[name] = {n for n, p in policy.named_parameters() if _touched(p)}
-            broken = [n for n, p in policy.named_parameters() if not _finite(p)]
+            found = {n: p.grad for n, p in policy.named_parameters() if p.grad is not None}
+            reached[name] = {n for n, gradient in found.items() if bool(gradient.any())}
+            broken = [n for n, gradient in found.items() if not bool(gradient.isfinite().all())]
             require(not broken, f"the gradient of {name} is not finite at {some(broken, 3)}",
                     hint="look for a std that reaches 0, or a square root at 0")  # fmt: skip
         groups = policy.parameter_groups()
@@ -171,11 +172,3 @@ class SupervisedChecks(PolicySubject):
 
 def _keys(mask: Tensor, step: int = 0) -> Any:
     return keys(range(len(mask)), key=step)
-
-
-def _touched(parameter: nn.Parameter) -> bool:
-    return parameter.grad is not None and bool(parameter.grad.any())
-
-
-def _finite(parameter: nn.Parameter) -> bool:
-    return parameter.grad is None or bool(parameter.grad.isfinite().all())

@@ -16,6 +16,9 @@ from rlcore.contracts.rng import RowKeys
 from rlcore.contracts.specs import PolicySpec
 from rlcore.contracts.trajectory import Trajectory
 
+BY_PLACE = [f.name for f in fields(Trajectory) if f.name not in ("inputs", "replay")]
+"""Its arrays `[T, N, ...]`."""
+
 
 def random_trajectory(
     *,
@@ -110,12 +113,10 @@ def padded(trajectory: Trajectory, *, chunks: int, columns: int) -> Trajectory:
         result[: before[0], : before[1]] = array
         return result
 
-    fill = {"sample_index": -1, "group": int(trajectory.group.max()) + 1}
-    if int(trajectory.group.min()) < 0:
-        fill["group"] = -1
-    names = [f.name for f in fields(Trajectory) if f.name not in ("inputs", "replay")]
+    grouped = int(trajectory.group.min()) >= 0
+    fill = {"sample_index": -1, "group": int(trajectory.group.max()) + 1 if grouped else -1}
     arrays: dict[str, Any] = {
-        name: grown(getattr(trajectory, name), fill.get(name, 0)) for name in names
+        name: grown(getattr(trajectory, name), fill.get(name, 0)) for name in BY_PLACE
     }
     for name in ("task", "trial", "replica", "group", "episode"):  # a column keeps its address
         arrays[name][before[0] :, : before[1]] = arrays[name][before[0] - 1, : before[1]]
@@ -124,8 +125,7 @@ def padded(trajectory: Trajectory, *, chunks: int, columns: int) -> Trajectory:
 
 def reordered(trajectory: Trajectory, order: Tensor) -> Trajectory:
     """The same with its columns in another order."""
-    names = [f.name for f in fields(Trajectory) if f.name not in ("inputs", "replay")]
-    moved: dict[str, Any] = {name: getattr(trajectory, name)[:, order] for name in names}
+    moved: dict[str, Any] = {name: getattr(trajectory, name)[:, order] for name in BY_PLACE}
     return replace(trajectory, **moved)
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import NamedTuple
 
 from rlcore.results.statistics import (
     Difference,
     Interval,
-    Passes,
     SuccessRate,
     paired_difference,
     success_rate,
@@ -17,7 +17,6 @@ from rlcore.results.statistics import (
 )
 from rlcore.results.tables import EpisodeResult, comparable, success_by_start, success_rows
 
-Outcomes = Mapping[tuple[str, int], Passes]
 ALL_EPISODES = "all episodes"
 
 
@@ -56,18 +55,14 @@ def gain(
     )
     if not first or first.keys() != last.keys() or not comparable(before or (), after or ()):
         return rates
+    starts = [zip(passes, last[start], strict=True) for start, passes in first.items()]
+    episodes = [*chain.from_iterable(starts)]  # (then, now): the passes of a start, in turn
     return replace(
         rates,
         difference=paired_difference(first, last),
-        gained=sum(now and not then for then, now in _pairs(first, last)),
-        lost=sum(then and not now for then, now in _pairs(first, last)),
+        gained=sum(now and not then for then, now in episodes),
+        lost=sum(then and not now for then, now in episodes),
     )
-
-
-def _pairs(first: Outcomes, last: Outcomes) -> Iterator[tuple[bool, bool]]:
-    """(then, now) of each episode: the passes of a start, in turn."""
-    for start, passes in first.items():
-        yield from zip(passes, last[start], strict=True)
 
 
 def gains_by_task(
