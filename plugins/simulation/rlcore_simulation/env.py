@@ -18,20 +18,10 @@ from rlcore.contracts.errors import ConfigError, UserError, WorkerError
 from rlcore.contracts.protocols import ChunkResult, Demonstration, Observation
 from rlcore.contracts.specs import EnvSpec, Episode
 from rlcore.validation.env import checked_actions
-from rlcore_simulation import interpreters
+from rlcore_simulation import interpreters, messages
 from rlcore_simulation.block import ObservationBlock
 from rlcore_simulation.checks import checked_episode, counted_episodes
 from rlcore_simulation.fleet import SimulatorFleet, Simulators
-from rlcore_simulation.messages import (
-    Demonstrate,
-    Hosting,
-    Play,
-    Played,
-    Record,
-    Reset,
-    Started,
-    TakeFrames,
-)
 from rlcore_simulation.settings import SimulatedEnvConfig
 from rlcore_simulation.simulator import SimulatorSource
 
@@ -88,7 +78,7 @@ class SimulatedEnv:
         with contextlib.ExitStack() as undo:  # if this fails, nothing is left behind
             self._block = ObservationBlock(num_envs, spec)
             undo.callback(self._block.close)
-            whole = Hosting(spec, source, config, range(num_envs), num_envs)
+            whole = messages.Hosting(spec, source, config, range(num_envs), num_envs)
             self._fleet = SimulatorFleet(whole, num_processes, self._block)
             undo.callback(self._fleet.close)
             self.spec = replace(spec, hosts=self._fleet.hosts)
@@ -109,9 +99,10 @@ class SimulatedEnv:
         wanted = {row: checked_episode(self.spec, episodes[row]) for row in rows}
         self._require_ready()
         asked = self._fleet.send(
-            lambda hosted: Reset({row: e for row, e in wanted.items() if row in hosted}), wanted
+            lambda hosted: messages.Reset({row: e for row, e in wanted.items() if row in hosted}),
+            wanted,
         )
-        for started in self._fleet.collect(Started, asked):
+        for started in self._fleet.collect(messages.Started, asked):
             for row, sentence in started.sentences.items():
                 self._sentences[row] = sentence
                 self._success[row] = False
@@ -148,7 +139,7 @@ class SimulatedEnv:
         if not self._playing:
             raise RuntimeError("chunk_step_wait without chunk_step_async")
         asked, self._playing = self._playing, []
-        parts = self._fleet.collect(Played, asked)
+        parts = self._fleet.collect(messages.Played, asked)
         self._success = np.concatenate([part.success for part in parts])
         return ChunkResult(
             observation=self._observation(),
@@ -164,7 +155,7 @@ class SimulatedEnv:
         actions = checked_actions(self.spec, self.num_envs, actions)
         self._require_ready()
         self._playing = self._fleet.send(
-            lambda hosted: Play(
+            lambda hosted: messages.Play(
                 actions[hosted.start : hosted.stop], render_terminated, render_final
             )
         )
@@ -195,14 +186,14 @@ class SimulatedEnv:
         self._require_ready()
         return self._demonstrations(
             deque(
-                Demonstrate(
+                messages.Demonstrate(
                     checked_episode(self.spec, episode), action_noise, speed, stride, seed, limit
                 )
                 for episode in episodes
             )
         )
 
-    def _demonstrations(self, wishes: deque[Demonstrate]) -> Iterator[Demonstration]:
+    def _demonstrations(self, wishes: deque[messages.Demonstrate]) -> Iterator[Demonstration]:
         self._require_ready()  # again: the iterator may be started at any time
         self._demonstrating = True
         try:
@@ -212,7 +203,7 @@ class SimulatedEnv:
 
     def record(self, rows: Sequence[int]) -> None:
         """Keep every frame of these rows from now on (none: stop), for videos."""
-        command = Record(tuple(int(row) for row in rows))
+        command = messages.Record(tuple(int(row) for row in rows))
         self._require_ready()
         self._fleet.collect(type(None), self._fleet.send(lambda _: command))
 
@@ -221,7 +212,7 @@ class SimulatedEnv:
         a camera there are none."""
         self._require_ready()
         frames: dict[int, list[np.ndarray]] = {}
-        for taken in self._fleet.collect(dict, self._fleet.send(lambda _: TakeFrames())):
+        for taken in self._fleet.collect(dict, self._fleet.send(lambda _: messages.TakeFrames())):
             frames |= taken
         return frames
 

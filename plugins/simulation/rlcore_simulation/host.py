@@ -12,22 +12,11 @@ import numpy as np
 
 from rlcore.contracts.protocols import Demonstration
 from rlcore.plugins.import_target import load_target
+from rlcore_simulation import messages
 from rlcore_simulation.block import ObservationBlock
 from rlcore_simulation.checks import checked_states, draw_into
 from rlcore_simulation.detail import FilmFrames, films_apart
 from rlcore_simulation.expert import play_expert
-from rlcore_simulation.messages import (
-    Command,
-    Demonstrate,
-    Hosting,
-    Play,
-    Played,
-    Record,
-    Reply,
-    Reset,
-    Started,
-    TakeFrames,
-)
 from rlcore_simulation.row import Row
 from rlcore_simulation.simulator import SimulatorPool
 
@@ -40,25 +29,26 @@ class RowHost:
         block: takes the observations.
     """
 
-    def __init__(self, hosting: Hosting, block: ObservationBlock) -> None:
+    def __init__(self, hosting: messages.Hosting, block: ObservationBlock) -> None:
         self._spec = hosting.spec
         self._films_apart = films_apart(hosting.spec)
         self._pool: SimulatorPool = load_target(hosting.source.target)(hosting.config)
         self._block = block
         self._rows = {number: Row(hosting.config) for number in hosting.rows}
 
-    def carry_out(self, command: Command) -> Reply:
+    def carry_out(self, command: messages.Command) -> messages.Reply:
         """Carry out one command and return its answer (see :mod:`.messages`)."""
         match command:
-            case Reset():
+            case messages.Reset():
                 return self._reset(command)
-            case Play():
+            case messages.Play():
                 return self._play(command)
-            case Demonstrate():
+            case messages.Demonstrate():
                 return self._demonstrate(command)
-            case Record():
-                self._record(command)
-            case TakeFrames():
+            case messages.Record():
+                for number, row in self._rows.items():
+                    row.recording = number in command.rows
+            case messages.TakeFrames():
                 return self._take_frames()
         return None
 
@@ -68,7 +58,7 @@ class RowHost:
 
     # -- commands ---------------------------------------------------------------------------
 
-    def _reset(self, command: Reset) -> Started:
+    def _reset(self, command: messages.Reset) -> messages.Started:
         # All simulators are given back first, so that rows which swap tasks need no new ones.
         for number in command.episodes:
             row = self._rows[number]
@@ -83,11 +73,13 @@ class RowHost:
                 self._observe(number, draw=True)
                 if row.recording:
                     self._film(number)
-        return Started({number: self._rows[number].sentence for number in command.episodes})
+        return messages.Started(
+            {number: self._rows[number].sentence for number in command.episodes}
+        )
 
-    def _play(self, command: Play) -> Played:
+    def _play(self, command: messages.Play) -> messages.Played:
         rows, chunk = command.actions.shape[:2]
-        played = Played(
+        played = messages.Played(
             rewards=np.zeros((rows, chunk), dtype=np.float32),
             terminated=np.zeros((rows, chunk), dtype=bool),
             truncated=np.zeros((rows, chunk), dtype=bool),
@@ -102,7 +94,9 @@ class RowHost:
             played.success[place] = row.success
         return played
 
-    def _play_row(self, place: int, number: int, command: Play, played: Played) -> None:
+    def _play_row(
+        self, place: int, number: int, command: messages.Play, played: messages.Played
+    ) -> None:
         row = self._rows[number]
         terminated = truncated = False
         for step, outcome in enumerate(row.play(command.actions[place])):
@@ -121,16 +115,12 @@ class RowHost:
         drawn = row.recording and not self._films_apart
         self._observe(number, draw=not unseen and not drawn)
 
-    def _demonstrate(self, command: Demonstrate) -> Demonstration:
+    def _demonstrate(self, command: messages.Demonstrate) -> Demonstration:
         simulator = self._pool.take(command.episode.task)
         try:
             return play_expert(simulator, self._spec, command)
         finally:
             self._pool.give_back(simulator)
-
-    def _record(self, command: Record) -> None:
-        for number, row in self._rows.items():
-            row.recording = number in command.rows
 
     def _take_frames(self) -> dict[int, list[np.ndarray]]:
         taken: dict[int, list[np.ndarray]] = {}
