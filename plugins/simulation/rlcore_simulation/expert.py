@@ -22,7 +22,8 @@ def play_expert(simulator: AnySimulator, spec: EnvSpec, wish: Demonstrate) -> De
     """
     task = spec.tasks[wish.episode.task]
     noise = generator(f"{spec.name} demonstration", wish.seed, task, *wish.episode[1:3])
-    low, high = (_bound(spec, side) for side in ("low", "high"))
+    low = np.concatenate([np.full(each.size, each.low) for each in spec.actions])
+    high = np.concatenate([np.full(each.size, each.high) for each in spec.actions])
     scale = wish.action_noise * (high - low) / 2
     states: list[np.ndarray] = []
     actions: list[np.ndarray] = []
@@ -70,8 +71,3 @@ def _wanted(simulator: AnySimulator, spec: EnvSpec, wish: Demonstrate, where: st
         return floats(what, chunk, (wish.stride, spec.action_dim), where, entries)
     action = simulator.expert_action(speed=wish.speed)
     return floats(what, action, (spec.action_dim,), where, entries)[None]
-
-
-def _bound(spec: EnvSpec, side: str) -> np.ndarray:
-    """The lower or upper end of each entry of the action, `[A]`."""
-    return np.concatenate([np.full(c.size, getattr(c, side)) for c in spec.actions])

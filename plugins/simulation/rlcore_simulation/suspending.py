@@ -37,8 +37,7 @@ class SuspendingEnv(SimulatedEnv):
         """As :meth:`SimulatedEnv.reset`."""
         options = dict(options or {})
         episodes = options.setdefault("episodes", self._counted(seed or 0))
-        mask = np.ones(self.num_envs, dtype=bool)
-        mask = np.asarray(options.get("reset_mask", mask), dtype=bool)
+        mask = np.asarray(options.get("reset_mask", [True] * self.num_envs), dtype=bool)
         answer = super().reset(options=options)
         if mask.all():
             self._since.clear()
