@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -63,14 +64,13 @@ def collect(session: Session) -> Path:
             interpreters=[one for one in session.interpreters if one.side == "train"],
         ) as writer,
     ):
-        candidates = {task: _candidates(session, spec, task) for task in range(len(spec.tasks))}
         written = writer.episodes()
-        done = {task: sum(episode.task == task for episode in written) for task in candidates}
-        missing = {task: max(config.collect.episodes_per_task - n, 0) for task, n in done.items()}
-        candidates = {
-            task: [episode for episode in episodes if episode not in written]
-            for task, episodes in candidates.items()
-        }
+        done = Counter(episode.task for episode in written)
+        candidates, missing = {}, {}
+        for task in range(len(spec.tasks)):
+            tried = _candidates(session, spec, task)
+            candidates[task] = [episode for episode in tried if episode not in written]
+            missing[task] = max(config.collect.episodes_per_task - done[task], 0)
         phase.advance(wanted - sum(missing.values()))
         while any(missing.values()):
             batch = [

@@ -49,11 +49,11 @@ def fit_demonstrations(
         trainer = SupervisedTrainer(policy, sft, seed=seed, device=device)
         policy.fit_normalizer(train)
         samples = [_samples(policy, part, sft, decoders) for part in (train, val)]
-        for one in samples:
-            if isinstance(one, StreamedSamples):
-                ends.enter_context(closing(one))
+        streamed = [one for one in samples if isinstance(one, StreamedSamples)]
+        for one in streamed:
+            ends.enter_context(closing(one))
         history = trainer.fit(*samples, on_progress=on_progress)
-        return {**history.summary(), "waited": sum(map(_waited, samples))}
+        return {**history.summary(), "waited": sum((one.waited for one in streamed), 0.0)}
 
 
 def more_demonstrations(
@@ -121,11 +121,6 @@ def _samples(
     if decoders is None or not demos:
         return supervised_samples(policy, demos)
     return StreamedSamples(policy, demos, decoders, memory=sft.memory_gb * 1e9)
-
-
-def _waited(samples: Samples) -> float:
-    """Seconds that a trainer waited for samples to be read."""
-    return samples.waited if isinstance(samples, StreamedSamples) else 0.0
 
 
 def _joined(shown: SupervisedSamples, own: SupervisedSamples) -> SupervisedSamples:

@@ -114,23 +114,15 @@ class SupervisedTrainer:
     """Trains the policy group of a policy's parameters on demonstrations.
 
     Args:
-        policy: changed in place; a critic is left alone.
+        policy: with a supervised loss; changed in place, a critic is left alone.
         config: steps, batch size, rates.
         seed: root of batches and noise.
         device: where the policy computes; None: where its parameters are.
-
-    Raises:
-        ConfigError: the policy has no supervised loss.
     """
 
     def __init__(
         self, policy: Policy, config: SFTConfig, *, seed: int, device: torch.device | None = None
     ) -> None:
-        if policy.spec.sft is None:
-            raise ConfigError(
-                f"model {policy.spec.name!r} has no supervised loss",
-                hint="set sft.enabled=false and actor.model.model_path",
-            )
         self._policy, self._config, self._seed = policy, config, seed
         self._trained = parameters = checked_groups(policy)["policy"]
         self._device = device or parameters[0].device

@@ -69,12 +69,7 @@ class RayGroup(WorkerGroup):
         with self._health.answering("start", self._timeouts.start):
             self._place()
         self._settle()
-        refs = {
-            worker.call.remote("start", START.get(role, {})): self._name(role, rank)
-            for role, workers in self._workers.items()
-            for rank, worker in enumerate(workers)
-        }
-        self._waiting.results(refs, self._timeouts.start, "start")
+        self._ask_all(lambda role, worker: worker.call.remote("start", START.get(role, {})))
         if self.ranks("actor") > 1:
             self._join()
 
@@ -90,16 +85,18 @@ class RayGroup(WorkerGroup):
 
     def _settle(self) -> None:
         """Set the same kernels on all workers, whatever their processors."""
-        named = {
-            self._name(role, rank): worker
+        offered = self._ask_all(lambda _, worker: worker.processor.remote())
+        self.kernels = settle(offered, self._worker_specs.begun)
+        self._ask_all(lambda _, worker: worker.adopt.remote(self.kernels))
+
+    def _ask_all(self, ask: Callable[[str, Any], Any]) -> list[Any]:
+        """The answers of all workers, each asked by its role and actor, as they start."""
+        refs = {
+            ask(role, worker): self._name(role, rank)
             for role, workers in self._workers.items()
             for rank, worker in enumerate(workers)
         }
-        asked = {worker.processor.remote(): name for name, worker in named.items()}
-        offered = self._waiting.results(asked, self._timeouts.start, "start")
-        self.kernels = settle(offered, self._worker_specs.begun)
-        told = {worker.adopt.remote(self.kernels): name for name, worker in named.items()}
-        self._waiting.results(told, self._timeouts.start, "start")
+        return self._waiting.results(refs, self._timeouts.start, "start")
 
     def _call(
         self,
@@ -288,11 +285,8 @@ class RayGroup(WorkerGroup):
         node = self._worker_specs.nodes[allocation.node] if self._worker_specs.nodes else Node(0)
         if not node.devices:
             return None
-        return (
-            ",".join(node.devices[local] for local in allocation.local_ranks)
-            if allocation.gpus
-            else ""
-        )
+        ranks = allocation.local_ranks if allocation.gpus else ()
+        return ",".join(node.devices[local] for local in ranks)
 
     def _role(self, component: str) -> str:
         return next(role for role in self._workers if has_component(role, component))

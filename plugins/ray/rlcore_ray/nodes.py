@@ -199,13 +199,12 @@ def _require_alike(answers: Sequence[dict[str, Any]]) -> None:
     Raises:
         PlacementError: names what differs, and which node has which.
     """
-    here = node_probe.look()
     said = []
-    for what, of in (("Python", _python), *((name, _version(name)) for name in here["versions"])):
-        found = [of(answer) for answer in answers]
-        if any(other != of(here) for other in found):
+    for what, here in _versions(node_probe.look()).items():
+        found = [_versions(answer).get(what, "none") for answer in answers]
+        if any(other != here for other in found):
             nodes = ", ".join(f"node {n} {version}" for n, version in enumerate(found))
-            said.append(f"{what}: {of(here)} here, {nodes}")
+            said.append(f"{what}: {here} here, {nodes}")
     if said:
         raise PlacementError(
             f"all nodes must have the same versions, got {'; '.join(said)}",
@@ -213,9 +212,5 @@ def _require_alike(answers: Sequence[dict[str, Any]]) -> None:
         )
 
 
-def _python(answer: dict[str, Any]) -> str:
-    return ".".join(str(answer["python"]).split(".")[:2])
-
-
-def _version(name: str) -> Callable[[dict[str, Any]], str]:
-    return lambda answer: str(answer["versions"].get(name, "none"))
+def _versions(answer: dict[str, Any]) -> dict[str, str]:
+    return {"Python": ".".join(answer["python"].split(".")[:2]), **answer["versions"]}

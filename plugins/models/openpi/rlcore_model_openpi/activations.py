@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rlcore_weights.activations import FP32, Part
+from rlcore_weights.activations import BYTES, FP32, Part
 
 from rlcore.contracts.specs import Activations
 from rlcore_model_openpi.resolved import Resolved, masked_images
@@ -11,7 +11,6 @@ from rlcore_model_openpi.sizes import NetworkSize, conv_channels
 
 LIBRARIES = 80 * 2**20
 """Main memory of transformers, once its SigLIP is imported."""
-BYTES = {"fp32": 4, "bf16": 2}
 _DENSITY = 6  # numbers of an action entry: its point, mean, std and what a log-prob makes of them
 
 

@@ -96,12 +96,11 @@ def load_heads(actor: FlowActor, folder: Path) -> list[str]:
         path, stored = weights_file(folder) or folder, find_weights(folder)
     places = head_keys(stored.headers)
     fresh = []
-    for head, module in heads.items():
+    for head, wanted in heads.items():
         keys = {key: name for name, key in places.items() if name.startswith(f"{head}.")}
         if not keys:
             fresh.append(head)
             continue
-        wanted = {f"{head}.{name}": value for name, value in module.named_parameters()}
         check_head(path, stored.headers, head, shapes_of(wanted))
         with torch.no_grad():
             for key, tensor in read_stored(stored, keys, scale=full_scale):
@@ -111,15 +110,16 @@ def load_heads(actor: FlowActor, folder: Path) -> list[str]:
 
 def save_heads(actor: FlowActor, folder: Path) -> None:
     """Write `folder/rl_heads.safetensors` if the actor has heads."""
-    tensors = {
-        f"{head}.{name}": value.detach()
-        for head, module in _heads(actor).items()
-        for name, value in module.named_parameters()
-    }
-    if tensors:
-        write_weights(folder / HEADS_FILE, tensors)
+    heads = _heads(actor).values()
+    if heads:
+        write_weights(folder / HEADS_FILE, {name: p for head in heads for name, p in head.items()})
 
 
-def _heads(actor: FlowActor) -> dict[str, nn.Module]:
+def _heads(actor: FlowActor) -> dict[str, dict[str, nn.Parameter]]:
+    """Parameters of each head that there is, by their names in files."""
     heads = {VALUE_HEAD: actor.value_head, NOISE_HEAD: actor.noise_head}
-    return {name: module for name, module in heads.items() if module is not None}
+    return {
+        head: {f"{head}.{name}": value for name, value in module.named_parameters()}
+        for head, module in heads.items()
+        if module is not None
+    }

@@ -95,7 +95,8 @@ class DataConfig:
         delta_mask: entries of the action that are relative to the state of the decision.
         critic_hidden: hidden widths of published critics.
         entries: length that state and action must have; None: the env's.
-        state_in, actions_in, actions_out: the robot's transforms.
+        to_model_state: env states float32 `[B, S]` -> the model's, before Normalize.
+        actions_in, actions_out: the robot's transforms of actions.
     """
 
     name: str
@@ -106,18 +107,14 @@ class DataConfig:
     delta_mask: tuple[bool, ...] = ()
     critic_hidden: tuple[int, ...] = (512, 256, 128)
     entries: int | None = None
-    state_in: Transform = _same
+    to_model_state: Transform = _same
     actions_in: Transform = _same
     actions_out: Transform = _same
 
     @property
     def adapts(self) -> bool:
         """Whether the env's joints are not those of the model."""
-        return self.state_in is not _same
-
-    def to_model_state(self, states: np.ndarray) -> np.ndarray:
-        """Env states float32 `[B, S]` -> the model's, before Normalize."""
-        return self.state_in(states)
+        return self.to_model_state is not _same
 
     def to_model_actions(self, actions: np.ndarray, model_states: np.ndarray) -> np.ndarray:
         """Env actions `[B, H, A]` -> the model's, before Normalize; states as above `[B, S]`."""
@@ -184,7 +181,7 @@ DATA_CONFIGS: dict[str, DataConfig] = {
             discrete_state_input=True,
             delta_mask=_ARM_AND_GRIPPER * 2,
             entries=ALOHA_ENTRIES,
-            state_in=aloha_state_to_pi,
+            to_model_state=aloha_state_to_pi,
             actions_in=aloha_actions_to_pi,
             actions_out=aloha_actions_from_pi,
         ),

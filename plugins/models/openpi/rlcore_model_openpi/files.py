@@ -34,7 +34,8 @@ from rlcore_model_openpi.layout import NOISE_HEAD, head_keys, network_shapes, ra
 from rlcore_model_openpi.lerobot import VARIANTS, read_statistics
 from rlcore_model_openpi.normalize import FILE_NAME, Normalizer, find_stats, read_stats
 from rlcore_model_openpi.published import CONFIG_FILE
-from rlcore_model_openpi.resolved import KEY, Resolved
+from rlcore_model_openpi.resolved import KEY, Resolved, trained_with
+from rlcore_model_openpi.settings import OpenPIModelConfig
 from rlcore_model_openpi.sizes import SIZES, NetworkSize
 from rlcore_model_openpi.tokenizer_files import TOKENIZER_FILES, TOKENIZER_PAGE, tokenizers
 from rlcore_model_openpi.weight_files import (
@@ -95,17 +96,14 @@ def check_beside(folder: Path) -> None:
         )
 
 
-def load_stats(
-    folder: Path, resolved: Resolved, env_spec: EnvSpec, *, asset_id: str | None
-) -> Normalizer:
-    """Statistics of a checkpoint, checked to be long enough for the env.
-
-    Args:
-        asset_id: the requested folder; None: config_name's, or the only one.
+def load_stats(config: OpenPIModelConfig, resolved: Resolved, env_spec: EnvSpec) -> Normalizer:
+    """Statistics of the checkpoint at `model_path`, checked to be long enough for the env; those of
+    the folder `asset_id`, or where it is null of config_name's, or the only ones.
 
     Raises:
         CheckpointError: they are missing, damaged, or of another robot.
     """
+    assert config.model_path is not None
     state_dim = env_spec.state_dim if resolved.uses_state else None
     state, actions = resolved.state_formula, resolved.action_formula
     lerobot = resolved.published.lerobot
@@ -116,7 +114,7 @@ def load_stats(
             state,
             actions,
         )
-    path = _stats_file(folder, resolved, asset_id)
+    path = _stats_file(Path(config.model_path), resolved, config.openpi.asset_id)
     return read_stats(path, state, actions, state_dim=state_dim, action_dim=env_spec.action_dim)
 
 
@@ -130,17 +128,14 @@ def _stats_file(folder: Path, resolved: Resolved, asset_id: str | None) -> Path:
     return find_stats(folder, asset_id or resolved.data.asset_id, strict=asset_id is not None)
 
 
-def check_written(folder: Path, resolved: Resolved, settings: Mapping[str, Any]) -> None:
+def check_written(folder: Path, resolved: Resolved) -> None:
     """Compare with what the checkpoint says of itself: the network's size, and the settings that
     the weights were trained with although shapes don't show them.
-
-    Args:
-        settings: those of :func:`rlcore_model_openpi.resolved.trained_with`.
 
     Raises:
         CheckpointError: names what is different.
     """
-    asked = asdict(resolved.size) | variants(resolved.size) | dict(settings)
+    asked = asdict(resolved.size) | variants(resolved.size) | trained_with(resolved)
     trained = resolved.published.trained
     different = [name for name in asked if name in trained and trained[name] != asked[name]]
     if different:

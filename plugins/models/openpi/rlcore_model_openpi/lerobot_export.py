@@ -161,34 +161,37 @@ def _steps(config: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """The steps before and after the network, in LeRobot's order: name -> settings."""
     scale = {"eps": 1e-8, "norm_map": config["normalization_mapping"]}
     relative = config.get("use_relative_actions", False)
-    tokenizer = {
-        "max_length": config["tokenizer_max_length"],
-        "task_key": "task",
-        "padding_side": "right",
-        "padding": "max_length",
-        "truncation": True,
-        "tokenizer_name": _TOKENIZER,
-    }
-    prompt: dict[str, Any] = {"pi0_new_line_processor": {}}
-    if config["type"] == "pi05":
-        prompt = {"pi05_prepare_state_tokenizer_processor_step": {}}
-    before: dict[str, Any] = {"rename_observations_processor": {"rename_map": {}}}
-    before["to_batch_processor"] = {}
-    if relative:
-        before["relative_actions_processor"] = {
-            "enabled": True,
-            "exclude_joints": config["relative_exclude_joints"],
-            "action_names": config["action_feature_names"],
-        }
     features = {**config["input_features"], **config["output_features"]}
-    before["normalizer_processor"] = {**scale, "features": features}
-    before |= prompt
-    before["tokenizer_processor"] = tokenizer
-    before["device_processor"] = {"device": "cpu", "float_dtype": None}
-    after = {"unnormalizer_processor": {**scale, "features": config["output_features"]}}
-    if relative:
-        after["absolute_actions_processor"] = {"enabled": True}
-    after["device_processor"] = {"device": "cpu", "float_dtype": None}
+    device = {"device_processor": {"device": "cpu", "float_dtype": None}}
+    settings = {
+        "enabled": True,
+        "exclude_joints": config.get("relative_exclude_joints"),
+        "action_names": config.get("action_feature_names"),
+    }
+    prompt = "pi0_new_line_processor"
+    if config["type"] == "pi05":
+        prompt = "pi05_prepare_state_tokenizer_processor_step"
+    before = {
+        "rename_observations_processor": {"rename_map": {}},
+        "to_batch_processor": {},
+        **({"relative_actions_processor": settings} if relative else {}),
+        "normalizer_processor": {**scale, "features": features},
+        prompt: {},
+        "tokenizer_processor": {
+            "max_length": config["tokenizer_max_length"],
+            "task_key": "task",
+            "padding_side": "right",
+            "padding": "max_length",
+            "truncation": True,
+            "tokenizer_name": _TOKENIZER,
+        },
+        **device,
+    }
+    after = {
+        "unnormalizer_processor": {**scale, "features": config["output_features"]},
+        **({"absolute_actions_processor": {"enabled": True}} if relative else {}),
+        **device,
+    }
     return before, after
 
 

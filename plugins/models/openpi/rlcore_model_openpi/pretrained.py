@@ -12,6 +12,7 @@ import torch
 from rlcore.contracts.specs import EnvSpec
 from rlcore_model_openpi.checkpoint import load_heads, load_network, save_heads, save_network
 from rlcore_model_openpi.data_configs import data_config
+from rlcore_model_openpi.files import load_stats
 from rlcore_model_openpi.network.actor import FlowActor
 from rlcore_model_openpi.network.pi0 import PiNetwork
 from rlcore_model_openpi.network.vision import SiglipTower
@@ -21,7 +22,6 @@ from rlcore_model_openpi.published import CONFIG_FILE, conventions
 from rlcore_model_openpi.resolved import Resolved, heads_trained_with, trained_with
 from rlcore_model_openpi.settings import OpenPIModelConfig
 from rlcore_model_openpi.sizes import NetworkSize
-from rlcore_model_openpi.spec import checkpoint_stats
 from rlcore_model_openpi.tokenizer import fresh_tokenizer, load_tokenizer
 
 _log = logging.getLogger(__name__)
@@ -53,7 +53,7 @@ def load_processor(config: OpenPIModelConfig, resolved: Resolved, env_spec: EnvS
             horizon,
         )
     tokenizer = load_tokenizer(Path(config.model_path), resolved.size)
-    return Processor(resolved, tokenizer, checkpoint_stats(config, resolved, env_spec))
+    return Processor(resolved, tokenizer, load_stats(config, resolved, env_spec))
 
 
 def unfilled_network(size: NetworkSize) -> PiNetwork:

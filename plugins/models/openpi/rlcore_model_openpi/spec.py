@@ -28,13 +28,11 @@ from rlcore_model_openpi.layout import (
     head_shapes,
     network_shapes,
 )
-from rlcore_model_openpi.normalize import Normalizer
 from rlcore_model_openpi.resolved import (
     Resolved,
     heads_trained_with,
     masked_images,
     resolve,
-    trained_with,
 )
 from rlcore_model_openpi.settings import OpenPIModelConfig
 
@@ -60,13 +58,13 @@ def policy_spec(config: OpenPIModelConfig, env_spec: EnvSpec) -> PolicySpec:
         tokenizer = fresh_tokenizer(env_spec.said, resolved.size)
     else:
         folder = Path(config.model_path)
-        check_written(folder, resolved, trained_with(resolved))
+        check_written(folder, resolved)
         check_heads(folder, resolved, heads_trained_with(config))
         check_beside(folder)
         _, tokenizer, _ = all_of(
             partial(check_folder, folder, resolved.size, _head_shapes(config, resolved)),
             partial(load_tokenizer, folder, resolved.size),
-            partial(checkpoint_stats, config, resolved, env_spec),
+            partial(load_stats, config, resolved, env_spec),
         )
     tokenizer.checked(env_spec.said, env_spec.state_dim if resolved.discrete_state else None)
     total, trainable = _parameters(config, resolved)
@@ -93,14 +91,6 @@ def policy_spec(config: OpenPIModelConfig, env_spec: EnvSpec) -> PolicySpec:
         noise=(resolved.size.action_horizon, resolved.size.action_dim),
         unread=_unread(config, resolved),
     )
-
-
-def checkpoint_stats(
-    config: OpenPIModelConfig, resolved: Resolved, env_spec: EnvSpec
-) -> Normalizer:
-    """Normalisation statistics of the checkpoint at `model_path`, see :func:`load_stats`."""
-    assert config.model_path is not None
-    return load_stats(Path(config.model_path), resolved, env_spec, asset_id=config.openpi.asset_id)
 
 
 def _learned_states(config: OpenPIModelConfig, resolved: Resolved) -> tuple[StateChannel, ...]:

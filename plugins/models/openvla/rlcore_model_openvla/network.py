@@ -47,7 +47,7 @@ class AutoregressiveActor(TokenActor):
         """Embeddings up to the prompt's end `[B, P + L, D]`, and the mask of the whole input
         sequence `[B, P + L + N - 1]`."""
         text = self.network.embedding(inputs.tokens)
-        patches = self.network.image_tokens(self.pixels(inputs))
+        patches = self.network.image_tokens(self.network.normalized(inputs.images))
         embeddings, mask = multimodal(text, patches, inputs.token_mask)
         after = mask.new_ones(len(mask), self.writing.slots - 1)
         return embeddings, torch.cat([mask, after], dim=1)

@@ -153,7 +153,7 @@ class ParallelActor(TokenActor):
         if self.network.film:
             total = (text.float() * there[..., None]).sum(dim=1)
             sentence = (total / there.sum(dim=1, keepdim=True)).to(text.dtype)
-        patches = self.network.image_tokens(self.pixels(inputs), sentence)
+        patches = self.network.image_tokens(self.network.normalized(inputs.images), sentence)
         if self.proprio_projector is None:
             return patches
         state = self.proprio_projector(inputs.proprio)[:, None].to(patches.dtype)

@@ -470,6 +470,7 @@ def test_the_published_network_of_full_size(tmp_path):
     from rlcore_prismatic.files import check_folders
     from rlcore_prismatic.folders import Folders
     from rlcore_prismatic.network.model import PrismaticModel
+    from rlcore_prismatic.resolved import Resolved
 
     size = SIZES["openvla_7b"]
     with torch.device("meta"):
@@ -477,15 +478,15 @@ def test_the_published_network_of_full_size(tmp_path):
     shapes = {name: tuple(p.shape) for name, p in network.named_parameters()}
     assert shapes == network_shapes(size) and len(shapes) > 900
     folders = Folders(tmp_path, tmp_path, None)
-    how = {"shapes": network_shapes(size), "head": {}, "components": (), "left_out": ()}
+    resolved = Resolved(size, folders, 7, tuple(range(7)), 1, values=0, prompt_length=32)
     full_folder(tmp_path, shapes)
     total = sum(file.stat().st_size for file in tmp_path.glob("*.safetensors"))
     assert total / 1e9 == pytest.approx(15.08, abs=0.01)
     assert sum(file.stat().st_blocks for file in tmp_path.glob("*")) * 512 < 1e6
-    check_folders(folders, size, **how)
+    check_folders(folders, resolved, {})
     full_folder(tmp_path, {**shapes, "projector.fc2.weight": (4096, 4096)})
     with pytest.raises(CheckpointError, match=r"projector.fc2.weight is \[4096, 4096\]"):
-        check_folders(folders, size, **how)
+        check_folders(folders, resolved, {})
 
 
 def test_adapters_of_full_size(tmp_path):

@@ -2,41 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import pairwise
 
-from rlcore_weights.activations import FP32, Part
+from rlcore_weights.activations import BYTES, FP32, Part
 
 from rlcore.contracts.specs import Activations
 from rlcore_prismatic.layout import conv_channels, projector_widths
+from rlcore_prismatic.resolved import Resolved
 from rlcore_prismatic.settings import WORD, PrismaticModelConfig
 from rlcore_prismatic.sizes import PrismaticSize, TowerSize
 
 LIBRARIES = 80 * 2**20
 """Main memory of transformers, once its Llama is imported."""
-BYTES = {"fp32": 4, "bf16": 2}
 _SCORES = 3 * FP32 + 1  # bytes of a bin: its log-prob, probability and masked log-prob, and a mask
 
 
-@dataclass(frozen=True)
-class Reads:
-    """What the network reads and writes at once.
-
-    Attributes:
-        size: the network.
-        images: cameras.
-        prompt: L, tokens of a prompt after padding.
-        slots: N, tokens of a decision.
-    """
-
-    size: PrismaticSize
-    images: int
-    prompt: int
-    slots: int
-
-
 def activations(
-    config: PrismaticModelConfig, reads: Reads, *, behind: int, causal: bool
+    config: PrismaticModelConfig, resolved: Resolved, *, behind: int, causal: bool
 ) -> Activations:
     """Bytes per sample.
 
@@ -44,17 +26,18 @@ def activations(
         behind: tokens that are read besides patches and prompt.
         causal: whether each token has a mask of its own.
     """
-    size, images = reads.size, reads.images
+    size, images = resolved.size, resolved.num_images
+    slots = config.num_action_chunks * resolved.action_dim
     rank = config.lora_rank if config.is_lora else 0
     part = Part(BYTES[config.precision], trained=not config.is_lora, rank=rank)
-    tokens = images * size.patches + reads.prompt + behind
+    tokens = images * size.patches + resolved.prompt_length + behind
     blocks = [images * _block(part, tower, size) for tower in size.towers]
     layer = _layer(part, size, tokens)
     # a tower's last block is not used
     depths = [tower.depth - 1 for tower in size.towers]
     ends = images * _patches(part, size) + _projector(part, size, images * size.patches)
-    ends += part.rms_norm(tokens, size.width) + part.inputs(reads.slots, size.width)
-    ends += reads.slots * size.action_bins * _SCORES
+    ends += part.rms_norm(tokens, size.width) + part.inputs(slots, size.width)
+    ends += slots * size.action_bins * _SCORES
     ends += part.numbers(tokens**2 if causal else tokens)
     pairs = list(zip(size.towers, depths, strict=True))
     between = sum(
@@ -71,11 +54,12 @@ def activations(
     )
 
 
-def stored(config: PrismaticModelConfig, reads: Reads) -> int:
+def stored(config: PrismaticModelConfig, resolved: Resolved) -> int:
     """Bytes of a stored decision, most of it images as they are prepared."""
-    images = reads.images * 3 * reads.size.image_size**2
-    words = -(-reads.size.action_bins // WORD) if config.top_k > 0 else 0
-    return images + 8 * reads.slots * (1 + words) + 9 * reads.prompt
+    size, slots = resolved.size, config.num_action_chunks * resolved.action_dim
+    images = resolved.num_images * 3 * size.image_size**2
+    words = -(-size.action_bins // WORD) if config.top_k > 0 else 0
+    return images + 8 * slots * (1 + words) + 9 * resolved.prompt_length
 
 
 def _pixels(size: PrismaticSize, images: int) -> int:

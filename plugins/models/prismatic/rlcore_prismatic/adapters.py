@@ -196,7 +196,7 @@ def read_adapters(
             f"{file} holds {odd[0]}, which is no plain LoRA adapter of a linear map",
             hint=_MERGE,
         )
-    modules = [_module(_bare(name)) for name in headers if ".lora_" in name]
+    modules = [_bare(name).partition(".lora_")[0] for name in headers if ".lora_" in name]
     whole = {name: _bare(name).replace(".base_layer.", ".") for name in headers}
     whole = {name: own for name, own in whole.items() if own in weights}
     wanted = {name: weights[own] for name, own in whole.items()}
@@ -250,11 +250,6 @@ def _check_trainable(
 def _bare(name: str) -> str:
     """A name of the file without what peft puts before it."""
     return name.removeprefix(ADAPTER_PREFIX)
-
-
-def _module(name: str) -> str:
-    """The module that an adapter adapts."""
-    return name.partition(".lora_")[0]
 
 
 def _is_trained(name: str, settings: AdapterSettings) -> bool:

@@ -72,7 +72,7 @@ def load_network(
     """
     stored = stored_network(folders.base)
     part = network_part(stored, components)
-    own_names = {_published(name): name for name in _published_parameters(actor.network)}
+    own_names = _published_names(actor.network)
     wanted = {
         name: tuple(actor.network.get_parameter(own).shape) for name, own in own_names.items()
     }
@@ -132,7 +132,7 @@ def save_network(actor: TokenActor, folder: Path) -> None:
     are merged shard by shard."""
     from huggingface_hub import split_state_dict_into_shards_factory  # it takes a while to import
 
-    own = {_published(name): name for name in _published_parameters(actor.network)}
+    own = _published_names(actor.network)
     plain, merged = plain_parameters(actor.network), MergedWeights(actor.network)
     split = split_state_dict_into_shards_factory(
         {name: plain[its] for name, its in own.items()},
@@ -188,9 +188,10 @@ def _whole(module: nn.Module) -> dict[str, Tensor]:
     return {**plain, **MergedWeights(module)}
 
 
-def _published_parameters(network: nn.Module) -> list[str]:
-    """Names, without adapters, of the weights in the network's own files: all but FiLM's."""
-    return [name for name in plain_parameters(network) if not is_film(name)]
+def _published_names(network: nn.Module) -> dict[str, str]:
+    """Names of weights in the network's own files, all but FiLM's -> names without adapters."""
+    names = [name for name in plain_parameters(network) if not is_film(name)]
+    return {_published(name): name for name in names}
 
 
 def _published(name: str) -> str:

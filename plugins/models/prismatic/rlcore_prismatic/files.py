@@ -12,7 +12,7 @@ adapter_model.safetensors, adapter_config.json    adapters of a network elsewher
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from rlcore_weights.headers import check_fit
 from rlcore_weights.layouts import StoredWeights, stored_file
@@ -20,9 +20,10 @@ from rlcore_weights.layouts import StoredWeights, stored_file
 from rlcore.contracts.errors import CheckpointError
 from rlcore_prismatic.config_files import PREPROCESSOR_FILE, check_images, check_written_size
 from rlcore_prismatic.folders import Folders
-from rlcore_prismatic.layout import Shape
+from rlcore_prismatic.layout import Shape, network_shapes
+from rlcore_prismatic.resolved import Resolved
 from rlcore_prismatic.runs import network_scale
-from rlcore_prismatic.sizes import SIZE_HINT, PrismaticSize
+from rlcore_prismatic.sizes import SIZE_HINT
 from rlcore_prismatic.stored import (
     COMPONENT_HINT,
     Component,
@@ -35,35 +36,28 @@ from rlcore_prismatic.stored import (
 )
 
 
-def check_folders(
-    folders: Folders,
-    size: PrismaticSize,
-    *,
-    shapes: Mapping[str, Shape],
-    head: Mapping[str, Shape],
-    components: Sequence[Component],
-    left_out: Sequence[Component],
-) -> None:
+def check_folders(folders: Folders, resolved: Resolved, head: Mapping[str, Shape]) -> None:
     """Check that a checkpoint's files are complete and its weights fit the network. Headers only.
 
     Args:
-        shapes: of the network in its files.
-        head: of the critic; empty without one. A critic that the folder lacks starts fresh.
-        components, left_out: parts that the settings use, and parts that they don't.
+        head: shapes of the critic; empty without one. A critic that the folder lacks starts fresh.
 
     Raises:
         CheckpointError: names what is missing, damaged or different.
     """
+    size, components = resolved.size, resolved.components
     stored = stored_network(folders.base)
     check_written_size(folders.base, size)
-    for component in left_out:
+    for component in resolved.left_out:
         _check_left_out(folders, component, stored)
-    needed = network_needs(shapes, components, stored)
+    needed = network_needs(network_shapes(size), components, stored)
     check_fit(folders.base, network_part(stored, components), needed, hint=SIZE_HINT)
     check_images(folders.find(PREPROCESSOR_FILE), size)
     network_scale(folders.base, stored)  # refuses adapters whose scale can't be known
     for component in components:
-        _check_component(folders, component, stored)
+        path = find_component(folders, component, stored)
+        if path is not None:
+            check_fit(path, stored_file(path).headers, component.shapes, hint=COMPONENT_HINT)
     file, critic, hint = stored_critic(folders, stored)
     if head and critic:
         check_fit(file, critic, head, hint=hint)
@@ -78,10 +72,3 @@ def _check_left_out(folders: Folders, component: Component, stored: StoredWeight
             f"{folders.own} holds {found[0]}, but actor.model.{component.key}=false ignores it",
             hint=f"set actor.model.{component.key}=true, or move it away if you do not need it",
         )
-
-
-def _check_component(folders: Folders, component: Component, stored: StoredWeights) -> None:
-    """Refuse a component's file that is missing, damaged, or of other shapes."""
-    path = find_component(folders, component, stored)
-    if path is not None:
-        check_fit(path, stored_file(path).headers, component.shapes, hint=COMPONENT_HINT)

@@ -79,18 +79,6 @@ class PrismaticSize:
     padding_rows: int = 64
     action_bins: int = 256
 
-    def __post_init__(self) -> None:
-        if not 1 <= len(self.towers) <= 2:
-            raise ConfigError(
-                f"a network must have one or two vision towers, got {len(self.towers)}"
-            )
-        for tower in self.towers:
-            if tower.convs and self.patch_size != 2**tower.convs:
-                raise ConfigError(
-                    f"{tower.convs} convolutions make patches of {2**tower.convs} pixels, got "
-                    f"patch_size {self.patch_size}"
-                )
-
     @property
     def patches(self) -> int:
         """P: patches of one image."""

@@ -9,7 +9,7 @@ from rlcore_weights.headers import count
 
 from rlcore.contracts.errors import all_of
 from rlcore.contracts.specs import EnvSpec, PolicySpec, StateChannel, gathered
-from rlcore_prismatic.activations import LIBRARIES, Reads, activations, stored
+from rlcore_prismatic.activations import LIBRARIES, activations, stored
 from rlcore_prismatic.adapters import Adapters, read_adapters
 from rlcore_prismatic.files import check_folders
 from rlcore_prismatic.folders import Folders
@@ -78,12 +78,6 @@ def checked_spec(
         if found.key.startswith("libero_") and resolved.proprio_dim:
             states = LIBERO_STATE
     total, trainable = _parameters(config, resolved, head, adapters)
-    reads = Reads(
-        resolved.size,
-        images=resolved.num_images,
-        prompt=resolved.prompt_length,
-        slots=config.num_action_chunks * resolved.action_dim,
-    )
     return PolicySpec(
         name=config.model_type,
         num_images=resolved.num_images,
@@ -97,8 +91,8 @@ def checked_spec(
         parameters=total,
         trainable_parameters=trainable,
         gathered_parameters=gathered(network_shapes(resolved.size, film=resolved.film), BLOCKS),
-        activations=activations(config, reads, behind=written, causal=causal),
-        sample_bytes=stored(config, reads),
+        activations=activations(config, resolved, behind=written, causal=causal),
+        sample_bytes=stored(config, resolved),
         library_bytes=LIBRARIES,
         gradient_checkpointing=True,
         blocks=True,
@@ -109,14 +103,7 @@ def checked_spec(
 def _check_weights(
     config: PrismaticModelConfig, resolved: Resolved, folders: Folders, head: Mapping[str, Shape]
 ) -> Adapters | None:
-    check_folders(
-        folders,
-        resolved.size,
-        shapes=network_shapes(resolved.size),
-        head=head,
-        components=resolved.components,
-        left_out=resolved.left_out,
-    )
+    check_folders(folders, resolved, head)
     adapters = load_adapters(config, resolved)
     if adapters is not None and adapters.copies:
         from rlcore_prismatic.copies import check_copies  # it needs torch

@@ -10,6 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 FP32 = 4
+BYTES = {"fp32": FP32, "bf16": 2}
+"""Of a number, by `actor.model.precision`."""
 
 
 @dataclass(frozen=True)

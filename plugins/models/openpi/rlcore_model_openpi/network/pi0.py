@@ -176,7 +176,7 @@ class PiNetwork(nn.Module):
         padding = ~mask[:, None, :, None]
         allowed = AttentionMask(mask[:, None, None, :] | padding, uniform=padding)
         layers, output = self.language_model.encode(
-            tokens, _positions(mask), allowed, need_output=need_output
+            tokens, mask.cumsum(dim=1) - 1, allowed, need_output=need_output
         )
         return PrefixCache(layers, mask, inputs.tokens.shape[1], output)
 
@@ -255,8 +255,3 @@ def time_embedding(time: Tensor, width: int) -> Tensor:
     period = MIN_PERIOD * (MAX_PERIOD / MIN_PERIOD) ** fraction
     phase = 2 * math.pi * time.double()[:, None] / period
     return torch.cat([phase.sin(), phase.cos()], dim=-1).to(time.dtype)
-
-
-def _positions(mask: Tensor) -> Tensor:
-    """Running number of existing tokens, from 0: `[B, P]`."""
-    return mask.cumsum(dim=1) - 1

@@ -30,7 +30,6 @@ class ActorInputs:
         token_mask: bool `[B, L]`, false where padded.
         proprio: float `[B, S]` in [-1, 1]; S = 0 if it is not read.
         elapsed: float `[B]`, elapsed fraction of the episode.
-        pixels: `[B, I, 3 towers, h, w]`, already normalised; used instead of images.
     """
 
     images: Tensor
@@ -38,7 +37,6 @@ class ActorInputs:
     token_mask: Tensor
     proprio: Tensor
     elapsed: Tensor
-    pixels: Tensor | None = None
 
 
 @dataclass
@@ -190,7 +188,3 @@ class TokenActor(nn.Module, ABC):
         if self.writing.detach_critic_input:
             features = features.detach()
         return self.value_head(features, elapsed)
-
-    def pixels(self, inputs: ActorInputs) -> Tensor:
-        """The towers' input."""
-        return self.network.normalized(inputs.images) if inputs.pixels is None else inputs.pixels
