@@ -9,12 +9,7 @@ from rlcore_mujoco.gl import doctor_checks as gl_checks
 from rlcore_simulation.doctor import Row, missing, row
 
 from rlcore.contracts.errors import AssetError
-from rlcore_env_libero.assets import (
-    assets_folder,
-    command_for,
-    has_scenes,
-    require_assets,
-)
+from rlcore_env_libero import assets
 from rlcore_env_libero.installed import libero_folder
 from rlcore_env_libero.present import require_tasks
 from rlcore_env_libero.settings import LiberoConfig
@@ -43,14 +38,14 @@ def doctor_checks(used: Sequence[LiberoConfig]) -> list[Row]:
 
 def _assets(used: Sequence[LiberoConfig]) -> list[Row]:
     if not used:
-        root = assets_folder(None)
-        if has_scenes(root):
+        root = assets.assets_folder(None)
+        if assets.has_scenes(root):
             return [_those_of(root, SUITES[ALL])]
-        return [row(ASSETS, f"not here; to get them: {command_for(root)}")]
+        return [row(ASSETS, f"not here; to get them: {assets.command_for(root)}")]
     rows = [
         row(ASSETS, "stand-ins, so no results on LIBERO")
         if env.stand_ins
-        else _those_of(assets_folder(env.assets_path), env_spec(env).tasks)
+        else _those_of(assets.assets_folder(env.assets_path), env_spec(env).tasks)
         for env in used
     ]
     return list({one["detail"]: one for one in rows}.values())
@@ -59,7 +54,7 @@ def _assets(used: Sequence[LiberoConfig]) -> list[Row]:
 def _those_of(root: Path, tasks: Sequence[str]) -> Row:
     """Whether a folder has all files of some tasks."""
     try:
-        require_assets(root, tasks)
+        assets.require_assets(root, tasks)
     except AssetError as error:
         return missing(ASSETS, error)
     return row(ASSETS, str(root))

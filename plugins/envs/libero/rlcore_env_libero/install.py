@@ -16,14 +16,7 @@ from importlib import invalidate_caches, util
 from rlcore_simulation.downloads import TRY_OUT, download_command
 
 from rlcore.contracts.errors import AssetError, ConfigError
-from rlcore_env_libero.assets import (
-    DATA_SET,
-    assets_folder,
-    command_for,
-    download_folder,
-    missing_files,
-    require_assets,
-)
+from rlcore_env_libero import assets
 from rlcore_env_libero.installed import ASSETS, COMMAND, DISTRIBUTION, VERSION, libero_folder
 from rlcore_env_libero.present import require_tasks
 from rlcore_env_libero.suites import ALL, SUITES
@@ -53,17 +46,17 @@ def main(arguments: Sequence[str]) -> int:
         return code
     require_tasks(libero_folder(), SUITES[ALL])
     print(f"LIBERO is in {libero_folder()}")
-    root = assets_folder(None)
-    if command_for(root) == COMMAND and missing_files(root, SUITES[ALL]):
+    root = assets.assets_folder(None)
+    if assets.command_for(root) == COMMAND and assets.missing_files(root, SUITES[ALL]):
         if subprocess.run(_installer(FILES)).returncode:
-            hub = download_command(DATA_SET, download_folder())
+            hub = download_command(assets.DATA_SET, assets.download_folder())
             raise AssetError(
                 "LIBERO's code is installed, its assets could not be: the lines above say why",
                 hint=f"{COMMAND} again, or {hub}  {TRY_OUT}",
             )
         invalidate_caches()  # of where packages are
-        root = assets_folder(None)
-    require_assets(root, SUITES[ALL])
+        root = assets.assets_folder(None)
+    assets.require_assets(root, SUITES[ALL])
     print(f"its assets are in {root}")
     return 0
 

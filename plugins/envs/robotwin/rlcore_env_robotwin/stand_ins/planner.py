@@ -73,7 +73,8 @@ class ArmPlanner:
             )
             if found == "Success":
                 path = line(joints, ends[0][:6])
-                if not any(self._touches(waypoint) for waypoint in path):
+                # whether the arm is in the table
+                if not any(map(self._planner.check_for_env_collision, map(_with_fingers, path))):
                     return path
         for seed in TRIES:
             mplib.set_global_seed(seed)
@@ -83,10 +84,6 @@ class ArmPlanner:
             if found["status"] == "Success":
                 return found["position"]
         return None
-
-    def _touches(self, joints: np.ndarray) -> bool:
-        """Whether the arm is in the table."""
-        return bool(self._planner.check_for_env_collision(_with_fingers(joints)))
 
 
 def line(begin: np.ndarray, end: np.ndarray) -> np.ndarray:
