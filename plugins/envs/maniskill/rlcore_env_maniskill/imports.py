@@ -11,10 +11,6 @@ POLICY_SETUP = "actor.model.policy_setup"
 IN_THE_TASK = "the task fixes it"
 
 
-def _task(env_id: Any, _: Foreign) -> list[str]:
-    return [env_id]
-
-
 def _frames(mode: Any, _: Foreign) -> str:
     return "rgb" if str(mode).startswith("rgb") else mode
 
@@ -61,7 +57,7 @@ def _trials(_: Any, foreign: Foreign) -> int:
 
 
 RULES = (
-    ImportRule("env.*.init_params.id", "env.*.tasks", "a list of tasks", _task),
+    ImportRule("env.*.init_params.id", "env.*.tasks", "a list of tasks", lambda task, _: [task]),
     ImportRule("env.*.init_params.obs_mode", "env.*.obs_mode", "segmentation is implied", _frames),
     ImportRule("env.*.init_params.control_mode", "env.*.control_mode", "the task's own", _control),
     ImportRule("env.*.init_params.sim_backend", "env.*.sim_backend", "cpu or gpu"),

@@ -16,16 +16,10 @@ from rlcore_simulation.detail import EXACT, FilmFrames
 from rlcore_simulation.simulator import Step
 
 from rlcore.contracts.specs import Episode
+from rlcore_env_maniskill import raw
 from rlcore_env_maniskill.actions import ActionScale
 from rlcore_env_maniskill.detail import Simpler
 from rlcore_env_maniskill.experts import Expert, expert_for
-from rlcore_env_maniskill.raw import (
-    capture,
-    make_raw,
-    prepare_frames,
-    robot_state,
-    sentences,
-)
 from rlcore_env_maniskill.robots import ROBOTS
 from rlcore_env_maniskill.settings import ManiSkillConfig
 from rlcore_env_maniskill.spec import has_expert, robot_name
@@ -45,11 +39,11 @@ class Simulator:
         self._config = config
         self._scale = ActionScale(config, task)
         self._robot = ROBOTS[robot_name(config, task)]
-        self.env = make_raw(config, task)
+        self.env = raw.make_raw(config, task)
         self._cameras: dict[str, str] = {}
         self._simpler: Simpler | None = None
         if config.obs_mode == "rgb" and config.render_detail != EXACT:
-            self._simpler = Simpler(self.env, prepare_frames(self.env, config).values())
+            self._simpler = Simpler(self.env, raw.prepare_frames(self.env, config).values())
             self._simpler.show(self.env)
         self._state = torch.zeros(0)
         self._expert: Expert | None = None
@@ -59,12 +53,12 @@ class Simulator:
         seed, options = start_of(self.env, self.task, episode.trial)
         rebuild = self._config.rebuild_scene
         observation, _ = reset_exactly(self.env, seed, options, rebuild=rebuild)
-        self._cameras = prepare_frames(self.env, self._config)
+        self._cameras = raw.prepare_frames(self.env, self._config)
         if self._simpler is not None:
             self._simpler.show(self.env)
         self._expert = self._new_expert()
         self._observe(observation)
-        return sentences(self.env, self.task)[0]
+        return raw.sentences(self.env, self.task)[0]
 
     @property
     def states(self) -> np.ndarray:
@@ -82,7 +76,7 @@ class Simulator:
         film exactly."""
         films = self._simpler is not None and isinstance(out, FilmFrames)
         with self._simpler.exact() if self._simpler and films else nullcontext():
-            drawn = capture(self.env, self._cameras)
+            drawn = raw.capture(self.env, self._cameras)
         for name, frame in out.items():
             frame[:] = drawn[name][0].numpy()
 
@@ -103,6 +97,6 @@ class Simulator:
 
     def _observe(self, observation: torch.Tensor | dict) -> None:
         rgb = self._config.obs_mode == "rgb"
-        state = robot_state(self.env, self._config, self._robot) if rgb else observation
+        state = raw.robot_state(self.env, self._config, self._robot) if rgb else observation
         assert isinstance(state, torch.Tensor)
         self._state = state[0].float()

@@ -10,6 +10,7 @@ from rlcore_simulation.settings import each_once, groups_of
 
 from rlcore.contracts.errors import ConfigError, choosing
 from rlcore.contracts.specs import ActionChannel, CameraSpec, EnvSpec, StateChannel
+from rlcore.terminal.text import written
 from rlcore_env_maniskill.experts import CONTROL_MODES, EXPERT_TASKS, planned
 from rlcore_env_maniskill.hub_files import DATA_SET, assets_folder
 from rlcore_env_maniskill.registered import ARMS, facts_of, registered_task
@@ -221,32 +222,27 @@ def _known(config: ManiSkillConfig, task: str) -> Task:
 
 
 def _tasks(config: ManiSkillConfig) -> tuple[str, ...]:
-    if config.tasks is None:
-        return tuple(TABLETOP)
-    tasks = each_once("task", config.tasks)
-    if config.sim_backend == "gpu" and len(config.tasks) > 1:
+    tasks = tuple(TABLETOP) if config.tasks is None else each_once("task", config.tasks)
+    if config.sim_backend != "gpu":
+        return tasks
+    if len(tasks) > 1:
         raise ConfigError(
-            f"sim_backend=gpu simulates one task in all rows, got {', '.join(config.tasks)}",
+            f"sim_backend=gpu simulates one task in all rows, got {', '.join(tasks)}",
             hint="name one task, or set sim_backend=cpu",
         )
-    if config.sim_backend == "gpu" and config.fast_render:
-        raise ConfigError(
-            "fast_render is for rendering on a CPU, got sim_backend=gpu",
-            hint="set fast_render=false",
-        )
-    if config.sim_backend == "gpu" and config.render_detail != EXACT:
-        raise ConfigError(
-            f"render_detail={config.render_detail} is for rendering on a CPU, got sim_backend=gpu",
-            hint=f"set render_detail={EXACT}",
-        )
-    for task in config.tasks:
-        if config.sim_backend == "gpu" and not task_of(task).starts_are_states:
-            fitting = [name for name in TASKS if TASKS[name].starts_are_states]
+    for key, usual in {"fast_render": False, SETTING: EXACT}.items():
+        if (value := vars(config)[key]) != usual:
             raise ConfigError(
-                f"sim_backend=gpu starts episodes from stored simulation states; as far as rlcore "
-                f"knows, that is not enough for {task!r}. It is for {', '.join(fitting)}",
-                hint="set sim_backend=cpu",
+                f"{key}={written(value)} is for rendering on a CPU, got sim_backend=gpu",
+                hint=f"set {key}={written(usual)}",
             )
+    if not task_of(tasks[0]).starts_are_states:
+        fitting = [name for name in TASKS if TASKS[name].starts_are_states]
+        raise ConfigError(
+            f"sim_backend=gpu starts episodes from stored simulation states; as far as rlcore "
+            f"knows, that is not enough for {tasks[0]!r}. It is for {', '.join(fitting)}",
+            hint="set sim_backend=cpu",
+        )
     return tasks
 
 

@@ -14,17 +14,7 @@ import numpy as np
 import sapien
 
 from rlcore.contracts.errors import AssetError
-from rlcore_env_maniskill.hub_files import (
-    ARM,
-    OBJECT_FOLDER,
-    PLATE_FOLDER,
-    ROOM,
-    TABLE_FOLDER,
-    database,
-    found,
-    require_files,
-    visual,
-)
+from rlcore_env_maniskill import hub_files
 from rlcore_env_maniskill.put_on_plate.assets import Assets, Model, Robot
 
 
@@ -35,14 +25,14 @@ def read_folder(path: str) -> Assets:
         AssetError: names missing or damaged files, and the commands that download them.
     """
     root = Path(path)
-    require_files(root)
-    room = found(root, ROOM)
+    hub_files.require_files(root)
+    room = hub_files.found(root, hub_files.ROOM)
     return Assets(
         kind="hub",
-        objects=_models(root, OBJECT_FOLDER),
-        plates=_models(root, PLATE_FOLDER),
+        objects=_models(root, hub_files.OBJECT_FOLDER),
+        plates=_models(root, hub_files.PLATE_FOLDER),
         tables=_tables(root),
-        robot=_widowx(found(root, ARM)),
+        robot=_widowx(hub_files.found(root, hub_files.ARM)),
         build_room=lambda scene: _build_room(scene, room),
     )
 
@@ -63,7 +53,7 @@ class MeshModel(Model):
             material=material,
             density=self.density,
         )
-        builder.add_visual_from_file(filename=str(visual(self.folder)), scale=scale)
+        builder.add_visual_from_file(filename=str(hub_files.visual(self.folder)), scale=scale)
 
 
 @dataclass(frozen=True)
@@ -83,7 +73,7 @@ class PhotoTable:
 
 def _models(root: Path, folder: str) -> tuple[MeshModel, ...]:
     models = []
-    for key, facts in database(root, folder).items():
+    for key, facts in hub_files.database(root, folder).items():
         scale = facts.get("scales", [1.0])[0]
         low, high = (scale * np.array(facts["bbox"][end]) for end in ("min", "max"))
         models.append(
@@ -101,10 +91,10 @@ def _models(root: Path, folder: str) -> tuple[MeshModel, ...]:
 
 
 def _tables(root: Path) -> tuple[PhotoTable, ...]:
-    folder = root / TABLE_FOLDER
+    folder = root / hub_files.TABLE_FOLDER
     return tuple(
         PhotoTable(folder / "imgs" / key, folder / "textures" / facts["texture"], facts["mix"])
-        for key, facts in database(root, TABLE_FOLDER).items()
+        for key, facts in hub_files.database(root, hub_files.TABLE_FOLDER).items()
     )
 
 

@@ -16,13 +16,9 @@ from mani_skill.utils import sapien_utils
 from mani_skill.utils.structs.types import SimConfig
 
 from rlcore.contracts.errors import ConfigError
+from rlcore_env_maniskill.put_on_plate import rules
 from rlcore_env_maniskill.put_on_plate.camera import CAMERA, Composer, camera_config
 from rlcore_env_maniskill.put_on_plate.folder import read_folder
-from rlcore_env_maniskill.put_on_plate.rules import (
-    HELD_STEPS,
-    grasp_potential,
-    world_half_extents,
-)
 from rlcore_env_maniskill.put_on_plate.scene import Stock, add_lights, add_shelf
 from rlcore_env_maniskill.put_on_plate.stand_ins import make_stand_ins
 from rlcore_env_maniskill.put_on_plate.starts import Starts
@@ -169,10 +165,10 @@ class PutOnPlateEnv(BaseEnv):
         self._plates.place(plates, places, height[1])
         self.agent.reset(init_qpos=self._starts.joints(chosen))
 
-        self._object_half[env_idx] = world_half_extents(
+        self._object_half[env_idx] = rules.world_half_extents(
             self._objects.sizes_of(chosen["object"]), turned
         )
-        self._plate_half[env_idx] = world_half_extents(
+        self._plate_half[env_idx] = rules.world_half_extents(
             self._plates.sizes_of(chosen["plate"]), straight
         )
         for memory in (self._steps_held, self._grasped, self._held, self._potential):
@@ -211,7 +207,7 @@ class PutOnPlateEnv(BaseEnv):
         grasped = self._objects.per_row(self._choices["object"], self.agent.is_grasping)
         self._steps_held = torch.where(grasped, self._steps_held + 1, 0)
         self._grasped |= grasped
-        self._held |= self._steps_held >= HELD_STEPS
+        self._held |= self._steps_held >= rules.HELD_STEPS
 
     def _move_object(self, rows: torch.Tensor) -> None:
         """Put the object of these rows (bool `[B]`) at its third place, at rest."""
@@ -247,7 +243,7 @@ class PutOnPlateEnv(BaseEnv):
         """`grasp`: the increase of the potential of `rules.py` in this step; else ManiSkill's."""
         if self.reward_mode != "grasp":
             return super().get_reward(obs, action, info)
-        potential = grasp_potential(
+        potential = rules.grasp_potential(
             info["is_src_obj_grasped"], info["consecutive_grasp"], info["success"]
         )
         gain = potential - self._potential
@@ -309,10 +305,6 @@ class PutOnPlateEnv(BaseEnv):
         return self._objects.per_row(self._choices["object"], with_plate)
 
     # ------------------------------------------------------------------ images
-
-    def draw_cameras(self) -> dict[str, torch.Tensor]:
-        """The policy's image of every camera now, uint8 `[B, H, W, 3]`, in any obs_mode."""
-        return {name: data["rgb"] for name, data in self._get_obs_sensor_data().items()}
 
     def _get_obs_sensor_data(self, apply_texture_transforms: bool = True) -> dict[str, Any]:
         if not apply_texture_transforms:

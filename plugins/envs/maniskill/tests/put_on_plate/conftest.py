@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from rlcore_env_maniskill.backend import rendering_device
+from rlcore_env_maniskill.raw import capture
 
 CAMERA = "3rd_view_camera"
 STILL = np.array([0, 0, 0, 0, 0, 0, 1], np.float32)
@@ -43,7 +44,7 @@ class Scene:
         return float(reward), info
 
     def image(self) -> np.ndarray:
-        return self.env.draw_cameras()[CAMERA][0].numpy()
+        return capture(self.env, {CAMERA: CAMERA})[CAMERA][0].numpy()
 
     def state(self) -> torch.Tensor:
         """Everything that moves, flat."""
