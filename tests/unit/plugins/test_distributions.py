@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from importlib import metadata
 
@@ -58,6 +59,14 @@ def test_the_first_of_a_name_on_the_path_counts(write):
     write("second/a.maze-1.dist-info", "[rlcore.plugins]\nold = maze\n")
     write("first/A_Maze.egg-info", "[console_scripts]\nmaze = maze:main\n")
     assert found() == []
+
+
+def test_what_is_installed_meanwhile_is_found(write, tmp_path):
+    write("second/another-1.dist-info", "", name="another")
+    assert found() == []
+    write("second/A_Maze-2.dist-info", "[rlcore.plugins]\none = maze\n")
+    os.utime(tmp_path / "second", ns=(0, 0))  # else a clock of few ticks might show no change
+    assert found() == [("one", "maze", "2")]
 
 
 def test_a_plugin_may_be_an_object_of_a_module(write, tmp_path):
