@@ -42,8 +42,6 @@ def schema(words: Sequence[str] = (), config_dirs: Sequence[str] = ()) -> dict[s
         for name in above:
             place = place["properties"][name]
         place["properties"][last] = _section(key.help) if key.section else _value(key)
-    lists = {"type": ["array", "object"]}
-    tree["properties"] |= {"defaults": lists, "hydra": {"type": "object"}}
     groups = {group: {"enum": Catalog(registry, config_dirs).options(group)} for group in
               ("env", "model", "algorithm")}  # fmt: skip
     tree["properties"]["defaults"] = {
@@ -58,6 +56,7 @@ def schema(words: Sequence[str] = (), config_dirs: Sequence[str] = ()) -> dict[s
             ]
         },
     }
+    tree["properties"]["hydra"] = {"type": "object"}
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **tree}
 
 

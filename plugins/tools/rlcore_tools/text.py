@@ -14,6 +14,11 @@ def one_line(text: str) -> str:
     return plain(text).replace("\n", "\\n").replace("\t", "\\t")
 
 
+def cut(text: str, most: int) -> str:
+    """A text in so many characters."""
+    return text if len(text) <= most else f"{text[: most - 3]}..."
+
+
 def rounded(value: Any) -> str:
     """A value as on a command line; of a number with a point five digits that matter."""
     return f"{value:.5g}" if isinstance(value, float) else written(value)

@@ -71,7 +71,9 @@ def main(arguments: Sequence[str]) -> int:
             places = [folder_of(folder) for _, folder in folders]
             found += [("plugin", each) for one in places for each in preset_findings(registry, one)]
         if names and not options.quick:
-            found += [(f"plugin {name}", each) for name in plugins for each in _hooks(name)]
+            for name in plugins:
+                told = _told(_testing().check_hook(name), HOOKSPECS)
+                found += [(f"plugin {name}", each) for each in told]
     for label, each in found:
         warns = "warning: " if each.warning else ""
         print(f"{label}: {warns}{each.what}\n  contract: {each.contract}\n  mend: {each.mend}")
@@ -207,10 +209,6 @@ def _keeps_a_replay(spec: ComponentSpec) -> bool:
         return load_target(spec.spec)(load_target(spec.config)()).replay is not None
     except Exception:  # a plugin may fail in any way: the kit says how
         return False
-
-
-def _hooks(plugin: str) -> Iterator[Found]:
-    yield from _told(_testing().check_hook(plugin), HOOKSPECS)
 
 
 def _told(found: Sequence[Any], contract: str) -> Iterator[Found]:

@@ -17,6 +17,7 @@ from rlcore.terminal.text import written
 from rlcore_tools.rlinf.components import nested
 from rlcore_tools.rlinf.translate import Translation
 from rlcore_tools.rlinf.verdicts import WORDS, Verdict
+from rlcore_tools.text import cut
 
 SHOWN = 120  # characters of a value in a line
 WIDTH = 100
@@ -83,5 +84,4 @@ def _key(verdict: Verdict) -> str:
 
 
 def _short(value: object) -> str:
-    told = written(value)
-    return told if len(told) <= SHOWN else f"{told[: SHOWN - 3]}..."
+    return cut(written(value), SHOWN)

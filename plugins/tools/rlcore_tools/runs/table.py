@@ -11,7 +11,7 @@ from rich.cells import cell_len
 from rlcore.terminal.text import duration, written
 from rlcore_tools.runs.reading import Values
 from rlcore_tools.runs.row import Row
-from rlcore_tools.text import one_line
+from rlcore_tools.text import cut, one_line
 
 LONGEST = 100  # characters of a reason
 GAP = "  "
@@ -75,8 +75,7 @@ def note(row: Row) -> str:
     if row.left is not None:
         parts.append(f"{duration(row.left)} left")
     if row.reason:
-        first = row.reason.strip().partition("\n")[0]
-        parts.append(first if len(first) <= LONGEST else f"{first[: LONGEST - 3]}...")
+        parts.append(cut(row.reason.strip().partition("\n")[0], LONGEST))
     return ", ".join(parts)
 
 
@@ -87,5 +86,4 @@ def _update(row: Row) -> str:
 
 
 def _value(value: Any) -> str:
-    text = "" if value is None else written(value)
-    return text if len(text) <= LONGEST else f"{text[: LONGEST - 3]}..."
+    return "" if value is None else cut(written(value), LONGEST)
