@@ -12,10 +12,10 @@ from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
-from rlcore.checks.doctor_rows import Row, row
 from rlcore.plugins import extras
 from rlcore.plugins.entry_points import Installed, installed
 from rlcore.terminal.text import some
+from rlcore_tools.doctor import Row, row
 
 MOVED = {
     "rlcore.activations": "rlcore_weights.activations",

@@ -5,10 +5,10 @@ from __future__ import annotations
 from contextlib import suppress
 from pathlib import Path
 
-from rlcore.checks.doctor_rows import Row, row
 from rlcore.contracts.specs import Kind
 from rlcore.plugins import extras
 from rlcore.plugins.registry import Component, Registry
+from rlcore_tools.doctor import Row, row
 from rlcore_tools.probe import memory
 
 

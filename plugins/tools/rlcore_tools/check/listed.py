@@ -9,7 +9,6 @@ from importlib.util import find_spec
 from inspect import Parameter, Signature
 from pathlib import Path
 
-from rlcore.checks.doctor_rows import Row, row
 from rlcore.contracts.component import ComponentSpec, Kind
 from rlcore.contracts.errors import did_you_mean
 from rlcore.plugins import extras
@@ -20,6 +19,7 @@ from rlcore_tools.check.targets import (
     configuration_findings,
     signature_fault,
 )
+from rlcore_tools.doctor import Row, row
 
 
 def marked(registry: Registry, rows: Sequence[PluginRow]) -> list[PluginRow]:
