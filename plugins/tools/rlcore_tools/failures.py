@@ -6,14 +6,18 @@ import os
 import shlex
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from rlcore.api import Assembly, Checkpoint, SavedRun, open_run
+from rlcore.api import Checkpoint, SavedRun, open_run
 from rlcore.config.schema_tree import find
 from rlcore.files.damaged_files import blaming
 from rlcore.files.reading import read_yaml
 from rlcore.results.tables import EpisodeResult, failures, read_results
 from rlcore.run_folder.folder import RunFolder
 from rlcore_tools.places import last_evaluation
+
+if TYPE_CHECKING:  # it loads what composes configurations
+    from rlcore.api import Assembly
 
 LISTED = 5  # of a terminal; the report has all
 FILM = 256  # pixels of a film that one can see something in

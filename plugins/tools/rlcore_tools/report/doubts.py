@@ -6,40 +6,50 @@ other, so they are compared. Knows nothing of how doubts are shown.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from rlcore.config.schema_tree import find
 from rlcore.files.damaged_files import read_json
 from rlcore.results.statistics import success_rate
 from rlcore.results.summary import DIGITS
-from rlcore.results.tables import comparable, success_by_start
+from rlcore.results.tables import EpisodeResult, comparable, success_by_start
 from rlcore.run_folder.folder import RunFolder
 from rlcore.run_folder.history import read_history
 from rlcore.run_folder.sft_record import HISTORIES, unlike_log
 from rlcore.run_folder.state import STATE, read_facts, relied_on
 
-if TYPE_CHECKING:
-    from rlcore_tools.report.record import RunRecord
-
+Values = Mapping[str, Any]
+Evaluations = Mapping[str, Sequence[EpisodeResult]]
 SIDES = {"before": "success_before", "control": "success_control"}
 """Keys of the summary by the labels of the evaluations they are the rates of."""
 
 
-def doubts_of(record: RunRecord) -> list[str]:
+def doubts_of(
+    folder: RunFolder,
+    *,
+    config: Values,
+    manifest: Values,
+    summary: Values | None,
+    metrics: Sequence[Values],
+    evaluations: Evaluations,
+    conclusion: str | None,
+) -> list[str]:
     """A sentence for each file that is not what the others say that it is.
 
     Args:
-        record: what the files of a run hold.
+        folder: of the run.
+        config, manifest, summary, metrics, evaluations: what its files hold.
+        conclusion: label of the evaluation it ended with.
 
     Raises:
         CheckpointError: a file that is looked at is damaged.
     """
-    found = [*_since_checkpoint(record.folder), *_of_another_seed(record)]
-    found += _of_other_rates(record)
+    found = [*_since_checkpoint(folder), *_of_another_seed(config, manifest, summary)]
+    found += _of_other_rates(summary or {}, evaluations, conclusion)
     for name in HISTORIES:
-        path = record.folder.path / f"{name}.json"
-        if path.is_file() and (fault := unlike_log(read_json(path), record.metrics, name)):
+        path = folder.path / f"{name}.json"
+        if path.is_file() and (fault := unlike_log(read_json(path), metrics, name)):
             found.append(f"{path.name} {fault}")
     return found
 
@@ -56,19 +66,19 @@ def _since_checkpoint(folder: RunFolder) -> Iterator[str]:
             yield f"{name} {fault}: it is not the one that {latest} was written with"
 
 
-def _of_another_seed(record: RunRecord) -> Iterator[str]:
-    seed = find(record.config, "runner.seed")
-    root, concluded = find(record.manifest, "seeds.root"), find(record.summary, "seed")
-    others = {"manifest.json": root, "summary.json": concluded}
+def _of_another_seed(config: Values, manifest: Values, summary: Values | None) -> Iterator[str]:
+    seed = find(config, "runner.seed")
+    others = {"manifest.json": find(manifest, "seeds.root"), "summary.json": find(summary, "seed")}
     for name, other in others.items():
         if None not in (seed, other) and other != seed:
             yield f"{name} is of a run with seed {other}, config.yaml has seed {seed}"
 
 
-def _of_other_rates(record: RunRecord) -> Iterator[str]:
-    ended = {record.conclusion: "success_after"} if record.conclusion else {}
-    for label, name in {**SIDES, **ended}.items():
-        said, rows = find(record.summary, name), record.evaluations.get(label)
+def _of_other_rates(
+    summary: Values, evaluations: Evaluations, conclusion: str | None
+) -> Iterator[str]:
+    for label, name in {**SIDES, **({conclusion: "success_after"} if conclusion else {})}.items():
+        said, rows = summary.get(name), evaluations.get(label)
         if not isinstance(said, Mapping) or not rows or not comparable(rows):
             continue
         rate, n, _, _ = success_rate([*success_by_start(rows).values()])

@@ -131,7 +131,16 @@ def read_run(folder: RunFolder) -> RunRecord:
         benchmarks=read_benchmarks(folder.evaluations),
         doubts=(),
     )
-    return replace(record, doubts=doubts_of(record))
+    doubts = doubts_of(
+        folder,
+        config=record.config,
+        manifest=record.manifest,
+        summary=record.summary,
+        metrics=record.metrics,
+        evaluations=record.evaluations,
+        conclusion=record.conclusion,
+    )
+    return replace(record, doubts=doubts)
 
 
 def _yaml(path: Path) -> Values | None:
