@@ -33,12 +33,15 @@ def relocate(
     Raises:
         Irreplaceable: there is no room for one, or a policy is gone too.
     """
-    for role, members in worker_specs.members.items():
-        for rank, member in enumerate(members):
-            if role != "env" and member.allocation.node in gone:
-                raise Irreplaceable(
-                    _left(worker_specs, member.allocation, f"{role} worker {rank}"), hint=GOES_ON
-                )
+    fixed = [
+        (f"{role} worker {rank}", member.allocation)
+        for role, members in worker_specs.members.items()
+        for rank, member in enumerate(members)
+        if role != "env"
+    ]
+    for name, allocation in fixed:
+        if allocation.node in gone:
+            raise Irreplaceable(_left(worker_specs, allocation, name), hint=GOES_ON)
     workers, said = list(worker_specs.members["env"]), []
     present = [number for number in range(len(worker_specs.nodes)) if number not in gone]
     # first those with an env worker, which have been asked for the simulator before the run
@@ -48,12 +51,7 @@ def relocate(
         if allocation.node not in gone:
             continue
         others = [one.allocation for n, one in enumerate(workers) if n != rank]
-        others += [
-            m.allocation
-            for role, each in worker_specs.members.items()
-            if role != "env"
-            for m in each
-        ]
+        others += [theirs for _, theirs in fixed]
         found = elsewhere(allocation, others, worker_specs.nodes, present)
         left = _left(worker_specs, allocation, f"env worker {rank}")
         if found is None:

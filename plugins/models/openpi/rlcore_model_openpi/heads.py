@@ -14,9 +14,6 @@ from itertools import pairwise
 import torch
 from torch import Tensor, nn
 
-VALUE_HIDDEN = (512, 256, 128)
-"""Hidden widths of the published critics; those of π0.5 for ManiSkill, LIBERO and DROID have
-(1024, 512, 256)."""
 NOISE_HIDDEN = (128, 64)
 
 
@@ -34,7 +31,8 @@ class CriticConfig:
         chunk: read only the tokens of the first `chunk` actions; None: of all.
         elapsed: also read the elapsed fraction of the episode. With sparse rewards the value of a
             state depends on the time left.
-        hidden: widths of the hidden layers.
+        hidden: widths of the hidden layers; those of published π0.5 for ManiSkill, LIBERO and
+            DROID are (1024, 512, 256).
         outputs: V, values per decision.
     """
 
@@ -44,7 +42,7 @@ class CriticConfig:
     detach_input: bool = False
     chunk: int | None = None
     elapsed: bool = False
-    hidden: tuple[int, ...] = VALUE_HIDDEN
+    hidden: tuple[int, ...] = (512, 256, 128)
     outputs: int = 1
 
 

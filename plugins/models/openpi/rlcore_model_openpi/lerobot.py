@@ -131,11 +131,6 @@ class LeRobotPolicy:
     actions: Scaled
 
 
-def is_lerobots(content: Any) -> bool:
-    """Whether the values of a `config.json` are of a policy of LeRobot."""
-    return isinstance(content, dict) and isinstance(content.get("type"), str)
-
-
 def read_policy(path: Path, content: Mapping[str, Any]) -> LeRobotPolicy:
     """What the folder of this `config.json` says.
 

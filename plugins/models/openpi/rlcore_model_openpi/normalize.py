@@ -167,7 +167,7 @@ def write_stats(path: Path, normalizer: Normalizer) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     both = {"state": normalizer.state, "actions": normalizer.actions}
     stats = {
-        name: {field: _as_list(getattr(values, field)) for field in FIELDS}
+        name: {field: None if x is None else x.tolist() for field, x in vars(values).items()}
         for name, values in both.items()
         if values is not None
     }
@@ -308,7 +308,3 @@ def _array(path: Path, name: str, value: Any) -> np.ndarray | None:
     if array.ndim != 1 or not np.isfinite(array).all():
         raise CheckpointError(f"{path}: {name} must be a list of finite numbers", hint=_ANEW)
     return array
-
-
-def _as_list(values: np.ndarray | None) -> list[float] | None:
-    return None if values is None else values.tolist()

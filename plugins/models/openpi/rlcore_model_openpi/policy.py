@@ -59,7 +59,11 @@ def make(config: OpenPIModelConfig, *, env_spec: EnvSpec) -> OpenPIPolicy:
         processor = pretrained.load_processor(config, resolved, env_spec)
         actor = _actor(config, resolved, pretrained.unfilled_network(resolved.size))
         pretrained.load_weights(Path(config.model_path), actor)
-    _choose_trained(config, actor)
+    set_precision(actor.network, config.precision)
+    if config.is_lora:
+        add_lora(actor.network, config.lora_rank)
+    elif config.openpi.train_expert_only:
+        freeze_vlm(actor.network)
     return OpenPIPolicy(config, spec, actor, processor, env_spec.max_episode_steps)
 
 
@@ -257,15 +261,6 @@ class OpenPIPolicy(nn.Module):
             step = self._tensor(keys.normal("step", (flow.num_steps, *chunk)))
             index = self._tensor(keys.integers("denoise_index", flow.index_choices))
         return RolloutNoise(initial=initial, step=step, denoise_index=index)
-
-
-def _choose_trained(config: OpenPIModelConfig, actor: FlowActor) -> None:
-    """Set precision, adapters and frozen parts."""
-    set_precision(actor.network, config.precision)
-    if config.is_lora:
-        add_lora(actor.network, config.lora_rank)
-    elif config.openpi.train_expert_only:
-        freeze_vlm(actor.network)
 
 
 def _actor(config: OpenPIModelConfig, resolved: Resolved, network: PiNetwork) -> FlowActor:

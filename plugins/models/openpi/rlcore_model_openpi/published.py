@@ -14,7 +14,7 @@ from typing import Any
 
 from rlcore.contracts.errors import CheckpointError
 from rlcore.files.damaged_files import blaming, damaged, read_json
-from rlcore_model_openpi.lerobot import VARIANTS, LeRobotPolicy, is_lerobots, read_policy
+from rlcore_model_openpi.lerobot import VARIANTS, LeRobotPolicy, read_policy
 from rlcore_model_openpi.normalize import Formula
 
 CONFIG_FILE = "config.json"
@@ -58,7 +58,7 @@ def read_published(folder: Path) -> Published:
         return Published()
     if isinstance(content.get("size"), dict):
         published = _ours(path, content)
-    elif is_lerobots(content):
+    elif isinstance(content.get("type"), str):
         policy = read_policy(path, content)
         formulas = {"state": policy.state.formula, "actions": policy.actions.formula}
         published = Published(policy.trained, {}, policy.delta_mask, formulas, policy)

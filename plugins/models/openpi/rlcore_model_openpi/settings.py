@@ -10,9 +10,6 @@ from dataclasses import dataclass
 
 from rlcore.config.schema import ModelConfig, When, key
 
-NOISE_METHODS = ("flow_sde", "flow_noise", "flow_cps", "flow_ode")
-VALUE_VLM_MODES = ("mean_token", "last_token", "first_token")
-VALUE_TYPES = ("chunk_level", "action_level")
 WITH_CRITIC = When("actor.model.add_value_head", (True,))
 EXPLORES_BY_LEVEL = When("noise_method", ("flow_sde", "flow_cps"))
 
@@ -46,7 +43,9 @@ class OpenPIConfig:
     )
     num_steps: int = key("K: denoising steps per decision", 10, least=1, largest=10_000)
     noise_method: str = key(
-        "how training rollouts explore; flow_ode: not at all", "flow_sde", choices=NOISE_METHODS
+        "how training rollouts explore; flow_ode: not at all",
+        "flow_sde",
+        choices=("flow_sde", "flow_noise", "flow_cps", "flow_ode"),
     )
     noise_level: float = key(
         "flow_sde, flow_cps: scale of the exploration noise",
@@ -83,7 +82,7 @@ class OpenPIConfig:
     value_type: str = key(
         "one value per decision or per executed action (algorithm.reward_type=action_level)",
         "chunk_level",
-        choices=VALUE_TYPES,
+        choices=("chunk_level", "action_level"),
         when=WITH_CRITIC,
     )
     value_after_vlm: bool = key(
@@ -92,7 +91,7 @@ class OpenPIConfig:
     value_vlm_mode: str = key(
         "value_after_vlm: which tokens of the VLM's output the critic reads",
         "mean_token",
-        choices=VALUE_VLM_MODES,
+        choices=("mean_token", "last_token", "first_token"),
         when=(WITH_CRITIC, When("value_after_vlm", (True,))),
     )
     detach_critic_input: bool = key(

@@ -16,23 +16,18 @@ import torch.nn.functional as F
 from rlcore_prismatic.network.actor import ActorInputs, Choose, Reading, TokenActor, Writing
 from rlcore_prismatic.network.heads import ValueHead
 from rlcore_prismatic.network.model import PrismaticModel, multimodal
+from rlcore_prismatic.network.vision import MLP
 from rlcore_prismatic.sizes import EOS, PrismaticSize
 from torch import Tensor, nn
 
 from rlcore_model_openvla_oft.spec import RESIDUAL_BLOCKS
 
 
-class ProprioProjector(nn.Module):
-    """The robot's state as one token: fc2(gelu(fc1(state)))."""
+class ProprioProjector(MLP):
+    """The robot's state `[B, S]` as one token `[B, D]`: fc2(gelu(fc1(state)))."""
 
     def __init__(self, size: PrismaticSize, entries: int) -> None:
-        super().__init__()
-        self.fc1 = nn.Linear(entries, size.width)
-        self.fc2 = nn.Linear(size.width, size.width)
-
-    def forward(self, state: Tensor) -> Tensor:
-        """`[B, S]` -> `[B, D]`."""
-        return self.fc2(F.gelu(self.fc1(state)))
+        super().__init__(entries, size.width, size.width)
 
 
 class ResidualBlock(nn.Module):

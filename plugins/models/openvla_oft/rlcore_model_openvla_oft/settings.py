@@ -8,8 +8,6 @@ from rlcore_prismatic.settings import PrismaticModelConfig
 
 from rlcore.config.schema import When, key
 
-VERSIONS = ("rlinf", "official")
-
 
 @dataclass
 class OpenVLAOFTConfig(PrismaticModelConfig):
@@ -20,7 +18,7 @@ class OpenVLAOFTConfig(PrismaticModelConfig):
         "rlinf: checkpoints of RLinf's trainer (LIBERO, ManiSkill, MetaWorld); official: of the "
         "original one (RoboTwin), where a stop token follows the actions",
         "rlinf",
-        choices=VERSIONS,
+        choices=("rlinf", "official"),
     )
     use_proprio: bool = key("official: the policy reads the robot's state", False)
     proprio_dim: int = key(

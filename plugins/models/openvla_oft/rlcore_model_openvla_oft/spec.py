@@ -16,7 +16,6 @@ from rlcore.contracts.errors import ConfigError
 from rlcore.contracts.specs import EnvSpec, PolicySpec
 from rlcore_model_openvla_oft.settings import OpenVLAOFTConfig
 
-EPSILON = 1e-8
 RESIDUAL_BLOCKS = 2
 # All tokens of a decision see each other, so weights for another number of them don't fit.
 _TRAINED = (
@@ -58,7 +57,6 @@ def resolve(config: OpenVLAOFTConfig, env: EnvSpec) -> Resolved:
     return replace(
         shared,
         proprio_dim=config.proprio_dim if config.use_proprio else 0,
-        epsilon=EPSILON,
         film=config.use_film,
         components=tuple(part for part in parts if getattr(config, part.key)),
         left_out=tuple(part for part in parts if not getattr(config, part.key)),

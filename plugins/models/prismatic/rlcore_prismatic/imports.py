@@ -7,12 +7,6 @@ from typing import Any
 from rlcore_tools.import_rules import UNSAID, Foreign, ImportRule
 
 IN_THE_CHECKPOINT = "the checkpoint says it"
-IMAGE = [224, 224]
-
-
-def _value_type(value: Any, foreign: Foreign) -> Any:
-    """Theirs stands in every file; without a critic it means nothing."""
-    return value if foreign.get("actor.model.add_value_head") else UNSAID
 
 
 def _greedy(_: Any, foreign: Foreign) -> Any:
@@ -25,7 +19,7 @@ RULES = (
     ImportRule("actor.model.hidden_size", None, IN_THE_CHECKPOINT),
     ImportRule("actor.model.add_bias_linear", None, IN_THE_CHECKPOINT),
     ImportRule("actor.model.add_qkv_bias", None, IN_THE_CHECKPOINT),
-    ImportRule("actor.model.image_size", None, IN_THE_CHECKPOINT, only=(IMAGE,)),
+    ImportRule("actor.model.image_size", None, IN_THE_CHECKPOINT, only=([224, 224],)),
     ImportRule(
         "actor.model.center_crop",
         None,
@@ -36,7 +30,10 @@ RULES = (
     ImportRule("actor.model.trust_remote_code", None, "no code of a checkpoint is run"),
     ImportRule("actor.model.policy_setup", None, "unnorm_key and the env's action units say it"),
     ImportRule(
-        "actor.model.value_type", "actor.model.value_type", "only with a value head", _value_type
+        "actor.model.value_type",
+        "actor.model.value_type",
+        "only with a value head",  # theirs stands in every file
+        lambda value, foreign: value if foreign.get("actor.model.add_value_head") else UNSAID,
     ),
     ImportRule(
         "rollout.sampling_params.do_sample",

@@ -91,20 +91,15 @@ def check_beside(folders: Folders) -> None:
     if missing:
         began_with = _run_model(folders.base).get("model_path")
         start = began_with if isinstance(began_with, str) else "START"
+        # that folder, if it is here, may have its statistics in another one of the files
+        there = [name for name in missing if (Path(start) / name).is_file()]
         known = "" if start == began_with else ", where START is its actor.model.model_path"
         raise CheckpointError(
             f"{folders.base} holds a run's weights, but has no {', '.join(missing)}",
             hint="copy them from the model that the run began with: cp "
-            f"{' '.join(f'{start}/{name}' for name in _there(start, missing))} "
+            f"{' '.join(f'{start}/{name}' for name in there or missing)} "
             f"{folders.base}{known}",
         )
-
-
-def _there(start: str, names: list[str]) -> list[str]:
-    """Those of the files that a folder has, if it is here: it may have its statistics in another
-    one of them."""
-    here = [name for name in names if (Path(start) / name).is_file()]
-    return here or names
 
 
 def _run_model(base: Path) -> Mapping[str, Any]:

@@ -6,9 +6,7 @@ from dataclasses import dataclass
 
 from rlcore.config.schema import ModelConfig, When, key
 
-VALUE_TYPES = ("chunk_level", "action_level")
 WITH_CRITIC = When("add_value_head", (True,))
-NORMALIZATIONS = ("bounds_q99", "bounds")
 WORD = 64
 """Tokens of which one stored int64 says whether they could be drawn, a bit each."""
 
@@ -29,7 +27,7 @@ class PrismaticModelConfig(ModelConfig):
         "bounds of actions and proprioception: 1% and 99% quantiles, or minimum and maximum "
         "(checkpoints for ALOHA)",
         "bounds_q99",
-        choices=NORMALIZATIONS,
+        choices=("bounds_q99", "bounds"),
     )
     action_entries: list[int] | None = key(
         "entries of the model's action that the env executes, e.g. [0,1,2,6] of 7; null: all",
@@ -48,7 +46,7 @@ class PrismaticModelConfig(ModelConfig):
     value_type: str = key(
         "one value per decision or per executed action (algorithm.reward_type=action_level)",
         "chunk_level",
-        choices=VALUE_TYPES,
+        choices=("chunk_level", "action_level"),
         when=WITH_CRITIC,
     )
     critic_hidden: list[int] = key(

@@ -43,10 +43,6 @@ class Bounds:
     mask: np.ndarray
     epsilon: float
 
-    @property
-    def size(self) -> int:
-        return len(self.low)
-
     def normalize(self, values: np.ndarray) -> np.ndarray:
         """`[..., D]` -> float64; not clipped."""
         scaled = 2 * (values - self.low) / (self.high - self.low + self.epsilon) - 1

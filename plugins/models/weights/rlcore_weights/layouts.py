@@ -286,7 +286,9 @@ def _own(name: str) -> str:
 def _index(path: Path) -> dict[str, str]:
     """Which tensor is in which file beside the index."""
     index = read_mapping(path).get("weight_map")
-    if not isinstance(index, dict) or not all(_is_name(file) for file in index.values()):
+    if not isinstance(index, dict) or not all(
+        isinstance(file, str) and Path(file).name == file != "" for file in index.values()
+    ):  # no path leads out of the folder
         raise damaged(path, "it has no weight_map from tensors to files")
     return index
 
@@ -313,8 +315,3 @@ def _sharded(path: Path, index: Mapping[str, str]) -> StoredWeights:
             raise damaged(folder / name, f"it does not match the index for {lacking[0]}")
         headers |= found
     return _plain(path, headers, {name: (folder / index[name], name) for name in headers})
-
-
-def _is_name(file: object) -> bool:
-    """Whether it can be a file beside the index: no path out of the folder."""
-    return isinstance(file, str) and Path(file).name == file != ""

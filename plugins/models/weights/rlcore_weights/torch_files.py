@@ -264,16 +264,12 @@ def _tensor(storage: _Storage, offset: int, size: Any, stride: Any, *rest: Any) 
     return _Tensor(TensorHeader(dtype, shape), storage, end)
 
 
-def _parameter(tensor: _Tensor, *rest: Any) -> _Tensor:
-    return tensor
-
-
 _KNOWN: dict[tuple[str, str], Callable[..., Any] | _Kind] = {
     ("collections", "OrderedDict"): OrderedDict,
     ("torch", "Size"): tuple,
     ("torch.storage", "UntypedStorage"): _Kind(None),
     ("torch._utils", "_rebuild_tensor_v2"): _tensor,
     ("torch._utils", "_rebuild_tensor_v3"): _tensor,
-    ("torch._utils", "_rebuild_parameter"): _parameter,
+    ("torch._utils", "_rebuild_parameter"): lambda tensor, *rest: tensor,
     **{("torch", name): _Kind(dtype) for name, dtype in {**_STORAGES, **_DTYPES}.items()},
 }

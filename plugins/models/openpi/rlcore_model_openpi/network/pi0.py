@@ -16,13 +16,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import cast
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from rlcore_model_openpi.layout import EXPERT, VLM
 from rlcore_model_openpi.network.layers import AttentionMask, Gemma, KeysValues, LanguageModel
-from rlcore_model_openpi.network.vision import ConvTower, SiglipTower, vision_tower
+from rlcore_model_openpi.network.vision import ConvTower, SiglipTower
 from rlcore_model_openpi.sizes import NetworkSize
 
 # Periods of the time embedding, in units of the unit time interval.
@@ -64,41 +66,6 @@ class PrefixCache:
     output: Tensor | None
 
 
-class Projector(nn.Module):
-    """Image tokens to the language model's width."""
-
-    def __init__(self, size: NetworkSize) -> None:
-        super().__init__()
-        self.linear = nn.Linear(size.vision_width, size.vlm_width)
-
-
-class _PaliGemmaModel(nn.Module):
-    def __init__(self, size: NetworkSize) -> None:
-        super().__init__()
-        self.vision_tower = vision_tower(size)
-        self.multi_modal_projector = Projector(size)
-        self.language_model = LanguageModel(size)
-
-
-class _PaliGemma(nn.Module):
-    def __init__(self, size: NetworkSize) -> None:
-        super().__init__()
-        self.model = _PaliGemmaModel(size)
-
-
-class _Expert(nn.Module):
-    def __init__(self, size: NetworkSize) -> None:
-        super().__init__()
-        self.model = Gemma(size, size.expert_width, size.expert_mlp, adaptive=size.pi05)
-
-
-class _PaliGemmaWithExpert(nn.Module):
-    def __init__(self, size: NetworkSize) -> None:
-        super().__init__()
-        self.paligemma = _PaliGemma(size)
-        self.gemma_expert = _Expert(size)
-
-
 class PiNetwork(nn.Module):
     """The network of one size, with random weights.
 
@@ -110,7 +77,20 @@ class PiNetwork(nn.Module):
         super().__init__()
         self.size = size
         width = size.expert_width
-        self.paligemma_with_expert = _PaliGemmaWithExpert(size)
+        vlm = {
+            "vision_tower": (SiglipTower if size.vision == "siglip" else ConvTower)(size),
+            "multi_modal_projector": nn.ModuleDict(
+                {"linear": nn.Linear(size.vision_width, size.vlm_width)}
+            ),
+            "language_model": LanguageModel(size),
+        }
+        expert = Gemma(size, width, size.expert_mlp, adaptive=size.pi05)
+        self.paligemma_with_expert = nn.ModuleDict(
+            {
+                "paligemma": nn.ModuleDict({"model": nn.ModuleDict(vlm)}),
+                "gemma_expert": nn.ModuleDict({"model": expert}),
+            }
+        )
         self.action_in_proj = nn.Linear(size.action_dim, width)
         self.action_out_proj = nn.Linear(width, size.action_dim)
         if size.pi05:
@@ -122,24 +102,24 @@ class PiNetwork(nn.Module):
             self.action_time_mlp_out = nn.Linear(width, width)
 
     @property
-    def vlm(self) -> _PaliGemma:
+    def vlm(self) -> nn.Module:
         """Vision tower, projector and language model."""
-        return self.paligemma_with_expert.paligemma
+        return self.paligemma_with_expert["paligemma"]
 
     @property
     def vision_tower(self) -> SiglipTower | ConvTower:
         """The tower, from pixels to image tokens."""
-        return self.vlm.model.vision_tower
+        return cast(SiglipTower | ConvTower, self.get_submodule(f"{VLM}.vision_tower"))
 
     @property
     def language_model(self) -> LanguageModel:
         """Gemma of the VLM."""
-        return self.vlm.model.language_model
+        return cast(LanguageModel, self.get_submodule(f"{VLM}.language_model"))
 
     @property
     def expert(self) -> Gemma:
         """Gemma of the actions."""
-        return self.paligemma_with_expert.gemma_expert.model
+        return cast(Gemma, self.get_submodule(EXPERT))
 
     def set_checkpointing(self, enabled: bool) -> None:
         """Recompute the activations of transformer layers in the backward pass, to save memory."""
@@ -161,7 +141,7 @@ class PiNetwork(nn.Module):
         """Tokens `[B, P, VLM width]`, cameras first, and which of them exist, bool `[B, P]`."""
         cameras = inputs.images.shape[1]
         images = self.vision_tower(inputs.images.flatten(0, 1))
-        images = self.vlm.model.multi_modal_projector.linear(images)
+        images = self.get_submodule(f"{VLM}.multi_modal_projector.linear")(images)
         images = images.unflatten(0, (-1, cameras)).flatten(1, 2)
         prompt = self.language_model.embed(inputs.tokens)
         image_mask = inputs.image_masks.repeat_interleave(self.size.image_tokens, dim=1)

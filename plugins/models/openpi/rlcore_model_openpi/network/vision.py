@@ -82,8 +82,3 @@ class ConvTower(nn.Module):
             x = F.relu(conv(x))
         x = x.flatten(2).transpose(1, 2)
         return self.norm(x + self.position_embedding.weight.to(x.dtype))
-
-
-def vision_tower(size: NetworkSize) -> SiglipTower | ConvTower:
-    """The tower that `size.vision` names."""
-    return SiglipTower(size) if size.vision == "siglip" else ConvTower(size)

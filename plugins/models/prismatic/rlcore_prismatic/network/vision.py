@@ -42,12 +42,13 @@ class Attention(nn.Module):
 class MLP(nn.Module):
     """y = fc2(gelu(fc1(x)))."""
 
-    def __init__(self, width: int, hidden: int) -> None:
+    def __init__(self, inputs: int, hidden: int, outputs: int) -> None:
         super().__init__()
-        self.fc1 = nn.Linear(width, hidden)
-        self.fc2 = nn.Linear(hidden, width)
+        self.fc1 = nn.Linear(inputs, hidden)
+        self.fc2 = nn.Linear(hidden, outputs)
 
     def forward(self, x: Tensor) -> Tensor:
+        """`[..., inputs]` -> `[..., outputs]`."""
         return self.fc2(F.gelu(self.fc1(x)))
 
 
@@ -73,7 +74,7 @@ class Block(nn.Module):
         self.attn = Attention(width, size.heads)
         self.ls1 = LayerScale(width) if size.layer_scale else nn.Identity()
         self.norm2 = nn.LayerNorm(width, eps=NORM_EPS)
-        self.mlp = MLP(width, size.mlp)
+        self.mlp = MLP(width, size.mlp, width)
         self.ls2 = LayerScale(width) if size.layer_scale else nn.Identity()
 
     def attend(self, x: Tensor) -> Tensor:
@@ -167,7 +168,7 @@ class AttentionPool(nn.Module):
         self.kv = nn.Linear(width, 2 * width)
         self.proj = nn.Linear(width, width)
         self.norm = nn.LayerNorm(width, eps=NORM_EPS)
-        self.mlp = MLP(width, tower.mlp)
+        self.mlp = MLP(width, tower.mlp, width)
 
 
 class VisionTransformer(nn.Module):
