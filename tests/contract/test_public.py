@@ -36,11 +36,11 @@ EXCEPTIONS: dict[str, tuple[str, ...]] = {
     ),
     # lays out processes and counts memory as a run does
     "plugins/tools/rlcore_tools/cli/cluster.py": (
-        "rlcore.checks.run", "rlcore.checks.facts", "rlcore.placement.memory",
+        "rlcore.checks.facts", "rlcore.checks.run", "rlcore.placement.memory",
     ),
     "plugins/tools/rlcore_tools/cli/plan.py": (
-        "rlcore.checks.run", "rlcore.checks.facts", "rlcore.cli.verbs", "rlcore.config.schema.actor",
-        "rlcore.placement.memory",
+        "rlcore.checks.facts", "rlcore.checks.run", "rlcore.cli.verbs",
+        "rlcore.config.schema.actor", "rlcore.placement.memory",
     ),
     "plugins/tools/rlcore_tools/placement_table.py": (
         "rlcore.checks.facts", "rlcore.placement.grammar", "rlcore.placement.inventory",

@@ -13,7 +13,6 @@ from rlcore_simulation.cache import SimulatorCache
 
 from rlcore.contracts.errors import AssetError
 from rlcore_env_libero.assets import assets_folder
-from rlcore_env_libero.cameras import view_of
 from rlcore_env_libero.init_states import read_init_states
 from rlcore_env_libero.installed import COMMAND, INSTALL, libero_folder
 from rlcore_env_libero.present import require_all
@@ -22,7 +21,7 @@ from rlcore_env_libero.quiet import assets_from, load_libero
 from rlcore_env_libero.scene import Scene
 from rlcore_env_libero.settings import LiberoConfig
 from rlcore_env_libero.simulator import LiberoSimulator
-from rlcore_env_libero.spec import env_spec
+from rlcore_env_libero.spec import env_spec, view_of
 from rlcore_env_libero.stand_ins.write import write_stand_ins
 
 

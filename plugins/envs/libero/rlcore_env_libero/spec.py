@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from rlcore_mujoco.view import Camera, View
 from rlcore_simulation.settings import each_once
 
 from rlcore.contracts.errors import ConfigError, choosing, did_you_mean
 from rlcore.contracts.specs import ActionChannel, CameraSpec, EnvSpec, StateChannel
-from rlcore_env_libero.cameras import CAMERAS, view_of
+from rlcore_env_libero.cameras import CAMERAS, COLLISION_GEOMS
 from rlcore_env_libero.settings import LiberoConfig
 from rlcore_env_libero.suites import FOLDERS, SUITES, sentence
 
@@ -109,3 +110,19 @@ def _groups(tasks: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
     for task in tasks:
         groups[FOLDERS[task]] = (*groups.get(FOLDERS[task], ()), task)
     return groups if len(groups) > 1 else {}
+
+
+def view_of(config: LiberoConfig) -> View:
+    """What robosuite draws; `fast_render`: without shadows, reflections and antialiasing.
+
+    robosuite gives frames upside down, and openpi, OpenVLA-OFT and their data sets turn them by 180
+    degrees. So what checkpoints have learned from is upright and mirrored.
+    """
+    size = config.image_size
+    return View(
+        {name: Camera(CAMERAS[name], size, size, flip_columns=True) for name in config.cameras},
+        fast=config.fast_render,
+        reflection=not config.fast_render,
+        hidden_groups=(COLLISION_GEOMS,),
+        detail=config.render_detail,
+    )

@@ -3,12 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
-from rlcore_mujoco.view import Camera, View
-
-if TYPE_CHECKING:
-    from rlcore_env_metaworld.settings import MetaWorldConfig
 
 
 @dataclass(frozen=True)
@@ -38,14 +32,3 @@ CAMERAS: dict[str, CameraMount] = {
     "gripperPOV": CameraMount("gripperPOV"),
 }
 NEW_CAMERA = "corner4"  # MetaWorld has it since 3.1
-
-
-def view_of(config: MetaWorldConfig) -> View:
-    """One of :data:`CAMERAS`, its frames upright, `image_size` pixels high and wide.
-
-    The walls of the table reflect, which only corner, corner2 and corner3 see; those frames differ
-    from MetaWorld's own in up to 4 of 100 pixels.
-    """
-    mount, size = CAMERAS[config.camera], config.image_size
-    upright = Camera(mount.name, size, size, flip_rows=mount.rotated, flip_columns=mount.rotated)
-    return View({config.camera: upright}, fast=config.fast_render, detail=config.render_detail)

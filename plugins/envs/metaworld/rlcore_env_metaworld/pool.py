@@ -5,10 +5,9 @@ from __future__ import annotations
 from rlcore_mujoco.render import Renderers
 from rlcore_simulation.cache import SimulatorCache
 
-from rlcore_env_metaworld.cameras import view_of
 from rlcore_env_metaworld.settings import MetaWorldConfig
 from rlcore_env_metaworld.simulator import MetaWorldSimulator
-from rlcore_env_metaworld.spec import env_spec
+from rlcore_env_metaworld.spec import env_spec, view_of
 
 
 def make_pool(config: MetaWorldConfig) -> SimulatorCache[MetaWorldSimulator]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from rlcore_mujoco.view import Camera, View
 from rlcore_simulation.settings import each_once, groups_of
 
 from rlcore.contracts.errors import ConfigError, choosing
 from rlcore.contracts.specs import ActionChannel, CameraSpec, EnvSpec, StateChannel
-from rlcore_env_metaworld.cameras import view_of
+from rlcore_env_metaworld.cameras import CAMERAS
 from rlcore_env_metaworld.settings import MetaWorldConfig
 from rlcore_env_metaworld.tasks import BENCHMARKS, DIFFICULTY, SENTENCES
 
@@ -61,3 +62,14 @@ def _tasks(config: MetaWorldConfig) -> tuple[str, ...]:
                 hint="rlcore train env=metaworld --help env.train.tasks lists them",
             )
     return each_once("task", config.tasks)
+
+
+def view_of(config: MetaWorldConfig) -> View:
+    """One of :data:`CAMERAS`, its frames upright, `image_size` pixels high and wide.
+
+    The walls of the table reflect, which only corner, corner2 and corner3 see; those frames differ
+    from MetaWorld's own in up to 4 of 100 pixels.
+    """
+    mount, size = CAMERAS[config.camera], config.image_size
+    upright = Camera(mount.name, size, size, flip_rows=mount.rotated, flip_columns=mount.rotated)
+    return View({config.camera: upright}, fast=config.fast_render, detail=config.render_detail)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from importlib.metadata import version
 
 import pytest
-from rlcore_env_metaworld import cameras
+from rlcore_env_metaworld import cameras, spec
 from rlcore_env_metaworld.cameras import NEW_CAMERA
 from rlcore_env_metaworld.settings import MetaWorldConfig
 from rlcore_mujoco.view import View
@@ -30,7 +30,7 @@ EnvMaker = Callable[..., SimulatedEnv]
 def view_of(camera: str, size: int, *, fast: bool = False, reflection: bool = False) -> View:
     """What an env draws, and on demand what the walls of the table reflect."""
     config = MetaWorldConfig(camera=camera, image_size=size, fast_render=fast)
-    return replace(cameras.view_of(config), reflection=reflection)
+    return replace(spec.view_of(config), reflection=reflection)
 
 
 def small_config(**settings: object) -> MetaWorldConfig:
