@@ -50,7 +50,7 @@ def found(monkeypatch: pytest.MonkeyPatch, nothing_starts: Path) -> Found:
 
     free = SimpleNamespace(free=2**40)  # others write meanwhile
     monkeypatch.setattr(resources.shutil, "disk_usage", lambda place: free)
-    for module in (verbs, doctor, ready):
+    for module in (verbs, ready):
         monkeypatch.setattr(module, "look", remember)
     monkeypatch.setattr(doctor, "_kernels", lambda: resources.row("kernels", ""))
     return run

@@ -239,9 +239,6 @@ def test_parameters_that_no_checkpoint_would_hold_are_refused(policy, groups, sa
         SupervisedTrainer(policy, CONFIG, seed=0)
 
 
-def test_refusals(policy):
+def test_no_demonstrations_are_refused(policy):
     with pytest.raises(ConfigError, match="no demonstrations"):
         SupervisedTrainer(policy, CONFIG, seed=0).fit(samples(0, seed=0), samples(3, seed=0))
-    policy.spec = policy.spec.__class__("mute", 0, 4, 2, 3, 3)
-    with pytest.raises(ConfigError, match="'mute' has no supervised loss"):
-        SupervisedTrainer(policy, CONFIG, seed=0)
