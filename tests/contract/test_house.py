@@ -1,5 +1,4 @@
-"""Core stays small, and names nothing by words that do not tell: the figures of
-benchmarks/house.py."""
+"""Core and plugins name nothing by words that do not tell: the figures of benchmarks/house.py."""
 
 from __future__ import annotations
 
@@ -8,19 +7,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 
-import code_size
 import house
 
 ROOT = Path(__file__).parents[2]
-CODE_LINES = 16_153
-
-
-def test_core_is_small():
-    size = sum(
-        code_size.code_lines(file.read_text(encoding="utf-8"))
-        for file in house.files_of(ROOT, "rlcore")
-    )
-    assert size <= CODE_LINES, "what only some plugins need belongs to them (docs/design.md)"
 
 
 def test_names_tell_what_they_are():
