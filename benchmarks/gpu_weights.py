@@ -34,8 +34,8 @@ from parts.machine import Machine
 from torch import Tensor, nn
 
 from rlcore.placement.routes import WeightRoute
-from rlcore.transport.transports import Wiring
-from rlcore.transport.weights import publish, pull
+from rlcore.transport.transports import Connections
+from rlcore.transport.weights import receive_weights, send_weights
 from rlcore.workers.channel import drive
 
 WAYS = ("object_store", "broadcast", "pinned", "ipc", "nccl")
@@ -99,7 +99,7 @@ class End:
         self._memory = np.memmap(path, np.uint8, "r+", shape=(size,))
         carried = "object_store" if way == "object_store" else "broadcast"
         self._route = WeightRoute(carried, ("actor", 0), (0,), on_gpus=way == "nccl")
-        self._wiring = Wiring(SECONDS, BUCKET, host="127.0.0.1")
+        self._wiring = Connections(SECONDS, BUCKET, host="127.0.0.1")
         self._theirs: list[Tensor] = []
         self._pieces: list[Tensor] = []
         if way == "pinned":
@@ -122,7 +122,7 @@ class End:
         elif self._way != "ipc":
             channel = Store(self._memory, self._queue)
             drive(
-                publish(self.weights, version=1, subset="all", routes=(self._route,),
+                send_weights(self.weights, version=1, subset="all", routes=(self._route,),
                         wiring=self._wiring),
                 channel,
             )  # fmt: skip
@@ -132,7 +132,7 @@ class End:
         if self._way in ("object_store", "broadcast", "nccl"):
             channel = Store(self._memory, self._queue)
             drive(
-                pull(self.weights, reader=0, routes=(self._route,), wiring=self._wiring,
+                receive_weights(self.weights, reader=0, routes=(self._route,), wiring=self._wiring,
                      timeout=SECONDS),
                 channel,
             )  # fmt: skip

@@ -1,6 +1,7 @@
 """Pack tensors as bytes in numpy arrays, which a shared object store passes without a copy.
 
-Bytes, as numpy lacks bfloat16. A pickled tensor would be copied in and out, and needs pickle.
+Tensors travel as bytes because numpy has no bfloat16. A pickled tensor would be copied on both
+sides, and unpickling runs code of the sender.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ from torch import Tensor
 
 
 @dataclass(frozen=True)
-class Packed:
-    """A tensor on the wire: `data` is uint8 `[bytes]`; `dtype` as torch names it ("float32")."""
+class PackedTensor:
+    """A tensor on the wire: `data` is uint8 `[bytes]`, `dtype` is torch's name ("float32")."""
 
     dtype: str
     shape: tuple[int, ...]
@@ -24,49 +25,54 @@ class Packed:
 
 
 def dtype_name(tensor: Tensor) -> str:
-    """`"float32"`, `"bfloat16"`, ..."""
+    """Return torch's name of a dtype: `"float32"`, `"bfloat16"`, ..."""
     return str(tensor.dtype).removeprefix("torch.")
 
 
-def as_bytes(tensor: Tensor) -> Tensor:
-    """A contiguous tensor as uint8 `[bytes]` over the same memory.
+def byte_view(tensor: Tensor) -> Tensor:
+    """Return a uint8 `[bytes]` view of a contiguous tensor.
 
     Raises:
-        RuntimeError: it is not contiguous, and a copy would not be the same memory.
+        RuntimeError: the tensor is not contiguous, so that no view of its bytes exists.
     """
     return tensor.detach().view(-1).view(torch.uint8)
 
 
-def pack(tensor: Tensor) -> Packed:
-    """`tensor` for the wire, on the host."""
-    data = as_bytes(tensor.cpu().contiguous()).numpy()
-    return Packed(dtype_name(tensor), tuple(tensor.shape), data)
+def pack(tensor: Tensor) -> PackedTensor:
+    """Copy a tensor to the host, if it is elsewhere, and describe it for the wire."""
+    data = byte_view(tensor.cpu().contiguous()).numpy()
+    return PackedTensor(dtype_name(tensor), tuple(tensor.shape), data)
 
 
-def unpack(packed: Packed) -> Tensor:
-    """The tensor, in memory of its own: the store's may be taken back."""
+def unpack(packed: PackedTensor) -> Tensor:
+    """Return a copy of the tensor: the object store may reclaim the packed memory."""
     tensor = torch.empty(packed.shape, dtype=getattr(torch, packed.dtype))
-    as_bytes(tensor).copy_(borrow(packed.data))
+    byte_view(tensor).copy_(read_only_tensor(packed.data))
     return tensor
 
 
-def pack_all(tensors: Mapping[str, Tensor]) -> dict[str, Packed]:
+def pack_all(tensors: Mapping[str, Tensor]) -> dict[str, PackedTensor]:
+    """Pack tensors by name."""
     return {name: pack(tensor) for name, tensor in tensors.items()}
 
 
-def unpack_all(arrays: Mapping[str, Packed]) -> dict[str, Tensor]:
+def unpack_all(arrays: Mapping[str, PackedTensor]) -> dict[str, Tensor]:
+    """Unpack tensors by name."""
     return {name: unpack(packed) for name, packed in arrays.items()}
 
 
-def borrow(array: np.ndarray) -> Tensor:
-    """A tensor over memory that may be read-only, as the store's is; to be read from only."""
+def read_only_tensor(array: np.ndarray) -> Tensor:
+    """Return a tensor over an array that may be read-only, as the object store's memory is.
+
+    Writing to the tensor is undefined behaviour.
+    """
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
         return torch.from_numpy(array)
 
 
-class Stream:
-    """The bytes of tensors, one after another, to be read or written once.
+class ByteStream:
+    """A sequence of tensors read or written as one stream of bytes, once from start to end.
 
     Args:
         tensors: uint8 `[n]` each.
@@ -74,24 +80,25 @@ class Stream:
 
     def __init__(self, tensors: Iterable[Tensor]) -> None:
         self._tensors = iter(tensors)
-        self._now = torch.empty(0, dtype=torch.uint8)
+        self._current = torch.empty(0, dtype=torch.uint8)
 
     def read(self, data: Tensor) -> None:
-        """The next bytes, into uint8 `[n]`."""
-        for here, piece in self._next(len(data)):
-            data[here].copy_(piece)
+        """Copy the next n bytes of the stream into `data`, uint8 `[n]`."""
+        for place, piece in self._next(len(data)):
+            data[place].copy_(piece)
 
     def write(self, data: Tensor) -> None:
-        """The next bytes, from uint8 `[n]`."""
-        for here, piece in self._next(len(data)):
-            piece.copy_(data[here])
+        """Copy `data`, uint8 `[n]`, over the next n bytes of the stream."""
+        for place, piece in self._next(len(data)):
+            piece.copy_(data[place])
 
     def _next(self, count: int) -> Iterator[tuple[slice, Tensor]]:
-        """Where among the next bytes, and what."""
+        """Yield the pieces of the next `count` bytes, with the slice that each piece is of them."""
         done = 0
         while done < count:
-            if not len(self._now):
-                self._now = next(self._tensors)
-            size = min(count - done, len(self._now))
-            yield slice(done, done + size), self._now[:size]
-            self._now, done = self._now[size:], done + size
+            if not len(self._current):
+                self._current = next(self._tensors)
+            size = min(count - done, len(self._current))
+            yield slice(done, done + size), self._current[:size]
+            self._current = self._current[size:]
+            done += size

@@ -10,11 +10,11 @@ from torch import Tensor
 
 
 def checksums(named: Iterable[tuple[str, Tensor]]) -> dict[str, str]:
-    """CRC-32 of the bytes of whole tensors, by name."""
+    """Return the CRC-32 of each tensor's bytes, in hexadecimal, by name."""
     return {name: f"{zlib.crc32(_bytes(tensor)):08x}" for name, tensor in named}
 
 
 def _bytes(tensor: Tensor) -> memoryview:
-    # a copy: torch never again resizes memory that numpy has seen
+    # copied, because torch refuses to resize a tensor whose memory numpy has viewed
     copy = torch.empty_like(tensor, device="cpu", memory_format=torch.contiguous_format)
     return copy.copy_(tensor.detach()).flatten().view(torch.uint8).numpy().data

@@ -1,7 +1,7 @@
-"""Describe what is about to be sent: the tensors, and where in them a sender's bytes belong.
+"""Announce a transfer of weights, and find the memory that the announced bytes belong in.
 
-Parameters and buffers are matched by name. What is sent must be exactly what the receiver has: a
-weight that is missing, unexpected or of another shape is an error that names it, never ignored.
+Parameters and buffers are matched by name. The receiver must have exactly the announced tensors: a
+missing weight, an unexpected one or one of another shape is an error that names it.
 """
 
 from __future__ import annotations
@@ -16,29 +16,29 @@ from rlcore.contracts.errors import WorkerError
 from rlcore.contracts.protocols import Policy
 from rlcore.learner import dtensor
 from rlcore.terminal.text import some
-from rlcore.transport.arrays import as_bytes, dtype_name
+from rlcore.transport.arrays import byte_view, dtype_name
 from rlcore.transport.network import Address
 
 Subset = Literal["all", "trained"]
-"""Which weights are sent: all, or those an update may change (trained parameters, buffers)."""
+"""Which weights to send: all, or those that an update may change (trained parameters, buffers)."""
 
 
-class Kind(NamedTuple):
-    """What a tensor is apart from its numbers."""
+class TensorType(NamedTuple):
+    """A tensor's dtype and shape."""
 
     dtype: str
     shape: tuple[int, ...]
 
     @classmethod
-    def of(cls, tensor: Tensor) -> Kind:
+    def of(cls, tensor: Tensor) -> TensorType:
         return cls(dtype_name(tensor), tuple(tensor.shape))
 
     def __str__(self) -> str:
         return f"{self.dtype} {list(self.shape)}"
 
 
-class Span(NamedTuple):
-    """Bytes of a tensor: `size` of them, from `first` on."""
+class ByteRange(NamedTuple):
+    """A range of a tensor's bytes: `size` bytes from offset `first`."""
 
     name: str
     first: int
@@ -47,128 +47,144 @@ class Span(NamedTuple):
 
 @dataclass(frozen=True)
 class Announcement:
-    """What a sender is about to send.
+    """The message by which a sender announces one version of the weights.
 
     Attributes:
-        version: what the weights are called.
-        subset: which of them.
-        kinds: of all tensors of the subset, by name, whoever sends them.
-        spans: what this sender sends of them, in the order of its bytes.
-        bucket: bytes of one message; the last one has the rest.
-        meeting: where a group meets that is to be formed first, if any.
+        version: number of the policy's version.
+        subset: which weights are sent.
+        types: dtype and shape of every tensor of the subset, by name, whichever rank sends it.
+        ranges: bytes that this sender sends, in the order in which they follow.
+        bucket_bytes: size of one message in bytes; the last message has the remainder.
+        rendezvous: address at which a process group is formed before the first message, if one is.
     """
 
     version: int
     subset: Subset
-    kinds: dict[str, Kind]
-    spans: tuple[Span, ...]
-    bucket: int
-    meeting: Address | None = None
+    types: dict[str, TensorType]
+    ranges: tuple[ByteRange, ...]
+    bucket_bytes: int
+    rendezvous: Address | None = None
 
     @property
-    def counts(self) -> list[int]:
-        """Bytes of each message."""
-        left = sum(span.size for span in self.spans)
-        whole, rest = divmod(left, self.bucket) if left else (0, 0)
-        return [self.bucket] * whole + [rest] * bool(rest)
+    def message_bytes(self) -> list[int]:
+        """Size of each message in bytes."""
+        total = sum(byte_range.size for byte_range in self.ranges)
+        whole_buckets, remainder = divmod(total, self.bucket_bytes) if total else (0, 0)
+        return [self.bucket_bytes] * whole_buckets + [remainder] * bool(remainder)
 
 
-def weights(policy: Policy, subset: Subset) -> dict[str, Tensor]:
-    """Parameters and buffers of a subset by name, buffers that are not saved included."""
-    assert isinstance(policy, nn.Module)  # as every policy is
+def named_weights(policy: Policy, subset: Subset) -> dict[str, Tensor]:
+    """Return parameters and buffers of a subset by name, including buffers that are not saved."""
+    assert isinstance(policy, nn.Module)  # the contract of policies asks for it
     parameters = dict(policy.named_parameters())
     if subset == "trained":
-        trained = {id(one) for group in policy.parameter_groups().values() for one in group}
-        parameters = {name: one for name, one in parameters.items() if id(one) in trained}
+        groups = policy.parameter_groups().values()
+        trained = {id(parameter) for group in groups for parameter in group}
+        parameters = {
+            name: parameter for name, parameter in parameters.items() if id(parameter) in trained
+        }
     return {**parameters, **dict(policy.named_buffers())}
 
 
-def held(sent: Mapping[str, Tensor], part: int) -> Iterator[tuple[Span, Tensor]]:
-    """What a process sends that holds a shard of each sharded tensor, with its place among all of
-    them; of others all, if it is the first shard."""
+def local_shards(sent: Mapping[str, Tensor], part: int) -> Iterator[tuple[ByteRange, Tensor]]:
+    """Yield the tensors that one process sends, with the byte range of each in the whole tensor.
+
+    A process sends its own shard of a sharded tensor. Replicated tensors are sent by the process
+    with the first shard alone.
+
+    Args:
+        part: number of the process's shard.
+    """
     for name, tensor in sent.items():
         sharded = dtensor.is_sharded(tensor)
-        own = dtensor.part(tensor)
-        if not own.numel() or (part and not sharded):
+        shard = dtensor.part(tensor)
+        if not shard.numel() or (part and not sharded):
             continue
-        row = own[:1].nbytes if sharded else 0
-        yield Span(name, dtensor.first_row(tensor) * row, own.nbytes), own
+        row_bytes = shard[:1].nbytes if sharded else 0
+        yield ByteRange(name, dtensor.first_row(tensor) * row_bytes, shard.nbytes), shard
 
 
-AtHand = Callable[[Tensor], Tensor]
-"""Gives the memory in which a weight can be read and written now, as tensors may be away from their
-device: :meth:`rlcore.learner.offload.HostCopies.at_hand`."""
+LocateWeight = Callable[[Tensor], Tensor]
+"""Function that returns the memory in which a weight can be read and written now: an offloaded
+weight is on the host (:meth:`rlcore.learner.offload.HostCopies.at_hand`)."""
 
 
-def as_it_is(weight: Tensor) -> Tensor:
-    """Of weights that are where they compute."""
+def identity(weight: Tensor) -> Tensor:
+    """Return the weight itself: the :data:`LocateWeight` of policies that are not offloaded."""
     return weight
 
 
-def fitting(
-    news: Sequence[Announcement], policy: Policy, at_hand: AtHand = as_it_is
+def destinations(
+    announcements: Sequence[Announcement], policy: Policy, locate: LocateWeight = identity
 ) -> list[list[Tensor]]:
-    """The memory that the senders' bytes belong in: for each sender its spans, as uint8 `[n]` over
-    the policy's own memory.
+    """Return the memory of the policy that each sender's bytes belong in.
+
+    Returns:
+        for each sender its byte ranges in order, as uint8 `[n]` views of the policy's weights.
 
     Raises:
-        WorkerError: names, shapes or dtypes are not exactly the policy's, senders have different
-            versions, or together don't send each byte once; nothing was written.
+        WorkerError: names, shapes or dtypes are not exactly the policy's, the senders announce
+            different versions, or they don't send each byte exactly once. Nothing was written.
     """
-    first = news[0]
-    mine = weights(policy, first.subset)
-    _require_same(first, {name: Kind.of(tensor) for name, tensor in mine.items()})
-    for other in news[1:]:
-        if (other.version, other.subset, other.kinds) != (first.version, first.subset, first.kinds):
+    first = announcements[0]
+    own = named_weights(policy, first.subset)
+    _require_same(first, {name: TensorType.of(tensor) for name, tensor in own.items()})
+    for other in announcements[1:]:
+        if (other.version, other.subset, other.types) != (first.version, first.subset, first.types):
             raise WorkerError(
                 f"actor workers send different weights: version {first.version} "
                 f"({first.subset}) and version {other.version} ({other.subset})"
             )
-    memory = {name: as_bytes(at_hand(tensor)) for name, tensor in mine.items()}
-    _require_each_byte_once(news, memory)
-    return [[memory[name][first : first + size] for name, first, size in one.spans] for one in news]
+    memory = {name: byte_view(locate(tensor)) for name, tensor in own.items()}
+    _require_each_byte_once(announcements, memory)
+    return [
+        [memory[name][start : start + size] for name, start, size in announcement.ranges]
+        for announcement in announcements
+    ]
 
 
-def _require_each_byte_once(news: Sequence[Announcement], memory: Mapping[str, Tensor]) -> None:
-    sent: dict[str, list[Span]] = {name: [] for name in memory}
-    for one in news:
-        for span in one.spans:
-            sent[span.name].append(span)
-    for name, spans in sent.items():
+def _require_each_byte_once(
+    announcements: Sequence[Announcement], memory: Mapping[str, Tensor]
+) -> None:
+    sent: dict[str, list[ByteRange]] = {name: [] for name in memory}
+    for announcement in announcements:
+        for byte_range in announcement.ranges:
+            sent[byte_range.name].append(byte_range)
+    for name, ranges in sent.items():
         end = 0
-        for span in sorted(spans, key=lambda span: span.first):
-            if span.first != end:
+        for byte_range in sorted(ranges, key=lambda byte_range: byte_range.first):
+            if byte_range.first != end:
                 break
-            end += span.size
+            end += byte_range.size
         else:
             if end == len(memory[name]):
                 continue
         raise WorkerError(
             f"actor workers don't send each byte of {name} once: {len(memory[name])} bytes, sent "
-            + (", ".join(f"{one.first}-{one.first + one.size - 1}" for one in spans) or "none")
+            + (", ".join(f"{first}-{first + size - 1}" for _, first, size in ranges) or "none")
         )
 
 
-def _require_same(news: Announcement, mine: dict[str, Kind]) -> None:
-    theirs = news.kinds
-    other = [
-        f"{name} ({theirs[name]} there, {mine[name]} here)"
-        for name in theirs
-        if name in mine and theirs[name] != mine[name]
+def _require_same(announcement: Announcement, own: dict[str, TensorType]) -> None:
+    announced = announcement.types
+    different = [
+        f"{name} ({announced[name]} there, {own[name]} here)"
+        for name in announced
+        if name in own and announced[name] != own[name]
     ]
     problems = [
         f"{word} {some(names)}"
         for word, names in (
-            ("missing:", [name for name in mine if name not in theirs]),
-            ("unexpected:", [name for name in theirs if name not in mine]),
-            ("of another kind:", other),
+            ("missing:", [name for name in own if name not in announced]),
+            ("unexpected:", [name for name in announced if name not in own]),
+            ("of another dtype or shape:", different),
         )
         if names
     ]
     if problems:
         raise WorkerError(
-            f"the actor's weights (version {news.version}) do not fit the policy that acts; "
-            + "; ".join(problems),
+            f"the actor's weights (version {announcement.version}) do not fit the rollout worker's "
+            "policy; " + "; ".join(problems),
             hint="actor and rollout must build the same policy: its factory may depend on the "
             "settings alone",
         )

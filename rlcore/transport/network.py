@@ -1,7 +1,8 @@
-"""Send bytes from one process to several on other nodes: gloo, or NCCL between accelerators.
+"""Broadcast bytes from one process to several on other nodes, by gloo, or by NCCL between GPUs.
 
-Each route has a process group of its own, beside the one in which actor ranks sum gradients. It is
-formed at the first transfer and reused, as forming it takes longer than sending small weights.
+Each route has its own process group, separate from the one in which actor ranks sum gradients. It
+is formed at the first transfer and reused, because forming it takes longer than sending small
+weights.
 """
 
 from __future__ import annotations
@@ -15,26 +16,26 @@ import torch.distributed
 from torch import Tensor
 
 ROOT = 0
-C10D: Any = torch.distributed  # it does not export the types of its classes
+C10D: Any = torch.distributed  # torch exports no types of these classes
 
 
 @dataclass(frozen=True)
 class Address:
-    """Where the members of a group meet."""
+    """Rendezvous address of a process group."""
 
     host: str
     port: int
 
 
-class Broadcast:
-    """One member's end of a group whose first member sends to all others.
+class BroadcastGroup:
+    """One member of a process group in which rank 0 sends to all others.
 
     Args:
-        store: where they meet.
-        rank: of this member; 0 sends.
+        store: rendezvous store of the group.
+        rank: rank of this member.
         size: number of members.
-        timeout: seconds that a member waits for the others, here and in every transfer.
-        nccl: between accelerators, all different ones.
+        timeout: seconds to wait for the other members, in forming the group and in every transfer.
+        nccl: use NCCL, which needs each member on a GPU of its own, in place of gloo.
     """
 
     def __init__(self, store: Any, *, rank: int, size: int, timeout: float, nccl: bool) -> None:
@@ -46,10 +47,10 @@ class Broadcast:
         else:
             self._group = C10D.ProcessGroupGloo(store, rank, size, limit)
         self.device = torch.device("cuda" if nccl else "cpu")
-        """Where the bytes have to be."""
+        """Device that the tensors of a broadcast must be on."""
 
-    def pass_on(self, data: Tensor) -> None:
-        """Send uint8 `[n]`, or receive it in place; returns when it is done."""
+    def broadcast(self, data: Tensor) -> None:
+        """Send `data`, uint8 `[n]`, from rank 0; receive it in place on the others. Blocks."""
         options = C10D.BroadcastOptions()
         options.rootRank = ROOT
         options.rootTensor = 0
@@ -58,14 +59,14 @@ class Broadcast:
             torch.cuda.current_stream().synchronize()
 
 
-def invite(host: str, timeout: float) -> tuple[Any, Address]:
-    """A place on this host, known to others as `host`, where a group can meet."""
+def create_store(host: str, timeout: float) -> tuple[Any, Address]:
+    """Create a rendezvous store on this host, which other nodes know as `host`."""
     limit = timedelta(seconds=timeout)
     store = C10D.TCPStore(host, 0, is_master=True, timeout=limit, wait_for_workers=False)
     return store, Address(host, store.port)
 
 
-def join(address: Address, timeout: float) -> Any:
-    """That place, as another member sees it."""
+def connect_store(address: Address, timeout: float) -> Any:
+    """Connect to the rendezvous store as another member of the group."""
     limit = timedelta(seconds=timeout)
     return C10D.TCPStore(address.host, address.port, is_master=False, timeout=limit)

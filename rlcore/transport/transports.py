@@ -1,9 +1,9 @@
-"""Carry the buckets of a route over its transport: the two ends of each.
+"""Send and receive the buckets of a route over its transport.
 
-    object_store    each message holds a bucket; the store has it once for all readers of a node
-    broadcast       a collective a bucket, and no messages
+    object_store    one message for each bucket, stored once for all readers of a node
+    broadcast       one collective for each bucket, without messages
 
-NCCL, which broadcasts between GPUs, has not been run.
+Broadcasts by NCCL are untested: they need a GPU for each member.
 """
 
 from __future__ import annotations
@@ -16,41 +16,45 @@ import torch
 
 from rlcore.placement.routes import WeightRoute
 from rlcore.rollout.messages import Conversation, Receive, Send
-from rlcore.transport.arrays import Stream, borrow
+from rlcore.transport.arrays import ByteStream, read_only_tensor
 from rlcore.transport.layout import Announcement
-from rlcore.transport.network import Address, Broadcast, invite, join
+from rlcore.transport.network import Address, BroadcastGroup, connect_store, create_store
 
 WAITING_FOR = "the actor's weights"
 
 
 @dataclass
-class Wiring:
-    """One worker's end of its routes: what is kept between transfers.
+class Connections:
+    """The state of one worker's routes that outlives a transfer.
 
     Attributes:
         timeout: seconds to wait for a bucket.
-        bucket: bytes of one, at most.
-        host: what other nodes know this one by; needed to broadcast.
-        groups: those that were formed, by the number of the route.
-        stores: where groups meet that are not formed yet, likewise.
+        bucket_bytes: size of a bucket in bytes, at most.
+        host: name of this node to other nodes; only broadcasts need it.
+        groups: process groups, by the number of the route.
+        stores: rendezvous stores of groups that are not formed yet, by the number of the route.
     """
 
     timeout: float
-    bucket: int
+    bucket_bytes: int
     host: str = ""
-    groups: dict[int, Broadcast] = field(default_factory=dict)
+    groups: dict[int, BroadcastGroup] = field(default_factory=dict)
     stores: dict[int, Any] = field(default_factory=dict)
 
-    def meeting(self, route: WeightRoute) -> Address | None:
-        """Where the group of a route that begins here is going to meet, if it has to."""
+    def open_rendezvous(self, route: WeightRoute) -> Address | None:
+        """Open the rendezvous of an outgoing route whose group is not formed yet.
+
+        Returns:
+            its address, or None if the route needs none.
+        """
         if route.way != "broadcast" or route.number in self.groups:
             return None
-        self.stores[route.number], address = invite(self.host, self.timeout)
+        self.stores[route.number], address = create_store(self.host, self.timeout)
         return address
 
-    def form(self, route: WeightRoute, rank: int, store: Any) -> None:
-        """Form the group of a route, in which this worker has that rank."""
-        self.groups[route.number] = Broadcast(
+    def form_group(self, route: WeightRoute, rank: int, store: Any) -> None:
+        """Form the process group of a route, with this worker as `rank`."""
+        self.groups[route.number] = BroadcastGroup(
             store,
             rank=rank,
             size=1 + len(route.readers),
@@ -59,48 +63,52 @@ class Wiring:
         )
 
 
-def send(route: WeightRoute, news: Announcement, stream: Stream, wiring: Wiring) -> Conversation:
-    """Send the stream in the buckets that were announced; returns when it may be changed."""
-    if news.counts and news.meeting is not None:
-        wiring.form(route, 0, wiring.stores.pop(route.number))
-    for count in news.counts:
+def send_stream(
+    route: WeightRoute, announcement: Announcement, stream: ByteStream, connections: Connections
+) -> Conversation:
+    """Send a stream in the announced buckets. Once this returns, the tensors may be changed."""
+    if announcement.message_bytes and announcement.rendezvous is not None:
+        connections.form_group(route, 0, connections.stores.pop(route.number))
+    for count in announcement.message_bytes:
         if route.way == "broadcast":
-            group = wiring.groups[route.number]
+            group = connections.groups[route.number]
             bucket = torch.empty(count, dtype=torch.uint8, device=group.device)
             stream.read(bucket)
-            group.pass_on(bucket)
+            group.broadcast(bucket)
         else:
-            data = np.empty(count, np.uint8)  # the message's own from now on
+            data = np.empty(count, np.uint8)  # new memory, which the message keeps
             stream.read(torch.from_numpy(data))
             yield Send(route.keys, data)
 
 
 @dataclass
-class Arrival:
-    """What comes over a route to one of its readers.
+class IncomingRoute:
+    """A route as one of its readers receives it.
 
     Attributes:
-        reader: rank of the rollout worker.
-        news: what was announced.
-        stream: the memory that it belongs in.
+        route: the route.
+        reader: rank of the rollout worker that reads.
+        announcement: the sender's announcement.
+        stream: memory that the bytes belong in.
     """
 
     route: WeightRoute
     reader: int
-    news: Announcement
-    stream: Stream
+    announcement: Announcement
+    stream: ByteStream
 
-    def receive(self, number: int, wiring: Wiring) -> Conversation:
-        """Take over bucket `number`."""
+    def receive(self, number: int, connections: Connections) -> Conversation:
+        """Receive bucket `number` and write it into the policy's memory."""
         route = self.route
         if route.way != "broadcast":
-            data = yield Receive(route.key(self.reader), wiring.timeout, WAITING_FOR)
-            self.stream.write(borrow(data))
+            data = yield Receive(route.key(self.reader), connections.timeout, WAITING_FOR)
+            self.stream.write(read_only_tensor(data))
             return
-        if number == 0 and self.news.meeting is not None:
-            store = join(self.news.meeting, wiring.timeout)
-            wiring.form(route, 1 + route.readers.index(self.reader), store)
-        group = wiring.groups[route.number]
-        bucket = torch.empty(self.news.counts[number], dtype=torch.uint8, device=group.device)
-        group.pass_on(bucket)
+        if number == 0 and self.announcement.rendezvous is not None:
+            store = connect_store(self.announcement.rendezvous, connections.timeout)
+            connections.form_group(route, 1 + route.readers.index(self.reader), store)
+        group = connections.groups[route.number]
+        size = self.announcement.message_bytes[number]
+        bucket = torch.empty(size, dtype=torch.uint8, device=group.device)
+        group.broadcast(bucket)
         self.stream.write(bucket)

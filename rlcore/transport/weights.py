@@ -1,14 +1,14 @@
-"""Send a version of the weights from the actor to every rollout worker: strict, in bounded buckets.
+"""Send one version of the weights from the actor to every rollout worker, in bounded buckets.
 
     announcement   version, names, shapes, dtypes     checked before a byte is written
     bucket ...     bytes, one tensor after another    written in place
 
-Each process that holds a shard sends it as it is, over its route (:mod:`rlcore.placement.routes`);
-nothing is gathered. All routes are announced first. Then they are served in their order: a sender
-ends one before it begins the next, and a reader takes a bucket of each route of one transport in
-turn. So a transfer only ever waits for one that began before it, and no deadlock is possible.
+Each process sends the shards that it holds over its route (:mod:`rlcore.placement.routes`) without
+gathering them. All routes are announced first and then served in their order: a sender finishes a
+route before it begins the next, and a reader takes one bucket of each route of a transport in turn.
+So a transfer only waits for transfers that began earlier, and a deadlock is impossible.
 
-What carries the bytes of a route is in :mod:`rlcore.transport.transports`.
+The transports are in :mod:`rlcore.transport.transports`.
 """
 
 from __future__ import annotations
@@ -19,86 +19,99 @@ from itertools import groupby
 from rlcore.contracts.protocols import Policy
 from rlcore.placement.routes import WeightRoute
 from rlcore.rollout.messages import Conversation, Receive, Send
-from rlcore.transport.arrays import Stream, as_bytes
+from rlcore.transport.arrays import ByteStream, byte_view
 from rlcore.transport.layout import (
     Announcement,
-    AtHand,
-    Kind,
+    LocateWeight,
     Subset,
-    as_it_is,
-    fitting,
-    held,
-    weights,
+    TensorType,
+    destinations,
+    identity,
+    local_shards,
+    named_weights,
 )
-from rlcore.transport.transports import WAITING_FOR, Arrival, Wiring, send
+from rlcore.transport.transports import WAITING_FOR, Connections, IncomingRoute, send_stream
 
 
-def publish(
+def send_weights(
     policy: Policy,
     *,
     version: int,
     subset: Subset,
     routes: Sequence[WeightRoute],
-    wiring: Wiring,
-    at_hand: AtHand = as_it_is,
+    connections: Connections,
+    locate: LocateWeight = identity,
 ) -> Conversation:
-    """Send what this process holds of the weights.
+    """Send the weights that this process holds.
+
+    Called on every actor rank after an update, while the rollout workers run
+    :func:`receive_weights`.
 
     Args:
-        version: what they are called.
-        subset: which of them.
-        routes: those that begin here, in their order.
-        wiring: of this worker.
-        at_hand: see :data:`AtHand`.
+        policy: the actor's policy.
+        version: number of the weights' version.
+        subset: which weights to send.
+        routes: routes that begin at this process, in their order.
+        connections: this worker's connections.
+        locate: see :data:`LocateWeight`.
     """
-    sent = weights(policy, subset)
-    kinds = {name: Kind.of(tensor) for name, tensor in sent.items()}
-    announced: list[Announcement] = []
+    sent = named_weights(policy, subset)
+    types = {name: TensorType.of(tensor) for name, tensor in sent.items()}
+    announcements: list[Announcement] = []
     for route in routes:
-        spans = tuple(span for span, _ in held(sent, route.part))
-        meeting = wiring.meeting(route)
-        announced.append(Announcement(version, subset, kinds, spans, wiring.bucket, meeting))
-    for route, news in zip(routes, announced, strict=True):
-        yield Send(route.keys, news)
-    for route, news in zip(routes, announced, strict=True):
-        here = (at_hand(tensor) for _, tensor in held(sent, route.part))
-        own = (as_bytes(tensor.contiguous()) for tensor in here)
-        yield from send(route, news, Stream(own), wiring)
+        ranges = tuple(byte_range for byte_range, _ in local_shards(sent, route.part))
+        rendezvous = connections.open_rendezvous(route)
+        announcements.append(
+            Announcement(version, subset, types, ranges, connections.bucket_bytes, rendezvous)
+        )
+    for route, announcement in zip(routes, announcements, strict=True):
+        yield Send(route.keys, announcement)
+    for route, announcement in zip(routes, announcements, strict=True):
+        located = (locate(shard) for _, shard in local_shards(sent, route.part))
+        stream = ByteStream(byte_view(shard.contiguous()) for shard in located)
+        yield from send_stream(route, announcement, stream, connections)
 
 
-def pull(
+def receive_weights(
     policy: Policy,
     *,
     reader: int,
     routes: Sequence[WeightRoute],
-    wiring: Wiring,
+    connections: Connections,
     timeout: float,
-    at_hand: AtHand = as_it_is,
+    locate: LocateWeight = identity,
 ) -> Conversation:
-    """Take over what is published, in place; returns its :class:`Announcement`.
+    """Receive the weights of every route into the policy, in place.
 
     Args:
+        policy: the rollout worker's policy.
         reader: rank of this rollout worker.
-        routes: those that end here, in their order.
-        wiring: of this worker.
-        timeout: seconds to wait until weights are announced.
-        at_hand: see :data:`AtHand`.
+        routes: routes that end at this process, in their order.
+        connections: this worker's connections.
+        timeout: seconds to wait for an announcement.
+        locate: see :data:`LocateWeight`.
+
+    Returns:
+        the :class:`Announcement` of the first route.
 
     Raises:
-        WorkerError: what is announced is not exactly what the policy has; nothing was written.
+        WorkerError: the announced weights are not exactly the policy's. Nothing was written.
     """
-    news = []
+    announcements = []
     for route in routes:
-        news.append((yield Receive(route.key(reader), timeout, WAITING_FOR)))
-    places = fitting(news, policy, at_hand)
-    arrivals = [
-        Arrival(route, reader, one, Stream(pieces))
-        for route, one, pieces in zip(routes, news, places, strict=True)
+        announcements.append((yield Receive(route.key(reader), timeout, WAITING_FOR)))
+    memory = destinations(announcements, policy, locate)
+    incoming = [
+        IncomingRoute(route, reader, announcement, ByteStream(ranges))
+        for route, announcement, ranges in zip(routes, announcements, memory, strict=True)
     ]
-    for _, beside in groupby(arrivals, key=lambda arrival: arrival.route.way):
-        together = list(beside)
-        for number in range(max(len(arrival.news.counts) for arrival in together)):
-            for arrival in together:
-                if number < len(arrival.news.counts):
-                    yield from arrival.receive(number, wiring)
-    return news[0]
+    for _, group in groupby(incoming, key=lambda incoming_route: incoming_route.route.way):
+        same_transport = list(group)
+        most_buckets = max(
+            len(incoming_route.announcement.message_bytes) for incoming_route in same_transport
+        )
+        for number in range(most_buckets):
+            for incoming_route in same_transport:
+                if number < len(incoming_route.announcement.message_bytes):
+                    yield from incoming_route.receive(number, connections)
+    return announcements[0]

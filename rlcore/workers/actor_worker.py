@@ -259,25 +259,25 @@ class ActorWorker(PolicyWorker):
             timeout: seconds to wait for a bucket to be taken.
             bucket: bytes of one.
         """
-        from rlcore.transport.weights import publish
+        from rlcore.transport.weights import send_weights
 
-        wiring = self._wired(timeout, bucket)
+        connections = self._connected(timeout, bucket)
         if any(route.way == "broadcast" for route in routes):
-            wiring.host = self._settings.host
-        yield from publish(
+            connections.host = self._settings.host
+        yield from send_weights(
             self.policy,
             version=self._version,
             subset=self._unpublished,
             routes=routes,
-            wiring=wiring,
+            connections=connections,
         )
         self._unpublished = "trained"
 
     def take_over(self, keys: Sequence[str], timeout: float) -> Conversation:
         """Receive this rank's columns through the queues `keys`, one for each rollout worker."""
-        from rlcore.transport.trajectory import take_over
+        from rlcore.transport.trajectory import receive_trajectory
 
-        self._trajectory = yield from take_over(keys, timeout)
+        self._trajectory = yield from receive_trajectory(keys, timeout)
         self._gathered = True
 
     def _leaving(self) -> Iterator[Tensor]:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from rlcore.contracts.protocols import Algorithm, Policy
     from rlcore.contracts.trajectory import Trajectory
     from rlcore.learner.offload import HostCopies
-    from rlcore.transport.transports import Wiring
+    from rlcore.transport.transports import Connections
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class PolicyWorker:
         # gathered by who acts, used up by who learns; where one does both it stays where it is
         self._trajectory: Trajectory | None = None  # also if none of the columns came its way
         self._gathered = False
-        self._wiring: Wiring | None = None
+        self._connections: Connections | None = None
 
     def load_torch(self) -> None:
         """Load the tensor library as this process needs it (idempotent)."""
@@ -211,13 +211,13 @@ class PolicyWorker:
         trajectory, self._trajectory, self._gathered = self._trajectory, None, False
         return trajectory
 
-    def _wired(self, timeout: float, bucket: int) -> Wiring:
-        """This process's end of its routes; process groups are reused."""
-        from rlcore.transport.transports import Wiring
+    def _connected(self, timeout: float, bucket: int) -> Connections:
+        """Return this process's connections, with the process groups of earlier transfers."""
+        from rlcore.transport.transports import Connections
 
-        if self._wiring is None:
-            self._wiring = Wiring(timeout, bucket)
-        return self._wiring
+        if self._connections is None:
+            self._connections = Connections(timeout, bucket)
+        return self._connections
 
     def stop(self) -> None:
         """Stop; nothing outlives the process."""

@@ -84,31 +84,36 @@ class RolloutWorker(PolicyWorker):
             patience: seconds to wait until the first one is announced.
             bucket: bytes of one that is handed on.
         """
-        from rlcore.transport.weights import publish, pull
+        from rlcore.transport.weights import receive_weights, send_weights
 
         self._pulled = None  # a transfer that breaks off leaves neither the old nor the new ones
-        wiring, at_hand = self._wired(timeout, bucket), self._copies.at_hand
-        news = yield from pull(
-            self._held, reader=rank, routes=routes, wiring=wiring, timeout=patience, at_hand=at_hand
+        connections = self._connected(timeout, bucket)
+        announcement = yield from receive_weights(
+            self._held,
+            reader=rank,
+            routes=routes,
+            connections=connections,
+            timeout=patience,
+            locate=self._copies.at_hand,
         )
         if hands_on:
-            yield from publish(
+            yield from send_weights(
                 self._held,
-                version=news.version,
-                subset=news.subset,
+                version=announcement.version,
+                subset=announcement.subset,
                 routes=hands_on,
-                wiring=wiring,
-                at_hand=at_hand,
+                connections=connections,
+                locate=self._copies.at_hand,
             )
-        self._pulled = news.version
+        self._pulled = announcement.version
         return self._pulled
 
     def hand_over(self, keys: Sequence[str]) -> Conversation:
         """Send the trajectory's columns through the queues `keys`, one for each actor rank, and
         drop them."""
-        from rlcore.transport.trajectory import hand_over
+        from rlcore.transport.trajectory import send_trajectory
 
-        yield from hand_over(self._use_up("hand over"), self._columns, keys)
+        yield from send_trajectory(self._use_up("hand over"), self._columns, keys)
 
     def load(self, path: str) -> None:
         """A saved policy; it may not act until weights of a version have come for it."""

@@ -24,7 +24,7 @@ from rlcore.learner.update import Learner
 from rlcore.numerics.batch_invariance import random_observation
 from rlcore.rollout.decide import decide
 from rlcore.run_folder.acting import NETWORKS, saved_with
-from rlcore.transport.layout import weights
+from rlcore.transport.layout import named_weights
 
 ENV = env_spec(ToyEnvConfig(env_type="toy"))
 MODEL = ToyModelConfig(model_type="toy", num_action_chunks=2)
@@ -152,9 +152,9 @@ def test_a_row_decides_alike_beside_any_others(trained):
 
 def test_what_an_update_may_change_is_sent(trained):
     policy, _ = trained
-    sent, other = weights(policy, "trained"), made()
+    sent, other = named_weights(policy, "trained"), made()
     assert {"networks.shift.by", "networks.shift.learned", "networks.taste.by"} <= sent.keys()
-    there = weights(other, "trained")
+    there = named_weights(other, "trained")
     with torch.no_grad():
         for name, tensor in sent.items():
             there[name].copy_(tensor)

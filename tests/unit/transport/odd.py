@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from rlcore.transport.layout import weights
+from rlcore.transport.layout import named_weights
 
 
 class Odd(nn.Module):
@@ -28,5 +28,5 @@ class Odd(nn.Module):
 
 
 def equal(a, b):
-    ours, theirs = weights(a, "all"), weights(b, "all")
+    ours, theirs = named_weights(a, "all"), named_weights(b, "all")
     return {name: torch.equal(ours[name], theirs[name]) for name in ours}

@@ -7,7 +7,7 @@ import torch
 
 from rlcore.rollout.columns import LIGHT, take
 from rlcore.rollout.messages import Send
-from rlcore.transport.trajectory import hand_over, take_over
+from rlcore.transport.trajectory import receive_trajectory, send_trajectory
 from rlcore.workers.channel import interleave
 
 COLUMNS = 7
@@ -18,9 +18,11 @@ def travel(trajectory, split, actors, **options):
     talks = []
     for rank, columns in enumerate(split):
         keys = [f"{rank}/{actor}" for actor in range(actors)]
-        talks.append(hand_over(take(trajectory, columns), columns, keys, **options))
+        talks.append(send_trajectory(take(trajectory, columns), columns, keys, **options))
     for actor in range(actors):
-        talks.append(take_over([f"{rank}/{actor}" for rank in range(len(split))], timeout=1.0))
+        talks.append(
+            receive_trajectory([f"{rank}/{actor}" for rank in range(len(split))], timeout=1.0)
+        )
     return interleave(talks)[len(split) :]
 
 
@@ -28,9 +30,9 @@ def test_a_rank_that_gathered_nothing_sends_nothing(play):
     """Three actor ranks and two columns: the third one gets none, of the right shape."""
     trajectory = play(chunks=5, columns=2)
     talks = [
-        hand_over(None, [], ["0/0", "0/1", "0/2"]),
-        hand_over(trajectory, [0, 1], ["1/0", "1/1", "1/2"]),
-        *(take_over([f"0/{actor}", f"1/{actor}"], timeout=1.0) for actor in range(3)),
+        send_trajectory(None, [], ["0/0", "0/1", "0/2"]),
+        send_trajectory(trajectory, [0, 1], ["1/0", "1/1", "1/2"]),
+        *(receive_trajectory([f"0/{actor}", f"1/{actor}"], timeout=1.0) for actor in range(3)),
     ]
     received = interleave(talks)[2:]
     assert [part.trial[0].tolist() for part in received] == [[0], [1], []]
@@ -70,7 +72,7 @@ def test_pieces_are_bounded_unless_one_column_has_more(play):
     row = 4 * 4 + 6 * 8
     per_column = ((trajectory.sample_index >= 0).sum(0) * row).tolist()
     limit = max(per_column) + min(per_column)
-    sent = list(hand_over(trajectory, range(COLUMNS), ["a"], piece=limit))
+    sent = list(send_trajectory(trajectory, range(COLUMNS), ["a"], piece=limit))
     assert all(isinstance(one, Send) and one.keys == ("a",) for one in sent)
     sizes = [
         sum(
@@ -81,7 +83,7 @@ def test_pieces_are_bounded_unless_one_column_has_more(play):
     ]
     assert 1 < len(sizes) < COLUMNS and max(sizes) <= limit and sum(sizes) == sum(per_column)
     assert [one.message.last for one in sent] == [False] * (len(sent) - 1) + [True]
-    single = list(hand_over(trajectory, range(COLUMNS), ["a"], piece=1))
+    single = list(send_trajectory(trajectory, range(COLUMNS), ["a"], piece=1))
     assert len(single) == COLUMNS
 
 

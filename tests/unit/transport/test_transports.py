@@ -11,9 +11,9 @@ from odd import Odd, equal
 
 from rlcore.contracts.errors import WorkerError
 from rlcore.placement.routes import WeightRoute
-from rlcore.transport.layout import Announcement, Span, fitting, weights
-from rlcore.transport.transports import Wiring
-from rlcore.transport.weights import publish, pull
+from rlcore.transport.layout import Announcement, ByteRange, destinations, named_weights
+from rlcore.transport.transports import Connections
+from rlcore.transport.weights import receive_weights, send_weights
 from rlcore.workers.channel import drive
 
 SECONDS = 60.0
@@ -57,22 +57,30 @@ def at_once(*conversations) -> list:
 @pytest.mark.parametrize("bucket", [7, 1000])
 def test_over_the_network_to_several_again_and_again(bucket):
     route = WeightRoute("broadcast", ("actor", 0), (0, 1))
-    wirings = [Wiring(SECONDS, bucket, host="127.0.0.1") for _ in range(3)]
+    connections_of = [Connections(SECONDS, bucket, host="127.0.0.1") for _ in range(3)]
     readers = [Odd(-1.0), Odd(-2.0)]
     groups = []
     for version, sender in enumerate((Odd(2.5), Odd(3.5))):
         news = at_once(
-            publish(sender, version=version, subset="all", routes=[route], wiring=wirings[0]),
+            send_weights(
+                sender, version=version, subset="all", routes=[route], connections=connections_of[0]
+            ),
             *(
-                pull(one, reader=rank, routes=[route], wiring=wirings[1 + rank], timeout=SECONDS)
+                receive_weights(
+                    one,
+                    reader=rank,
+                    routes=[route],
+                    connections=connections_of[1 + rank],
+                    timeout=SECONDS,
+                )
                 for rank, one in enumerate(readers)
             ),
         )[1:]
         assert [one.version for one in news] == [version, version]
-        assert (news[0].meeting is None) == (version == 1)  # the group is kept
+        assert (news[0].rendezvous is None) == (version == 1)  # the group is kept
         for reader in readers:
             assert all(equal(sender, reader).values())
-        groups.append([wiring.groups[0] for wiring in wirings])
+        groups.append([connections.groups[0] for connections in connections_of])
     assert groups[0] == groups[1]
 
 
@@ -84,9 +92,9 @@ def test_two_nodes_that_need_each_others_parts_do_not_wait_in_a_circle(monkeypat
         names = list(sent.items())
         for name, tensor in names if part == WHOLE else names[part::2]:
             if tensor.numel():
-                yield Span(name, 0, tensor.nbytes), tensor
+                yield ByteRange(name, 0, tensor.nbytes), tensor
 
-    monkeypatch.setattr("rlcore.transport.weights.held", half)
+    monkeypatch.setattr("rlcore.transport.weights.local_shards", half)
     routes = [
         WeightRoute("object_store", ("actor", 0), (0,), part=0, number=0),
         WeightRoute("object_store", ("actor", 1), (1,), part=1, number=1),
@@ -96,26 +104,32 @@ def test_two_nodes_that_need_each_others_parts_do_not_wait_in_a_circle(monkeypat
     ]
     sender, readers = Odd(2.5), [Odd(-1.0), Odd(-2.0), Odd(-3.0)]
 
-    def wiring():
-        return Wiring(SECONDS, 4, host="127.0.0.1")
+    def connections():
+        return Connections(SECONDS, 4, host="127.0.0.1")
 
     def reading(rank):
         mine = [route for route in routes if rank in route.readers]
-        return pull(readers[rank], reader=rank, routes=mine, wiring=wiring(), timeout=SECONDS)
+        return receive_weights(
+            readers[rank], reader=rank, routes=mine, connections=connections(), timeout=SECONDS
+        )
 
-    def handing_on():
+    def relaying():
         news = yield from reading(0)
-        yield from publish(
-            readers[0], version=news.version, subset="all", routes=routes[4:], wiring=wiring()
+        yield from send_weights(
+            readers[0],
+            version=news.version,
+            subset="all",
+            routes=routes[4:],
+            connections=connections(),
         )
 
     at_once(
         *(
-            publish(sender, version=1, subset="all", routes=[routes[n], routes[n + 2]],
-                    wiring=wiring())
+            send_weights(sender, version=1, subset="all", routes=[routes[n], routes[n + 2]],
+                    connections=connections())
             for n in (0, 1)
         ),
-        handing_on(),
+        relaying(),
         reading(1),
         reading(2),
     )  # fmt: skip
@@ -124,13 +138,15 @@ def test_two_nodes_that_need_each_others_parts_do_not_wait_in_a_circle(monkeypat
 
 
 def announced(*spans, version=1):
-    kinds = {name: kind for name, kind in whole().kinds.items()}
-    return Announcement(version, "all", kinds, tuple(Span(*span) for span in spans), 10)
+    kinds = {name: kind for name, kind in whole().types.items()}
+    return Announcement(version, "all", kinds, tuple(ByteRange(*span) for span in spans), 10)
 
 
 def whole() -> Announcement:
     route = WeightRoute("object_store", ("actor", 0), (0,))
-    talk = publish(Odd(1.0), version=1, subset="all", routes=[route], wiring=Wiring(1.0, 10))
+    talk = send_weights(
+        Odd(1.0), version=1, subset="all", routes=[route], connections=Connections(1.0, 10)
+    )
     return next(talk).message
 
 
@@ -140,12 +156,12 @@ REST = [("head", 0, 10), ("scale", 0, 4), ("mask", 0, 3), ("count", 0, 16)]
 def test_parts_of_a_tensor_from_two_senders_are_its_bytes():
     """weight: 24 bytes; the second sender has its last row of 12."""
     reader = Odd(0.0)
-    first, second = fitting(
+    first, second = destinations(
         [announced(("weight", 0, 12), *REST), announced(("weight", 12, 12))], reader
     )
     assert [len(piece) for piece in first] == [12, 10, 4, 3, 16]
     assert second[0].data_ptr() == reader.weight.data_ptr() + 12
-    assert set(weights(reader, "all")) - {"none"} == {"weight", *(name for name, *_ in REST)}
+    assert set(named_weights(reader, "all")) - {"none"} == {"weight", *(name for name, *_ in REST)}
 
 
 @pytest.mark.parametrize(
@@ -159,7 +175,7 @@ def test_parts_of_a_tensor_from_two_senders_are_its_bytes():
 )
 def test_bytes_that_are_missing_or_sent_twice_are_an_error(spans, sent):
     with pytest.raises(WorkerError) as caught:
-        fitting([announced(*spans, *REST)], Odd(0.0))
+        destinations([announced(*spans, *REST)], Odd(0.0))
     assert caught.value.message == (
         f"actor workers don't send each byte of weight once: 24 bytes, sent {sent}"
     )
@@ -167,4 +183,4 @@ def test_bytes_that_are_missing_or_sent_twice_are_an_error(spans, sent):
 
 def test_senders_of_different_versions_are_an_error():
     with pytest.raises(WorkerError, match=r"version 1 \(all\) and version 2 \(all\)"):
-        fitting([announced(*REST), announced(("weight", 0, 24), version=2)], Odd(0.0))
+        destinations([announced(*REST), announced(("weight", 0, 24), version=2)], Odd(0.0))
