@@ -44,20 +44,29 @@ def unread(config: RunConfig, *, collects: bool = False) -> list[str]:
 
 
 def _in_vain(config: RunConfig) -> Iterator[tuple[schema_tree.Key, str]]:
-    unused = {**SIDES_OF_ONE, **config.algorithm.unused}
+    unread_sections: dict[str, str] = {}  # why, by path
     for key in schema_tree.walk(config):
-        if key.section or key.value == key.default:
+        if not key.section and key.value == key.default:
             continue
-        said = f"{key.path}={written(key.value)} does nothing"
-        if key.path in unused:
-            yield key, f"{said}: {unused[key.path]}"
-            continue
-        for condition in key.when:
-            path = condition.other(key.path)
-            actual = schema_tree.value_of(config, path)
-            if not condition.holds(actual):
-                yield key, f"{said} with {path}={written(actual)}"
-                break
+        section = key.path.rpartition(".")[0]
+        reason = unread_sections.get(section) or _why_unread(config, key)
+        if reason and key.section:
+            unread_sections[key.path] = reason
+        elif reason:
+            yield key, f"{key.path}={written(key.value)} does nothing{reason}"
+
+
+def _why_unread(config: RunConfig, key: schema_tree.Key) -> str | None:
+    """Return why a key or section is not read, as the end of a sentence; None if it is read."""
+    unused = {**SIDES_OF_ONE, **config.algorithm.unused}
+    if key.path in unused:
+        return f": {unused[key.path]}"
+    for condition in key.when:
+        path = condition.other(key.path)
+        actual = schema_tree.value_of(config, path)
+        if not condition.holds(actual):
+            return f" with {path}={written(actual)}"
+    return None
 
 
 def _given(config: RunConfig) -> dict[str, Any]:

@@ -284,8 +284,30 @@ class GroupFilter:
 
 
 @dataclass(frozen=True)
+class AdamW:
+    """Settings of the optimizer of one network, besides its learning rate.
+
+    The defaults are those of the paper (Kingma and Ba 2015, arXiv 1412.6980), without decay and
+    without clipping, as most public code of off-policy algorithms has them.
+
+    Attributes:
+        beta1, beta2: decay rates of the first and second moment, in [0, 1).
+        eps: added to the root of the second moment.
+        weight_decay: lambda of the decoupled decay w <- w - lr lambda w (Loshchilov and Hutter
+            2019).
+        clip_grad: largest 2-norm of the network's gradient; None: it is not clipped.
+    """
+
+    beta1: float = 0.9
+    beta2: float = 0.999
+    eps: float = 1e-8
+    weight_decay: float = 0.0
+    clip_grad: float | None = None
+
+
+@dataclass(frozen=True)
 class NetworkNeeds:
-    """A network of an algorithm.
+    """A network of an algorithm. Its optimizer is its own: `actor.optim` does not reach it.
 
     Attributes:
         name: without a dot; not "policy" or "value".
@@ -295,6 +317,8 @@ class NetworkNeeds:
             is no copy.
         acts: whether it has a part in acting (:class:`rlcore.contracts.protocols.HasPartInActing`):
             the network itself ("live") or its lagged copy. It goes wherever the policy goes.
+        optim: the rest of its optimizer. Its gradient is clipped apart from those of other networks
+            and of the policy.
     """
 
     name: str
@@ -302,6 +326,7 @@ class NetworkNeeds:
     parameters: int = 0
     lag: float | None = None
     acts: Literal["live", "lagged"] | None = None
+    optim: AdamW = AdamW()
 
 
 @dataclass(frozen=True)

@@ -25,8 +25,8 @@ from rlcore.learner.replay import ReplayStore
 from rlcore.validation.algorithm import checked_row_losses
 from rlcore.validation.policy import checked_evaluation
 
-_NAMES = {"policy": "actor", "value": "critic"}
-"""Of the metrics of a step, by the first group that it trains."""
+METRIC_NAMES = {"policy": "actor", "value": "critic"}
+"""Names of groups in metrics, where they have another there."""
 _FILLER = torch.zeros(1, dtype=torch.int64)  # what a forward is made with that does not count
 
 
@@ -87,7 +87,7 @@ class UpdateLearning:
 
     def step(self, rows: Tensor, loss: RowLoss, *, trains: Sequence[str]) -> Step:
         number, self._steps = self._steps, self._steps + 1
-        held, name = self.replay.held(rows), _NAMES.get(trains[0], trains[0])
+        held, name = self.replay.held(rows), METRIC_NAMES.get(trains[0], trains[0])
         return Step(
             trains=tuple(trains),
             samples=len(held),

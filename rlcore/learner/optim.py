@@ -1,5 +1,8 @@
 """Step AdamW over groups of parameters; warm-up, cosine, clipping, refusal of bad steps.
 
+The policy and its value head have the settings of `actor.optim`, and are clipped by their common
+norm. Each network of an algorithm has settings of its own, and is clipped by its own norm.
+
 Parameters in less than fp32 have a master copy in fp32 that the optimizer steps: a weight of bf16
 near 1 can't move by less than 2^-8, so the steps of a small learning rate would all be lost.
 Of a sharded parameter, each rank steps its own shard; gradients are clipped by the global norm.
@@ -20,6 +23,7 @@ from torch import Tensor, nn
 
 from rlcore.config.schema import OptimConfig
 from rlcore.contracts.errors import CheckpointError
+from rlcore.contracts.specs import NetworkNeeds
 from rlcore.learner import dtensor
 from rlcore.run_folder.learner_state import MASTER
 
@@ -52,16 +56,22 @@ class StepReport:
     """What one optimizer step did.
 
     Attributes:
-        grad_norm: norm over all trained parameters before clipping.
-        applied: false if the gradient was not finite and the step was left out.
+        grad_norms: norms before clipping, of what is clipped together
+            (:meth:`PolicyOptimizer.clipped_with`), where there were gradients.
+        applied: false if a gradient was not finite and the whole step was left out.
     """
 
-    grad_norm: float
+    grad_norms: Mapping[str, float]
     applied: bool
+
+    @property
+    def grad_norm(self) -> float:
+        """Norm over all trained parameters before clipping."""
+        return math.hypot(*self.grad_norms.values())
 
 
 class PolicyOptimizer:
-    """Optimizer of a policy's parameter groups.
+    """Optimizer of a policy's parameter groups, and of the networks of its algorithm.
 
     Each group counts its own steps: a policy that waits for its critic's warm-up begins its own
     warm-up when its turn comes.
@@ -70,18 +80,20 @@ class PolicyOptimizer:
         lr_factors: what the scheduled rate of a group is multiplied by; 1 where it isn't named.
 
     Args:
-        groups: `{"policy": [...], "value": [...]}`, disjoint lists; "value" has its own rate.
-        config: settings.
-        rates: constant ones, of further groups.
+        groups: `{"policy": [...], "value": [...]}` and the networks' by name, disjoint lists;
+            "value" has its own rate.
+        config: settings of the policy and its value head.
+        networks: those among the groups; each has its own settings, and a constant rate.
     """
 
     def __init__(
         self,
         groups: Mapping[str, Sequence[nn.Parameter]],
         config: OptimConfig,
-        rates: Mapping[str, float] | None = None,
+        networks: Sequence[NetworkNeeds] = (),
     ) -> None:
-        self._config, self._rates = config, dict(rates or {})
+        self._config = config
+        self._networks = {network.name: network for network in networks}
         self._parameters = {name: list(parameters) for name, parameters in groups.items()}
         every = [one for parameters in self._parameters.values() for one in parameters]
         self._masters = {
@@ -103,18 +115,41 @@ class PolicyOptimizer:
                     "params": [self._stepped(parameter) for parameter in parameters],
                     "lr": self._base_rate(name),
                     "name": name,
+                    **self._adam_settings(name),
                 }
                 for name, parameters in self._parameters.items()
                 if parameters
-            ],
-            betas=(config.adam_beta1, config.adam_beta2),
-            eps=config.adam_eps,
-            weight_decay=config.weight_decay,
+            ]
         )
 
     def _base_rate(self, name: str) -> float:
-        shared = self._config.value_lr if name == "value" else self._config.lr
-        return self._rates.get(name, shared)
+        if name in self._networks:
+            return self._networks[name].lr
+        return self._config.value_lr if name == "value" else self._config.lr
+
+    def _adam_settings(self, name: str) -> dict[str, Any]:
+        """Settings of a group as torch's AdamW takes them."""
+        if name in self._networks:
+            own = self._networks[name].optim
+            betas = (own.beta1, own.beta2)
+            return {"betas": betas, "eps": own.eps, "weight_decay": own.weight_decay}
+        shared = self._config
+        return {
+            "betas": (shared.adam_beta1, shared.adam_beta2),
+            "eps": shared.adam_eps,
+            "weight_decay": shared.weight_decay,
+        }
+
+    def clipped_with(self, group: str) -> str:
+        """Return the group under whose name a group is clipped: a network by itself, the value head
+        with the policy."""
+        return group if group in self._networks else "policy"
+
+    def _largest_norm(self, clipped: str) -> float | None:
+        """Norm to which gradients are clipped; None: they are not."""
+        if clipped in self._networks:
+            return self._networks[clipped].optim.clip_grad
+        return self._config.clip_grad
 
     def parameters(self, group: str) -> list[nn.Parameter]:
         """The parameters of one group."""
@@ -127,9 +162,9 @@ class PolicyOptimizer:
             * learning_rate_factor(self._config, self._steps[name])
             * self.lr_factors.get(name, 1.0)
             for name in self._parameters
-            if name not in self._rates
+            if name not in self._networks
         }
-        return scheduled | self._rates
+        return scheduled | {name: network.lr for name, network in self._networks.items()}
 
     def _stepped(self, parameter: nn.Parameter) -> nn.Parameter:
         """Return the tensor that AdamW steps: the master copy, if there is one, or the local shard,
@@ -146,21 +181,12 @@ class PolicyOptimizer:
         for parameter, stepped in (*self._masters.items(), *self._parts.items()):
             if parameter.grad is not None:  # one by one, so that no second copy of all is held
                 stepped.grad, parameter.grad = dtensor.part(parameter.grad).to(stepped.dtype), None
-        groups = {n: [self._stepped(p) for p in ps] for n, ps in self._parameters.items()}
-        trained = [p for ps in groups.values() for p in ps if p.grad is not None]
-        total = dtensor.total_norm(
-            (parameter, stepped.grad)
-            for parameters in self._parameters.values()
-            for parameter in parameters
-            if (stepped := self._stepped(parameter)).grad is not None
-        )
-        nn.utils.clip_grads_with_norm_(trained, self._config.clip_grad, total)
-        norm = float(total)
+        norms = self._clip()
         rates = self.learning_rates()
-        if not math.isfinite(norm):
+        if not all(map(math.isfinite, norms.values())):
             self.skipped_steps += 1
             self.zero_grad()
-            return StepReport(norm, False)
+            return StepReport(norms, False)
         for group in self._adam.param_groups:
             group["lr"] = rates[group["name"]]
         self._adam.step()
@@ -168,10 +194,28 @@ class PolicyOptimizer:
             for parameter, master in self._masters.items():
                 if master.grad is not None:
                     dtensor.part(parameter).copy_(master)
-        for name, parameters in groups.items():
-            self._steps[name] += any(p.grad is not None for p in parameters)
+        for name, parameters in self._parameters.items():
+            self._steps[name] += any(self._stepped(p).grad is not None for p in parameters)
         self.zero_grad()
-        return StepReport(norm, True)
+        return StepReport(norms, True)
+
+    def _clip(self) -> dict[str, float]:
+        """Clip the gradients; return the norms before."""
+        together: dict[str, list[tuple[nn.Parameter, Tensor]]] = {}
+        for name, parameters in self._parameters.items():
+            for parameter in parameters:
+                gradient = self._stepped(parameter).grad
+                if gradient is not None:
+                    together.setdefault(self.clipped_with(name), []).append((parameter, gradient))
+        norms = {}
+        for name, trained in together.items():
+            total = dtensor.total_norm(trained)
+            largest = self._largest_norm(name)
+            if largest is not None:
+                stepped = [self._stepped(parameter) for parameter, _ in trained]
+                nn.utils.clip_grads_with_norm_(stepped, largest, total)
+            norms[name] = float(total)
+        return norms
 
     def sample(self) -> list[Tensor]:
         """Copies of the first entries of every trained tensor, at most :data:`SAMPLE` of each."""

@@ -20,17 +20,17 @@ from rlcore.config.schema import ActorConfig, AlgorithmConfig
 from rlcore.contracts import metric
 from rlcore.contracts.errors import AlgorithmError, TrainingError
 from rlcore.contracts.learning import Step
-from rlcore.contracts.metric import Metrics
+from rlcore.contracts.metric import Metric, Metrics
 from rlcore.contracts.protocols import Algorithm, OwnsNetworks, Policy
 from rlcore.contracts.specs import EnvSpec, ReplayNeeds
 from rlcore.contracts.trajectory import Trajectory
 from rlcore.demonstrations.datasets import SupervisedSamples
 from rlcore.learner import collectives, dtensor, trained_parameters
 from rlcore.learner.acting import ActingPolicy, alone
-from rlcore.learner.learning import UpdateLearning
+from rlcore.learner.learning import METRIC_NAMES, UpdateLearning
 from rlcore.learner.micro_batches import MicroBatches
 from rlcore.learner.networks import Networks, make_networks
-from rlcore.learner.optim import PolicyOptimizer
+from rlcore.learner.optim import PolicyOptimizer, StepReport
 from rlcore.learner.reference import ReferenceWeights
 from rlcore.learner.replay import ReplayStore
 from rlcore.numerics.batch_invariance import random_observation
@@ -94,8 +94,7 @@ class Learner:
             self._networks.to(self._device)
         self._env = env
         self._groups = {**groups, **self._networks.groups()}
-        rates = {one.name: one.lr for one in needs.networks}
-        self._optimizer = PolicyOptimizer(self._groups, actor.optim, rates)
+        self._optimizer = PolicyOptimizer(self._groups, actor.optim, needs.networks)
         # ranks that divide parameters gather them together, so all make the same forwards
         self._lockstep = any(map(dtensor.is_sharded, every))
         most = min(actor.micro_batch_size, actor.share_of_each(collectives.count()))
@@ -216,12 +215,22 @@ class Learner:
             report = self._optimizer.step()
             if report.applied:  # else the numbers are no numbers
                 metrics.merge(part)
-                metrics.add({f"train/{step.name}/grad_norm": metric.observed(report.grad_norm)})
+                metrics.add(self._grad_norms(step, report))
                 self._networks.follow(step.trains)
                 steps += 1
                 samples += step.samples
                 idle += report.grad_norm == 0.0
         return metrics, steps, idle, samples
+
+    def _grad_norms(self, step: Step, report: StepReport) -> dict[str, Metric]:
+        """Name the norms of what was clipped together: the first group's as the step is named, each
+        further network's by its own name."""
+        clipped = list(dict.fromkeys(map(self._optimizer.clipped_with, step.trains)))
+        names = [step.name, *(METRIC_NAMES.get(name, name) for name in clipped[1:])]
+        return {
+            f"train/{name}/grad_norm": metric.observed(report.grad_norms.get(group, 0.0))
+            for name, group in zip(names, clipped, strict=True)
+        }
 
     def _backward(self, step: Step) -> Metrics:
         """Add the gradient of one step, micro-batch by micro-batch; its metrics."""

@@ -16,7 +16,7 @@ from rlcore.config.schema.actor import (
     MixedPrecisionConfig,
     OptimConfig,
 )
-from rlcore.config.schema.algorithm import AlgorithmConfig
+from rlcore.config.schema.algorithm import AlgorithmConfig, NetworkOptimConfig
 from rlcore.config.schema.cluster import ClusterConfig, TimeoutsConfig
 from rlcore.config.schema.env import CHECKPOINT, EnvConfig, EnvPair, VideoConfig
 from rlcore.config.schema.keys import Door, Range, Settings, When, key
@@ -40,6 +40,7 @@ __all__ = [
     "LoggerConfig",
     "MixedPrecisionConfig",
     "ModelConfig",
+    "NetworkOptimConfig",
     "OptimConfig",
     "PluginConfig",
     "PluginsConfig",

@@ -10,7 +10,7 @@ from rlcore.config.schema.model import ModelConfig
 
 @dataclass
 class OptimConfig(Settings):
-    """AdamW with one learning rate for the policy and one for the critic."""
+    """AdamW of the policy and its value head; not of networks that an algorithm has of its own."""
 
     lr: float = key("policy learning rate", 1e-5, above=0)
     value_lr: float = key(

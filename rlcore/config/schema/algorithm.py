@@ -7,6 +7,33 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from rlcore.config.schema.keys import Settings, key
+from rlcore.contracts.specs import AdamW
+
+
+@dataclass
+class NetworkOptimConfig(Settings):
+    """Optimizer of a network of the algorithm, besides its learning rate."""
+
+    adam_beta1: float = key("AdamW beta 1", AdamW.beta1, least=0, below=1)
+    adam_beta2: float = key("AdamW beta 2", AdamW.beta2, least=0, below=1)
+    adam_eps: float = key("AdamW epsilon", AdamW.eps, above=0)
+    weight_decay: float = key("AdamW weight decay", AdamW.weight_decay, least=0)
+    clip_grad: float | None = key(
+        "clip the gradient of this network to this norm; null: it is not clipped",
+        AdamW.clip_grad,
+        above=0,
+    )
+
+    @property
+    def adamw(self) -> AdamW:
+        """The same as :class:`rlcore.contracts.specs.NetworkNeeds` takes it."""
+        return AdamW(
+            beta1=self.adam_beta1,
+            beta2=self.adam_beta2,
+            eps=self.adam_eps,
+            weight_decay=self.weight_decay,
+            clip_grad=self.clip_grad,
+        )
 
 
 @dataclass
@@ -14,7 +41,7 @@ class AlgorithmConfig(Settings):
     """Settings all algorithms share; a plugin's dataclass adds its own.
 
     Attributes:
-        unused: keys of other sections that such an algorithm does not read: `{path: why}`.
+        unused: keys, or whole sections, that such an algorithm does not read: `{path: why}`.
     """
 
     unused: ClassVar[Mapping[str, str]] = {}

@@ -49,6 +49,15 @@ def said(*overrides: str) -> list[str]:
          "env.eval.rebuild_scene=false does nothing with env.eval.sim_backend=gpu"),
         (["algorithm=rft", "actor.global_batch_size=512"],  # by an algorithm
          "actor.global_batch_size=512 does nothing: algorithm.batch_size is the size of its steps"),
+        (["model=pi0_tiny", "algorithm=dsrl", "actor.optim.clip_grad=0.5"],  # a whole section
+         "actor.optim.clip_grad=0.5 does nothing: the policy is frozen; algorithm.actor_lr, "
+         "critic_lr, alpha_lr and actor_optim, critic_optim, alpha_optim are of the networks that "
+         "learn"),
+        (["model=pi0_tiny", "algorithm=dsrl", "algorithm.alpha_lr=0",
+          "algorithm.alpha_optim.clip_grad=1"],
+         "algorithm.alpha_optim.clip_grad=1 does nothing with algorithm.alpha_lr=0"),
+        (["algorithm=expo", "algorithm.edits=0", "algorithm.edit_optim.adam_eps=0.1"],
+         "algorithm.edit_optim.adam_eps=0.1 does nothing with algorithm.edits=0"),
         (["algorithm=grpo", "algorithm.rewards_lower_bound=0.3"],
          "algorithm.rewards_lower_bound=0.3 does nothing with algorithm.filter_rewards=false"),
     ],

@@ -90,13 +90,14 @@ def bench() -> Any:
     return parts
 
 
-def made(algorithm: OwnCritic | None = None, *, seed: int = 0) -> tuple[Learner, Any]:
-    """A learner and its policy, which sees features."""
+def made(
+    algorithm: OwnCritic | None = None, *, seed: int = 0, **optim: float
+) -> tuple[Learner, Any]:
+    """A learner and its policy, which sees features; `optim` are keys of `actor.optim`."""
     policy = bench().LinearPolicy(value_width=0)
     policy.prepare = lambda observation: {"features": observation["states"]}
-    actor = ActorConfig(
-        optim=OptimConfig(lr=1e-2, adam_eps=1e-4), global_batch_size=16, micro_batch_size=4
-    )
+    settings = OptimConfig(**{"lr": 1e-2, "adam_eps": 1e-4, **optim})
+    actor = ActorConfig(optim=settings, global_batch_size=16, micro_batch_size=4)
     algorithm = algorithm or OwnCritic()
     return Learner(
         policy, algorithm, actor, AlgorithmConfig(name="own"), seed=seed, env=ENV

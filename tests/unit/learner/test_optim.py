@@ -9,6 +9,7 @@ from torch import nn
 
 from rlcore.config.schema import OptimConfig
 from rlcore.contracts.errors import CheckpointError
+from rlcore.contracts.specs import AdamW, NetworkNeeds
 from rlcore.learner.optim import PolicyOptimizer, learning_rate_factor
 
 
@@ -59,6 +60,76 @@ def test_gradients_are_clipped_over_both_groups():
     tensors = optimizer.state_dict()["tensors"]
     assert tensors["policy.0.exp_avg"].tolist() == pytest.approx([0.6, 0.0], abs=1e-5)
     assert tensors["value.0.exp_avg"].tolist() == pytest.approx([0.0, 0.8], abs=1e-5)
+
+
+def with_networks(first: AdamW, second: AdamW, **settings):
+    """A policy of one weight 0 and two networks of one weight 1 each, with rates of 0.1."""
+    parameters = {
+        "policy": nn.Parameter(torch.zeros(1)),
+        "critic": nn.Parameter(torch.ones(1)),
+        "edit": nn.Parameter(torch.ones(1)),
+    }
+    needs = [NetworkNeeds("critic", 0.1, optim=first), NetworkNeeds("edit", 0.1, optim=second)]
+    groups = {name: [parameter] for name, parameter in parameters.items()}
+    return parameters, PolicyOptimizer(groups, OptimConfig(lr=0.1, **settings), needs)
+
+
+def test_each_network_steps_by_its_own_settings():
+    parameters, optimizer = with_networks(
+        AdamW(beta1=0.0, beta2=0.75, eps=3.0),
+        AdamW(beta1=0.5, beta2=0.0, eps=1.0, weight_decay=0.5, clip_grad=2.0),
+    )
+    for _ in range(2):
+        parameters["critic"].grad = torch.tensor([6.0])
+        parameters["edit"].grad = torch.tensor([-8.0])
+        report = optimizer.step()
+        assert report.grad_norms == {"critic": 6.0, "edit": 8.0}
+    # critic: both moments corrected for their start are 6 and 36, so each step is 0.1 * 6 / (6 + 3)
+    assert parameters["critic"].item() == pytest.approx(1 - 2 * 0.1 * 6 / 9, rel=1e-5)
+    # edit, clipped to -2: w <- w (1 - 0.1 * 0.5) + 0.1 * 2 / (2 + 1), twice
+    expected = 1.0
+    for _ in range(2):
+        expected = expected * 0.95 + 0.2 / 3
+    assert parameters["edit"].item() == pytest.approx(expected, rel=1e-5)
+
+
+def test_settings_of_the_policy_do_not_reach_networks():
+    moved = []
+    for settings in ({}, {"adam_beta1": 0.0, "adam_beta2": 0.5, "adam_eps": 1.0}):
+        settings |= {"clip_grad": 0.01, "weight_decay": 0.5} if settings else {}
+        parameters, optimizer = with_networks(AdamW(), AdamW(), **settings)
+        for gradient in (5.0, 3.0):
+            for parameter in parameters.values():
+                parameter.grad = torch.tensor([gradient])
+            optimizer.step()
+        moved.append({name: parameter.item() for name, parameter in parameters.items()})
+    first, second = moved
+    assert (first["critic"], first["edit"]) == (second["critic"], second["edit"])
+    assert first["policy"] != second["policy"]
+
+
+def test_networks_are_clipped_apart_from_each_other_and_from_the_policy():
+    """300 in one network leaves the 4.7 of the other as it is; without beta 1 the first moment is
+    the clipped gradient."""
+    apart = AdamW(beta1=0.0, clip_grad=10.0)
+    parameters, optimizer = with_networks(apart, apart, adam_beta1=0.0, clip_grad=1.0)
+    gradients = {"policy": 0.5, "critic": 300.0, "edit": 4.7}
+    for name, gradient in gradients.items():
+        parameters[name].grad = torch.tensor([gradient])
+    report = optimizer.step()
+    assert report.grad_norms == pytest.approx(gradients)
+    assert report.grad_norm == pytest.approx(math.sqrt(0.5**2 + 300.0**2 + 4.7**2))
+    tensors = optimizer.state_dict()["tensors"]
+    clipped = {name: tensors[f"{name}.0.exp_avg"].item() for name in gradients}
+    assert clipped == pytest.approx({"policy": 0.5, "critic": 10.0, "edit": 4.7}, rel=1e-5)
+
+
+def test_a_gradient_of_one_network_that_is_not_finite_skips_the_whole_step():
+    parameters, optimizer = with_networks(AdamW(), AdamW())
+    parameters["critic"].grad = torch.tensor([math.nan])
+    parameters["edit"].grad = torch.tensor([1.0])
+    assert not optimizer.step().applied
+    assert parameters["critic"].item() == parameters["edit"].item() == 1.0
 
 
 @pytest.mark.parametrize("bad", [float("nan"), float("inf")])

@@ -6,12 +6,14 @@ import copy
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 
 from rlcore.contracts.errors import AlgorithmError, CheckpointError
+from rlcore.contracts.specs import NetworkNeeds
 from rlcore.rollout.columns import take
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -48,6 +50,40 @@ def test_a_step_trains_what_it_names_alone(play):
     now = learner._networks.live["value_of"].state_dict()
     assert all(torch.equal(network[name], one) for name, one in now.items())
     assert all(one.requires_grad for group in learner._groups.values() for one in group)
+
+
+def test_settings_of_the_policys_optimizer_move_the_policy_alone(play):
+    moved = []
+    others = {"adam_beta1": 0.5, "adam_beta2": 0.5, "weight_decay": 0.5, "clip_grad": 1e-3}
+    for settings in ({}, others):
+        learner, policy = made(**settings)
+        learner.update(play(value_width=0), 0)
+        moved.append((policy.mean.weight, learner._networks.live["value_of"].weight))
+    (policy, network), (other_policy, other_network) = moved
+    assert torch.equal(network, other_network)
+    assert not torch.equal(policy, other_policy)
+
+
+def test_each_network_of_a_step_has_its_own_gradient_norm(play):
+    """The loss 3 a + 4 b of biases a and b of 0: norms of 3 and 4, whatever their features."""
+
+    class Two(OwnCritic):
+        def __init__(self):
+            super().__init__(names=("first", "second"))
+            networks = tuple(NetworkNeeds(name, lr=0.1) for name in self.names)
+            self.needs = replace(self.needs, networks=networks)
+
+        def updates(self, learning):
+            first, second = (learning.networks[name].bias for name in self.names)
+
+            def loss(rows, keys):
+                return (3 * first + 4 * second).expand(len(rows)), {}
+
+            yield learning.step(learning.draw(4), loss, trains=list(self.names))
+
+    metrics = made(Two())[0].update(play(value_width=0), 0)
+    norms = [metrics[f"train/{name}/grad_norm"] for name in ("first", "second")]
+    assert norms == pytest.approx([3.0, 4.0])
 
 
 def test_a_lagged_copy_follows_by_its_share(play):

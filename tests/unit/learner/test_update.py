@@ -33,7 +33,7 @@ def caught(monkeypatch):
         groups = [optimizer.parameters(name) for name in ("policy", "value")]
         steps.append([[None if p.grad is None else p.grad.clone() for p in g] for g in groups])
         optimizer.zero_grad()
-        return StepReport(1.0, True)
+        return StepReport({"policy": 1.0}, True)
 
     monkeypatch.setattr(PolicyOptimizer, "step", step)
     return steps

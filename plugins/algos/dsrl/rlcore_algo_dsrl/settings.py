@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from rlcore.config.schema import AlgorithmConfig, key
+from rlcore.config.schema import AlgorithmConfig, NetworkOptimConfig, When, key
 from rlcore.contracts.errors import ConfigError
 from rlcore.contracts.specs import AlgorithmNeeds, NetworkNeeds, ReplayNeeds
 
@@ -22,7 +22,9 @@ class DSRLConfig(AlgorithmConfig):
     """Keys of `algorithm=dsrl`."""
 
     unused: ClassVar[Mapping[str, str]] = {
-        "actor.global_batch_size": "algorithm.batch_size is the size of its steps"
+        "actor.global_batch_size": "algorithm.batch_size is the size of its steps",
+        "actor.optim": "the policy is frozen; algorithm.actor_lr, critic_lr, alpha_lr and "
+        "actor_optim, critic_optim, alpha_optim are of the networks that learn",
     }
     name: str = key("registered name of the algorithm", "dsrl")
     bound: float = key("the actor's noise is within +- this", 1.0, above=0)
@@ -57,6 +59,13 @@ class DSRLConfig(AlgorithmConfig):
     actor_lr: float = key("learning rate of the actor", 1e-4, least=0)
     critic_lr: float = key("learning rate of the critic", 3e-4, least=0)
     alpha_lr: float = key("learning rate of alpha; 0: it stays", 3e-4, least=0)
+    actor_optim: NetworkOptimConfig = key("optimizer of the actor", NetworkOptimConfig())
+    critic_optim: NetworkOptimConfig = key("optimizer of the critic", NetworkOptimConfig())
+    alpha_optim: NetworkOptimConfig = key(
+        "optimizer of alpha's logarithm",
+        NetworkOptimConfig(),
+        when=When("alpha_lr", unless=(0,)),
+    )
     hidden: list[int] = key("widths of the layers of actor and critic", [128, 128, 128], least=1)
     augment: bool = key("move images of a batch by up to 4 pixels", True)
     replay_mib: int = key(
@@ -78,14 +87,21 @@ def needs(config: DSRLConfig) -> AlgorithmNeeds:
             "algorithm.alpha must be more than 0 to be learned, or algorithm.alpha_lr 0, got 0 "
             f"and {config.alpha_lr}"
         )
-    learned = (NetworkNeeds("temperature", config.alpha_lr, 1),) if config.alpha_lr else ()
+    actor = NetworkNeeds(
+        "actor", config.actor_lr, MOST, acts="live", optim=config.actor_optim.adamw
+    )
+    critic = NetworkNeeds(
+        "critic",
+        config.critic_lr,
+        MOST,
+        lag=config.tau,
+        acts="live",
+        optim=config.critic_optim.adamw,
+    )
+    temperature = NetworkNeeds("temperature", config.alpha_lr, 1, optim=config.alpha_optim.adamw)
     return AlgorithmNeeds(
         acted_logprobs=False,
-        networks=(
-            NetworkNeeds("actor", config.actor_lr, MOST, acts="live"),
-            NetworkNeeds("critic", config.critic_lr, MOST, lag=config.tau, acts="live"),
-            *learned,
-        ),
+        networks=(actor, critic, temperature) if config.alpha_lr else (actor, critic),
         replay=ReplayNeeds(config.replay_mib * 2**20, decided=(NOISE,)),
         noise=True,
         frozen=True,

@@ -13,10 +13,11 @@ from rlcore_algo_dsrl.networks import LEARNED, SEEN, NoiseActor
 from rlcore_algo_dsrl.settings import NOISE, DSRLConfig, needs
 from rlcore_testing.conformance.trajectories import Bandit, bandit_inputs
 
+from rlcore.config.compose import compose
 from rlcore.contracts.errors import ConfigError
 from rlcore.contracts.learning import Following
 from rlcore.contracts.rng import RowKeys
-from rlcore.contracts.specs import PolicySpec
+from rlcore.contracts.specs import AdamW, PolicySpec
 
 ROWS = 3
 KEYS = RowKeys(tuple((0, row) for row in range(ROWS)))
@@ -158,3 +159,29 @@ def test_settings_that_contradict_each_other():
     spec = PolicySpec("flow", 0, 1, 1, 1, 1, noise=(4, 2))
     with pytest.raises(ConfigError, match="noise_rows must be at most 4"):
         DSRL(DSRLConfig(noise_rows=5)).networks(spec, bandit_inputs(1))
+
+
+def test_each_network_has_its_own_optimizer():
+    config = DSRLConfig()
+    config.actor_optim.adam_eps = 1e-5
+    config.alpha_optim.clip_grad = 2.0
+    found = {network.name: (network.lr, network.optim) for network in needs(config).networks}
+    assert found == {
+        "actor": (1e-4, AdamW(eps=1e-5)),
+        "critic": (3e-4, AdamW(0.9, 0.999, 1e-8, 0.0, None)),
+        "temperature": (3e-4, AdamW(clip_grad=2.0)),
+    }
+
+
+def test_presets_take_the_optimizers_of_their_sources():
+    def optimizers(preset):
+        config = compose(["env=toy", "model=pi0_tiny", f"algorithm={preset}"]).algorithm
+        return {network.name: network.optim for network in needs(config).networks}
+
+    plain = AdamW()
+    assert optimizers("dsrl_pi0") == {"actor": plain, "critic": plain, "temperature": plain}
+    ten = AdamW(clip_grad=10.0)
+    actor = AdamW(beta2=0.96, eps=1e-5, clip_grad=3.5)
+    assert optimizers("dsrl_rlinf") == {"actor": actor, "critic": ten, "temperature": ten}
+    one = AdamW(clip_grad=1.0)
+    assert optimizers("dsrl_verl_vla") == {"actor": one, "critic": one}

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from rlcore.config.schema import AlgorithmConfig, key
+from rlcore.config.schema import AlgorithmConfig, NetworkOptimConfig, When, key
 from rlcore.contracts.specs import AlgorithmNeeds, NetworkNeeds, ReplayNeeds
 
 MOST_PARAMETERS = 8_000_000
@@ -15,7 +15,7 @@ MOST_PARAMETERS = 8_000_000
 
 @dataclass
 class ExpoConfig(AlgorithmConfig):
-    """Keys of `algorithm=expo`; the policy's learning rate is actor.optim.lr."""
+    """Keys of `algorithm=expo`; actor.optim is of the policy alone."""
 
     unused: ClassVar[Mapping[str, str]] = {
         "actor.global_batch_size": "algorithm.batch_size and imitation_batch_size are the sizes of "
@@ -52,7 +52,13 @@ class ExpoConfig(AlgorithmConfig):
         "share by which the critics that act follow those that learn", 0.02, above=0, most=1
     )
     critic_lr: float = key("learning rate of the critics", 3e-4, above=0)
-    edit_lr: float = key("learning rate of the edits", 3e-4, above=0)
+    edit_lr: float = key(
+        "learning rate of the edits", 3e-4, above=0, when=When("edits", unless=(0,))
+    )
+    critic_optim: NetworkOptimConfig = key("optimizer of the critics", NetworkOptimConfig())
+    edit_optim: NetworkOptimConfig = key(
+        "optimizer of the edits", NetworkOptimConfig(), when=When("edits", unless=(0,))
+    )
     critic_steps: int = key("gradient steps of the critics in an update", 200, least=0)
     edit_every: int = key("steps of the critics for one of the edits", 2, least=1)
     batch_size: int = key("decisions of a step of critics and edits", 128, least=1)
@@ -82,10 +88,20 @@ class ExpoConfig(AlgorithmConfig):
 def needs(config: ExpoConfig) -> AlgorithmNeeds:
     """A replay, lagged critics and edits that act, and a policy that can imitate."""
     imitates = config.imitation_steps > 0
-    critic = NetworkNeeds("critic", config.critic_lr, MOST_PARAMETERS, config.lag, "lagged")
+    critic = NetworkNeeds(
+        "critic",
+        config.critic_lr,
+        MOST_PARAMETERS,
+        lag=config.lag,
+        acts="lagged",
+        optim=config.critic_optim.adamw,
+    )
+    edit = NetworkNeeds(
+        "edit", config.edit_lr, MOST_PARAMETERS, acts="live", optim=config.edit_optim.adamw
+    )
     return AlgorithmNeeds(
         acted_logprobs=False,
-        networks=(critic, NetworkNeeds("edit", config.edit_lr, MOST_PARAMETERS, acts="live")),
+        networks=(critic, edit),
         replay=ReplayNeeds(config.replay_mib * 2**20),
         demonstrations=imitates and config.demonstrations > 0,
         imitation=imitates,

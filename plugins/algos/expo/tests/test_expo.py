@@ -10,14 +10,21 @@ import torch
 from rlcore_algo_expo.acting import Choice
 from rlcore_algo_expo.edit import EditActor
 from rlcore_algo_expo.expo import EXPO
-from rlcore_algo_expo.settings import ExpoConfig
+from rlcore_algo_expo.settings import ExpoConfig, needs
 from torch import nn
 from torch.distributions import Independent, Normal, TransformedDistribution
 from torch.distributions.transforms import TanhTransform
 
 from rlcore.contracts.protocols import PolicyOutput
 from rlcore.contracts.rng import RowKeys
-from rlcore.contracts.specs import ActionChannel, EnvSpec, PolicySpec, ReplayNeeds, StateChannel
+from rlcore.contracts.specs import (
+    ActionChannel,
+    AdamW,
+    EnvSpec,
+    PolicySpec,
+    ReplayNeeds,
+    StateChannel,
+)
 from rlcore.contracts.trajectory import Trajectory
 from rlcore.learner.replay import ReplayStore
 
@@ -173,3 +180,11 @@ def test_edits_climb_the_critic():
     loss.sum().backward()
     # Q = 2 a: a larger mean of the edit is better everywhere
     assert made["edit"].layers[-1].bias.grad[0] < 0
+
+
+def test_critics_and_edits_have_optimizers_of_their_own():
+    config = ExpoConfig(critic_lr=1e-3)
+    config.critic_optim.weight_decay = 0.01
+    found = {network.name: (network.lr, network.optim) for network in needs(config).networks}
+    plain = AdamW(0.9, 0.999, 1e-8, 0.0, None)
+    assert found == {"critic": (1e-3, AdamW(weight_decay=0.01)), "edit": (3e-4, plain)}

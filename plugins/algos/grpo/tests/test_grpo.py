@@ -97,7 +97,7 @@ def test_the_gradient_without_dropped_samples_is_the_masked_one(monkeypatch, lev
     def step(optimizer):
         gradients.append(policy.mean.grad.clone())
         optimizer.zero_grad()
-        return StepReport(1.0, True)
+        return StepReport({"policy": 1.0}, True)
 
     monkeypatch.setattr(PolicyOptimizer, "step", step)
     actor = ActorConfig(micro_batch_size=5, global_batch_size=size)
