@@ -33,10 +33,19 @@ from rlcore_algo_expo.settings import ExpoConfig, needs
 
 class EXPO:
     """Expressive policy optimization (Dong et al. 2025, arXiv 2507.07986; for vision-language-
-    action models EXPO-FT, arXiv 2605.25477). Departures, each for few CPU cores: a target's chunk
-    may be the one played there (`target_samples`), edits go in straight lines over a chunk
-    (`edit_points`), the coefficient of the entropy is fixed, edits learn on played chunks, and a
-    chunk is chosen by mean and spread of the critics, whereas targets take the smaller of two."""
+    action models EXPO-FT, arXiv 2605.25477).
+
+    Departures, each for few CPU cores:
+
+    - A target's chunk may be the one that was played there (`target_samples`).
+    - Edits go in straight lines over a chunk (`edit_points`).
+    - Edits climb the mean of the lagged critics, not of the critics that learn.
+    - The entropy of an edit is that before it is scaled: per entry it lacks log `edit_scale`, a
+      constant that leaves gradients as they are.
+    - The coefficient of the entropy is fixed, not tuned to a target.
+    - Edits learn on chunks that were played, not on fresh samples of the policy.
+    - A chunk is chosen by mean and spread of the critics, whereas targets take the smaller of two.
+    """
 
     def __init__(self, config: ExpoConfig) -> None:
         self._config = config
