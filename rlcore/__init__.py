@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         load_policy,
         make_env,
         open_run,
+        resume,
         sweep,
         train,
     )
@@ -33,6 +34,7 @@ __all__ = [
     "make_env",
     "observer",
     "open_run",
+    "resume",
     "sweep",
     "train",
 ]

@@ -18,6 +18,8 @@ from rlcore.api.policy import check_model as check_model
 from rlcore.api.policy import load_policy as load_policy
 from rlcore.api.policy import restore_trained as restore_trained
 from rlcore.api.policy import save_policy as save_policy
+from rlcore.api.resume import config_to_resume as config_to_resume
+from rlcore.api.resume import resume as resume
 from rlcore.api.run import Draft as Draft
 from rlcore.api.run import RunResult as RunResult
 from rlcore.api.run import compose as compose

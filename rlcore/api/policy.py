@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,49 +46,80 @@ class LoadedPolicy:
         deterministic: bool = True,
         forward_batch: int | None = None,
     ) -> np.ndarray:
-        """Actions of the next C steps, float32 `[B, C, A]`, in the env's units. A row depends
-        neither on the rows beside it (but for rounding) nor on earlier calls.
+        """Select the actions of the next C steps, float32 `[B, C, A]`, in the env's units.
+
+        What is drawn for a row follows from its seed alone: not from its place in the batch, nor
+        from the rows beside it, nor from earlier calls. Rows at other places agree to rounding, and
+        bit for bit with `forward_batch` (docs/repeatability.md).
 
         Args:
             observation: B rows, as an env of `env_spec` gives them; `elapsed` may be left out,
                 which only critics look at.
             seed: of what is drawn: exploration noise, and the noise that decisions of a flow start
-                from. The same one gives the same actions; one for all rows, or one for each, or
-                the keys themselves.
+                from. One int is the seed of every row: rows with equal seeds draw equal noise, in
+                this call and in others. To explore, give each row its own, and another in the next
+                call; or give the keys themselves.
             deterministic: without exploration noise.
             forward_batch: rows of each forward, filled up, as `rollout.forward_batch`.
 
         Raises:
-            PolicyError: the observation is not one of that env.
+            PolicyError: the observation is not one of that env, or the seeds don't fit it.
         """
         from rlcore.rollout.decide import decide
         from rlcore.validation.env import observation_fault
 
         given: Any = observation
-        rows = len(given["states"]) if isinstance(given, Mapping) and "states" in given else 0
+        rows = 0
         if isinstance(given, Mapping):
+            rows = _rows(given.get("states"), given.get("task_descriptions"))
             given = {"elapsed": np.zeros(rows, np.float32), **given}
         fault = observation_fault(self.env_spec, rows, given, np.ones(rows, dtype=bool))
-        if isinstance(seed, RowKeys):
-            keys = seed
-        elif isinstance(seed, int):
-            keys = RowKeys(tuple((SELECTED, seed, row) for row in range(rows)))
-        else:
-            keys = RowKeys(tuple((SELECTED, one, 0) for one in seed))
-        if fault is not None or len(keys) != rows:
-            said = fault or f"{len(keys)} seeds were given for {rows} rows"
-            raise PolicyError(
-                f"a policy for env {self.env_spec.name} can't act on this observation: {said}",
-                hint=fault.hint if fault else "one seed, or one for each row",
+        if fault is not None:
+            raise self._refused(f"this observation: {fault}", fault.hint)
+        if forward_batch is not None and (not _is_int(forward_batch) or forward_batch < 1):
+            raise self._refused(
+                f"forward_batch={forward_batch!r}", "rows of each forward, at least 1; None: all"
             )
+        keys = self._keys(seed, rows)
         return decide(
             self.policy, self.policy.prepare(given), keys,
             deterministic=deterministic, forward_batch=forward_batch,
         ).actions  # fmt: skip
 
+    def _keys(self, seed: Any, rows: int) -> RowKeys:
+        """The keys of what each row draws."""
+        hint = "one seed, an int, or one for each row"
+        if isinstance(seed, RowKeys):
+            keys = seed
+        else:
+            seeds = [seed] * rows if _is_int(seed) else seed
+            if not isinstance(seeds, (Sequence, np.ndarray)) or not all(map(_is_int, seeds)):
+                raise self._refused(f"seed={seed!r}", hint)
+            keys = RowKeys(tuple((SELECTED, int(each)) for each in seeds))
+        if len(keys) != rows:
+            raise self._refused(f"this: {len(keys)} seeds were given for {rows} rows", hint)
+        return keys
+
+    def _refused(self, reason: str, hint: str) -> PolicyError:
+        return PolicyError(
+            f"a policy for env {self.env_spec.name} can't act on {reason}", hint=hint
+        )
+
+
+def _rows(*parts: object) -> int:
+    """The number of rows of an observation, by the first of these parts that has rows."""
+    for part in parts:
+        if isinstance(part, (list, tuple)) or (isinstance(part, np.ndarray) and part.ndim):
+            return len(part)
+    return 0
+
+
+def _is_int(value: object) -> bool:
+    return isinstance(value, (int, np.integer))
+
 
 def load_policy(
-    source: str | Path | RunConfig,
+    source: str | os.PathLike[str] | RunConfig,
     checkpoint: str = "latest",
     device: str = "cpu",
     *,
@@ -97,7 +129,8 @@ def load_policy(
 
     Args:
         source: the folder of a run, or of one of its checkpoints, which is then the one that is
-            taken; or a configuration, whose `actor.model` says what is built.
+            taken; what :func:`rlcore.train` or :func:`rlcore.open_run` returned; or a
+            configuration, whose `actor.model` says what is built.
         checkpoint: of a run: `step_000010`, `best` or `latest`.
         device: where it computes, as torch names it.
         trust: allow keys that run code of whoever made the folder.

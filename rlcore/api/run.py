@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import os
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -32,6 +33,7 @@ from rlcore.contracts.errors import CheckpointError, ConfigError, UserError, did
 from rlcore.contracts.hookspecs import hookimpl
 from rlcore.plugins.import_target import load_target
 from rlcore.plugins.registry import load_component, load_plugins
+from rlcore.terminal.text import written
 
 if TYPE_CHECKING:
     from gymnasium.vector import VectorEnv
@@ -59,8 +61,8 @@ class Draft:
 
 
 @dataclass(frozen=True)
-class RunResult:
-    """What a run came to.
+class RunResult(os.PathLike[str]):
+    """What a run came to. Where a path of a run is taken, it stands for its folder.
 
     Attributes:
         folder: of the run.
@@ -69,6 +71,9 @@ class RunResult:
 
     folder: Path
     summary: Summary = field(repr=False)
+
+    def __fspath__(self) -> str:
+        return str(self.folder)
 
     @property
     def run(self) -> SavedRun:
@@ -87,7 +92,7 @@ class RunResult:
 
 
 def compose(
-    recipe: str | None = None,
+    recipe: str | os.PathLike[str] | RunConfig | None = None,
     *overrides: str,
     config_dirs: Sequence[str | Path] = (),
     require: Sequence[str] = (),
@@ -96,7 +101,8 @@ def compose(
     """Compose the frozen configuration of a run.
 
     Args:
-        recipe: its name, its file, or None; an override in its place counts as one.
+        recipe: its name, its file, or None; an override in its place counts as one. Or a
+            configuration, of which keys are changed; its components stay.
         overrides: `group=option` and `key=value`, as on the command line.
         config_dirs: further folders of groups.
         require: groups of which a component must be chosen ("env", "model", "algorithm").
@@ -108,44 +114,59 @@ def compose(
     """
     from rlcore.config.compose import compose
 
+    if isinstance(recipe, RunConfig):
+        if config_dirs:
+            raise ConfigError(
+                "config_dirs are for what is composed from words: the components of a "
+                "configuration stay",
+                hint="give them to the rlcore.compose that made the configuration",
+            )
+        return changed(recipe, *overrides, require=require)
     words, own = _words(recipe, overrides)
     return compose(words, config_dirs=[*config_dirs, *own], require=require, draft=draft)
 
 
-def _words(recipe: str | None, overrides: Sequence[str]) -> tuple[list[str], list[str]]:
+def _words(
+    recipe: str | os.PathLike[str] | None, overrides: Sequence[str]
+) -> tuple[list[str], list[str]]:
     """All words, and the folder of groups of a recipe that is named by its file."""
-    for word in (recipe or "", *overrides):
+    first = os.fspath(recipe) if isinstance(recipe, os.PathLike) else recipe
+    for word in (first or "", *overrides):
         if not isinstance(word, str):
             raise ConfigError(
                 f"a recipe is its name, or words like 'env=toy', got a {type(word).__name__}",
-                hint="rlcore.compose(*words); train and evaluate take a configuration too",
+                hint="rlcore.compose(*words); compose, train and evaluate take a configuration too",
             )
-    if recipe is None or is_override(recipe):
-        return [*filter(None, [recipe]), *overrides], []
-    name, folders = named_recipe(recipe)
+    if first is None or is_override(first):
+        return [*filter(None, [first]), *overrides], []
+    name, folders = named_recipe(first)
     return [BY_RECIPE + name, *overrides], folders
 
 
-def changed(config: RunConfig, *overrides: str) -> RunConfig:
+def changed(config: RunConfig, *overrides: str, require: Sequence[str] = ()) -> RunConfig:
     """A configuration with changes of its keys.
+
+    Args:
+        require: groups of which it must name a component.
 
     Raises:
         ConfigError: an unknown key, a wrong type, or another component.
     """
     from rlcore.config.compose import load, to_yaml
 
-    if not overrides:
+    words, _ = _words(None, overrides)
+    if not words and not require:
         return config
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "config.yaml"
         file.write_text(to_yaml(config), encoding="utf-8")
-        return load(file, _words(None, overrides)[0], trust=True)
+        return load(file, words, require=require, trust=True)
 
 
 def train(
-    recipe: str | RunConfig | Draft | None = None,
+    recipe: str | os.PathLike[str] | RunConfig | Draft | None = None,
     *overrides: str,
-    callbacks: Callback | Sequence[Callback | object] = (),
+    callbacks: Callback | object | Sequence[Callback | object] = (),
     config_dirs: Sequence[str | Path] = (),
 ) -> RunResult:
     """Train: `rlcore train` in this process, with its checks, its progress and its folder.
@@ -165,13 +186,13 @@ def train(
     """
     draft = _draft(recipe, overrides, config_dirs, tuple(COMPONENT_GROUPS))
     ended = _Ended()
-    given = [callbacks] if callable(callbacks) else callbacks
+    given = callbacks if isinstance(callbacks, (list, tuple)) else [callbacks]
     start("rlcore.training.train:run", draft, callbacks=[*given, ended])
     return RunResult(ended.folder, ended.summary)
 
 
 def evaluate(
-    played: str | Path | SavedRun | RunResult | LoadedPolicy | RunConfig | Draft,
+    played: str | os.PathLike[str] | LoadedPolicy | RunConfig | Draft,
     *overrides: str,
     trials: int | None = None,
     trust: bool = False,
@@ -203,16 +224,14 @@ def evaluate(
         elif isinstance(played, RunConfig):
             played = changed(played, "runner.only_eval=true", *words)
         elif not isinstance(played, Draft):
-            run = played.run if isinstance(played, RunResult) else played
-            named = run.named if isinstance(run, SavedRun) else run
-            played = config_to_evaluate(named, *words, trust=trust)
+            played = config_to_evaluate(played, *words, trust=trust)
         draft = played if isinstance(played, Draft) else Draft(played, given=words)
         start("rlcore.evaluation.evaluate:run", draft, callbacks=[ended])
     return open_run(ended.folder).evaluation(ended.label)
 
 
 def config_to_evaluate(
-    named: str | Path | None,
+    named: str | os.PathLike[str] | None,
     *overrides: str,
     config_dirs: Sequence[str | Path] = (),
     trust: bool = False,
@@ -227,7 +246,9 @@ def config_to_evaluate(
     Raises:
         UserError: the folder holds no run, or no checkpoint, or it was trained on these starts.
     """
-    name = None if named is None else str(named)
+    name = os.fspath(named) if isinstance(named, os.PathLike) else named
+    if name is not None and not isinstance(name, str):
+        raise ConfigError(f"a run is named by its folder, got {type(name).__name__}")
     if name is not None and is_folder(name):
         from rlcore.run_folder.checkpoint import load_checkpoint
         from rlcore.session.trained_on import check_untrained
@@ -254,16 +275,16 @@ def config_to_evaluate(
 
 
 def _draft(
-    recipe: str | RunConfig | Draft | None,
+    recipe: str | os.PathLike[str] | RunConfig | Draft | None,
     overrides: Sequence[str],
     config_dirs: Sequence[str | Path],
     needed: Sequence[str],
 ) -> Draft:
     if isinstance(recipe, Draft):
         return recipe
-    if isinstance(recipe, RunConfig):
-        return Draft(changed(recipe, *overrides), given=overrides)
     config = compose(recipe, *overrides, config_dirs=config_dirs, require=needed)
+    if isinstance(recipe, RunConfig):
+        return Draft(config, given=overrides)
     return Draft(config, given=_words(recipe, overrides)[0])
 
 
@@ -359,12 +380,15 @@ class _Ended:
 
 
 def make_env(
-    name: str, *overrides: str, num_envs: int = 1, side: Phase = "eval"
+    name: str | RunConfig, *overrides: str, num_envs: int = 1, side: Phase = "eval"
 ) -> VectorEnv[Any, Any, Any]:
-    """An env as a vector env of gymnasium. Needs `rlcore-tools` and gymnasium.
+    """Make an env as a vector env of gymnasium. Needs `rlcore-tools` and gymnasium.
+
+    Its `reset` takes `seed` and `options["reset_mask"]` as gymnasium's own vector envs do. An
+    episode that has ended is followed by the next one in the same row (`AutoresetMode.NEXT_STEP`).
 
     Args:
-        name: as in `env=NAME`.
+        name: as in `env=NAME`; or a configuration, whose env it is.
         overrides: `key=value`, e.g. `env.eval.tasks=[reach-v3]`.
         num_envs: B.
         side: whose settings and starts it has: of training or of evaluations.
@@ -372,14 +396,23 @@ def make_env(
     Raises:
         UserError: no such env, a wrong setting, or something that it needs is missing.
     """
-    made: VectorEnv[Any, Any, Any] = load_component("function", "make_env")(
-        name, *overrides, num_envs=num_envs, side=side
-    )
+    make = load_component("function", "make_env")
+    if isinstance(name, RunConfig):
+        config = compose(name, *overrides, require=("env",))
+    elif not isinstance(name, str) or is_override(name):
+        raise ConfigError(
+            "an env is named as behind env=, or it is that of a configuration, got "
+            f"{written(name) if isinstance(name, str) else type(name).__name__}",
+            hint='rlcore.make_env("toy"); of a run: rlcore.make_env(rlcore.open_run(RUN).config())',
+        )
+    else:
+        config = compose(f"env={name}", *overrides, require=("env",))
+    made: VectorEnv[Any, Any, Any] = make(config, num_envs=num_envs, side=side)
     return made
 
 
 def sweep(
-    recipe: str | None, *overrides: str, config_dirs: Sequence[str | Path] = ()
+    recipe: str | os.PathLike[str] | None, *overrides: str, config_dirs: Sequence[str | Path] = ()
 ) -> list[SavedRun]:
     """Train many times: `rlcore train RECIPE key=a,b -m`. Needs `rlcore-sweeps`.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from rlcore.api.episode import Phase, Played
 from rlcore.config.schema import RunConfig
-from rlcore.contracts.errors import CheckpointError, choosing
+from rlcore.contracts.errors import CheckpointError, ConfigError, choosing
 from rlcore.plugins.registry import load_component
 
 if TYPE_CHECKING:
@@ -62,8 +63,9 @@ class Evaluation:
 
 
 @dataclass(frozen=True)
-class SavedRun:
-    """A run's folder, to be read. See :func:`open_run`.
+class SavedRun(os.PathLike[str]):
+    """A run's folder, to be read. See :func:`open_run`. Where a path of a run is taken, it stands
+    for :attr:`named`.
 
     Attributes:
         folder: where each of its files is.
@@ -72,6 +74,9 @@ class SavedRun:
 
     folder: RunFolder
     named: Path
+
+    def __fspath__(self) -> str:
+        return str(self.named)
 
     def config(
         self, *overrides: str, require: Sequence[str] = (), trust: bool = False
@@ -240,14 +245,23 @@ class SavedRun:
         return []
 
 
-def open_run(path: str | Path) -> SavedRun:
+def open_run(path: str | os.PathLike[str]) -> SavedRun:
     """Open the run in a folder, or the run that a checkpoint belongs to.
+
+    Args:
+        path: the folder; or what stands for it, as the result of a training does.
 
     Raises:
         CheckpointError: there is none.
+        ConfigError: it is no path.
     """
     from rlcore.run_folder.folder import RunFolder
 
+    if not isinstance(path, (str, os.PathLike)):
+        raise ConfigError(
+            f"a run is named by its folder, got {type(path).__name__}",
+            hint='rlcore.open_run("logs/run"), or what rlcore.train returned',
+        )
     return SavedRun(RunFolder.containing(path), Path(path).expanduser().absolute())
 
 

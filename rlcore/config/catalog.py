@@ -112,9 +112,16 @@ class Catalog:
         choices = self.options(group)
         if top in COMPONENT_GROUPS:
             return self.registry.not_found(COMPONENT_GROUPS[top], name, choices)
+        folder = ""
+        if group == EXPERIMENT and is_folder(name):
+            folder = (
+                f"rlcore resume {name} goes on with the run in this folder, rlcore eval {name} "
+                "evaluates it (in Python rlcore.resume, rlcore.evaluate); "
+            )
         return ConfigError(
             f"there is no {group} {name!r}{choosing(name, choices)}{self.registry.not_loaded()}",
-            hint=f"rlcore train --help {group}"
+            hint=folder
+            + f"rlcore train --help {group}"
             + (f"; a key is set by {name}=VALUE" if re.fullmatch(r"\w+(\.\w+)+", name) else ""),
         )
 

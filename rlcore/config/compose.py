@@ -134,7 +134,9 @@ def load(
     parsed = parse(overrides)
     groups, values = split(catalog, parsed)
     if groups:
-        raise ConfigError(f"{groups[0]}: the components of a finished run can't be exchanged")
+        raise ConfigError(
+            f"{groups[0]}: the components of a composed configuration can't be exchanged"
+        )
     saved = read_mapping(Path(path))
     given = [path for override in parsed for path in keys_of(override)]
     require_values(Path(path), saved, given)

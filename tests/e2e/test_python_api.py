@@ -15,6 +15,7 @@ import rlcore
 from rlcore.api import RunResult
 from rlcore.cli.main import main
 from rlcore.contracts.errors import CheckpointError, ConfigError, PluginError, PolicyError
+from rlcore.contracts.protocols import take_rows
 from rlcore.contracts.run import Run
 from rlcore.plugins.registry import load_plugins
 from rlcore.session.callbacks import HookError
@@ -154,12 +155,38 @@ def test_a_row_with_a_seed_of_its_own_is_drawn_alike_in_any_place(result, observ
     np.testing.assert_allclose(alone[0], beside[0], atol=1e-6)
 
 
+@pytest.mark.parametrize("seed", [0, [7, 8, 9], np.array([7, 8, 9])])
+def test_a_row_does_not_depend_on_its_place_or_its_batch(result, observation, seed):
+    policy = result.policy
+
+    def drawn(rows: list[int], **named: Any) -> np.ndarray:
+        seeds = seed if isinstance(seed, int) else [int(seed[row]) for row in rows]
+        chosen = take_rows(observation, rows)
+        return policy.select_actions(chosen, seed=seeds, deterministic=False, **named)
+
+    fixed, free = drawn([0, 1, 2], forward_batch=4), drawn([0, 1, 2])
+    assert (fixed != policy.select_actions(observation, forward_batch=4)).any()  # noise was drawn
+    for rows in ([2, 0, 1], [1], [2, 2, 0, 1, 1]):
+        np.testing.assert_array_equal(drawn(rows, forward_batch=4), fixed[rows])
+        np.testing.assert_allclose(drawn(rows), free[rows], atol=1e-4)  # docs/repeatability.md, 3
+
+
 def test_an_observation_of_another_env_is_refused(result, observation):
     policy = result.policy
     with pytest.raises(PolicyError, match=r"toy can't act .*: states is float64 \[3, 2\], expecte"):
         policy.select_actions({**observation, "states": np.zeros((3, 2))})
     with pytest.raises(PolicyError, match="2 seeds were given for 3 rows"):
         policy.select_actions(observation, seed=[1, 2])
+    wrong: Any
+    for wrong in (None, 1.5, "0", [1, 2, 3.5], {1, 2, 3}):
+        with pytest.raises(PolicyError, match="can't act on seed="):
+            policy.select_actions(observation, seed=wrong)
+    for wrong in (0, -4, 2.0, "4"):
+        with pytest.raises(PolicyError, match="can't act on forward_batch="):
+            policy.select_actions(observation, forward_batch=wrong)
+    for wrong in (3.0, None, np.float32(1)):
+        with pytest.raises(PolicyError, match="states is"):
+            policy.select_actions({**observation, "states": wrong})
 
 
 def test_an_episode_is_played_again(result):
@@ -181,6 +208,71 @@ def test_a_configuration_is_changed_and_trained(result, tmp_path):
     assert (other.summary["seed"], other.run.checkpoint().step) == (3, 1)
 
 
+def test_a_run_goes_on_in_its_folder_as_if_it_had_not_ended(result, tmp_path):
+    first = short(tmp_path, "runner.max_epochs=1")
+    seen: list[int] = []
+    further = rlcore.resume(
+        first, "runner.max_epochs=3", callbacks=lambda run, metrics: seen.append(run.update)
+    )
+    assert (seen, further.folder) == ([2, 3], first.folder)
+    assert further.run.episodes("after") == result.run.episodes("after")
+    ends = [one.policy.policy.parameter_groups()["policy"] for one in (further, result)]
+    assert all((a == b).all() for a, b in zip(*ends, strict=True))
+    moved = first.folder.rename(tmp_path / "moved")
+    earlier = rlcore.resume(moved / "checkpoints/step_000001", "runner.max_epochs=2", verify=True)
+    assert (earlier.folder, earlier.run.checkpoint().step) == (moved, 2)
+    with pytest.raises(ConfigError, match=r"log_path=.*own folder"):
+        rlcore.resume(moved, f"runner.logger.log_path={tmp_path}")
+    with pytest.raises(ConfigError, match="is finished: 2 of 2"):
+        rlcore.resume(earlier)
+    (tmp_path / "sweep.txt").write_text("")
+    with pytest.raises(ConfigError, match="folder of a sweep"):
+        rlcore.resume(tmp_path)
+
+
+def test_a_result_stands_for_its_run(result, observation):
+    by_folder = rlcore.load_policy(result.folder).select_actions(observation)
+    for named in (result, result.run, rlcore.open_run(result.folder / "checkpoints/step_000003")):
+        assert (rlcore.load_policy(named).select_actions(observation) == by_folder).all()
+        assert rlcore.open_run(named).folder == result.run.folder
+    for named in (result, result.folder, str(result.folder), result.run):
+        with pytest.raises(ConfigError, match=r"(?s)no experiment .*rlcore resume") as error:
+            rlcore.train(named)
+        assert str(result.folder) in str(error.value)
+
+
+def test_a_configuration_is_changed_wherever_it_is_taken():
+    config = rlcore.compose("env=toy", "model=toy", "algorithm=ppo")
+    other = rlcore.compose(config, "algorithm.gamma=0.5", "runner.seed=9")
+    assert (other.algorithm.gamma, other.runner.seed) == (0.5, 9)
+    assert config.algorithm.gamma != 0.5
+    with contextlib.closing(rlcore.make_env(other, "env.eval.tasks=[reach-up]")) as envs:
+        assert envs.reset(seed=0)[1]["task"].tolist() == ["reach-up"]
+    for words, named in (
+        (["algorithm.gama=0.5"], "Did you mean 'algorithm.gamma'"),
+        (["env=toy"], "env=toy"),
+    ):
+        with pytest.raises(ConfigError, match=named):
+            rlcore.compose(config, *words)
+    with pytest.raises(ConfigError, match="config_dirs"):
+        rlcore.train(config, config_dirs=["configs"])
+    with pytest.raises(ConfigError, match="no model is chosen"):
+        rlcore.compose(rlcore.compose("env=toy"), require=("model",))
+
+
+def test_what_is_no_run_and_no_env_is_named():
+    wrong: Any
+    for wrong in (None, 3, ["logs/run"]):
+        for call in (rlcore.open_run, rlcore.load_policy, rlcore.resume):
+            with pytest.raises(ConfigError, match=f"folder, got {type(wrong).__name__}"):
+                call(wrong)
+    for wrong in (None, 3, "env=toy"):
+        with pytest.raises(ConfigError, match="an env is named"):
+            rlcore.make_env(wrong)
+    with pytest.raises(CheckpointError, match="no run at"):
+        rlcore.resume("no-such-run")
+
+
 def test_what_is_missing_is_said_before_a_run():
     with pytest.raises(ConfigError, match="no model is chosen"):
         rlcore.train("env=toy", "algorithm=ppo")
@@ -196,7 +288,7 @@ def test_what_is_missing_is_said_before_a_run():
     side: Any = "test"
     with pytest.raises(ConfigError, match="there is no side 'test'; choose from: eval, train"):
         rlcore.make_env("toy", side=side)
-    with pytest.raises(ConfigError, match="num_envs must be at least 1, got 0"):
+    with pytest.raises(ConfigError, match="num_envs must be an int of at least 1, got 0"):
         rlcore.make_env("toy", num_envs=0)
 
 

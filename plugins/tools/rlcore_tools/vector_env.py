@@ -9,15 +9,18 @@ has it: the step after the last one starts it, and what was to be done there is 
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
+import gymnasium
 import numpy as np
 from gymnasium import spaces
+from gymnasium.utils import seeding
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
-from rlcore.api import Phase, compose
+from rlcore.api import Phase
 from rlcore.checks.facts import env_spec
 from rlcore.config.schema import RunConfig
 from rlcore.contracts.errors import ConfigError, choosing
@@ -29,6 +32,9 @@ from rlcore.workers.env_worker import made_env
 from rlcore.workers.restarting_env import RestartingEnv
 
 LONGEST = 4096  # characters of a sentence
+INTEGER = (int, np.integer)
+OPTIONS = ("episodes", "reset_mask")
+"""What `options` of a reset may hold."""
 Info = dict[str, Any]
 
 
@@ -54,29 +60,74 @@ class GymnasiumVectorEnv(VectorEnv[Info, np.ndarray, np.ndarray]):
         self.observation_space = batch_space(self.single_observation_space, env.num_envs)
         self.action_space = batch_space(self.single_action_space, env.num_envs)
         self._env, self._trials = env, trials
-        self._episodes = [Episode(0, trials[0])] * env.num_envs
-        self._ended = np.zeros(env.num_envs, dtype=bool)
+        rows = range(env.num_envs)
+        self._generators: list[np.random.Generator] = [seeding.np_random()[0] for _ in rows]
+        self._episodes = [Episode(0, trials[0]) for _ in rows]
+        self._success, self._ended = (np.zeros(env.num_envs, dtype=bool) for _ in range(2))
+        self._started = False
 
     def reset(
-        self, *, seed: int | list[int | None] | None = None, options: dict[str, Any] | None = None
+        self,
+        *,
+        seed: int | Sequence[int | None] | None = None,
+        options: dict[str, Any] | None = None,
     ) -> tuple[Info, Info]:
-        """Start an episode in each row.
+        """Start an episode in each row, or in those of a mask, as gymnasium's own vector envs do.
 
         Args:
-            seed: of the draws of starts; None goes on with them.
-            options: `episodes`: an :class:`rlcore.contracts.specs.Episode` for each row, in place
-                of what would be drawn.
+            seed: of the draws of starts, which each row makes by itself: one for each row, where
+                None goes on with that row's draws; or one int, from which row i gets `seed + i`;
+                or None, and every row goes on with its draws.
+            options: `reset_mask`: bool `[B]`, the rows that are reset; the others keep their
+                episode and their observation. `episodes`: an
+                :class:`rlcore.contracts.specs.Episode` for each row, in place of what would be
+                drawn.
+
+        Raises:
+            gymnasium.error.ClosedEnvironmentError: the env is closed.
+            gymnasium.error.ResetNeeded: the mask of the first reset leaves out rows.
+            gymnasium.error.Error, TypeError, ValueError: a wrong seed or mask.
+            ConfigError: an option that does not exist, or an episode that the env does not have.
         """
-        super().reset(seed=seed[0] if isinstance(seed, list) else seed)
-        self._ended[:] = False
-        rows = range(self.num_envs)
-        given = (options or {}).get("episodes") or [self._drawn() for _ in rows]
-        self._episodes = [Episode(*one) for one in given]
-        observation = self._env.reset(rows, self._episodes)
-        return _shown(observation), self._info(np.zeros(self.num_envs, dtype=bool))
+        self._require_open("reset")
+        seeds, given = row_seeds(seed, self.num_envs), dict(options or {})
+        for name in given:
+            if name not in OPTIONS:
+                raise ConfigError(f"reset has no option {name!r}{choosing(str(name), OPTIONS)}")
+        mask = reset_mask(given.get("reset_mask"), self.num_envs)
+        if not self._started and not mask.all():
+            raise gymnasium.error.ResetNeeded(
+                f"the first reset must start all rows: reset_mask leaves out row "
+                f"{int(np.flatnonzero(~mask)[0])}"
+            )
+        rows = np.flatnonzero(mask).tolist()
+        asked = given.get("episodes")
+        if asked is not None:
+            episodes = asked_episodes(asked, self._episodes, rows, self.rlcore_spec)
+        for row in rows:
+            if seeds[row] is not None:
+                self._generators[row] = seeding.np_random(seeds[row])[0]
+        if asked is None:
+            episodes = [
+                self._drawn(row) if chosen else self._episodes[row]
+                for row, chosen in enumerate(mask)
+            ]
+        observation = self._env.reset(rows, episodes)
+        self._episodes, self._started = episodes, True
+        self._ended[mask] = self._success[mask] = False
+        return _shown(observation), self._info()
 
     def step(self, actions: np.ndarray) -> tuple[Info, np.ndarray, np.ndarray, np.ndarray, Info]:
-        """One step of all rows: actions float32 `[B, A]`."""
+        """Make one step of all rows: actions float32 `[B, A]`.
+
+        Raises:
+            gymnasium.error.ClosedEnvironmentError: the env is closed.
+            gymnasium.error.ResetNeeded: there was no reset yet.
+            ValueError: actions of another shape.
+        """
+        self._require_open("step")
+        if not self._started:
+            raise gymnasium.error.ResetNeeded("step was called before the first reset")
         given, shape = np.asarray(actions, dtype=np.float32), self.action_space.shape
         if given.shape != shape:
             raise ValueError(
@@ -84,33 +135,113 @@ class GymnasiumVectorEnv(VectorEnv[Info, np.ndarray, np.ndarray]):
                 "policy, [B, C, A], it takes actions[:, c]"
             )
         result = self._env.chunk_step(given[:, None])
-        observation, success = result.observation, result.success.copy()
+        observation, self._success = result.observation, result.success.copy()
         terminated, truncated = result.terminated[:, 0].copy(), result.truncated[:, 0].copy()
         again = np.flatnonzero(self._ended)
         if again.size:
             for row in again.tolist():
-                self._episodes[row] = self._drawn()
+                self._episodes[row] = self._drawn(row)
             observation = self._env.reset(again.tolist(), self._episodes)
-            success[again] = False
+            self._success[again] = False
         self._ended = terminated | truncated
-        return _shown(observation), result.rewards[:, 0], terminated, truncated, self._info(success)
+        return _shown(observation), result.rewards[:, 0], terminated, truncated, self._info()
 
     def close_extras(self, **_: Any) -> None:
         """End the simulators."""
         self._env.close()
 
-    def _drawn(self) -> Episode:
-        task = self.np_random.integers(len(self.rlcore_spec.tasks))
-        return Episode(int(task), self._trials[int(self.np_random.integers(len(self._trials)))])
+    def _require_open(self, call: str) -> None:
+        if self.closed:
+            raise gymnasium.error.ClosedEnvironmentError(
+                f"{call} was called after close: make the env again with rlcore.make_env"
+            )
 
-    def _info(self, success: np.ndarray) -> Info:
+    def _drawn(self, row: int) -> Episode:
+        draw = self._generators[row]
+        task = draw.integers(len(self.rlcore_spec.tasks))
+        return Episode(int(task), self._trials[int(draw.integers(len(self._trials)))])
+
+    def _info(self) -> Info:
         every = np.ones(self.num_envs, dtype=bool)
         told = {
-            "success": success,
+            "success": self._success.copy(),
             "task": np.array([self.rlcore_spec.tasks[one.task] for one in self._episodes], object),
             "trial": np.array([one.trial for one in self._episodes]),
         }
         return {**told, **{f"_{name}": every for name in told}}
+
+
+def row_seeds(seed: int | Sequence[int | None] | None, rows: int) -> list[int | None]:
+    """Give each row its seed, as `gymnasium.vector.SyncVectorEnv` does.
+
+    Raises:
+        gymnasium.error.Error: a seed that is no integer, or a negative one.
+        ValueError: another number of seeds than rows.
+    """
+    if seed is None:
+        return [None] * rows
+    if isinstance(seed, INTEGER):
+        seeds: list[int | None] = [int(seed) + row for row in range(rows)]
+    elif isinstance(seed, (Sequence, np.ndarray)) and not isinstance(seed, str):
+        seeds = list(seed)
+    else:
+        raise gymnasium.error.Error(f"seed must be an int, one for each row, or None, got {seed!r}")
+    if len(seeds) != rows:
+        raise ValueError(f"seed must have an entry for each of {rows} rows, got {len(seeds)}")
+    for row, each in enumerate(seeds):
+        if each is not None and (not isinstance(each, INTEGER) or each < 0):
+            raise gymnasium.error.Error(
+                f"the seed of row {row} must be an int of at least 0, or None, got {each!r}"
+            )
+    return [None if each is None else int(each) for each in seeds]
+
+
+def reset_mask(mask: Any, rows: int) -> np.ndarray:
+    """Check the rows that are to be reset, bool `[B]`; None: all.
+
+    Raises:
+        TypeError, ValueError: what gymnasium's own vector envs refuse.
+    """
+    if mask is None:
+        return np.ones(rows, dtype=bool)
+    if not isinstance(mask, np.ndarray) or mask.dtype != np.bool_:
+        kind = f"of {mask.dtype}" if isinstance(mask, np.ndarray) else type(mask).__name__
+        raise TypeError(f"options['reset_mask'] must be a numpy array of bool, got {kind}")
+    if mask.shape != (rows,) or not mask.any():
+        raise ValueError(
+            f"options['reset_mask'] must have shape ({rows},) and at least one True, got "
+            f"{mask.tolist()}"
+        )
+    return mask.copy()
+
+
+def asked_episodes(
+    asked: Any, present: Sequence[Episode], rows: Sequence[int], spec: EnvSpec
+) -> list[Episode]:
+    """Check the episodes that a reset names; those of rows that are not reset are `present`.
+
+    Raises:
+        ConfigError: not one for each row, or a task or trial that does not exist.
+    """
+    if not isinstance(asked, Sequence) or len(asked) != len(present):
+        found = len(asked) if isinstance(asked, Sequence) else type(asked).__name__
+        raise ConfigError(
+            f"options['episodes'] must have one episode for each of {len(present)} rows, got "
+            f"{found}",
+            hint="options={'episodes': [(task, trial), ...]}, both by their numbers",
+        )
+    episodes = list(present)
+    for row in rows:
+        given = asked[row]
+        numbers = list(given) if isinstance(given, Sequence) else []
+        right = 2 <= len(numbers) <= 4 and all(isinstance(each, INTEGER) for each in numbers)
+        if not right or not 0 <= numbers[0] < len(spec.tasks) or numbers[1] < 0:
+            raise ConfigError(
+                f"options['episodes'][{row}] is {given!r}: an episode is (task, trial), with a "
+                f"task from 0 to {len(spec.tasks) - 1} and a trial of at least 0"
+            )
+        episodes[row] = Episode(*map(int, numbers))
+    return episodes
 
 
 def observation_space(spec: EnvSpec) -> spaces.Dict:
@@ -164,15 +295,14 @@ def checked_env(config: RunConfig, side: Phase, num_envs: int) -> tuple[CheckedE
     return CheckedEnv(env, num_envs=num_envs, spec=spec, instructions=settings.sentences), spec
 
 
-def make_env(name: str, *overrides: str, num_envs: int, side: Phase) -> GymnasiumVectorEnv:
+def make_env(config: RunConfig, *, num_envs: int, side: Phase) -> GymnasiumVectorEnv:
     """See :func:`rlcore.make_env`."""
-    if num_envs < 1:
-        raise ConfigError(f"num_envs must be at least 1, got {num_envs}")
-    config = compose(f"env={name}", *overrides, require=("env",))
+    if not isinstance(num_envs, INTEGER) or num_envs < 1:
+        raise ConfigError(f"num_envs must be an int of at least 1, got {num_envs!r}")
     if side not in config.env.sides:
-        raise ConfigError(f"there is no side {side!r}{choosing(side, config.env.sides)}")
+        raise ConfigError(f"there is no side {side!r}{choosing(str(side), config.env.sides)}")
     settings = config.env.sides[side]
-    checked, spec = checked_env(config, side, num_envs)
+    checked, spec = checked_env(config, side, int(num_envs))
     trials = spec.trials(settings.split)
     return GymnasiumVectorEnv(
         checked, trials[: settings.trials_per_task] if side == "eval" else trials

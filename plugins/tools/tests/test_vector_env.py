@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import gymnasium
 import numpy as np
 import pytest
 from gymnasium.vector import AutoresetMode
 from gymnasium.wrappers.vector import RecordEpisodeStatistics
+from rlcore_testing.toy_settings import GOALS
 from rlcore_tools.vector_env import GymnasiumVectorEnv
 
 import rlcore
@@ -81,3 +83,115 @@ def test_what_is_not_there_is_named():
         rlcore.make_env("tpy")
     with pytest.raises(ConfigError, match="toy has no task 'reach-out'"):
         rlcore.make_env("toy", "env.eval.tasks=[reach-out]")
+
+
+def trials(envs: GymnasiumVectorEnv, seed: object) -> list[int]:
+    return envs.reset(seed=seed)[1]["trial"].tolist()
+
+
+def test_each_row_has_a_seed_of_its_own(envs):
+    # row i of an int seed n is seeded with n + i, as in gymnasium.vector.SyncVectorEnv
+    assert trials(envs, 3) == trials(envs, [3, 4, 5]) == trials(envs, np.array([3, 4, 5]))
+    alike, others = trials(envs, [3, 3, 3]), trials(envs, [3, 4, 99])
+    assert len(set(alike)) == 1 and others[0] == alike[0]
+    first = rlcore.make_env("toy", TASKS, LIMIT, num_envs=1)
+    assert trials(first, [99]) == others[2:]
+    first.close()
+
+
+def test_a_row_without_a_seed_goes_on_with_its_draws(envs):
+    trials(envs, [3, 4, 5])
+    second = trials(envs, None)
+    assert trials(envs, [3, 4, 5]) != second
+    assert trials(envs, [7, None, None])[1:] == second[1:]
+
+
+def test_the_next_start_of_a_row_is_that_of_its_seed(envs):
+    """Row 2 ends alone in the first env, with all others in the second: its draws are its own."""
+    envs.reset(seed=[1, 2, 3])
+    envs.reset(seed=[8, 9, None], options={"reset_mask": np.array([True, True, False])})
+    after = [envs.step(still(envs))[-1]["trial"].tolist() for _ in range(6)][-1]
+    other = rlcore.make_env("toy", TASKS, LIMIT, num_envs=3)
+    other.reset(seed=[5, 6, 3])
+    assert [other.step(still(envs))[-1]["trial"].tolist() for _ in range(6)][-1][2] == after[2]
+    other.close()
+
+
+def test_rows_out_of_the_mask_keep_their_episode(envs):
+    envs.reset(seed=1)
+    for _ in range(3):
+        before, *_, info = envs.step(np.full((3, 2), 0.5, np.float32))
+    mask = np.array([True, False, True])
+    options = {"reset_mask": mask}
+    after, told = envs.reset(seed=[7, 7, 7], options=options)
+    assert options == {"reset_mask": mask} and mask.tolist() == [True, False, True]
+    for name in ("states", "elapsed"):
+        np.testing.assert_array_equal(after[name][1], before[name][1])
+    np.testing.assert_array_equal(after["cameras"]["top"][1], before["cameras"]["top"][1])
+    assert after["elapsed"].tolist() == pytest.approx([0.0, 3 / 5, 0.0])
+    assert told["trial"][1] == info["trial"][1] and told["trial"][0] == told["trial"][2]
+    ends = np.array([envs.step(still(envs))[3] for _ in range(5)])
+    assert ends.T.tolist() == [
+        [False] * 4 + [True],
+        [False, True] + [False] * 3,
+        [False] * 4 + [True],
+    ]
+
+
+def test_success_of_a_row_out_of_the_mask_stays():
+    envs = rlcore.make_env("toy", TASKS, num_envs=2)
+    seen, _ = envs.reset(options={"episodes": [(0, 1003), (0, 1004)]})
+    for _ in range(12):  # at most 1.4 away in each direction, 0.15 a step
+        seen, *_, info = envs.step((np.float32(GOALS["reach-up"]) - seen["states"]) / 0.15)
+        if info["success"].all():
+            break
+    _, told = envs.reset(options={"reset_mask": np.array([True, False])})
+    envs.close()
+    assert info["success"].all() and told["success"].tolist() == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "named"),
+    [
+        ({"seed": [1, 2]}, ValueError, "3 rows, got 2"),
+        ({"seed": [1, -2, 3]}, gymnasium.error.Error, "row 1 .*-2"),
+        ({"seed": [1, 2.5, 3]}, gymnasium.error.Error, "row 1 .*2.5"),
+        ({"seed": -1}, gymnasium.error.Error, "row 0 .*-1"),
+        ({"seed": "abc"}, gymnasium.error.Error, "'abc'"),
+        ({"seed": 1.5}, gymnasium.error.Error, "1.5"),
+        ({"options": {"reset_mask": [True, False, True]}}, TypeError, "reset_mask.*list"),
+        ({"options": {"reset_mask": np.array([1, 0, 1])}}, TypeError, "reset_mask.*int"),
+        ({"options": {"reset_mask": np.array([True])}}, ValueError, r"reset_mask.*\[True\]"),
+        ({"options": {"reset_mask": np.zeros(3, bool)}}, ValueError, "reset_mask"),
+        ({"options": {"reset_masks": np.ones(3, bool)}}, ConfigError, "Did you mean 'reset_mask'"),
+        ({"options": {"episodes": [(0, 1000)]}}, ConfigError, "3 rows, got 1"),
+        ({"options": {"episodes": [(0, 1000), (2, 1000), (0, 1000)]}}, ConfigError, r"\[1\] is"),
+        ({"options": {"episodes": [(0, 1000), (0, -1), (0, 1000)]}}, ConfigError, r"\[1\] is \(0"),
+        ({"options": {"episodes": [("reach-up", 1000)] * 3}}, ConfigError, r"\[0\] is \('reach"),
+    ],
+)  # fmt: skip
+def test_a_wrong_reset_is_refused_and_changes_nothing(envs, arguments, error, named):
+    envs.reset(seed=1)
+    before, *_, told = envs.step(still(envs))
+    with pytest.raises(error, match=named):
+        envs.reset(**arguments)
+    after, *_, info = envs.step(still(envs))
+    assert info["trial"].tolist() == told["trial"].tolist()
+    assert (after["elapsed"] > before["elapsed"]).all()
+
+
+def test_calls_out_of_their_order_are_those_of_gymnasium():
+    envs = rlcore.make_env("toy", TASKS, LIMIT, num_envs=2)
+    with pytest.raises(gymnasium.error.ResetNeeded, match="before the first reset"):
+        envs.step(still(envs))
+    with pytest.raises(gymnasium.error.ResetNeeded, match="leaves out row 1"):
+        envs.reset(options={"reset_mask": np.array([True, False])})
+    envs.reset(seed=0)
+    with pytest.raises(ValueError, match=r"step takes actions \(2, 2\)"):
+        envs.step(np.zeros((2, 3), np.float32))
+    envs.close()
+    envs.close()
+    with pytest.raises(gymnasium.error.ClosedEnvironmentError, match="step was called after close"):
+        envs.step(still(envs))
+    with pytest.raises(gymnasium.error.ClosedEnvironmentError, match="reset was called after"):
+        envs.reset(seed=0)

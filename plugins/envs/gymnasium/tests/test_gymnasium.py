@@ -154,6 +154,30 @@ def test_a_fall_ends_an_episode_without_success():
         assert result.success.tolist() == [False, False]
 
 
+@pytest.mark.parametrize("how", ["processes", "sync", "vector_entry_point"])
+def test_rows_of_a_foreign_env_are_seeded_and_reset_apart(how):
+    envs = rlcore.make_env(
+        "gymnasium", "env.*.id=CartPole-v1", "env.*.success=return:40", "env.*.cameras={}",
+        f"env.*.vectorization={how}", "env.*.num_processes=0", num_envs=2,
+    )  # fmt: skip
+    push = np.tile(np.float32([0, 1]), (2, 1))
+    first, one = envs.reset(seed=[3, 4])
+    other, two = envs.reset(seed=[3, 99])
+    assert one["trial"][0] == two["trial"][0] and one["trial"][1] != two["trial"][1]
+    assert (first["states"][0] == other["states"][0]).all()
+    assert (first["states"][1] != other["states"][1]).any()
+    for _ in range(3):
+        before, *_ = envs.step(push)
+    after, _ = envs.reset(seed=[3, 3], options={"reset_mask": np.array([True, False])})
+    np.testing.assert_array_equal(after["states"], [first["states"][0], before["states"][1]])
+    kept, *_ = envs.step(push)
+    envs.reset(seed=[3, 99])
+    for _ in range(4):
+        again, *_ = envs.step(push)
+    np.testing.assert_array_equal(kept["states"][1], again["states"][1])
+    envs.close()
+
+
 def test_a_proposal_is_a_mapping_that_fits():
     proposed = yaml.safe_load(mapping_of("FrozenLake-v1"))
     # FrozenLake has 16 places and a threshold of 0.7 (gymnasium/envs/__init__.py)

@@ -1,0 +1,110 @@
+"""Go on with a run from its last checkpoint. `rlcore resume` calls the same functions."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rlcore.api.run import Callback, Draft, RunResult, train
+from rlcore.api.saved_run import open_run
+from rlcore.config.catalog import COMPONENT_GROUPS, is_folder
+from rlcore.config.overrides import quote
+from rlcore.config.schema import RunConfig
+from rlcore.contracts.errors import ConfigError
+
+if TYPE_CHECKING:
+    from rlcore.run_folder.folder import RunFolder
+
+ITS_PLACE = ("runner.logger.log_path", "runner.logger.experiment_name", "runner.resume_dir")
+"""Keys that follow from the folder that is named."""
+
+
+def resume(
+    run: str | os.PathLike[str],
+    *overrides: str,
+    callbacks: Callback | object | Sequence[Callback | object] = (),
+    verify: bool = False,
+    trust: bool = False,
+) -> RunResult:
+    """Go on with a run from its last checkpoint, in its folder: `rlcore resume` in this process.
+
+    Args:
+        run: the folder of the run, or of the checkpoint that it goes on from; or what
+            :func:`rlcore.train` or :func:`rlcore.open_run` returned.
+        overrides: `key=value`, of keys that a run may change; `runner.max_epochs=6` makes more
+            updates in a run that has ended.
+        callbacks: as of :func:`rlcore.train`; they are not kept with a run.
+        verify: compare all files of the checkpoint with their digests; without it, large ones are
+            checked by size and header only.
+        trust: allow keys that run code of whoever made the folder.
+
+    Raises:
+        UserError: no such run or checkpoint, a damaged one, a key that can't be changed, nothing
+            left to do; or as :func:`rlcore.train`.
+        KeyboardInterrupt: it was asked to stop; a checkpoint was made where it could be.
+    """
+    config = config_to_resume(run, *overrides, verify=verify, trust=trust)
+    return train(Draft(config, given=overrides), callbacks=callbacks)
+
+
+def config_to_resume(
+    run: str | os.PathLike[str], *overrides: str, verify: bool = False, trust: bool = False
+) -> RunConfig:
+    """The configuration that a run goes on with, in the folder where it lies now.
+
+    Args:
+        run, overrides, verify, trust: as of :func:`resume`.
+
+    Raises:
+        UserError: the folder holds no run, a damaged one, or a key that can't be changed.
+    """
+    from rlcore.run_folder.config_edits import warn_of_edits
+    from rlcore.run_folder.folder import SWEEP_TABLE
+
+    if not isinstance(run, (str, os.PathLike)):
+        raise ConfigError(
+            f"a run is named by its folder, got {type(run).__name__}",
+            hint='rlcore.resume("logs/run"), or what rlcore.train returned',
+        )
+    name = os.fspath(run)
+    if is_folder(name) and Path(name, SWEEP_TABLE).is_file():
+        raise ConfigError(
+            f"{name} is the folder of a sweep; here one run goes on",
+            hint=f"name the folder of one of its runs; all of them: rlcore resume {name}",
+        )
+    for word in overrides:
+        if not isinstance(word, str):
+            raise ConfigError(f"a change is a word like 'key=value', got a {type(word).__name__}")
+        if (key := word.lstrip("+~").partition("=")[0]) in ITS_PLACE:
+            raise ConfigError(
+                f"{word[:200]}: a run is resumed in its own folder, so {key} can't be changed",
+                hint=f"rlcore resume {name}; if the run was moved, name its new folder",
+            )
+    saved = open_run(run)
+    folder = saved.folder
+    config = saved.config(
+        # where it is now: it may have been moved, from another machine too
+        f"runner.logger.log_path={quote(folder.path.parent)}",
+        f"runner.logger.experiment_name={quote(folder.name)}",
+        *overrides,
+        f"runner.resume_dir={quote(saved.named)}",
+        require=tuple(COMPONENT_GROUPS),
+        trust=trust,
+    )
+    if verify:
+        _verify(folder, saved.named, config.runner.seed)
+    warn_of_edits(folder)
+    return config
+
+
+def _verify(run: RunFolder, named: Path, seed: int) -> None:
+    """Raise CheckpointError where a file of any size that the run goes on with is damaged."""
+    from rlcore.files.digests import check_seal
+    from rlcore.run_folder.checkpoint import has_checkpoint, load_checkpoint
+
+    if named != run.path or has_checkpoint(run.checkpoints):
+        load_checkpoint(named, verify=True)
+    if run.sft.is_dir():
+        check_seal(run.sft, seed, verify=True)
