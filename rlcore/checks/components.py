@@ -118,7 +118,7 @@ def algorithm_gets_what_it_learns_from(facts: Facts) -> Iterator[str]:
             f"collect.path must name a data set, as {name} learns from demonstrations, or "
             "sft.enabled be true, which collects them, got null and false"
         )
-    if (needs.replay or needs.networks) and facts.placement.shares > 1:
+    if (needs.replay or needs.networks) and facts.placement.shards > 1:
         yield (
             f"actor.fsdp_config.sharding_strategy must be no_shard with {name}: processes that "
             "divide parameters can't yet learn from a replay or train networks of the algorithm, "

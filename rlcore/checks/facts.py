@@ -19,7 +19,7 @@ from rlcore.contracts.specs import AlgorithmNeeds, EnvSpec, PolicySpec
 from rlcore.placement import Inventory, Plan, find_inventory, make_plan
 from rlcore.placement.grammar import COMPONENTS
 from rlcore.placement.memory import Batch, Need, memory_per_process
-from rlcore.placement.plan import parts
+from rlcore.placement.plan import parts_of_stage
 from rlcore.placement.routes import WeightRoute, plan_weight_routes
 from rlcore.plugins.registry import Registry, wrapped
 from rlcore.run_folder.env_facts import EnvFacts, read_env_facts
@@ -63,7 +63,7 @@ class Facts:
     def parts(self) -> int:
         """Parts of the rows of a stage, each for one rollout process."""
         workers, stages = self.workers, self.config.rollout.pipeline_stage_num
-        return parts(workers["env"], stages, workers["rollout"])
+        return parts_of_stage(workers["env"], stages, workers["rollout"])
 
     @property
     def routes(self) -> tuple[WeightRoute, ...]:
@@ -71,12 +71,12 @@ class Facts:
         parts than processes that could hold them, which is refused."""
         if self.policy is None or self.placement.fused or self.config.cluster.backend == "local":
             return ()
-        if self.placement.shares > self.workers["actor"]:
+        if self.placement.shards > self.workers["actor"]:
             return ()
         return plan_weight_routes(
             self.placement.allocations("actor"),
             self.placement.allocations("rollout"),
-            shares=self.placement.shares,
+            shares=self.placement.shards,
             sync=self.config.rollout.sync,
         )
 
@@ -120,11 +120,11 @@ class Facts:
                 reference=needs.reference_logprobs,
                 networks=needs.networks,
                 batch=batch(len(processes)),
-                shares=self.placement.shares,
+                shares=self.placement.shards,
                 gathers_again=fsdp.gathers_again,
                 recomputes=fsdp.gradient_checkpointing,
                 offloads=fsdp.cpu_offload,
-                on_cores=all(map(self.placement.on_cores, processes)),
+                on_cores=all(map(self.placement.is_on_cores, processes)),
             )
             for role, processes in self.placement.roles()
         }
@@ -204,7 +204,7 @@ def planned(config: RunConfig, inventory: Inventory, registry: Registry | None =
         UserError: a map that can't be carried out on them.
     """
     divides, offloads = config.divides, config.offloads
-    return make_plan(config.cluster, inventory, registry, divides=divides, offloads=offloads)
+    return make_plan(config.cluster, inventory, registry, shard_over=divides, offloads=offloads)
 
 
 def _trained_in(model: ModelConfig) -> EnvFacts | None:

@@ -39,14 +39,14 @@ def offloads_in_vain(facts: Facts) -> Iterator[str]:
     plan = facts.placement
     for name in plan.offloads:
         said = f"{name}.enable_offload=true does nothing"
-        if all(plan.on_cores(process) for process in plan.processes(name)):
+        if all(plan.is_on_cores(process) for process in plan.processes(name)):
             yield f"{said}: its processes sit on cores, and all their memory is the host's"
         elif name == "rollout" and plan.fused:
             yield (
                 f"{said}: rollout and actor are one process over one set of weights; what can "
                 "leave while it acts is the optimizer (actor.enable_offload)"
             )
-        elif not any(plan.leaves(name, process) for process in plan.processes(name)):
+        elif not any(plan.is_offloaded(name, process) for process in plan.processes(name)):
             yield f"{said}: nothing else is placed on its accelerators"
 
 
@@ -74,7 +74,7 @@ def actors_do_not_share_a_gpu(facts: Facts) -> Iterator[str]:
         return
     on: dict[int, list[int]] = {}
     for process in plan.processes("actor"):
-        if plan.on_cores(process):
+        if plan.is_on_cores(process):
             continue
         on.setdefault(process.resources[0], []).append(process.rank)
     for gpu, ranks in on.items():

@@ -194,7 +194,7 @@ def announce(facts: Facts, *, collects: bool = False) -> None:
             f"actor.fsdp_config.sharding_strategy={strategy} divides nothing with "
             "cluster.backend=local: one process is all actor processes"
         )
-    elif strategy != WHOLE and facts.placement.shares == 1:
+    elif strategy != WHOLE and facts.placement.shards == 1:
         warn(
             f"actor.fsdp_config.sharding_strategy={strategy} divides nothing: each actor process "
             "holds all parameters, as they are divided among one"

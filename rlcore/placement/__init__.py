@@ -1,4 +1,4 @@
-"""Decide which process runs where: parse the map, lay out the plan. Starts nothing.
+"""Parse the placement of a run and plan which process runs where. Starts nothing.
 
 component_placement --parse--> Placement --make_plan(+ Inventory)--> Plan
 """

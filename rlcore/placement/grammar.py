@@ -1,13 +1,14 @@
-"""Parse `cluster.component_placement`. Pure: knows no machine, only the number of ranks.
+"""Parse `cluster.component_placement`. Pure: needs the number of ranks, but no machine.
 
     component_placement := { names : value }      names := name ("," name)*
     value    := rankmap | { node_group: label | "l1,l2" | [..], placement: rankmap }
     rankmap  := part ("," part)*      part := ranks [":" process_ranks]
     ranks    := "all" | int | a-b (inclusive)     process_ranks := int | a-b
 
-A part assigns its resource ranks to its processes, in order: with more resources than processes a
-process owns several, with more processes than resources they share. `0-1:0-3,3-5,7-10:7-14` is
-processes 0-3 on resources 0-1 (two each), 4-6 on 3, 4, 5, and 7-14 on 7-10 (two each).
+A part assigns its resource ranks to its processes in order. With more resources than processes each
+process owns several; with more processes than resources several processes share one. For example,
+`0-1:0-3,3-5,7-10:7-14` puts processes 0-3 on resources 0-1 (two each), 4-6 on 3, 4 and 5, and 7-14
+on 7-10 (two each).
 """
 
 from __future__ import annotations
@@ -32,9 +33,10 @@ class Process:
     """One process of a component.
 
     Attributes:
-        rank: its number within the component, from 0.
-        resources: global ranks of the accelerators (or CPU cores) it owns or shares, ascending.
-        groups: labels of the node groups that it was placed through.
+        rank: rank within the component, from 0.
+        resources: global ranks of the accelerators (or CPU cores) that it owns or shares,
+            ascending.
+        groups: labels of the node groups that its entry names.
     """
 
     rank: int
@@ -44,7 +46,7 @@ class Process:
 
 @dataclass(frozen=True)
 class Placement:
-    """A parsed map: the processes of every component, by rank."""
+    """A parsed placement: the processes of every component, by rank."""
 
     processes: Mapping[str, tuple[Process, ...]]
 
@@ -59,7 +61,8 @@ def parse(mapping: Any, total: int, groups: Mapping[str, Sequence[int]] | None =
             with `node_group` count within that group.
 
     Raises:
-        PlacementError: naming the entry and part, what it got, and what is allowed.
+        PlacementError: the placement is invalid. The message names the entry and part, the value
+            and what is allowed.
     """
     if not isinstance(mapping, Mapping):
         raise PlacementError(
@@ -68,9 +71,9 @@ def parse(mapping: Any, total: int, groups: Mapping[str, Sequence[int]] | None =
         )
     entries = [(name, value) for names, value in mapping.items() for name in _names(names)]
     for name in COMPONENTS:
-        found = sum(name == other for other, _ in entries)
-        if found != 1:
-            problem = "is missing" if found == 0 else f"appears in {found} entries"
+        count = sum(name == other for other, _ in entries)
+        if count != 1:
+            problem = "is missing" if count == 0 else f"appears in {count} entries"
             raise PlacementError(
                 f"{KEY}: component {name!r} {problem}; each of {', '.join(COMPONENTS)} must "
                 "appear in exactly one entry"
@@ -81,10 +84,11 @@ def parse(mapping: Any, total: int, groups: Mapping[str, Sequence[int]] | None =
 
 
 def parse_ranks(text: str, where: str, total: int) -> range:
-    """`int | a-b | all` -> range of ranks in [0, total).
+    """Parse `int | a-b | all` into a range of ranks in [0, total).
 
     Raises:
-        PlacementError: not of this form, descending, or out of range. `where` begins the message.
+        PlacementError: the text has another form, descends or is out of range. The message begins
+            with `where`.
     """
     if text == "all":
         if total == 0:
@@ -100,13 +104,13 @@ def parse_ranks(text: str, where: str, total: int) -> range:
 
 
 def _names(names: Any) -> list[str]:
-    found = [name.strip() for name in str(names).split(",")]
-    for name in found:
+    components = [name.strip() for name in str(names).split(",")]
+    for name in components:
         if name not in COMPONENTS:
             raise PlacementError(
                 f"{KEY}: unknown component {name!r} in {str(names)!r}{choosing(name, COMPONENTS)}"
             )
-    return found
+    return components
 
 
 def _processes(
@@ -128,13 +132,13 @@ def _processes(
     )
 
 
-def _labels(given: Any) -> tuple[str, ...]:
-    listed = given if isinstance(given, Sequence) and not isinstance(given, str) else [given]
-    return tuple(part.strip() for item in listed for part in str(item).split(","))
+def _labels(value: Any) -> tuple[str, ...]:
+    items = value if isinstance(value, Sequence) and not isinstance(value, str) else [value]
+    return tuple(label.strip() for item in items for label in str(item).split(","))
 
 
 def _members(labels: Sequence[str], where: str, groups: Mapping[str, Sequence[int]]) -> list[int]:
-    """Global ranks of the named groups, one after another."""
+    """Return the global ranks of the named groups, in the order of the groups."""
     members: list[int] = []
     for label in labels:
         if label not in groups:
@@ -165,7 +169,7 @@ def _rankmap(value: Any, where: str, total: int) -> tuple[Process, ...]:
             hint=f"YAML reads an unquoted {value // 60}:{value % 60} as the number {value}; "
             f"write '{value // 60}:{value % 60}'",
         )
-    found: list[Process] = []
+    processes: list[Process] = []
     last_resource = last_process = -1
     for text in str(value).split(","):
         part = f"{where}: part {text.strip()!r}" + (f" of {value!r}" if "," in str(value) else "")
@@ -180,25 +184,27 @@ def _rankmap(value: Any, where: str, total: int) -> tuple[Process, ...]:
             ranks = _range(after.strip(), part, "a number or a-b after the colon")
         else:
             ranks = range(last_process + 1, last_process + 1 + len(resources))
-        found += _share(resources, ranks, part)
+        processes += _assign(resources, ranks, part)
         last_resource = resources.stop - 1
         last_process = max(last_process, ranks.stop - 1)
-    return _numbered(found, f"{where}: {value!r}")
+    return _by_rank(processes, f"{where}: {value!r}")
 
 
 def _range(text: str, where: str, allowed: str) -> range:
     match = _RANKS.fullmatch(text)
     if match is None:
         raise PlacementError(f"{where}: ranks must be {allowed}, got {text!r}")
-    first, last = int(match[1]), int(match[2] or match[1])
+    first = int(match[1])
+    last = int(match[2] or match[1])
     if last < first:
         raise PlacementError(f"{where}: a range must ascend, got {text!r}; write {last}-{first}")
     return range(first, last + 1)
 
 
-def _share(resources: range, ranks: range, where: str) -> list[Process]:
-    """Deal the resources of a part to its processes."""
-    more, fewer = max(len(resources), len(ranks)), min(len(resources), len(ranks))
+def _assign(resources: range, ranks: range, where: str) -> list[Process]:
+    """Assign the resources of a part to its processes, in equal blocks."""
+    more = max(len(resources), len(ranks))
+    fewer = min(len(resources), len(ranks))
     if more % fewer:
         raise PlacementError(
             f"{where}: {len(ranks)} processes on {len(resources)} resources; one number must "
@@ -212,9 +218,9 @@ def _share(resources: range, ranks: range, where: str) -> list[Process]:
     return [Process(rank, own) for rank, own in zip(ranks, owned, strict=True)]
 
 
-def _numbered(found: list[Process], where: str) -> tuple[Process, ...]:
-    """By rank, which must be 0..N-1."""
-    ordered = sorted(found, key=lambda process: process.rank)
+def _by_rank(processes: list[Process], where: str) -> tuple[Process, ...]:
+    """Order processes by rank, and check that the ranks are 0..N-1, each once."""
+    ordered = sorted(processes, key=lambda process: process.rank)
     ranks = [process.rank for process in ordered]
     for expected, rank in enumerate(ranks):
         if rank != expected:

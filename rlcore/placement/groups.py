@@ -1,10 +1,10 @@
-"""Read `cluster.node_groups`: names for sets of nodes, used in placements. Pure.
+"""Read `cluster.node_groups`: named sets of nodes that placements refer to. Pure.
 
-- label: sim             the name that `node_group:` of a placement refers to
-  node_ranks: 1-3        its nodes by number; or
-  node_labels: {pool: sim}   by the labels they joined with
-  ignore_hardware: true  its ranks are cores, even if its nodes have accelerators
-  env_vars: {DISPLAY: ":0"}   set in every process that is placed through it
+- label: sim                  name that `node_group:` of a placement refers to
+  node_ranks: 1-3             the nodes by number; or
+  node_labels: {pool: sim}    by the labels with which they joined the cluster
+  ignore_hardware: true       ranks of the group are CPU cores even where nodes have accelerators
+  env_vars: {DISPLAY: ":0"}   environment variables of every process placed through the group
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ _KEYS = ("label", *BY, *OPTIONAL)
 
 @dataclass(frozen=True)
 class NodeGroup:
-    """Nodes under one name.
+    """A named set of nodes.
 
     Attributes:
-        nodes: their numbers.
-        ranks: global ranks that an entry of a placement counts within the group.
-        env_vars: set in the processes that are placed through it.
+        nodes: numbers of the nodes.
+        ranks: global ranks of the group, which entries of a placement count from 0.
+        env_vars: environment variables of the processes that are placed through the group.
     """
 
     nodes: tuple[int, ...]
@@ -40,10 +40,11 @@ class NodeGroup:
 
 
 def read_groups(node_groups: Sequence[Any], inventory: Inventory) -> dict[str, NodeGroup]:
-    """The groups of a configuration, by label.
+    """Return the node groups of a configuration, by label.
 
     Raises:
-        PlacementError: an entry of another form, a node there is not, a label that no node carries.
+        PlacementError: an entry has another form, names a node that does not exist, or asks for a
+            label that no node carries.
     """
     groups: dict[str, NodeGroup] = {}
     for entry in node_groups:
@@ -55,9 +56,9 @@ def read_groups(node_groups: Sequence[Any], inventory: Inventory) -> dict[str, N
         if label in groups:
             raise PlacementError(f"{KEY}: label {label!r} appears twice")
         nodes = _nodes(entry, where, inventory)
-        cores = _flag(entry, where)
-        ranks = [r for node in nodes for r in (inventory.cores if cores else inventory.ranks)(node)]
-        groups[label] = NodeGroup(tuple(nodes), tuple(ranks), _env_vars(entry, where))
+        ranks_of = inventory.cores if _ignores_hardware(entry, where) else inventory.ranks
+        ranks = tuple(rank for node in nodes for rank in ranks_of(node))
+        groups[label] = NodeGroup(tuple(nodes), ranks, _env_vars(entry, where))
     return groups
 
 
@@ -77,33 +78,33 @@ def _nodes(entry: Mapping[Any, Any], where: str, inventory: Inventory) -> list[i
     if "node_ranks" in entry:
         nodes: list[int] = []
         for part in str(entry["node_ranks"]).split(","):
-            named = f"{where}: node_ranks {part.strip()!r}"
-            more = parse_ranks(part.strip(), named, len(inventory.nodes))
-            for node in more:
+            part_name = f"{where}: node_ranks {part.strip()!r}"
+            ranks = parse_ranks(part.strip(), part_name, len(inventory.nodes))
+            for node in ranks:
                 if node in nodes:
-                    raise PlacementError(f"{named}: node {node} appears twice")
-            nodes += more
+                    raise PlacementError(f"{part_name}: node {node} appears twice")
+            nodes += ranks
         return nodes
-    wanted = entry["node_labels"]
-    if not isinstance(wanted, Mapping) or not wanted:
+    value = entry["node_labels"]
+    if not isinstance(value, Mapping) or not value:
         raise PlacementError(
-            f"{where}: node_labels must map labels to values, as in {{pool: sim}}, got {wanted!r}"
+            f"{where}: node_labels must map labels to values, as in {{pool: sim}}, got {value!r}"
         )
-    asked = {str(name): str(value) for name, value in wanted.items()}
-    nodes = [n for n, node in enumerate(inventory.nodes) if asked.items() <= node.labels.items()]
+    labels = {str(name): str(text) for name, text in value.items()}
+    nodes = [n for n, node in enumerate(inventory.nodes) if labels.items() <= node.labels.items()]
     if not nodes:
         raise PlacementError(
-            f"{where}: no node carries the label {_pairs(asked)}; "
+            f"{where}: no node carries the label {_pairs(labels)}; "
             + "; ".join(
                 f"node {n} carries {_pairs(node.labels) or 'none'}"
                 for n, node in enumerate(inventory.nodes)
             ),
-            hint=f"ray start --labels={_pairs(asked)} on the nodes that are meant",
+            hint=f"ray start --labels={_pairs(labels)} on the nodes that belong to the group",
         )
     return nodes
 
 
-def _flag(entry: Mapping[Any, Any], where: str) -> bool:
+def _ignores_hardware(entry: Mapping[Any, Any], where: str) -> bool:
     value = entry.get("ignore_hardware", False)
     if not isinstance(value, bool):
         raise PlacementError(f"{where}: ignore_hardware must be true or false, got {value!r}")
@@ -112,15 +113,15 @@ def _flag(entry: Mapping[Any, Any], where: str) -> bool:
 
 def _env_vars(entry: Mapping[Any, Any], where: str) -> dict[str, str]:
     value = entry.get("env_vars", {})
-    plain = (str, int, float)
+    scalars = (str, int, float)
     if not isinstance(value, Mapping) or not all(
-        isinstance(one, plain) and not isinstance(one, bool) for one in value.values()
+        isinstance(item, scalars) and not isinstance(item, bool) for item in value.values()
     ):
         raise PlacementError(
             f"{where}: env_vars must map names to texts or numbers, as in {{NAME: value}}, got "
             f"{value!r}"
         )
-    return {str(name): str(one) for name, one in value.items()}
+    return {str(name): str(item) for name, item in value.items()}
 
 
 def _pairs(labels: Mapping[str, str]) -> str:

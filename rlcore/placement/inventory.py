@@ -1,8 +1,8 @@
 """Describe the machines of a cluster: nodes with cores, accelerators and memory. Starts nothing.
 
-Ranks are numbered over all nodes in order. Where any node has an accelerator a rank is an
-accelerator, otherwise it is a CPU core. Cores of a cluster with accelerators have ranks
-too, after those of all accelerators; only a group of nodes that ignores hardware uses them.
+Ranks are numbered over all nodes in order. If any node has an accelerator, ranks are accelerators;
+otherwise they are CPU cores. In a cluster with accelerators, cores have ranks after those of all
+accelerators, which only node groups with `ignore_hardware` use.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import psutil
 from rlcore.config.schema import ClusterConfig
 
 MIB = 2**20
-_NVIDIA_SMI_SECONDS = 10.0  # a wedged driver must not hold up a command
+_NVIDIA_SMI_SECONDS = 10.0  # a hung driver must not block a command
 
 
 @dataclass(frozen=True)
@@ -30,16 +30,15 @@ class Node:
     """One machine.
 
     Attributes:
-        cpus: cores this user may use.
-        gpus: accelerators this process may see.
-        memory: bytes of main memory, 0 if unknown.
-        gpu_memory: bytes of memory of the smallest accelerator, 0 if unknown.
-        name: what people know it by; empty for the machine the command is given on.
-        labels: what it was labelled with when it joined (`ray start --labels`).
-        id: the backend's name of a node that has joined; empty for others.
-        interface: the network interface with the address that the cluster knows it by; empty if
-            unknown.
-        devices: its accelerators as `CUDA_VISIBLE_DEVICES` names them; empty if unknown.
+        cpus: number of cores that this user may use.
+        gpus: number of accelerators visible to this process.
+        memory: main memory in bytes, 0 if unknown.
+        gpu_memory: memory of the smallest accelerator in bytes, 0 if unknown.
+        name: host name or address; empty for the local machine.
+        labels: labels with which the node joined (`ray start --labels`).
+        id: the backend's identifier of a node that has joined; empty for others.
+        interface: network interface that has the node's address in the cluster; empty if unknown.
+        devices: accelerators as `CUDA_VISIBLE_DEVICES` names them; empty if unknown.
     """
 
     cpus: int
@@ -59,8 +58,8 @@ class Inventory:
 
     Attributes:
         nodes: the machines.
-        head: `host:port` where the cluster that was joined answers; empty for any other.
-        assumed: assumptions about machines that are only described, a sentence each.
+        head: `host:port` of the head node of a cluster that this run joined; empty otherwise.
+        assumed: assumptions about machines that are only described, one sentence each.
     """
 
     nodes: tuple[Node, ...]
@@ -69,19 +68,19 @@ class Inventory:
 
     @classmethod
     def local(cls) -> Inventory:
-        """Describe this machine, found without any tensor library."""
+        """Describe this machine. Imports no tensor library."""
         devices, gpu_memory = local_gpus()
         node = Node(local_cpus(), len(devices), local_memory(), gpu_memory, devices=tuple(devices))
         return cls((node,))
 
     @classmethod
     def uniform(cls, nodes: int, node: Node) -> Inventory:
-        """Describe `nodes` equal machines, to plan for a cluster from elsewhere."""
+        """Describe `nodes` equal machines, to plan for a cluster that is not at hand."""
         return cls((node,) * nodes)
 
     @cached_property
     def kind(self) -> Literal["GPU", "CPU"]:
-        """The kind of a rank."""
+        """Kind of resource that a rank is."""
         return "GPU" if any(node.gpus for node in self.nodes) else "CPU"
 
     @property
@@ -90,33 +89,37 @@ class Inventory:
         return self._ranks[-1].stop if self._ranks else 0
 
     def ranks(self, node: int) -> range:
-        """Return the global ranks of that node."""
+        """Return the global ranks of a node."""
         return self._ranks[node]
 
     def cores(self, node: int) -> range:
-        """Return the global ranks of the CPU cores of that node: its ranks, or numbers behind all
-        of them."""
+        """Return the global ranks of a node's CPU cores.
+
+        In a cluster with accelerators they follow the ranks of all accelerators.
+        """
         return self._cores[node]
 
     def is_core(self, rank: int) -> bool:
-        """Return whether that global rank is a CPU core."""
+        """Return whether a global rank is a CPU core."""
         return self.kind == "CPU" or rank >= self.total
 
     def locate(self, rank: int) -> tuple[int, int]:
         """Return (node, number within the node) of a global rank."""
         return self._places[rank]
 
-    # Asked for every process of a plan, of which there may be hundreds.
+    # Cached, because they are read for every process of a plan, of which there may be hundreds.
 
     @cached_property
     def _ranks(self) -> tuple[range, ...]:
-        return _one_after_another(0, [n.gpus if self.kind == "GPU" else n.cpus for n in self.nodes])
+        return _consecutive_ranges(
+            0, [n.gpus if self.kind == "GPU" else n.cpus for n in self.nodes]
+        )
 
     @cached_property
     def _cores(self) -> tuple[range, ...]:
         if self.kind == "CPU":
             return self._ranks
-        return _one_after_another(self.total, [node.cpus for node in self.nodes])
+        return _consecutive_ranges(self.total, [node.cpus for node in self.nodes])
 
     @cached_property
     def _places(self) -> Mapping[int, tuple[int, int]]:
@@ -128,8 +131,8 @@ class Inventory:
         }
 
 
-def _one_after_another(first: int, lengths: Sequence[int]) -> tuple[range, ...]:
-    """Make ranges of these lengths, the first of which begins at `first`."""
+def _consecutive_ranges(first: int, lengths: Sequence[int]) -> tuple[range, ...]:
+    """Return adjoining ranges of the given lengths; the first begins at `first`."""
     ends = accumulate(lengths, initial=first)
     return tuple(range(end, end + length) for end, length in zip(ends, lengths, strict=False))
 
@@ -148,12 +151,12 @@ def local_memory() -> int:
 
 def free_memory() -> int:
     """Return the bytes of main memory that are free, within the container's limit."""
-    own = zip(_cgroup("memory.max"), _cgroup("memory.current"), strict=False)
-    return min([psutil.virtual_memory().available, *(most - used for most, used in own)])
+    container = zip(_cgroup("memory.max"), _cgroup("memory.current"), strict=False)
+    return min([psutil.virtual_memory().available, *(limit - used for limit, used in container)])
 
 
 def _cgroup(name: str) -> Iterator[int]:
-    """Return the limit of a version 2 control group, if one is set.
+    """Yield the limit of a version 2 control group, if one is set.
 
     `cpu.max` holds "quota period" in microseconds, `memory.*` bytes; "max" means no limit.
     """
@@ -171,13 +174,13 @@ def local_gpus() -> tuple[list[str], int]:
     memory = _nvidia_smi()
     devices = [str(number) for number in range(len(memory))]
     if visible is not None:
-        named = [device.strip() for device in visible.split(",")]
-        devices = [device for device in named if device not in ("", "-1")][: len(memory)]
+        listed = [device.strip() for device in visible.split(",")]
+        devices = [device for device in listed if device not in ("", "-1")][: len(memory)]
     return devices, min(memory[: len(devices)], default=0)
 
 
 def _nvidia_smi() -> list[int]:
-    """Ask for the bytes of memory of every NVIDIA device; empty without a driver."""
+    """Return the memory of every NVIDIA device in bytes; empty without a driver."""
     program = shutil.which("nvidia-smi")
     if program is None:
         return []
@@ -192,5 +195,5 @@ def _nvidia_smi() -> list[int]:
 
 
 def joins(cluster: ClusterConfig) -> bool:
-    """Return whether a run joins a cluster that others have started."""
+    """Return whether a run joins a running cluster."""
     return cluster.backend != "local" and cluster.address not in (None, "local")

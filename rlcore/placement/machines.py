@@ -1,5 +1,7 @@
-"""Find the machines that a run is planned for: those its backend knows, or described ones that do
-not exist here. Light."""
+"""Find the machines that a run is planned for: those of its backend, or described ones. Light.
+
+Machines are described (`cluster.inventory`) to plan for a cluster that is elsewhere.
+"""
 
 from __future__ import annotations
 
@@ -15,15 +17,15 @@ KEY = "cluster.inventory"
 
 
 def find_inventory(cluster: ClusterConfig, *, only_look: bool = False) -> Inventory:
-    """The machines of a run, in rank order.
+    """Return the machines of a run, in rank order.
 
     Args:
-        only_look: nothing is going to be started (a dry run): machines that are only described
-            will do, and nodes that have not joined are not waited for.
+        only_look: plan without starting anything (a dry run). Described machines are allowed, and
+            nodes that have not joined are not waited for.
 
     Raises:
-        PlacementError: nodes that don't join, or differ; described machines where a run is meant.
-        PluginError: there is no such backend.
+        PlacementError: nodes did not join or differ, or described machines are to run something.
+        PluginError: the backend is not registered.
         WorkerError: no cluster answers.
     """
     backend = require_backend(cluster)
@@ -34,22 +36,22 @@ def find_inventory(cluster: ClusterConfig, *, only_look: bool = False) -> Invent
                 f"{cluster.inventory!r}",
                 hint="add --dry-run, or leave it out",
             )
-        return described(cluster.inventory)
+        return read_description(cluster.inventory)
     if backend.spec is None:
         return Inventory.local()
-    found: Inventory = load_target(backend.spec)(cluster, only_look=only_look)
-    return found
+    inventory: Inventory = load_target(backend.spec)(cluster, only_look=only_look)
+    return inventory
 
 
-def described(text: str) -> Inventory:
-    """The machines that a text describes, as the hook `rlcore_machines` reads it.
+def read_description(text: str) -> Inventory:
+    """Read a description of machines by the hook `rlcore_machines`.
 
     Raises:
-        PlacementError: another form, or a file that can't be read.
-        PluginError: no plugin reads it.
+        PlacementError: the text has another form, or names a file that can't be read.
+        PluginError: no plugin implements the hook.
     """
-    for found in load_plugins().ask("rlcore_machines", text=text):
-        inventory: Inventory = found
+    for answer in load_plugins().ask("rlcore_machines", text=text):
+        inventory: Inventory = answer
         return inventory
     raise PluginError(
         f"{KEY} is read by a plugin that is not loaded", hint=offered("command", "plan", ())
@@ -57,10 +59,11 @@ def described(text: str) -> Inventory:
 
 
 def require_backend(cluster: ClusterConfig) -> ComponentSpec:
-    """The backend of a run, as it is registered.
+    """Return the registered backend of a run.
 
     Raises:
-        PluginError: there is none of that name; says what installs it, and what needs nothing.
+        PluginError: no backend of that name is registered. The hint says what installs it, and
+            which backend needs no plugin.
     """
     try:
         return load_plugins().get("backend", cluster.backend).spec

@@ -222,7 +222,7 @@ def cut(plan: Plan, memory: Mapping[str, Need]) -> Mapping[str, Need]:
     """The need after micro-batches are halved for lack of memory; not possible with sharded
     parameters."""
     samples = halved(plan, memory)
-    return with_samples(memory, samples) if samples and plan.shares == 1 else memory
+    return with_samples(memory, samples) if samples and plan.shards == 1 else memory
 
 
 def fillable(have: int) -> float:
@@ -237,7 +237,7 @@ def fits(need: float, have: int) -> bool:
 
 def of_driver(plan: Plan, role: str, process: Process) -> int:
     """Bytes that CUDA and NCCL take of each accelerator of a process, whatever it does."""
-    if plan.on_cores(process):
+    if plan.is_on_cores(process):
         return 0
     alone = len(plan.inventory.nodes) == 1 and (
         "actor" not in role or plan.world_size("actor") == 1
@@ -249,9 +249,9 @@ def load(plan: Plan, rank: int, memory: Mapping[str, Need]) -> float:
     """Bytes on one rank in the fuller of the two turns; a process spreads evenly over the ranks it
     owns."""
     always, acting, learning = 0, 0.0, 0.0
-    for role, process in plan.on(rank):
+    for role, process in plan.processes_on(rank):
         always += of_driver(plan, role, process)
-        turns = memory[role].in_turns(leaves=plan.leaves(role, process))
+        turns = memory[role].in_turns(leaves=plan.is_offloaded(role, process))
         acting += turns[0] / len(process.resources)
         learning += turns[1] / len(process.resources)
     return always + max(acting, learning)
@@ -271,9 +271,9 @@ def in_main(plan: Plan, node: int, memory: Mapping[str, Need]) -> int:
             if plan.allocation(process).node == node:
                 need = memory[role]
                 total += need.host
-                if plan.on_cores(process):
+                if plan.is_on_cores(process):
                     total += need.most
-                elif plan.leaves(role, process):
+                elif plan.is_offloaded(role, process):
                     total += need.leaving
     return total
 

@@ -1,11 +1,11 @@
-"""Choose how weights travel from actor to rollout: routes, each from one process to several.
+"""Plan the routes of weights from the actor to the rollout workers. Pure.
 
-    object_store    over the backend's object store: within a node
+    object_store    through the backend's object store, within a node
     broadcast       over the network, once for each node
 
-A route carries what its sender holds: all weights, or its shard where actor processes shard them.
-Shards are put together at the reader, so no process ever holds more than it needs. Pure; carried
-out by :mod:`rlcore.transport`.
+A route goes from one process to several and carries the weights that its sender holds: all of them,
+or its shard of sharded parameters. The reader puts shards together, so no process holds more than
+it needs. :mod:`rlcore.transport` sends the weights.
 """
 
 from __future__ import annotations
@@ -18,26 +18,26 @@ from rlcore.placement.plan import Allocation
 
 Transport = Literal["object_store", "broadcast"]
 TRANSPORTS: tuple[Transport, ...] = get_args(Transport)
-"""In the order in which they are served: a route waits for those of earlier transports and for no
-other, so no two processes can wait for each other."""
-IN_WORDS = {"object_store": "the object store", "broadcast": "the network"}
+"""Transports in the order in which they are served. A route waits only for routes of earlier
+transports, so no two processes can wait for each other."""
+TRANSPORT_NAMES = {"object_store": "the object store", "broadcast": "the network"}
 
 
 @dataclass(frozen=True)
 class WeightRoute:
-    """Weights on their way from one process.
+    """A transfer of weights from one process to several.
 
     Attributes:
-        way: over what.
-        sender: component and rank: an actor, or a rollout process that hands on what it got.
-        readers: ranks of rollout processes.
-        part: which shard of the parameters the sender holds; the first one also sends what is
-            not sharded.
-        on_gpus: all of these processes have an accelerator.
-        number: among all routes of a run.
+        transport: how the bytes travel.
+        sender: component and rank: an actor, or a rollout worker that relays what it received.
+        readers: ranks of the receiving rollout workers.
+        part: number of the shard that the sender holds; the first one also sends replicated
+            parameters.
+        on_gpus: sender and readers have an accelerator each.
+        number: number of the route among all routes of a run.
     """
 
-    way: Transport
+    transport: Transport
     sender: tuple[str, int]
     readers: tuple[int, ...]
     part: int = 0
@@ -45,23 +45,23 @@ class WeightRoute:
     number: int = 0
 
     @property
-    def handed_on(self) -> bool:
-        """Whether its sender has to get the weights first."""
+    def is_relay(self) -> bool:
+        """Whether the sender is a rollout worker that receives the weights first."""
         return self.sender[0] == "rollout"
 
     def key(self, reader: int) -> str:
-        """Of the queue to a reader."""
+        """Return the key of the queue to a reader."""
         return f"weights/{self.number}/{reader}"
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """Of the queues to all readers."""
+        """Keys of the queues to all readers."""
         return tuple(self.key(reader) for reader in self.readers)
 
 
 WeightRoutes = tuple[WeightRoute, ...]
 IN_PROCESS = (WeightRoute("object_store", ("actor", 0), (0,)),)
-"""Where actor and rollout are in one process: messages hold the bytes, and nothing is stored."""
+"""Routes of the local backend, whose messages stay within the process."""
 
 
 def plan_weight_routes(
@@ -71,77 +71,85 @@ def plan_weight_routes(
     shares: int = 1,
     sync: str = "auto",
 ) -> WeightRoutes:
-    """The routes of a run, in the order in which they are served.
+    """Return the routes of a run, in the order in which they are served.
 
-    With `auto`, an actor on the reader's node sends. To nodes without an actor a part goes over the
-    network once, to the first reader there, which passes them on to the others.
+    With `auto`, an actor on the reader's node is the sender. To a node without an actor, each shard
+    goes over the network once, to the first reader there, which relays it to the others.
 
     Args:
         actors, rollouts: allocations by rank.
-        shares: actor processes that shard one copy of the parameters; rank r holds part r modulo
-            `shares`.
-        sync: `rollout.sync`: `auto`, or the one way for all.
+        shares: number of actor processes that shard one copy of the parameters; rank r holds shard
+            r modulo `shares`.
+        sync: value of `rollout.sync`: `auto`, or one transport for all routes.
     """
     if sync == "auto":
         nodes = sorted({allocation.node for allocation in rollouts})
-        found = [route for node in nodes for route in _to_node(node, actors, rollouts, shares)]
+        routes = [
+            route for node in nodes for route in _routes_to_node(node, actors, rollouts, shares)
+        ]
     else:
-        way: Transport = "broadcast" if sync == "broadcast" else "object_store"
-        everyone = tuple(range(len(rollouts)))
-        found = [WeightRoute(way, ("actor", part), everyone, part) for part in range(shares)]
+        transport: Transport = "broadcast" if sync == "broadcast" else "object_store"
+        readers = tuple(range(len(rollouts)))
+        routes = [WeightRoute(transport, ("actor", part), readers, part) for part in range(shares)]
     allocations = {"actor": actors, "rollout": rollouts}
 
     def on_gpus(route: WeightRoute) -> bool:
         ends = (route.sender, *(("rollout", reader) for reader in route.readers))
-        sits = [allocations[component][rank] for component, rank in ends]
-        used = [(allocation.node, one) for allocation in sits for one in allocation.local_ranks]
-        # NCCL takes no two ends on one
-        return all(allocation.gpus for allocation in sits) and len(set(used)) == len(used)
+        members = [allocations[component][rank] for component, rank in ends]
+        devices = [(member.node, rank) for member in members for rank in member.local_ranks]
+        # NCCL needs a different accelerator for each member of a group
+        return all(member.gpus for member in members) and len(set(devices)) == len(devices)
 
-    return _merged([replace(route, on_gpus=on_gpus(route)) for route in found])
+    return _merge([replace(route, on_gpus=on_gpus(route)) for route in routes])
 
 
-def in_words(routes: Sequence[WeightRoute]) -> str:
-    """Over what weights go, e.g. "the object store and the network"."""
+def describe_transports(routes: Sequence[WeightRoute]) -> str:
+    """Return the transports in words, as in "the object store and the network"."""
     return " and ".join(
-        IN_WORDS[way] for way in TRANSPORTS if any(route.way == way for route in routes)
+        TRANSPORT_NAMES[transport]
+        for transport in TRANSPORTS
+        if any(route.transport == transport for route in routes)
     )
 
 
-def _to_node(
+def _routes_to_node(
     node: int, actors: Sequence[Allocation], rollouts: Sequence[Allocation], shares: int
 ) -> Iterator[WeightRoute]:
-    """WeightRoutes to the readers on one node."""
-    here = [rank for rank, allocation in enumerate(rollouts) if allocation.node == node]
+    """Yield the routes to the readers on one node."""
+    readers = [rank for rank, allocation in enumerate(rollouts) if allocation.node == node]
     holders: dict[int, int] = {}
     for rank, allocation in enumerate(actors):
         if allocation.node == node:
             holders.setdefault(rank % shares, rank)
     if len(holders) == shares:
         for part in range(shares):
-            yield WeightRoute("object_store", ("actor", holders[part]), tuple(here), part)
+            yield WeightRoute("object_store", ("actor", holders[part]), tuple(readers), part)
         return
-    first, *mates = here
+    first, *others = readers
     for part in range(shares):
         if part in holders:
             yield WeightRoute("object_store", ("actor", holders[part]), (first,), part)
         else:
             yield WeightRoute("broadcast", ("actor", part), (first,), part)
-    if mates:
-        yield WeightRoute("object_store", ("rollout", first), tuple(mates))
+    if others:
+        yield WeightRoute("object_store", ("rollout", first), tuple(others))
 
 
-def _merged(routes: Sequence[WeightRoute]) -> WeightRoutes:
-    """One route for each sender, part and way, in the order of ways, numbered; what is handed on
-    comes last, as it waits for all the others."""
+def _merge(routes: Sequence[WeightRoute]) -> WeightRoutes:
+    """Merge routes that differ in readers alone, order them by transport and number them.
+
+    Relayed routes come last, because their senders wait for all other routes.
+    """
     readers: dict[WeightRoute, tuple[int, ...]] = {}
     for route in routes:
-        kind = replace(route, readers=())
-        readers[kind] = readers.get(kind, ()) + route.readers
+        without_readers = replace(route, readers=())
+        readers[without_readers] = readers.get(without_readers, ()) + route.readers
 
-    def order(kind: WeightRoute) -> tuple[Any, ...]:
-        way = TRANSPORTS.index(kind.way)
-        return kind.handed_on, way, kind.sender, kind.part, kind.on_gpus
+    def order(route: WeightRoute) -> tuple[Any, ...]:
+        served = TRANSPORTS.index(route.transport)
+        return route.is_relay, served, route.sender, route.part, route.on_gpus
 
-    kinds = sorted(readers, key=order)
-    return tuple(replace(one, readers=readers[one], number=n) for n, one in enumerate(kinds))
+    merged = sorted(readers, key=order)
+    return tuple(
+        replace(route, readers=readers[route], number=number) for number, route in enumerate(merged)
+    )

@@ -166,12 +166,12 @@ def _policy_workers(
     config: RunConfig, env_spec: EnvSpec, placement: Plan, registry: Registry
 ) -> dict[str, tuple[Member, ...]]:
     """By role: those that act and those that learn, or those that do both."""
-    settings = replace(policy_settings(config, env_spec, registry), shards=placement.shares)
+    settings = replace(policy_settings(config, env_spec, registry), shards=placement.shards)
 
     def member(role: str, process: Process) -> Member:
         allocation = placement.allocation(process)
         threads = config.cluster.torch_threads or placement.cores(allocation)
-        offload = placement.leaves(role, process)
+        offload = placement.is_offloaded(role, process)
         return Member(replace(settings, threads=threads, offload=offload), allocation)
 
     return {

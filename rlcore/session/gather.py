@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from rlcore.contracts.episodes import EpisodeOutcome, Footage
 from rlcore.contracts.errors import WorkerError
-from rlcore.placement.plan import parts, route
+from rlcore.placement.plan import parts_of_stage, rollout_rank_of
 from rlcore.rollout.messages import (
     GatherOrder,
     InteractJob,
@@ -52,7 +52,7 @@ def gather(
     """
     envs, rollouts = group.ranks("env"), group.ranks("rollout")
     stages = range(assembly.config.rollout.pipeline_stage_num)
-    blocks = parts(envs, len(stages), rollouts)
+    blocks = parts_of_stage(envs, len(stages), rollouts)
     # a fixed receive order, so that no deadlock is possible
     routes = [
         Route(rank, stage, part)
@@ -62,7 +62,7 @@ def gather(
     ]
     answered: list[list[Route]] = [[] for _ in range(rollouts)]
     for one in routes:
-        rank = route(one.env_rank, one.stage, envs, rollouts, part=one.part, parts=blocks)
+        rank = rollout_rank_of(one.env_rank, one.stage, envs, rollouts, part=one.part, parts=blocks)
         answered[rank].append(one)
     config = assembly.config
     jobs = [

@@ -47,7 +47,7 @@ class Connections:
         Returns:
             its address, or None if the route needs none.
         """
-        if route.way != "broadcast" or route.number in self.groups:
+        if route.transport != "broadcast" or route.number in self.groups:
             return None
         self.stores[route.number], address = create_store(self.host, self.timeout)
         return address
@@ -70,7 +70,7 @@ def send_stream(
     if announcement.message_bytes and announcement.rendezvous is not None:
         connections.form_group(route, 0, connections.stores.pop(route.number))
     for count in announcement.message_bytes:
-        if route.way == "broadcast":
+        if route.transport == "broadcast":
             group = connections.groups[route.number]
             bucket = torch.empty(count, dtype=torch.uint8, device=group.device)
             stream.read(bucket)
@@ -100,7 +100,7 @@ class IncomingRoute:
     def receive(self, number: int, connections: Connections) -> Conversation:
         """Receive bucket `number` and write it into the policy's memory."""
         route = self.route
-        if route.way != "broadcast":
+        if route.transport != "broadcast":
             data = yield Receive(route.key(self.reader), connections.timeout, WAITING_FOR)
             self.stream.write(read_only_tensor(data))
             return

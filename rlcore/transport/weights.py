@@ -105,7 +105,7 @@ def receive_weights(
         IncomingRoute(route, reader, announcement, ByteStream(ranges))
         for route, announcement, ranges in zip(routes, announcements, memory, strict=True)
     ]
-    for _, group in groupby(incoming, key=lambda incoming_route: incoming_route.route.way):
+    for _, group in groupby(incoming, key=lambda incoming_route: incoming_route.route.transport):
         same_transport = list(group)
         most_buckets = max(
             len(incoming_route.announcement.message_bytes) for incoming_route in same_transport

@@ -262,7 +262,7 @@ class ActorWorker(PolicyWorker):
         from rlcore.transport.weights import send_weights
 
         connections = self._connected(timeout, bucket)
-        if any(route.way == "broadcast" for route in routes):
+        if any(route.transport == "broadcast" for route in routes):
             connections.host = self._settings.host
         yield from send_weights(
             self.policy,

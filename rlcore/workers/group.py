@@ -286,7 +286,7 @@ class WorkerGroup(ABC):
         for rank in range(self.ranks("rollout")):
             ending = [route for route in self.routes if rank in route.readers]
             # who hands weights on gets them first
-            waits = any(route.handed_on for route in ending)
+            waits = any(route.is_relay for route in ending)
             mine = {
                 "rank": rank,
                 "routes": ending,
@@ -299,7 +299,11 @@ class WorkerGroup(ABC):
     def weight_sync(self) -> list[str]:
         """Say over what weights go from actor to rollout workers: ways of
         :mod:`rlcore.placement.routes`; empty where they don't."""
-        return sorted({route.way for route in self.routes}) if self._worker_specs.separate else []
+        return (
+            sorted({route.transport for route in self.routes})
+            if self._worker_specs.separate
+            else []
+        )
 
     def _routes_from(self, component: str, rank: int) -> list[WeightRoute]:
         return [route for route in self.routes if route.sender == (component, rank)]

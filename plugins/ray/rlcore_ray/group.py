@@ -151,7 +151,7 @@ class RayGroup(WorkerGroup):
         return self._waiting.results(refs, self._timeouts.sync, f"{question} files")
 
     def _bucket(self) -> int:
-        routes = max(1, sum(route.way == "object_store" for route in self.routes))
+        routes = max(1, sum(route.transport == "object_store" for route in self.routes))
         return min(super()._bucket(), min(stores(self._nodes)) // (BUCKETS_AT_ONCE * routes))
 
     def _talk(self, parts: Sequence[Part], on_count: OnCount | None = None) -> list[Any]:

@@ -24,14 +24,14 @@ def elsewhere(
     that one process had for itself is exchanged for one that nobody has.
 
     Args:
-        allocation: of the process; :attr:`Allocation.among` says where it may go.
+        allocation: of the process; :attr:`Allocation.allowed_nodes` says where it may go.
         others: allocations of all other processes.
         nodes: the machines, by number.
         present: numbers of the nodes that are left, the preferred ones first.
     """
     share = (allocation.gpus or allocation.cpus) / len(allocation.local_ranks)
     for number in present:
-        if allocation.among is not None and number not in allocation.among:
+        if allocation.allowed_nodes is not None and number not in allocation.allowed_nodes:
             continue
         node, here = nodes[number], [other for other in others if other.node == number]
         taken: defaultdict[int, float] = defaultdict(float)

@@ -59,7 +59,7 @@ def test_a_group_is_not_left():
     groups = [{"label": "sim", "node_ranks": "1-2"}]
     placement = "{env: {node_group: sim, placement: 0}, 'rollout,actor': 0}"
     (env,), others = allocations(placement, CORES, node_groups=groups)
-    assert env.node == 1 and env.among == (1, 2)
+    assert env.node == 1 and env.allowed_nodes == (1, 2)
     assert elsewhere(env, others, CORES, [0]) is None
     assert elsewhere(env, others, CORES, [0, 2]).node == 2
 

@@ -28,7 +28,7 @@ from rlcore.placement.memory import (
     size,
 )
 from rlcore.placement.plan import Plan
-from rlcore.placement.routes import WeightRoute, in_words
+from rlcore.placement.routes import WeightRoute, describe_transports
 from rlcore.terminal.console import as_text
 from rlcore.terminal.text import spans
 from rlcore_tools.propose import worth_leaving
@@ -102,10 +102,10 @@ def _summary(
             else [
                 "rollout and actor are processes of their own, each with its copy of the weights",
                 f"an update sends about {sent} of weights to each rollout process"
-                + (f", over {in_words(routes)}" if routes else ""),
+                + (f", over {describe_transports(routes)}" if routes else ""),
             ]
         ),
-        *([f"{plan.shares} actor processes divide the parameters"] if plan.shares > 1 else []),
+        *([f"{plan.shards} actor processes divide the parameters"] if plan.shards > 1 else []),
         f"{spec.name}: {spec.parameters:,} parameters in {precision}, "
         f"{spec.trainable_parameters:,} trained",
     ]
@@ -130,7 +130,7 @@ def _summary(
             f"{_most(plan, memory)}: "
             + (
                 f"set actor.micro_batch_size to {fitting} or less"
-                if plan.shares > 1
+                if plan.shards > 1
                 else f"cut to {fitting} where memory runs out"
             )
         )
@@ -153,7 +153,7 @@ def assumed(inventory: Inventory) -> list[str]:
 
 def _of_process(plan: Plan, role: str, process: Process, need: Need) -> str:
     """All of it on cores; elsewhere what it holds on accelerators."""
-    beside = need.host if plan.on_cores(process) else of_driver(plan, role, process)
+    beside = need.host if plan.is_on_cores(process) else of_driver(plan, role, process)
     return size(need.most + beside) if need.most + beside else "-"
 
 
@@ -161,7 +161,7 @@ def _offload(plan: Plan, memory: Mapping[str, Need]) -> list[str]:
     """What leaving accelerators to others makes of the fullest GPU, or would make of it."""
     if plan.inventory.kind != "GPU":
         return []
-    if any(plan.leaves(role, one) for role, processes in plan.roles() for one in processes):
+    if any(plan.is_offloaded(role, one) for role, processes in plan.roles() for one in processes):
         without = _most(replace(plan, offloads=()), memory)
         return [f"offload: the fullest GPU holds {_most(plan, memory)}, without it {without}"]
     best = worth_leaving(plan, memory)
@@ -182,6 +182,6 @@ def _held(what: str, need: float, have: int, kind: str = "") -> str:
 
 def _ranks(plan: Plan, process: Process) -> str:
     """What a process sits on: global ranks, or the cores of its node."""
-    if plan.inventory.kind == "GPU" and plan.on_cores(process):
+    if plan.inventory.kind == "GPU" and plan.is_on_cores(process):
         return "cores " + spans(plan.allocation(process).local_ranks)
     return spans(process.resources)

@@ -57,7 +57,7 @@ def _computing(facts: Facts) -> Iterator[Row]:
     """Check whether torch can use the policy's accelerators, without importing it."""
     plan, torch = facts.placement, find_spec("torch")
     placed = [process for name in ("rollout", "actor") for process in plan.processes(name)]
-    if all(map(plan.on_cores, placed)) or torch is None or torch.origin is None:
+    if all(map(plan.is_on_cores, placed)) or torch is None or torch.origin is None:
         return
     built = Path(torch.origin).with_name("version.py").read_text(encoding="utf-8")
     if not re.search(r"^(cuda|hip)\b.*= *['\"]", built, re.MULTILINE):

@@ -38,8 +38,8 @@ def shown(plan, spec, precision="fp32", *, routes=(), **more):
             role,
             spec,
             precision,
-            shares=plan.shares,
-            on_cores=all(map(plan.on_cores, processes)),
+            shares=plan.shards,
+            on_cores=all(map(plan.is_on_cores, processes)),
             **more,
         )
         for role, processes in plan.roles()
@@ -70,7 +70,7 @@ def test_parameters_that_actors_divide():
     plan = make_plan(
         ClusterConfig(component_placement={"env,rollout,actor": "all"}),
         Inventory.uniform(1, Node(cpus=4)),
-        divides=0,
+        shard_over=0,
     )
     assert [role for role, _ in plan.roles()] == ["env", "rollout", "actor"]
     assert "4 actor processes divide the parameters" in shown(plan, spec)

@@ -51,7 +51,7 @@ def test_settings_that_do_not_fit_each_other_are_refused(facts, problems, overri
                            policy=replace(f.policy, sft=None)),
          "algorithm must not be plain, which imitates: toy has no supervised loss"),
         (lambda f: replace(f, needs=AlgorithmNeeds(replay=ReplayNeeds(1)),
-                           placement=replace(f.placement, divides=2)),
+                           placement=replace(f.placement, shard_over=2)),
          "sharding_strategy must be no_shard with plain: processes that divide parameters"),
         # as many entries, but of other units
         (lambda f: replace(f, envs={**f.envs, "eval": replace(

@@ -62,7 +62,7 @@ def test_one_copy_of_the_parameters_on_each_node(registry, problems, actors, siz
     ]  # fmt: skip
     config = compose(words, registry=registry)
     inventory = Inventory.uniform(2, Node(cpus=8, gpus=2))
-    plan = make_plan(config.cluster, inventory, registry, divides=config.divides)
+    plan = make_plan(config.cluster, inventory, registry, shard_over=config.divides)
     said = [each for each in problems(gather_facts(config, registry, plan)) if "fsdp" in each]
     assert len(said) == bool(sentence) and all(sentence in each for each in said)
 
@@ -88,7 +88,7 @@ def test_weights_take_the_way_that_the_placement_allows(registry, problems, plac
         plan = make_plan(config.cluster, Inventory.uniform(2, Node(cpus=16, gpus=4)), registry)
         facts = gather_facts(config, registry, plan)
         expected = way if sync == "auto" or not way else [sync]
-        assert [route.way for route in facts.routes] == expected
+        assert [route.transport for route in facts.routes] == expected
 
 
 def test_in_one_process_weights_take_no_way(facts):

@@ -37,7 +37,7 @@ FUSED = {"env": Need(), "rollout+actor": Need(4, state=3, acting=2, acts=True, l
 def planned(mapping, *, offloads=(), gpus=4, divides=1):
     cluster = ClusterConfig(component_placement=mapping)
     inventory = Inventory((Node(cpus=8, gpus=gpus, gpu_memory=20 * GIB),))
-    return make_plan(cluster, inventory, divides=divides, offloads=offloads)
+    return make_plan(cluster, inventory, shard_over=divides, offloads=offloads)
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def test_only_who_shares_an_accelerator_leaves_it():
     assert not in_main(plan, 0, APART) and worth_leaving(plan, APART) == ()
     hybrid = planned({"env": "0-1", "rollout": "2-3", "actor": "all"}, offloads=BOTH)
     # the actor leaves to an env as well
-    assert all(hybrid.leaves("actor", process) for process in hybrid.processes("actor"))
+    assert all(hybrid.is_offloaded("actor", process) for process in hybrid.processes("actor"))
     assert [load(hybrid, rank, APART) / GIB for rank in range(4)] == [7.5] * 4
     assert in_main(hybrid, 0, APART) == (4 * 6 + 2 * 4) * GIB
 

@@ -14,7 +14,7 @@ from rlcore.config.schema import ClusterConfig
 from rlcore.contracts.errors import PlacementError, PluginError
 from rlcore.placement import Inventory, Node, make_plan
 from rlcore.placement.memory import Need
-from rlcore.placement.plan import Allocation, parts, route
+from rlcore.placement.plan import Allocation, parts_of_stage, rollout_rank_of
 from rlcore.plugins.entry_points import Installed
 from rlcore.plugins.registry import Registry, load_plugins
 
@@ -158,7 +158,7 @@ def test_shares_never_exceed_a_node(mapping):
 @pytest.mark.parametrize("stages", [1, 2, 3])
 def test_routes_are_balanced_over_all_stages_and_within_each(envs, rollouts, stages):
     def spread(streams):
-        count = Counter(route(e, s, envs, rollouts) for e, s in streams)
+        count = Counter(rollout_rank_of(e, s, envs, rollouts) for e, s in streams)
         return [count[rollout] for rollout in range(rollouts)]
 
     everything = [(e, s) for s in range(stages) for e in range(envs)]
@@ -171,14 +171,19 @@ def test_routes_are_balanced_over_all_stages_and_within_each(envs, rollouts, sta
 
 def test_uneven_ranks_by_hand():
     # two env processes of two stages are four streams for four rollout processes
-    assert parts(2, 2, 4) == 1
-    assert [route(e, s, 2, 4) for s in (0, 1) for e in (0, 1)] == [0, 1, 2, 3]
+    assert parts_of_stage(2, 2, 4) == 1
+    assert [rollout_rank_of(e, s, 2, 4) for s in (0, 1) for e in (0, 1)] == [0, 1, 2, 3]
     # of one stage they are two, each split in two
-    assert parts(2, 1, 4) == 2
-    assert [route(e, 0, 2, 4, part=p, parts=2) for p in (0, 1) for e in (0, 1)] == [0, 1, 2, 3]
+    assert parts_of_stage(2, 1, 4) == 2
+    assert [rollout_rank_of(e, 0, 2, 4, part=p, parts=2) for p in (0, 1) for e in (0, 1)] == [
+        0,
+        1,
+        2,
+        3,
+    ]
     # two streams for three rollout processes: six parts, two for each
-    assert parts(2, 1, 3) == 3
-    answers = [route(e, 0, 2, 3, part=p, parts=3) for p in range(3) for e in (0, 1)]
+    assert parts_of_stage(2, 1, 3) == 3
+    answers = [rollout_rank_of(e, 0, 2, 3, part=p, parts=3) for p in range(3) for e in (0, 1)]
     assert answers == [0, 1, 2, 0, 1, 2]
 
 
@@ -188,9 +193,9 @@ def test_uneven_ranks_by_hand():
 def test_every_rollout_process_answers_as_many_parts_as_any_other_where_stages_are_split(
     envs, rollouts, stages
 ):
-    split = parts(envs, stages, rollouts)
+    split = parts_of_stage(envs, stages, rollouts)
     count = Counter(
-        route(e, s, envs, rollouts, part=p, parts=split)
+        rollout_rank_of(e, s, envs, rollouts, part=p, parts=split)
         for e in range(envs)
         for s in range(stages)
         for p in range(split)
@@ -201,7 +206,7 @@ def test_every_rollout_process_answers_as_many_parts_as_any_other_where_stages_a
 
 
 def test_equal_ranks_talk_to_their_own():
-    assert [route(e, s, 4, 4) for s in (0, 1) for e in range(4)] == [0, 1, 2, 3] * 2
+    assert [rollout_rank_of(e, s, 4, 4) for s in (0, 1) for e in range(4)] == [0, 1, 2, 3] * 2
 
 
 # -- checks -------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rlcore.placement.plan import Allocation
-from rlcore.placement.routes import WeightRoute, in_words, plan_weight_routes
+from rlcore.placement.routes import WeightRoute, describe_transports, plan_weight_routes
 
 
 def cores(*nodes):
@@ -19,7 +19,7 @@ def gpus(*places):
 
 def told(routes):
     """`(way, sender, readers, part)` of each."""
-    return [(route.way, route.sender, route.readers, route.part) for route in routes]
+    return [(route.transport, route.sender, route.readers, route.part) for route in routes]
 
 
 ACTORS = [("actor", rank) for rank in range(4)]
@@ -29,7 +29,7 @@ ROLLOUTS = [("rollout", rank) for rank in range(6)]
 def test_on_one_node_the_first_actor_sends_to_all():
     routes = plan_weight_routes(cores(0, 0), cores(0, 0, 0))
     assert told(routes) == [("object_store", ACTORS[0], (0, 1, 2), 0)]
-    assert in_words(routes) == "the object store"
+    assert describe_transports(routes) == "the object store"
 
 
 def test_each_node_is_served_by_an_actor_of_its_own():
@@ -49,8 +49,8 @@ def test_a_node_without_an_actor_gets_the_weights_once():
         ("broadcast", ACTORS[0], (1, 3), 0),
         ("object_store", ROLLOUTS[1], (2,), 0),
     ]
-    assert [route.handed_on for route in routes] == [False, False, True]
-    assert in_words(routes) == "the object store and the network"
+    assert [route.is_relay for route in routes] == [False, False, True]
+    assert describe_transports(routes) == "the object store and the network"
 
 
 def test_parts_of_one_node_meet_at_every_reader_there():
@@ -95,7 +95,7 @@ def test_between_gpus_only_where_all_ends_have_one():
 
 def test_not_between_two_ends_on_one_gpu():
     (route,) = plan_weight_routes(gpus((0, 0)), gpus((0, 0)), sync="broadcast")
-    assert (route.way, route.on_gpus) == ("broadcast", False)
+    assert (route.transport, route.on_gpus) == ("broadcast", False)
 
 
 @pytest.mark.parametrize("way", ["object_store", "broadcast"])
@@ -115,19 +115,19 @@ def test_everyone_gets_every_part_once(shares, actors, rollouts, sync):
     assert len(set(keys)) == len(keys)
     for reader in range(len(rollouts)):
         ending = [route for route in routes if reader in route.readers]
-        if len(ending) == 1 and ending[0].handed_on:
+        if len(ending) == 1 and ending[0].is_relay:
             (route,) = ending
             first = route.sender[1]  # who got everything itself, on the same node
             assert rollouts[first] == rollouts[reader]
             ending = [route for route in routes if first in route.readers]
-        assert not any(route.handed_on for route in ending)
+        assert not any(route.is_relay for route in ending)
         assert sorted(route.part for route in ending) == list(range(shares))
         assert all(route.sender[1] % shares == route.part for route in ending)
     # over the network a part goes to a node once
     if sync == "auto":
         for part in range(shares):
             crossing = [r for route in routes for r in route.readers
-                        if route.way == "broadcast" and route.part == part]  # fmt: skip
+                        if route.transport == "broadcast" and route.part == part]  # fmt: skip
             nodes = [rollouts[reader] for reader in crossing]
             assert len(set(nodes)) == len(nodes)
 

@@ -13,7 +13,7 @@ from rlcore_testing.toy_settings import ToyEnvConfig, ToyModelConfig, env_spec
 
 from rlcore.config.schema import ActorConfig, AlgorithmConfig, ClusterConfig
 from rlcore.contracts.errors import WorkerError
-from rlcore.placement.plan import Allocation, parts, route
+from rlcore.placement.plan import Allocation, parts_of_stage, rollout_rank_of
 from rlcore.plugins.registry import load_plugins
 from rlcore.rollout.columns import LIGHT, canonical, join, take
 from rlcore.rollout.messages import GatherOrder, InteractJob, RolloutJob, Route
@@ -57,9 +57,12 @@ def jobs(*, envs=1, rollouts=1, stages=1):
     columns = training_columns(env_spec(ENV), ENV, seed=1, update=0, num_action_chunks=2)
     routes = [Route(rank, stage) for rank in range(envs) for stage in range(stages)]
     hands = dict(zip(routes, deal(columns, len(routes)), strict=True))
-    split = parts(envs, stages, rollouts)
+    split = parts_of_stage(envs, stages, rollouts)
     dealt = [
-        (Route(rank, stage, part), route(rank, stage, envs, rollouts, part=part, parts=split))
+        (
+            Route(rank, stage, part),
+            rollout_rank_of(rank, stage, envs, rollouts, part=part, parts=split),
+        )
         for rank in range(envs)
         for stage in range(stages)
         for part in range(split)
