@@ -7,8 +7,10 @@ Knows no env, no model and no algorithm.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
@@ -39,6 +41,23 @@ from rlcore.run_folder.replay_files import REPLAY
 from rlcore.validation.policy import checked_groups
 
 OPTIMIZER = "optimizer."  # how the names of its tensors begin
+
+
+@dataclass
+class _StepCounts:
+    """Count the steps of an update.
+
+    Attributes:
+        made, skipped: number of steps by the groups that they train. A step is skipped where a
+            gradient holds NaN or infinity; the same on all ranks, which add their gradients up.
+        zero_gradient: of those made, how many had a gradient of 0.
+        samples: of this rank, in the steps that were made.
+    """
+
+    made: Counter[str] = field(default_factory=Counter)
+    skipped: Counter[str] = field(default_factory=Counter)
+    zero_gradient: int = 0
+    samples: int = 0
 
 
 class Learner:
@@ -127,7 +146,8 @@ class Learner:
             Metrics under their canonical names, the same on all ranks.
 
         Raises:
-            TrainingError: no step could be made, as all gradients hold NaN or infinity.
+            TrainingError: most of the steps that train a group were skipped, as their gradients
+                hold NaN or infinity.
             AlgorithmError, PolicyError: an answer that breaks the contract.
         """
         self._optimizer.lr_factors, size_before = lr_factors or {}, self._micro.size
@@ -153,18 +173,10 @@ class Learner:
             micro=self._micro,
             settle=self._settle,
         )
-        skipped_before = self._optimizer.skipped_steps
         weights_before = self._optimizer.sample()
-        metrics, steps, idle, samples = self._steps(self._algorithm.updates(learning))
-        skipped = self._optimizer.skipped_steps - skipped_before
-        if skipped and not steps:
-            raise TrainingError(
-                f"update {update + 1} trained nothing: the gradient of each of its {skipped} steps "
-                "holds NaN or infinity",
-                hint="rlcore resume goes on from the last checkpoint, e.g. with a lower "
-                "actor.optim.lr or actor.optim.clip_grad, or actor.model.precision=fp32; of a loss "
-                "of your own: rlcore check algorithm NAME",
-            )
+        metrics, counts = self._steps(self._algorithm.updates(learning))
+        self._judge_skipped_steps(update, counts)
+        steps = counts.made.total()
         shrunk, least = (
             collectives.most(size_before - self._micro.size),
             -collectives.most(-self._micro.size),
@@ -177,20 +189,46 @@ class Learner:
             "train/actor/lr": rates["policy"],
             "train/critic/lr": rates["value"],
             "train/actor/optimizer_steps": float(steps),
-            "train/actor/skipped_steps": float(skipped),
-            "train/actor/zero_gradient_steps": float(idle),
+            "train/actor/skipped_steps": float(counts.skipped.total()),
+            "train/actor/zero_gradient_steps": float(counts.zero_gradient),
             "train/actor/weights_moved": float(
                 collectives.most(self._optimizer.moved_from(weights_before))
             ),
-            "train/actor/trained_samples": collectives.total(samples),
+            "train/actor/trained_samples": collectives.total(counts.samples),
             **learning.numbers,
             **({MICRO_BATCH_SIZE: float(least)} if shrunk else {}),
         }
 
-    def _steps(self, asked: Iterable[Step]) -> tuple[Metrics, int, int, int]:
-        """Make the steps that are asked for: metrics, number of those that were applied, of those
-        among them whose gradient was zero, and of samples of this rank."""
-        metrics, steps, idle, samples = Metrics(), 0, 0, 0
+    def _judge_skipped_steps(self, update: int, counts: _StepCounts) -> None:
+        """Leave a remark on steps that were skipped, and refuse an update that is none: one of
+        which most steps of a kind were skipped.
+
+        Raises:
+            TrainingError: it is none.
+        """
+        shares = [
+            f"{skipped} of the {skipped + counts.made[groups]} steps of {groups}"
+            for groups, skipped in counts.skipped.items()
+        ]
+        if any(skipped > counts.made[groups] for groups, skipped in counts.skipped.items()):
+            raise TrainingError(
+                f"update {update + 1} failed: the gradients of {', '.join(shares)} hold NaN or "
+                "infinity",
+                hint="rlcore resume goes on from the last checkpoint, e.g. with a lower learning "
+                "rate or clip_grad (actor.optim of the policy; of networks: rlcore train --help "
+                "algorithm), or actor.model.precision=fp32; of a loss of your own: rlcore check "
+                "algorithm NAME",
+            )
+        if shares:
+            self.remarks["skipped steps"] = (
+                f"update {update + 1} skipped {', '.join(shares)}: their gradients hold NaN or "
+                "infinity. Its KL, losses and other numbers are those of the steps that were made; "
+                "a lower learning rate or clip_grad may help"
+            )
+
+    def _steps(self, asked: Iterable[Step]) -> tuple[Metrics, _StepCounts]:
+        """Make the steps that are asked for; metrics of those that were made."""
+        metrics, counts = Metrics(), _StepCounts()
         for step in asked:
             if unknown := set(step.trains) - self._groups.keys():
                 raise AlgorithmError(
@@ -209,18 +247,21 @@ class Learner:
             )
             if not step.accept(part):
                 self._optimizer.zero_grad()
-                if not steps:  # what was measured is all there is to say
+                if not counts.made:  # what was measured is all there is to say
                     metrics.merge(part)
                 break
             report = self._optimizer.step()
-            if report.applied:  # else the numbers are no numbers
-                metrics.merge(part)
-                metrics.add(self._grad_norms(step, report))
-                self._networks.follow(step.trains)
-                steps += 1
-                samples += step.samples
-                idle += report.grad_norm == 0.0
-        return metrics, steps, idle, samples
+            groups = " and ".join(step.trains)
+            if not report.applied:  # the numbers are no numbers
+                counts.skipped[groups] += 1
+                continue
+            metrics.merge(part)
+            metrics.add(self._grad_norms(step, report))
+            self._networks.follow(step.trains)
+            counts.made[groups] += 1
+            counts.samples += step.samples
+            counts.zero_gradient += report.grad_norm == 0.0
+        return metrics, counts
 
     def _grad_norms(self, step: Step, report: StepReport) -> dict[str, Metric]:
         """Name the norms of what was clipped together: the first group's as the step is named, each

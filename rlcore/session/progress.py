@@ -32,6 +32,8 @@ UPDATE_LINE = {
 """What a line about an update shows: `{word: (metric, format)}`."""
 ALWAYS = ("success", "KL")
 """What it shows of that without `runner.logger.verbose`, so that it holds in 80 columns."""
+STEPS = "train/actor/optimizer_steps"
+SKIPPED_STEPS = "train/actor/skipped_steps"
 BAR_WIDTH = 12
 UPDATE_SECONDS = ("time/rollout", "time/update", "time/sync")
 SHARES = {"env": "time/env", "policy": "time/policy", "update": "time/update"}
@@ -204,6 +206,9 @@ class Progress:
             for name, (key, style) in UPDATE_LINE.items()
             if (self._verbose or name in ALWAYS) and math.isfinite(metrics.get(key, math.nan))
         ]
+        skipped = metrics.get(SKIPPED_STEPS, 0.0)
+        if skipped:
+            parts.append(f"skipped {skipped:.0f}/{skipped + metrics[STEPS]:.0f} steps")
         spent = sum(metrics[key] for key in UPDATE_SECONDS if key in metrics)
         parts += [duration(spent)] if self._verbose else []
         used = {name: metrics[key] for name, key in SHARES.items() if key in metrics}

@@ -151,8 +151,14 @@ def _log(session: Session, history: dict[str, Any], name: str) -> None:
             f"{name}: validation loss {first:.4f} -> {last:.4f}, best at step "
             f"{history['best_step']}" + ("" if late is None else f", {-late:+.1%} late in training")
         )
-    if history["steps"] and history["zero_gradient_steps"] == history["steps"]:
+    steps, skipped = history["steps"], history["skipped_steps"]
+    if skipped:
         progress.line(
-            f"warning: {name} learned nothing: the gradients of all {history['steps']} steps are "
-            "zero"
+            f"warning: {name} skipped {skipped} of its {steps} steps: their gradients hold NaN or "
+            "infinity; the losses are those of the others. A lower sft.lr may help"
+        )
+    if steps and history["zero_gradient_steps"] == steps - skipped:
+        progress.line(
+            f"warning: {name} learned nothing: the gradients of its {steps - skipped} steps are "
+            "all zero"
         )

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, field
 from itertools import count
@@ -32,6 +33,9 @@ from rlcore_demonstrations.stream import Batch
 
 GRAD_NORM = 1.0
 """Norm to which supervised gradients are clipped."""
+
+RECENT = 50
+"""Training ends with an error where most of so many last steps, or of all, were skipped."""
 
 PLATEAU = 0.05
 """Validation has levelled off if its best of late is less than this share below its best before."""
@@ -55,10 +59,10 @@ class SupervisedHistory:
     """Record of a supervised training.
 
     Attributes:
-        train_loss: `(step, loss of its batch)`, every step.
+        train_loss: `(step, loss of its batch)`, every step that was not skipped.
         val_loss: `(steps done, mean validation loss)`, ascending.
-        steps: optimizer steps done.
-        skipped_steps: left out, as their gradient was not finite.
+        steps: optimizer steps done, those that were skipped included.
+        skipped_steps: of them, left out, as their gradient was not finite.
         zero_gradient_steps: those whose gradient was zero.
         seconds: wall time.
         stopped: why it ended, in words.
@@ -220,7 +224,7 @@ class SupervisedTrainer:
         history = history or SupervisedHistory(patience=self._config.patience)
         started = time.monotonic() - history.seconds
         latest: dict[str, float] = {}
-        skipped_before = self._optimizer.skipped_steps
+        recent: deque[bool] = deque(maxlen=RECENT)  # which of the last steps were skipped
         begin = first + history.steps
         batches = train.batches(own(self._drawn(train, step)) for step in count(begin))
         while True:
@@ -233,37 +237,39 @@ class SupervisedTrainer:
                 break
             if self._config.lr_scheduler == "cosine":
                 self._optimizer.lr_factors = {"policy": cosine(over)}
-            latest["train_loss"], done = self._step(
-                next(batches), self._drawn(train, first + history.steps), first + history.steps
-            )
-            history.zero_gradient_steps += done.grad_norm == 0
-            history.train_loss.append((first + history.steps, latest["train_loss"]))
+            step = first + history.steps
+            loss, done = self._step(next(batches), self._drawn(train, step), step)
             history.steps += 1
+            recent.append(not done.applied)
+            if done.applied:
+                latest["train_loss"] = loss
+                history.zero_gradient_steps += done.grad_norm == 0
+                history.train_loss.append((step, loss))
+            else:
+                history.skipped_steps += 1
+            if len(recent) == RECENT:
+                self._require_steps(sum(recent), RECENT, f"its last {RECENT} steps")
             if on_progress is not None:
                 spent = time.monotonic() - started
                 on_progress({"steps": history.steps, "seconds": spent, **latest})
         if len(val) and history.steps % self._config.val_interval:
             self._record_validation(history, val, first, latest)
-        history.skipped_steps += self._optimizer.skipped_steps - skipped_before
         history.seconds = time.monotonic() - started
         self._require_finite(history)
         return history
 
     def _require_finite(self, history: SupervisedHistory) -> None:
-        """Refuse losses that are not finite, also without validation data."""
-        if history.steps and history.skipped_steps == history.steps:
-            problem = f"the gradient of each of its {history.steps} steps"
-        elif collectives.most(
+        """Refuse losses and weights that are not finite, also without validation data."""
+        self._require_steps(history.skipped_steps, history.steps, f"its {history.steps} steps")
+        if collectives.most(
             not all(bool(dtensor.part(one).isfinite().all()) for one in self._trained)
         ):
-            problem = "a weight"
-        else:
-            return
-        raise TrainingError(
-            f"supervised training failed: {problem} holds NaN or infinity",
-            hint="lower sft.lr; or look at sft_batch and sft_loss of the model: "
-            "rlcore check model NAME",
-        )
+            raise _failed("a weight holds")
+
+    def _require_steps(self, skipped: int, steps: int, among: str) -> None:
+        """Refuse a training most of whose steps were skipped."""
+        if 2 * skipped > steps:
+            raise _failed(f"the gradients of {skipped} of {among} hold")
 
     def _record_validation(
         self,
@@ -323,6 +329,14 @@ class SupervisedTrainer:
             mask.to(self._device),
             keys,
         )
+
+
+def _failed(what: str) -> TrainingError:
+    return TrainingError(
+        f"supervised training failed: {what} NaN or infinity",
+        hint="lower sft.lr; or look at sft_batch and sft_loss of the model: "
+        "rlcore check model NAME",
+    )
 
 
 def own(rows: Tensor) -> Tensor:

@@ -57,7 +57,7 @@ def test_resume_ends_with_all_results_and_makes_none_twice(log_path: Path):
         with contextlib.suppress(psutil.NoSuchProcess):
             assert psutil.Process(number).status() == psutil.STATUS_ZOMBIE
     assert states(sweep) == ["done", "done", "failed", "done", "done", "done"]
-    assert "inf, expected finite numbers" in Note.all(sweep)[2].error
+    assert "hold NaN or infinity" in Note.all(sweep)[2].error
     runs = sorted(sweep.glob("[0-9]*"))
     assert len(runs) == 6
     assert [(run / "summary.json").is_file() for run in runs] == [n != 2 for n in range(6)]

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from rlcore.contracts.errors import AlgorithmError, CheckpointError
+from rlcore.contracts.errors import AlgorithmError, CheckpointError, TrainingError
 from rlcore.contracts.specs import NetworkNeeds
 from rlcore.rollout.columns import take
 
@@ -84,6 +84,24 @@ def test_each_network_of_a_step_has_its_own_gradient_norm(play):
     metrics = made(Two())[0].update(play(value_width=0), 0)
     norms = [metrics[f"train/{name}/grad_norm"] for name in ("first", "second")]
     assert norms == pytest.approx([3.0, 4.0])
+
+
+def test_a_network_that_learns_nothing_ends_the_run_whatever_else_learns(play):
+    """One of four steps is skipped, but it is the only one of the critic."""
+
+    class Broken(OwnCritic):
+        def updates(self, learning):
+            def broken(rows, keys):
+                features = learning.replay.inputs(rows)["features"]
+                return learning.networks["value_of"](features).squeeze(1) * float("nan"), {}
+
+            yield learning.step(learning.draw(16), broken, trains=["value_of"])
+            for _ in range(3):
+                yield list(super().updates(learning))[-1]
+
+    learner, _ = made(Broken())
+    with pytest.raises(TrainingError, match="1 of the 1 steps of value_of"):
+        learner.update(play(value_width=0), 0)
 
 
 def test_a_lagged_copy_follows_by_its_share(play):

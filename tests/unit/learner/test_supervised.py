@@ -201,8 +201,44 @@ def test_steps_without_a_gradient_are_counted(policy):
 
 def test_numbers_that_are_none_are_noticed_without_validation(policy):
     none = samples(0, seed=0)
-    with pytest.raises(TrainingError, match="the gradient of each of its 60 steps holds NaN"):
+    with pytest.raises(TrainingError, match="50 of its last 50 steps hold NaN"):
         SupervisedTrainer(mixed(policy, Broken), CONFIG, seed=0).fit(samples(20, seed=1), none)
+
+
+class SometimesBroken:
+    """Mixed into a policy: of so many losses in a row, the last `bad` are NaN."""
+
+    every, bad, asked = 0, 0, 0
+
+    def sft_loss(self, *arguments):
+        place = type(self).asked % self.every
+        type(self).asked += 1
+        wrong = place >= self.every - self.bad
+        return (float("nan") if wrong else 1.0) * super().sft_loss(*arguments)
+
+
+@pytest.mark.parametrize(
+    ("every", "bad", "steps", "problem"),
+    [
+        (4, 1, 60, None),
+        (2, 1, 60, None),
+        (4, 3, 60, "37 of its last 50 steps"),
+        (4, 3, 40, "30 of its 40 steps"),
+        (100, 30, 100, "26 of its last 50 steps"),  # it learned first, and then no more
+    ],
+)
+def test_skipped_steps_are_counted_and_most_are_an_error(policy, every, bad, steps, problem):
+    flaw = type("Flaw", (SometimesBroken,), {"every": every, "bad": bad, "asked": 0})
+    trainer = SupervisedTrainer(mixed(policy, flaw), replace(CONFIG, max_steps=steps), seed=0)
+    if problem is not None:
+        with pytest.raises(TrainingError, match=problem):
+            trainer.fit(samples(20, seed=1), samples(0, seed=0))
+        return
+    history = trainer.fit(samples(20, seed=1), samples(0, seed=0))
+    assert (history.steps, history.skipped_steps) == (60, 60 * bad // every)
+    made = [step for step in range(60) if step % every < every - bad]
+    assert [step for step, _ in history.train_loss] == made
+    json.dumps(history.summary(), allow_nan=False)
 
 
 def test_weights_that_are_none_are_noticed_without_validation(policy):

@@ -276,6 +276,28 @@ def test_a_bad_gradient_is_skipped_counted_and_kept_out_of_the_means(bench, acte
     assert metrics["train/actor/optimizer_steps"] == 1.0
     assert np.isfinite(list(metrics.values())).all()
     assert all(bool(p.isfinite().all()) for p in made.policy.parameters())
+    # half is no more than half: the run goes on, and says so
+    remark = made.learner.remarks["skipped steps"]
+    assert remark.startswith("update 1 skipped 1 of the 2 steps of policy and value")
+    clean = acted(made.policy, chunks=5, columns=4)
+    made.learner.update(clean, 1)
+    assert made.learner.remarks["skipped steps"] == remark  # which is shown once
+
+
+@pytest.mark.parametrize("micro_batch_size", [5, 2])
+def test_an_update_most_of_whose_gradients_are_bad_is_an_error(bench, acted, micro_batch_size):
+    """Four steps of five samples; each of three has one sample that is NaN."""
+    made = bench(actor={"global_batch_size": 5, "micro_batch_size": micro_batch_size})
+    trajectory = acted(made.policy, chunks=5, columns=4)
+    samples = make_samples(
+        trajectory, made.algorithm.advantages(trajectory), made.algorithm._config
+    )
+    row = trajectory.sample_index.flatten()
+    for places in list(minibatches(samples, 5, seed=0, update=0, epoch=0))[1:]:
+        trajectory.inputs["features"][row[places[0]]] = float("nan")
+    with pytest.raises(TrainingError, match="3 of the 4 steps of policy and value") as error:
+        made.learner.update(trajectory, 0)
+    assert "resume" in str(error.value.hint)
 
 
 @pytest.mark.parametrize("kl_beta", [0.0, 0.1])
@@ -295,7 +317,7 @@ def test_an_update_of_bad_gradients_alone_is_an_error_that_changes_nothing(bench
     before = copy.deepcopy(made.policy.state_dict())
     trajectory = acted(made.policy, chunks=5, columns=4)
     trajectory.inputs["features"][:] = float("nan")
-    with pytest.raises(TrainingError, match=r"update 8 trained nothing: .* each of its 2 steps"):
+    with pytest.raises(TrainingError, match=r"update 8 failed: .* 2 of the 2 steps"):
         made.learner.update(trajectory, 7)
     after = made.policy.state_dict()
     assert all(torch.equal(before[name], after[name]) for name in before)

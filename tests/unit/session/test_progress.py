@@ -94,6 +94,17 @@ def test_update_line_holds_in_80_columns_and_shows_the_rest_if_verbose(plain, mo
     )
 
 
+def test_an_update_line_says_how_many_steps_its_numbers_leave_out(plain, monkeypatch):
+    monkeypatch.setattr(time, "perf_counter", lambda: 3600.0)
+    metrics = {"train/actor/approx_kl": 0.0, "train/actor/optimizer_steps": 3.0}
+    Progress(console=plain).update_line(1, -1, metrics | {"train/actor/skipped_steps": 2.0})
+    Progress(console=plain).update_line(2, -1, metrics | {"train/actor/skipped_steps": 0.0})
+    assert lines(plain) == [
+        "update 1: KL 0.0000, skipped 2/5 steps, elapsed 0.0 s",
+        "update 2: KL 0.0000, elapsed 0.0 s",
+    ]
+
+
 def test_a_terminal_gets_bars_and_the_same_result_line():
     console = Canvas(120, colours=True, file=io.StringIO())
     with Progress(console=console) as progress, progress.phase("rollout", total=8) as phase:
