@@ -48,9 +48,12 @@ def absent_names(kind: str, loaded: Collection[str]) -> list[str]:
 
 
 def is_ours(distribution: str) -> bool:
-    """Whether it is rlcore itself, or an extra of it requires a distribution of that name."""
+    """Whether it is rlcore itself, or one that an extra of it requires, or such a one in turn.
+    Others may begin with `rlcore` too."""
     own = normal(distribution)
-    return own == DISTRIBUTION or any(own in brought for brought in extras().values())
+    if own == DISTRIBUTION or any(own in brought for brought in extras().values()):
+        return True
+    return own.startswith(f"{DISTRIBUTION}-") and own in _shipped()
 
 
 def lacking(packages: Iterable[str]) -> list[str]:
@@ -128,6 +131,22 @@ def short_name(distribution: str) -> str:
 @lru_cache(maxsize=1)
 def _further_names() -> dict[str, dict[str, list[str]]]:
     return dict(json.loads((core_configs() / "extras.json").read_text(encoding="utf-8")))
+
+
+@lru_cache(maxsize=1)
+def _shipped() -> frozenset[str]:
+    """Distributions beginning with `rlcore-` that rlcore requires, directly or in turn."""
+    found, left = set[str](), {DISTRIBUTION}
+    while left:
+        found.add(name := left.pop())
+        required = {normal(line) for line in map(_name_of, requires(name))}
+        left |= {one for one in required if one.startswith(f"{DISTRIBUTION}-")} - found
+    return frozenset(found)
+
+
+def _name_of(requirement: str) -> str:
+    """Of the distribution that a requirement names."""
+    return re.split(r"[^\w.-]", requirement.strip(), maxsplit=1)[0]
 
 
 @lru_cache(maxsize=1)

@@ -19,6 +19,7 @@ from rlcore_testing import (
     ReplayConformance,
     check_env,
 )
+from rlcore_testing.conformance.base import LeftOut, Report, sentence
 from rlcore_testing.conformance.trajectories import Bandit, bandit_rollout
 from rlcore_testing.toy_env import ToyEnv
 from rlcore_testing.toy_policy import ToyPolicy, _logprob
@@ -197,6 +198,136 @@ def test_an_env_that_raises_is_a_finding():
     found = {f.check: f.message for f in check_env("toy", max_episode_steps=20, fail_at=2)}
     message = found["a start repeats after other episodes"]
     assert message == "it raised RuntimeError: the toy simulator was told to fail at step 2"
+
+
+class Rounded(ToyEnv):
+    """Restores its starts from a stored state, to rounding."""
+
+    changes: ClassVar[dict[str, object]] = {"start_exactness": "stored_state"}
+    drift = 0.0
+
+    def __init__(self, config, num_envs):
+        super().__init__(config, num_envs)
+        self.spec = replace(self.spec, **self.changes)
+
+    def _start(self, row, episode):
+        super()._start(row, episode)
+        self._position[row] += np.random.default_rng().uniform(0, 1e-5, 2)
+
+    def _advance(self, actions):
+        noise = np.random.default_rng().normal(0, self.drift, actions.shape)
+        return super()._advance(actions + noise.astype(np.float32))
+
+
+class RoundedAndNoisy(Rounded):
+    """What follows a start is drawn at each step, too."""
+
+    changes: ClassVar[dict[str, object]] = {
+        "start_exactness": "stored_state", "course_repeats": False,
+    }  # fmt: skip
+    drift = 0.1
+
+
+class Noisy(RoundedAndNoisy):
+    """Its starts are exact, what follows is not."""
+
+    changes: ClassVar[dict[str, object]] = {"course_repeats": False}
+
+    def _start(self, row, episode):
+        ToyEnv._start(self, row, episode)
+
+
+class NoisyInSilence(Noisy):
+    changes: ClassVar[dict[str, object]] = {}
+
+
+class AnotherStart(Rounded):
+    """Further away than rounding explains."""
+
+    def _start(self, row, episode):
+        super()._start(row, episode)
+        self._position[row] += np.random.default_rng().uniform(0.01, 0.1, 2)
+
+
+class AnotherSentence(Rounded):
+    """A word of its own in each start."""
+
+    changes: ClassVar[dict[str, object]] = {
+        "start_exactness": "stored_state", "open_sentences": True,
+    }  # fmt: skip
+    starts = 0
+
+    def reset(self, **named):
+        observation, infos = super().reset(**named)
+        self.starts += 1
+        said = [f"{text}, {self.starts}" for text in observation["task_descriptions"]]
+        return {**observation, "task_descriptions": said}, infos
+
+
+COURSE = (
+    "a chunk equals its steps one by one", "a demonstration replays",
+    "actions beyond the range are clipped", "relative rewards are differences",
+    "rewards are scaled by reward coef", "success at the time limit terminates",
+    "ignored terminations leave the time limit", "success is that of the present episode",
+    "demonstration noise is keyed by the episode",
+)  # fmt: skip
+"""Checks that compare what follows a start with what followed it before."""
+
+
+def reported(env: type[ToyEnv], **facts) -> Report:
+    """What the checks of an env come to, but for those that start an interpreter."""
+    suite = type("Suite", (QuickChecks, EnvConformance), {
+        "name": "toy", "settings": {"max_episode_steps": 20},
+        "make": lambda self, config, num_envs: env(config, num_envs), **facts,
+    })  # fmt: skip
+    suite.test_the_env_has_the_facts_its_spec_function_gave = None
+    return suite.report()
+
+
+def test_an_env_whose_starts_are_stored_states_passes():
+    assert reported(Rounded).findings == []
+    assert [one for one in reported(Rounded).left_out if "course" in one.reason] == []
+
+
+@pytest.mark.parametrize("env", [RoundedAndNoisy, Noisy])
+def test_an_env_whose_course_does_not_repeat_passes_and_says_what_was_left_out(env):
+    report = reported(env)
+    assert report.findings == []
+    said = {one.check for one in report.left_out if one.reason == "spec.course_repeats is false"}
+    assert {*COURSE} <= said
+
+
+@pytest.mark.parametrize(
+    ("env", "check", "message"),
+    [
+        (AnotherStart, "a start repeats after other episodes", "states of the start"),
+        (AnotherSentence, "a start repeats after other episodes", "task_descriptions of the start"),
+        (NoisyInSilence, "a start repeats after other episodes", "course_repeats=False"),
+    ],
+)
+def test_what_a_spec_does_not_excuse_is_found(env, check, message):
+    found = {one.check: f"{one.message} | {one.hint}" for one in reported(env).findings}
+    assert message in found[check]
+
+
+def test_a_check_is_left_out_by_its_name():
+    suite = type("Suite", (QuickChecks, EnvConformance), {
+        "name": "toy", "settings": {"max_episode_steps": 20, "fail_at": 2},
+    })  # fmt: skip
+    report = suite.report(skip=["closing twice is safe", "a demonstration replays"])
+    found = {one.check for one in report.findings}
+    assert LeftOut("a demonstration replays", "as asked for") in report.left_out
+    assert "a demonstration replays" not in found and len(found) > 5
+    # it fails at one line, after another number of steps in each check
+    assert len({one.message for one in report.findings}) > 1
+    assert len({one.cause for one in report.findings}) == 1
+
+
+@pytest.mark.parametrize(
+    "name", ["test_closing_twice_is_safe", "closing-twice-is-safe", " closing twice  is safe"]
+)
+def test_a_check_is_named_as_it_is_written_or_printed(name):
+    assert sentence(name) in EnvConformance.checks()
 
 
 class KeepsWhatItEnds(ToyEnv):

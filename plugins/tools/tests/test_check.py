@@ -12,6 +12,7 @@ from rlcore_tools.check.targets import call_fault, component_findings, configura
 from rlcore_tools.cli import check
 from test_new import importable
 
+from rlcore.contracts.errors import ConfigError
 from rlcore.contracts.specs import ComponentSpec
 from rlcore.plugins.registry import load_plugins
 
@@ -112,6 +113,61 @@ def test_each_fault_is_found(fault, tmp_path):
     assert done.stdout.count("\n  mend: ") == bool(said)
     # each check that logs sees a log that fails
     assert (", and 3 checks more: it raised" in done.stdout) == (fault == "a tracker that fails")
+
+
+TWO = """
+from rlcore import hookimpl
+from rlcore.contracts.specs import ComponentSpec
+
+RLCORE_API = (0, 4)
+
+
+@hookimpl
+def rlcore_components():
+    return [
+        ComponentSpec("tracker", name, "rlcore_desk.tracker:Broken") for name in ("one", "two")
+    ]
+"""
+
+
+def test_a_fault_of_two_components_is_one_finding_with_its_line(tmp_path):
+    """A stranger's package may be named as ours are. Each check fails after another number of calls
+    at one line, so what is raised reads differently."""
+    (tmp_path / "rlcore_desk").mkdir()
+    (tmp_path / "rlcore_desk/__init__.py").write_text("")
+    (tmp_path / "rlcore_desk/plugin.py").write_text(TWO)
+    calls = "metrics, step):\n        raise ValueError(f'{id(self)}')"
+    text = TRACKER.replace("metrics, step):\n        pass", calls)
+    (tmp_path / "rlcore_desk/tracker.py").write_text(text)
+    line = text.splitlines().index("        raise ValueError(f'{id(self)}')") + 1
+    env = importable(tmp_path, "rlcore_desk")
+    command = [sys.executable, "-m", "rlcore.cli.main", "check", "rlcore_desk"]
+    skip = ["--skip", "test_it_takes_numbers_that_are_not_finite"]
+    done = subprocess.run([*command, *skip], env=env, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 1, done.stderr
+    assert done.stdout.count("\n  mend: ") == 1 and "tracker one (and tracker two): " in done.stdout
+    assert f"{tmp_path}/rlcore_desk/tracker.py:{line})" in done.stdout
+    for name in ("one", "two"):
+        assert (
+            f"tracker {name}: not checked: it takes numbers that are not finite: as asked for"
+            in done.stdout
+        )
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (
+            ["tracker", "tensorboard", "--skip", "it takes nombers"],
+            "choose from: .*it takes numbers",
+        ),
+        (["tracker", "tensorboard", "--quick", "--skip", "it takes numbers"], "--skip leaves"),
+        (["--skip", "it takes numbers"], "--skip leaves"),
+    ],
+)
+def test_what_can_not_be_left_out_is_named(words, said):
+    with pytest.raises(ConfigError, match=said):
+        check.main(words)
 
 
 def test_a_preset_is_checked_as_what_it_makes_of_its_component():

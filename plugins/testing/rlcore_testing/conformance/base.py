@@ -12,11 +12,12 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from traceback import walk_tb
 from typing import Any, ClassVar, TypeVar
 from unittest import SkipTest
@@ -30,9 +31,10 @@ from rlcore.config.catalog import TYPE_KEYS
 from rlcore.config.schema import Settings
 from rlcore.contracts.errors import ConfigError, UserError
 from rlcore.contracts.specs import ComponentSpec, Kind
+from rlcore.plugins.extras import is_ours
 from rlcore.plugins.import_target import load_target
 from rlcore.plugins.registry import load_plugins
-from rlcore.validation.faults import Fault, array_fault
+from rlcore.validation.faults import NUMBERS, Fault, array_fault
 
 HEAVY = ("torch", "ray", "gymnasium", "transformers", "jax")
 """What listing, checking and planning a run must not load."""
@@ -71,12 +73,41 @@ class Finding:
         message: what is wrong and what was expected.
         hint: what to do about it.
         warning: it may be meant so.
+        cause: equal for findings that one change of the component mends, as far as can be told: of
+            an error the line that raised it, of what else is wrong the component and the hint.
     """
 
     check: str
     message: str
     hint: str
     warning: bool = False
+    cause: str = field(default="", compare=False)
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """A check that was not made.
+
+    Attributes:
+        check: its name as a sentence.
+        reason: why it does not apply, or that it was asked for.
+    """
+
+    check: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Report:
+    """What the checks of a component came to.
+
+    Attributes:
+        findings: what did not pass.
+        left_out: what was not checked.
+    """
+
+    findings: list[Finding]
+    left_out: list[LeftOut]
 
 
 class Conformance:
@@ -85,11 +116,13 @@ class Conformance:
     Attributes:
         name: its registered name.
         settings: keys that differ from their defaults; a section is a mapping.
+        thorough: attributes of the class that :func:`report` sets, for checks that take longer.
     """
 
     kind: ClassVar[Kind]
     name: ClassVar[str] = ""
     settings: ClassVar[Mapping[str, Any]] = {}
+    thorough: ClassVar[Mapping[str, Any]] = {}
     _made: ClassVar[dict[Any, Any]]
     _closing: ClassVar[ExitStack]
 
@@ -166,7 +199,7 @@ class Conformance:
             hint=f"without one nothing can be checked before {before} start",
         )
         told = load_target(str(path))(self.config(), *given)
-        for name in [field.name for field in fields(kind) if field.name not in apart]:
+        for name in [each.name for each in fields(kind) if each.name not in apart]:
             expected, got = getattr(told, name), getattr(real, name)
             require(
                 got == expected,
@@ -197,7 +230,7 @@ class Conformance:
             f"{_base(self.kind).__name__}",
             hint="subclass it: core reads the keys all components of a kind share",
         )
-        silent = [field.name for field in fields(made) if not field.metadata.get("help")]
+        silent = [each.name for each in fields(made) if not each.metadata.get("help")]
         require(
             not silent,
             f"{made.__name__} has no help text for {', '.join(silent)}, expected one for each key",
@@ -205,53 +238,110 @@ class Conformance:
         )
 
     @classmethod
+    def checks(cls) -> dict[str, str]:
+        """The methods of its checks, by their names as sentences; without those that a subclass
+        set to None."""
+        methods = [name for name in dir(cls) if name.startswith("test_") and getattr(cls, name)]
+        return {sentence(name): name for name in sorted(methods)}
+
+    @classmethod
     def findings(cls) -> list[Finding]:
-        """Run all checks; what did not pass. What does not apply is left out."""
-        found = []
-        names = sorted(name for name in dir(cls) if name.startswith("test_"))
+        """Make all checks; what did not pass."""
+        return cls.report().findings
+
+    @classmethod
+    def report(cls, skip: Collection[str] = ()) -> Report:
+        """Make all checks but those to skip.
+
+        Args:
+            skip: their names as sentences.
+        """
+        report, checks = Report([], []), cls.checks()
         cls.setup_class()
         try:
-            for number, name in enumerate(names, 1):
-                method = getattr(cls(), name)
-                if method is None:  # left out by a subclass, as pytest does
+            for number, (check, method) in enumerate(checks.items(), 1):
+                if check in skip:
+                    report.left_out.append(LeftOut(check, "as asked for"))
                     continue
-                sentence = name.removeprefix("test_").replace("_", " ")
-                PROGRESS.info("%s: %d of %d, %s", cls.name, number, len(names), sentence)
-                finding = _run(method, sentence)
-                found += [] if finding is None else [finding]
+                PROGRESS.info("%s: %d of %d, %s", cls.name, number, len(checks), check)
+                try:
+                    finding = _run(getattr(cls(), method), check, cls.name)
+                except SkipTest as reason:
+                    report.left_out.append(LeftOut(check, str(reason)))
+                    continue
+                report.findings.extend([] if finding is None else [finding])
         finally:
             cls.teardown_class()
-        return found
+        return report
+
+
+def sentence(name: str) -> str:
+    """The name of a check as a sentence: `test_closing_twice_is_safe`, or that with spaces or
+    hyphens."""
+    return re.sub(r"[-_\s]+", " ", name.strip().removeprefix("test_"))
+
+
+def report(
+    base: type[Check], name: str, settings: Mapping[str, Any], skip: Collection[str] = ()
+) -> Report:
+    """What `base`'s checks, the thorough ones too, come to on the component of that name.
+
+    Args:
+        settings: keys that differ from their defaults.
+        skip: names of checks to leave out, as sentences.
+    """
+    facts = {"name": name, "settings": settings, **base.thorough}
+    made: type[Check] = type(base.__name__, (base,), facts)
+    return made.report(skip)
 
 
 def check(base: type[Check], name: str, settings: Mapping[str, Any]) -> list[Finding]:
-    """Findings of `base`'s checks on the component of that name."""
-    made: type[Check] = type(base.__name__, (base,), {"name": name, "settings": settings})
-    return made.findings()
+    """The findings of :func:`report`."""
+    return report(base, name, settings).findings
 
 
-def _run(method: Callable[[], None], sentence: str) -> Finding | None:
+def _run(method: Callable[[], None], check: str, name: str) -> Finding | None:
+    """Make a check; None where it passes. SkipTest goes through."""
     try:
         method()
     except SkipTest:
-        return None
-    except Deviation as deviation:
-        return Finding(sentence, deviation.message, deviation.hint, isinstance(deviation, Doubt))
+        raise
+    except Deviation as error:
+        doubt = isinstance(error, Doubt)
+        return Finding(check, error.message, error.hint, doubt, cause=f"{name}: {error.hint}")
     except UserError as error:  # of core's own checks, for one
-        return Finding(sentence, error.message.partition("\nTraceback")[0], error.hint or "")
+        message, hint = error.message.partition("\nTraceback")[0], error.hint or ""
+        return Finding(check, message, hint, cause=f"{name}: {hint or message}")
     except Exception as error:  # a component may fail in any way, and that is a finding
-        reason = f"it raised {type(error).__name__}: {error}{_place(error)}"
-        return Finding(sentence, reason, "run the check with pytest to see the traceback")
+        place = _place(error)
+        where = f" ({place})" if place else ""
+        return Finding(
+            check,
+            f"it raised {type(error).__name__}: {error}{where}",
+            "run the check with pytest to see the traceback",
+            cause=f"{type(error).__name__} {place or _innermost(error)}",
+        )
     return None
 
 
 def _place(error: Exception) -> str:
     """The last line of the stranger's own package that an error came through; empty for ours."""
-    frames = [(frame.f_globals.get("__name__", ""), frame, at) for frame, at in
+    frames = [(frame.f_globals.get("__name__", "").partition(".")[0], frame, at) for frame, at in
               walk_tb(error.__traceback__)]  # fmt: skip
-    theirs = [one for one in frames if not one[0].startswith(("rlcore", "pluggy", "contextlib"))]
-    own = [one for one in theirs if one[0].partition(".")[0] == theirs[0][0].partition(".")[0]]
-    return f" ({own[-1][1].f_code.co_filename}:{own[-1][2]})" if own else ""
+    theirs = [one for one in frames if not _is_passed_through(one[0])]
+    own = [one for one in theirs if one[0] == theirs[0][0]]
+    return f"{own[-1][1].f_code.co_filename}:{own[-1][2]}" if own else ""
+
+
+def _innermost(error: Exception) -> str:
+    """The line that raised an error."""
+    frame, at = [*walk_tb(error.__traceback__)][-1]
+    return f"{frame.f_code.co_filename}:{at}"
+
+
+def _is_passed_through(package: str) -> bool:
+    """Whether it only calls a component: rlcore, what ships with it, or the standard library."""
+    return package in ("", "pluggy", *sys.stdlib_module_names) or is_ours(package)
 
 
 def _base(kind: Kind) -> Any:
@@ -310,7 +400,9 @@ def require_equal(what: str, got: Any, expected: Any, *, atol: float = 0.0, hint
         f"{what}: got shape {list(got.shape)}, expected {list(expected.shape)}",
         hint=hint,
     )
-    wrong = ~np.isclose(got, expected, rtol=0, atol=atol) if atol else got != expected
+    numbers = all(array.dtype.kind in NUMBERS for array in (got, expected))
+    near = atol and numbers  # sentences are equal, or they are not
+    wrong = ~np.isclose(got, expected, rtol=0, atol=atol) if near else got != expected
     wrong &= (got == got) | (expected == expected)
     if wrong.any():
         place = tuple(int(i) for i in np.argwhere(wrong)[0])

@@ -53,6 +53,7 @@ class ChunkChecks(EnvSubject):
     def test_a_chunk_equals_its_steps_one_by_one(self) -> None:
         """The last two chunks of episodes, one of which ends in there if a solution is known."""
         skip_unless(not self.spec.whole_chunks, "spec.whole_chunks: a chunk is one motion")
+        self.repeats_its_course()
         episodes, actions = self.to_the_end()
         chunked, stepped = self.env(), self.env(instance=1)
         first = max(actions.shape[1] - 2 * CHUNK, 0)
@@ -83,6 +84,7 @@ class ChunkChecks(EnvSubject):
             self.require_close(what, array[rows], expected, hint=hint)
 
     def test_actions_beyond_the_range_are_clipped(self) -> None:
+        self.repeats_its_course()
         env, actions = self.env(), self.actions(ROWS)
         low, high = self.action_range()
         wild = np.where(actions > (low + high) / 2, high + 2 * (high - low), low - (high - low))
@@ -96,22 +98,24 @@ class ChunkChecks(EnvSubject):
         )
 
     def test_rewards_are_scaled_by_reward_coef(self) -> None:
+        self.repeats_its_course()
         plain, doubled = (self._rewards(reward_coef=c) for c in (1.0, 2.0))
         require_equal(
             "rewards under reward_coef=2",
             doubled,
             2 * plain,
-            atol=ROUNDING * max(1.0, float(np.abs(plain).max())),
+            atol=max(self.tolerance, ROUNDING * max(1.0, float(np.abs(plain).max()))),
             hint="multiply rewards by config.reward_coef",
         )
 
     def test_relative_rewards_are_differences(self) -> None:
+        self.repeats_its_course()
         plain, relative = (self._rewards(use_rel_reward=on) for on in (False, True))
         require_equal(
             "rewards under use_rel_reward=true",
             relative,
             np.diff(plain, prepend=0.0),
-            atol=ROUNDING * max(1.0, float(np.abs(plain).max())),
+            atol=max(self.tolerance, ROUNDING * max(1.0, float(np.abs(plain).max()))),
             hint="d_t = r_t - r_{t-1}, with r_{-1} = 0 at the start of the episode",
         )
 

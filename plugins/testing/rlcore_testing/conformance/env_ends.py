@@ -106,6 +106,7 @@ class EndChecks(EnvSubject):
     def test_a_truncated_row_shows_its_final_frame(self) -> None:
         skip_unless(self.spec.renders_final, "spec.renders_final is false")
         skip_unless(self.spec.start_exactness == "bitwise", "frames are not promised to be equal")
+        self.repeats_its_course()
         episodes, still = self.episodes(ROWS), self.rest()
         actions = np.repeat(still, ROWS, axis=0)[:, None].repeat(SHORT, axis=1)
         limited = self.env(ROWS, max_episode_steps=SHORT, ignore_terminations=True)

@@ -41,12 +41,16 @@ class Found:
         contract: where it says what is expected.
         mend: what to do.
         warning: it may be meant so.
+        cause: equal for what one change mends; empty: it is told by `what`.
+        also: further checks that found it.
     """
 
     what: str
     contract: str
     mend: str
     warning: bool = False
+    cause: str = ""
+    also: tuple[str, ...] = ()
 
 
 def component_findings(spec: ComponentSpec) -> Iterator[Found]:
@@ -65,7 +69,7 @@ def component_findings(spec: ComponentSpec) -> Iterator[Found]:
             mend = error.hint or f"correct {field}= of the ComponentSpec, or what it names"
             first = error.message.partition("\n")[0].removeprefix(named)
             if first not in told:  # one module that fails fails all that import it
-                yield Found(f"{field}: {error.message}", where, mend)
+                yield Found(f"{field}: {error.message}", where, mend, cause=first)
             told.add(first)
             continue
         protocol = field == "target" and spec.kind == "protocol"

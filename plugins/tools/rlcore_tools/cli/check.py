@@ -1,14 +1,15 @@
-"""Run `rlcore check [PLUGIN | NAME | KIND NAME] [key=value ...]`: hold plugins against the
-contract. It loads what their components name, compares signatures, reads their configuration, and
-plays the conformance checks of rlcore-testing on a component, or on all of a plugin. The keys are
-settings of the component. The exit code is 1 if something is wrong."""
+"""Run `rlcore check [PLUGIN | NAME | KIND NAME] [key=value ...] [--skip CHECK]`: hold plugins
+against the contract. It loads what their components name, compares signatures, reads their
+configuration, and plays the conformance checks of rlcore-testing on a component, or on all of a
+plugin. The keys are settings of the component. What was not checked is listed with the reason. The
+exit code is 1 if something is wrong."""
 
 from __future__ import annotations
 
 import logging
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from time import monotonic
 from typing import Any
@@ -16,7 +17,7 @@ from typing import Any
 import yaml  # type: ignore[import-untyped]
 
 from rlcore.cli.parser import Parser
-from rlcore.contracts.errors import ConfigError
+from rlcore.contracts.errors import ConfigError, choosing
 from rlcore.contracts.specs import KINDS, ComponentSpec
 from rlcore.plugins.entry_points import installed
 from rlcore.plugins.registry import Component, Registry, load_plugins
@@ -32,15 +33,17 @@ from rlcore_tools.check.targets import (
 )
 from rlcore_tools.moved import outdated
 
-KITS = {
-    "env": "check_env",
-    "model": "check_policy",
-    "algorithm": "check_algorithm",
-    "placement": "check_placement",
-    "tracker": "check_tracker",
-    "command": "check_command",
-    "backend": "check_backend",
+SUITES = {
+    "env": "EnvConformance",
+    "model": "PolicyConformance",
+    "algorithm": "AlgorithmConformance",
+    "placement": "PlacementConformance",
+    "tracker": "TrackerConformance",
+    "command": "CommandConformance",
+    "backend": "BackendConformance",
 }
+OF_A_REPLAY, OF_HOOKS = "ReplayConformance", "HookConformance"
+"""Names of rlcore_testing."""
 PROTOCOLS = "rlcore.contracts.protocols"
 SILENCE = 10.0  # seconds after which a pipe is told what is going on
 
@@ -50,12 +53,22 @@ def main(arguments: Sequence[str]) -> int:
     parser = Parser(prog="rlcore check", description=__doc__)
     parser.add_argument("words", nargs="*", metavar="WORD", help="what to check; nothing: all")
     parser.add_argument("--quick", action="store_true", help="without the conformance checks")
+    parser.add_argument(
+        "--skip",
+        action="append",
+        default=[],
+        metavar="CHECK",
+        help="leave a conformance check out, by its name as it is printed; may be repeated",
+    )
     options = parser.parse_args(arguments)
     names = [word for word in options.words if "=" not in word]
     registry = load_plugins()
     chosen, plugins, settings = _chosen(registry, names)
     settings |= _settings([word for word in options.words if "=" in word])
+    plays = bool(names) and not options.quick
+    skip = _skipped(options.skip, chosen, plugins, plays)
     found = [*_outdated(names), *_bad(registry, names)]
+    left_out: list[tuple[str, str]] = []
     folders = [(name, folder) for name in plugins for folder in _folders(registry, name)]
     found += [("plugin", each) for one in folders for each in configuration_findings(*one)]
     with _progress():
@@ -63,28 +76,77 @@ def main(arguments: Sequence[str]) -> int:
             spec = component.spec
             label = f"{spec.kind} {spec.name}"
             wrong = list(component_findings(spec)) or list(settings_findings(registry, component))
-            if not wrong and names and not options.quick:
-                wrong = list(_played(spec, settings))
+            suite = _suite_of(spec) if plays and not wrong else None
+            if suite is not None:
+                report = _played(suite, spec.name, settings, skip)
+                wrong = list(_told(report.findings, PROTOCOLS))
+                left_out += [(label, f"{one.check}: {one.reason}") for one in report.left_out]
                 note(component)
             found += [(label, each) for each in wrong]
         if names and not found:  # else their faults are those, once more
             places = [folder_of(folder) for _, folder in folders]
             found += [("plugin", each) for one in places for each in preset_findings(registry, one)]
-        if names and not options.quick:
-            for name in plugins:
-                told = _told(_testing().check_hook(name), HOOKSPECS)
-                found += [(f"plugin {name}", each) for each in told]
-    for label, each in found:
+        for name in plugins if plays else ():
+            report = _played(OF_HOOKS, name, {}, skip)
+            found += [(f"plugin {name}", each) for each in _told(report.findings, HOOKSPECS)]
+            left_out += [
+                (f"plugin {name}", f"{one.check}: {one.reason}") for one in report.left_out
+            ]
+    causes = _by_cause(found)
+    for labels, each in causes:
         warns = "warning: " if each.warning else ""
-        print(f"{label}: {warns}{each.what}\n  contract: {each.contract}\n  mend: {each.mend}")
+        also = f" (and {', '.join(labels[1:])})" if labels[1:] else ""
+        print(f"{labels[0]}{also}: {warns}{each.what}")
+        if each.also:
+            print(f"  also: {', '.join(each.also)}")
+        print(f"  contract: {each.contract}\n  mend: {each.mend}")
+    for label, reason in left_out:
+        print(f"{label}: not checked: {reason}")
     how = "the conformance checks too" + (", and those of its hooks" if plugins else "")
-    if not names or options.quick:
+    if not plays:
         how = "what they name and take"
-    warnings = sum(each.warning for _, each in found)
-    faults, also = len(found) - warnings, f", {_many(warnings, 'warning')}" if warnings else ""
+    warnings = sum(each.warning for _, each in causes)
+    faults, also = len(causes) - warnings, f", {_many(warnings, 'warning')}" if warnings else ""
+    also += f", {_many(len(left_out), 'check')} left out" if left_out else ""
     checked = f"{_many(len(chosen), 'component')} checked ({how})"
     print(f"{checked}: {_many(faults, 'finding')}{also}")
     return int(bool(faults))
+
+
+def _by_cause(found: Sequence[tuple[str, Found]]) -> list[tuple[list[str], Found]]:
+    """The first finding of each cause, with the labels of all that have it."""
+    causes: dict[tuple[str, str], tuple[list[str], Found]] = {}
+    for label, each in found:
+        labels, _ = causes.setdefault((each.cause or each.what, each.mend), ([], each))
+        labels += [] if label in labels else [label]
+    return list(causes.values())
+
+
+def _skipped(
+    words: Sequence[str], chosen: Sequence[Component], plugins: Sequence[str], plays: bool
+) -> set[str]:
+    """The names of checks to leave out.
+
+    Raises:
+        ConfigError: there is no such check of what is chosen, or none is played.
+    """
+    if not words:
+        return set()
+    if not plays:
+        raise ConfigError(
+            "--skip leaves out conformance checks, and none are played here",
+            hint="rlcore check KIND NAME --skip CHECK, without --quick",
+        )
+    suites = {_suite_of(component.spec) for component in chosen}
+    suites |= {OF_HOOKS} if plugins else set()
+    known = {check for suite in suites if suite for check in getattr(_testing(), suite).checks()}
+    skip = set()
+    for word in words:
+        check = _base().sentence(word)
+        if check not in known:
+            raise ConfigError(f"there is no check {word!r}{choosing(check, known)}")
+        skip.add(check)
+    return skip
 
 
 def _many(count: int, what: str) -> str:
@@ -190,14 +252,16 @@ def _folders(registry: Registry, plugin: str) -> list[str]:
     return [] if hook is None else [str(folder) for folder in hook()]
 
 
-def _played(spec: ComponentSpec, settings: Mapping[str, Any]) -> Iterator[Found]:
-    """What the conformance checks of its kind find."""
-    kit = KITS.get(spec.kind)
-    if kit is None:
-        return
+def _suite_of(spec: ComponentSpec) -> str | None:
+    """The conformance checks of its kind, as rlcore_testing names them; None: there are none."""
     if spec.kind == "algorithm" and _keeps_a_replay(spec):
-        kit = "check_replay"
-    yield from _told(getattr(_testing(), kit)(spec.name, **settings), PROTOCOLS)
+        return OF_A_REPLAY
+    return SUITES.get(spec.kind)
+
+
+def _played(suite: str, name: str, settings: Mapping[str, Any], skip: Collection[str]) -> Any:
+    """What the conformance checks come to: a :class:`rlcore_testing.conformance.base.Report`."""
+    return _base().report(getattr(_testing(), suite), name, settings, skip)
 
 
 def _keeps_a_replay(spec: ComponentSpec) -> bool:
@@ -212,13 +276,20 @@ def _keeps_a_replay(spec: ComponentSpec) -> bool:
 
 
 def _told(found: Sequence[Any], contract: str) -> Iterator[Found]:
-    """What the conformance checks found, each message once."""
-    checks: dict[tuple[str, str, bool], list[str]] = {}
+    """What the conformance checks found, each cause once."""
+    causes: dict[tuple[str, bool], list[Any]] = {}
     for each in found:
-        checks.setdefault((each.message, each.hint, each.warning), []).append(each.check)
-    for (message, hint, warning), names in checks.items():
-        more = f", and {_many(len(names) - 1, 'check')} more" if len(names) > 1 else ""
-        yield Found(f"{names[0]}{more}: {message}", contract, hint, warning)
+        causes.setdefault((each.cause, each.warning), []).append(each)
+    for (_, warning), (first, *others) in causes.items():
+        more = f", and {_many(len(others), 'check')} more" if others else ""
+        yield Found(
+            f"{first.check}{more}: {first.message}",
+            contract,
+            first.hint,
+            warning,
+            cause=first.cause,
+            also=tuple(each.check for each in others),
+        )
 
 
 def _testing() -> Any:
@@ -230,3 +301,10 @@ def _testing() -> Any:
             hint='pip install "rlcore[testing]"; or --quick, without them',
         ) from error
     return rlcore_testing
+
+
+def _base() -> Any:
+    _testing()
+    from rlcore_testing.conformance import base
+
+    return base
