@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from rlcore.contracts.errors import CheckpointError
 from rlcore.contracts.version import __version__
 from rlcore.files import reading
+from rlcore.files.typed import as_type
 
+T = TypeVar("T")
 UNLIKE: tuple[type[Exception], ...] = (
     OSError, ValueError, LookupError, TypeError, AttributeError,
 )  # fmt: skip
@@ -84,6 +86,13 @@ def read_mapping(path: Path) -> dict[str, Any]:
     if not isinstance(content, dict):
         raise damaged(path, "it holds no mapping of names to values")
     return content
+
+
+def read_as(kind: type[T], path: Path) -> T:
+    """Read a JSON file as a type; raise CheckpointError if the file is missing, is not JSON, or
+    holds a value of another type (:func:`rlcore.files.typed.as_type`)."""
+    with blaming(path):
+        return as_type(kind, reading.read_json(path))
 
 
 def _reason(error: Exception) -> str:

@@ -1,8 +1,16 @@
-"""Ask a policy server over one connection, and reach it again when that breaks. Knows no policy."""
+"""Ask a policy server over one connection, and reach it again when that breaks. Knows no policy.
+
+An answer belongs to the observation before it, as openpi's protocol gives answers no number. So a
+server that sends more frames than it was asked for is an error: each later answer would be taken
+for the next observation.
+"""
 
 from __future__ import annotations
 
 import os
+import socket
+import struct
+import threading
 import time
 from typing import Any
 
@@ -10,6 +18,7 @@ from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidSta
 from websockets.sync.client import ClientConnection, connect
 
 from rlcore.contracts.errors import PolicyError
+from rlcore.terminal.text import plain
 from rlcore_serve.settings import KEY_VARIABLE
 from rlcore_serve.wire import WireError, pack, unpack
 
@@ -17,6 +26,10 @@ AGAIN = 0.5
 """Seconds between two attempts to connect."""
 UNAUTHORIZED = 401
 BROKEN = (ConnectionClosed, OSError, InvalidHandshake, EOFError)
+CLOSE_SECONDS = 2.0
+"""That a server has to confirm the end of a connection."""
+LONGEST_TEXT = 500
+"""Characters of a server's text in an error."""
 
 
 class Link:
@@ -35,6 +48,7 @@ class Link:
     def __init__(self, url: str, *, reconnect: float, reply: float, most: int) -> None:
         self._url, self._reconnect, self._reply, self._most = url, reconnect, reply, most
         self._connection: ClientConnection | None = None
+        self._all_came: threading.Event | None = None
         self.hello: dict[Any, Any] = {}
 
     def open(self) -> None:
@@ -51,12 +65,17 @@ class Link:
                 self._connection = connect(
                     self._url, compression=None, max_size=self._most, proxy=None,
                     additional_headers=headers, open_timeout=max(1.0, until - time.monotonic()),
+                    ping_interval=None,  # `reply` limits how long it may be busy
+                    close_timeout=CLOSE_SECONDS,
                 )  # fmt: skip
+                _limit_sending(self._connection, self._reply)
                 hello = self._read(self._connection.recv(timeout=self._reply))
+                self._all_came = _ping(self._connection)
                 break
             except InvalidURI as error:
-                raise PolicyError(f"actor.model.url: {error}") from None
+                raise PolicyError(f"actor.model.url: {one_line(error)}") from None
             except BROKEN as error:
+                self.close()
                 if isinstance(error, InvalidStatus) and (
                     error.response.status_code == UNAUTHORIZED
                 ):
@@ -67,7 +86,7 @@ class Link:
                 if time.monotonic() + AGAIN > until:
                     raise PolicyError(
                         f"the server at {self._url} can't be reached within {self._reconnect:g} s "
-                        f"(actor.model.reconnect_s): {str(error) or type(error).__name__}",
+                        f"(actor.model.reconnect_s): {one_line(error) or type(error).__name__}",
                         hint="start it, e.g. rlcore serve RUN",
                     ) from None
                 time.sleep(AGAIN)
@@ -77,7 +96,8 @@ class Link:
         """The server's answer. Where the connection breaks, it is asked once more over a new one.
 
         Raises:
-            PolicyError: it refuses the message, or can't be reached, or does not answer in time.
+            PolicyError: it refuses the message, can't be reached, does not answer in time, or has
+                sent something that it was not asked for.
         """
         data = pack(message)
         for last in (False, True):
@@ -85,8 +105,10 @@ class Link:
                 self.open()
             assert self._connection is not None
             try:
+                self._require_silence(self._connection)
                 self._connection.send(data)
                 answer = self._read(self._connection.recv(timeout=self._reply))
+                self._all_came = _ping(self._connection)
                 break
             except TimeoutError:
                 self.close()
@@ -99,7 +121,7 @@ class Link:
                 if last:
                     raise PolicyError(
                         f"the server at {self._url} ended the connection twice at one "
-                        f"observation: {error}"
+                        f"observation: {one_line(error)}"
                     ) from None
         if not isinstance(answer, dict):
             raise PolicyError(
@@ -110,15 +132,57 @@ class Link:
     def close(self) -> None:
         """End the connection, if there is one."""
         if self._connection is not None:
-            self._connection.close()
-            self._connection = None
+            connection, self._connection = self._connection, None
+            connection.close()
+
+    def _require_silence(self, connection: ClientConnection) -> None:
+        """Raise PolicyError where more has come than was asked for. The pong to a ping that was
+        sent behind the last answer comes after all frames that the server had sent till then."""
+        assert self._all_came is not None
+        if not self._all_came.wait(self._reply):
+            raise TimeoutError
+        try:
+            frame = connection.recv(timeout=0)
+        except TimeoutError:
+            return
+        self.close()
+        told = one_line(frame) if isinstance(frame, str) else f"{len(frame)} bytes"
+        raise PolicyError(
+            f"the server at {self._url} sent more than one answer to an observation ({told}): "
+            "which observation an answer is for can't be known any more",
+            hint="it must answer each frame with one; answers before this error may be wrong too",
+        )
 
     def _read(self, frame: str | bytes) -> Any:
         if isinstance(frame, str):
             self.close()
-            raise PolicyError(f"the server at {self._url} refuses: {frame[:2000].strip()}")
+            raise PolicyError(f"the server at {self._url} refuses: {one_line(frame)}")
         try:
             return unpack(frame)
         except WireError as error:
             self.close()
-            raise PolicyError(f"the server at {self._url}: {error}") from None
+            raise PolicyError(f"the server at {self._url}: {one_line(error)}") from None
+
+
+def _ping(connection: ClientConnection) -> threading.Event:
+    """Set once all that the server had sent till then has come, or the connection has ended."""
+    try:
+        return connection.ping(ack_on_close=True)
+    except ConnectionClosed:
+        ended = threading.Event()
+        ended.set()
+        return ended
+
+
+def _limit_sending(connection: ClientConnection, seconds: float) -> None:
+    """Let a send fail where the server takes nothing for so long; `websockets` has no limit."""
+    whole = int(seconds)
+    limit = struct.pack("ll", whole, int(1e6 * (seconds - whole)))
+    connection.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
+
+
+def one_line(said: object) -> str:
+    """What a server said, in one line without control characters. Of a long text, such as a
+    traceback, the end, where the error stands."""
+    text = plain(" ".join(str(said).split()))
+    return text if len(text) <= LONGEST_TEXT else f"...{text[3 - LONGEST_TEXT :]}"

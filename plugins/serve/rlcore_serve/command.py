@@ -22,26 +22,31 @@ def main(arguments: Sequence[str]) -> int:
     """Serve until SIGTERM or Ctrl-C.
 
     Raises:
-        UserError: settings without a meaning, no such run, or an address that can't be used.
+        UserError: settings without a meaning, no such run, an address that can't be used, or a
+            policy that hangs.
     """
     options = _parser().parse_intermixed_args(list(arguments))
     settings = read_settings(options.settings)
     key = api_key(settings.host)
     from rlcore_serve.batching import Batcher, acting  # these load torch
-    from rlcore_serve.platforms import platform_for
+    from rlcore_serve.platforms import served_platform
     from rlcore_serve.server import PolicyServer
 
     policy = rlcore.load_policy(
         options.run, options.checkpoint, options.device, trust=options.trust
     )
-    platform = platform_for(settings.platform, policy.env_spec)
+    platform = served_platform(settings.platform, policy.env_spec, settings.max_message_bytes)
     act = acting(policy, deterministic=settings.deterministic, forward_batch=settings.forward_batch)
     server = PolicyServer(
         settings,
         platform,
         metadata(policy, settings, Path(options.run).name),
         lambda connected: Batcher(
-            act, connected, most=settings.max_batch, wait=settings.max_wait_ms / 1e3
+            act,
+            connected,
+            most=settings.max_batch,
+            wait=settings.max_wait_ms / 1e3,
+            longest=settings.forward_s or policy.config.cluster.timeouts.policy,
         ),
         key,
         lambda line: print(line, flush=True),

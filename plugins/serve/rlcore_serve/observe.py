@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from rlcore.files.atomic import write_text
-from rlcore.files.reading import read_json
+from rlcore.files.damaged_files import read_mapping
 from rlcore_serve.remote import link
 from rlcore_serve.remote_settings import RemoteConfig
 
 ENTRY = "policy_server"
+LARGEST_NOTE = 1 << 16
+"""Bytes of what a server says of itself that a manifest keeps."""
 
 
 def note_server(config: RemoteConfig, folder: Path) -> None:
@@ -21,10 +24,30 @@ def note_server(config: RemoteConfig, folder: Path) -> None:
     to = link(config)
     to.open()
     to.close()
-    manifest = read_json(folder / "manifest.json")
-    manifest[ENTRY] = {"url": config.url, "says": json.loads(json.dumps(to.hello, default=_text))}
+    says = as_json(to.hello)
+    size = len(json.dumps(says))
+    if size > LARGEST_NOTE:
+        says = f"{size} bytes, left out"
+    manifest = read_mapping(folder / "manifest.json")
+    manifest[ENTRY] = {"url": config.url, "says": says}
     write_text(folder / "manifest.json", json.dumps(manifest, indent=2) + "\n")
 
 
-def _text(value: Any) -> Any:
-    return value.tolist() if isinstance(value, (np.ndarray, np.generic)) else str(value)
+def as_json(value: Any) -> Any:
+    """A message as JSON has it: names as texts, arrays as lists, all else that JSON lacks as
+    text."""
+    if isinstance(value, dict):
+        return {_text(name): as_json(each) for name, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [as_json(each) for each in value]
+    if isinstance(value, (np.ndarray, np.generic)):
+        return as_json(value.tolist())
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if value is None or isinstance(value, (bool, int, float)):
+        return value
+    return _text(value)
+
+
+def _text(value: Any) -> str:
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)

@@ -6,9 +6,9 @@ Knows names, shapes and dtypes; no policy and no network.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from rlcore.contracts.errors import ConfigError, choosing
 from rlcore.contracts.protocols import Observation
 from rlcore.contracts.specs import EnvSpec
 from rlcore.files.reading import Unreadable, read_yaml
+from rlcore.files.typed import as_type
 
 KEY = "rlcore/key"
 """Optional: seed, task, trial, replica, decision: what draws are keyed by."""
@@ -27,11 +28,23 @@ IMAGES = "images"
 """The map in which openpi's ALOHA clients send frames; other names with a `/` are flat."""
 KEY_NAMES = ("seed", "task", "trial", "replica", "decision")
 FILE = Path(__file__).with_name("platforms.yaml")
-FIELDS = {"cameras", "layout", "frame", "states", "prompt"}
+CAMERA = "{camera}"
+"""In `cameras` of an entry: stands for a camera's name in the env."""
 
 
 class ObservationError(ValueError):
     """What a client sent is no observation of this platform, in one sentence."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """An entry of `platforms.yaml`, where its fields are described."""
+
+    cameras: str | list[str] | dict[str, str]
+    layout: Literal["HWC", "CHW"]
+    frame: tuple[int, int] | None
+    states: list[str]
+    prompt: str
 
 
 @dataclass(frozen=True)
@@ -43,13 +56,15 @@ class Platform:
         channels_first: whether frames are `[3, H, W]`.
         states: names of parts that are joined.
         prompt: name of the sentence.
-        spec: the env's, with the frames' sizes on the wire.
+        frame: height and width that clients send; None: those of the env.
+        spec: the env's.
     """
 
     cameras: Mapping[str, str]
     channels_first: bool
     states: tuple[str, ...]
     prompt: str
+    frame: tuple[int, int] | None
     spec: EnvSpec
 
     def row(self, message: Any) -> Observation:
@@ -155,41 +170,90 @@ def platform_for(named: str, env: EnvSpec, key: str = "serve.platform") -> Platf
     Raises:
         ConfigError: no such platform, or one that has not all that the env shows.
     """
+    known = read_yaml(FILE)
     try:
-        known = read_yaml(FILE)
-        entry = known[named] if named in known else read_yaml(Path(named))
-    except (OSError, Unreadable):
+        value = known[named] if named in known else read_yaml(Path(named))
+    except OSError:
         raise ConfigError(
             f"{key}={named} is neither a platform nor a YAML file that can be read"
             f"{choosing(named, known)}",
             hint=f"see {FILE}",
         ) from None
-    if not isinstance(entry, dict) or set(entry) != FIELDS or entry["layout"] not in ("HWC", "CHW"):
-        raise ConfigError(
-            f"{key}={named} must have {', '.join(sorted(FIELDS))}; layout HWC or CHW",
-            hint=f"see {FILE}",
-        )
+    except Unreadable as error:
+        raise ConfigError(f"{key}={named}: {error}", hint=f"see {FILE}") from None
+    try:
+        entry = as_type(Entry, value)
+        _check(entry)
+    except Unreadable as error:
+        raise ConfigError(f"{key}={named}: {error}", hint=f"see {FILE}") from None
     names = [camera.name for camera in env.cameras]
-    wire = _camera_names(entry["cameras"], names)
+    wire = _camera_names(entry.cameras, names)
     if set(wire) != set(names):
         raise ConfigError(
             f"{key}={named} has {len(wire)} cameras, but the policy acts in {env.name}, "
             f"which shows {', '.join(names) or 'none'}",
             hint=f"{key}=FILE.yaml, with a name for each of these",
         )
-    spec, frame = env, entry["frame"]
-    if frame is not None:
-        height, width = frame
-        cameras = tuple(replace(one, height=height, width=width) for one in env.cameras)
-        spec = replace(env, cameras=cameras)
-    ordered = {name: wire[name] for name in names}
-    states = tuple(entry["states"])
-    return Platform(ordered, entry["layout"] == "CHW", states, entry["prompt"], spec)
+    sent = [*wire.values(), *entry.states, entry.prompt, KEY, ELAPSED]
+    if twice := [name for name in sent if sent.count(name) > 1]:
+        raise ConfigError(
+            f"{key}={named} gives two parts of an observation the name {twice[0]!r}",
+            hint=f"see {FILE}",
+        )
+    return Platform(
+        cameras={name: wire[name] for name in names},
+        channels_first=entry.layout == "CHW",
+        states=tuple(entry.states),
+        prompt=entry.prompt,
+        frame=entry.frame,
+        spec=env,
+    )
 
 
-def _camera_names(given: Any, cameras: list[str]) -> dict[str, str]:
+def served_platform(named: str, env: EnvSpec, largest: int) -> Platform:
+    """A platform as :func:`platform_for`, of which clients can be answered.
+
+    Args:
+        largest: bytes of a message that are read.
+
+    Raises:
+        ConfigError: likewise; its clients send frames of another size than the policy takes, or an
+            observation is larger than a message may be.
+    """
+    platform = platform_for(named, env)
+    sizes = {camera.name: (camera.height, camera.width) for camera in env.cameras}
+    unlike = [name for name, size in sizes.items() if platform.frame not in (None, size)]
+    if unlike:
+        first = sizes[unlike[0]]
+        height, width = platform.frame or first
+        raise ConfigError(
+            f"serve.platform={named}: its clients send frames of {height}x{width}, and this policy "
+            f"takes {first[0]}x{first[1]} from camera {unlike[0]} of {env.name}: none of their "
+            "observations could be answered",
+            hint="serve.platform=rlcore, or FILE.yaml with frame: null, and clients that send "
+            f"{first[0]}x{first[1]}; or serve a policy trained on frames of {height}x{width}",
+        )
+    pixels = sum(height * width * 3 for height, width in sizes.values())
+    if pixels >= largest:
+        raise ConfigError(
+            f"serve.max_message_mb={largest / 2**20:g}: an observation of {env.name} has "
+            f"{pixels / 2**20:.2f} MiB in its frames alone",
+            hint=f"serve.max_message_mb={2 * pixels / 2**20:.2g}",
+        )
+    return platform
+
+
+def _check(entry: Entry) -> None:
+    """Raise Unreadable for values without a meaning."""
+    if entry.frame is not None and min(entry.frame) < 1:
+        raise Unreadable(f"frame must be height and width in pixels, got {list(entry.frame)}")
+    if not entry.states:
+        raise Unreadable("states must name at least one part of the state, got []")
+
+
+def _camera_names(given: str | list[str] | dict[str, str], cameras: list[str]) -> dict[str, str]:
     if isinstance(given, str):
-        return {camera: given.format(camera=camera) for camera in cameras}
+        return {camera: given.replace(CAMERA, camera) for camera in cameras}
     return given if isinstance(given, dict) else dict(zip(cameras, given, strict=False))
 
 

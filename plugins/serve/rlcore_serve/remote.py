@@ -124,6 +124,7 @@ class RemotePolicy(nn.Module):
         return self._checked(to.ask(message).get("actions"))
 
     def _checked(self, actions: Any) -> np.ndarray:
+        """The actions that are executed, float32 `[C, A]`; raises PolicyError for others."""
         chunk, entries = self.spec.num_action_chunks, self.spec.action_dim
         right = isinstance(actions, np.ndarray) and actions.dtype.kind in "fiu"
         if not right or actions.ndim != 2 or len(actions) < chunk or actions.shape[1] != entries:
@@ -135,7 +136,17 @@ class RemotePolicy(nn.Module):
                 f"steps and {entries} entries, got {found}",
                 hint="actor.model.num_action_chunks: steps that are executed per decision",
             )
-        return np.asarray(actions[:chunk], np.float32)
+        with np.errstate(over="ignore"):  # beyond float32: infinite, and named below
+            executed = np.asarray(actions[:chunk], np.float32)
+        bad = np.argwhere(~np.isfinite(executed))
+        if len(bad):
+            step, entry = bad[0]
+            raise PolicyError(
+                f"the server at {self._config.url} must answer with finite actions, got "
+                f"{actions[step, entry]} at step {step}, entry {entry}",
+                hint="the policy behind the server is at fault, or its normalisation",
+            )
+        return executed
 
     def _refuse(self) -> NoReturn:
         raise PolicyError(self.spec.evaluation_only, hint="rlcore eval")

@@ -4,22 +4,29 @@ client connects      -> binary frame: what the server says of itself
 binary frame, a map  -> binary frame: {"actions": float32 [C, A], "server_timing": {...}}
 anything wrong       -> text frame: one sentence; closed with 1011
 GET /healthz         -> 200, "OK"
+
+A client that is slow holds nobody up: `serve.message_s` limits its handshake, each message and each
+answer, and one that has never asked anything gives its place to others after that time.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hmac
 import http
 import itertools
 import logging
+import math
 import signal
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
+from functools import partial
 from typing import Any
 
 from websockets.asyncio.server import Server, ServerConnection, serve
 from websockets.exceptions import ConnectionClosed
+from websockets.frames import Frame
 from websockets.http11 import Request, Response
 
 from rlcore.contracts.errors import UserError
@@ -29,12 +36,67 @@ from rlcore_serve.settings import ServeConfig
 from rlcore_serve.wire import WireError, pack, unpack
 
 INTERNAL_ERROR, GOING_AWAY, TRY_AGAIN_LATER, MESSAGE_TOO_BIG = 1011, 1001, 1013, 1009
+TOO_SLOW = 1008
+CONTROL = 0x8
+"""The bit of a frame's opcode that pings, pongs and closes have, and parts of messages don't."""
+CLOSE_SECONDS = 2.0
+"""That a client has to confirm the end of its connection before it is cut off."""
 PHASE = ("eval", 0)
 """Behind the seed in keys of evaluations: a client's key gives the draws that one would have."""
 LONGEST_SENTENCE = 2000
 quiet = logging.getLogger("rlcore_serve")
 quiet.addHandler(logging.NullHandler())
 quiet.propagate = False
+
+
+class TooSlowError(Exception):
+    """A client does not take an answer."""
+
+
+class TimedConnection(ServerConnection):
+    """A connection that ends if a message takes too long to come in whole, in one frame or several.
+
+    Args:
+        longest: seconds from a message's first byte to its last; time in which the server itself
+            does not read, as it has messages of this client to answer, does not count.
+        end: called with this connection when a message takes longer.
+    """
+
+    def __init__(
+        self, *args: Any, longest: float, end: Callable[[TimedConnection], None], **options: Any
+    ) -> None:
+        super().__init__(*args, **options)
+        self._longest, self._end = longest, end
+        self._limit: asyncio.TimerHandle | None = None
+        self._in_message = False
+
+    def data_received(self, data: bytes) -> None:
+        if self.request is not None and self._limit is None:
+            self._limit = self.loop.call_later(self._longest, self._over)
+        super().data_received(data)
+
+    def process_event(self, event: Any) -> None:
+        super().process_event(event)
+        if isinstance(event, Frame) and not event.opcode & CONTROL:
+            self._in_message = not event.fin
+        if not self._in_message:
+            self._stop_limit()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stop_limit()
+        super().connection_lost(exc)
+
+    def _stop_limit(self) -> None:
+        if self._limit is not None:
+            self._limit.cancel()
+            self._limit = None
+
+    def _over(self) -> None:
+        self._limit = None
+        if self.transport.is_reading():
+            self._end(self)
+        else:
+            self._limit = self.loop.call_later(self._longest, self._over)
 
 
 class PolicyServer:
@@ -58,7 +120,8 @@ class PolicyServer:
         self._settings, self._platform, self._key, self._say = settings, platform, key, say
         self._hello = pack(dict(metadata))
         self._batcher = make_batcher(lambda: len(self._clients))
-        self._clients: set[ServerConnection] = set()
+        self._clients: dict[ServerConnection, float] = {}  # when each came; inf: it has asked
+        self._tasks: set[asyncio.Task[None]] = set()
         self._numbers = itertools.count()
         self._busy = 0
         self._stop: asyncio.Event | None = None
@@ -71,17 +134,25 @@ class PolicyServer:
 
         Raises:
             OSError: the address can't be used.
+            StuckError: the policy does not return from a forward; clients are told.
         """
         self._stop = asyncio.Event()
         loop = asyncio.get_running_loop()
         answering = loop.create_task(self._batcher.run())
+        answering.add_done_callback(lambda _: self.stop())
+        longest = self._settings.message_s
         async with serve(
             self._talk,
             self._settings.host,
             self._settings.port,
             process_request=self._admit,
+            create_connection=partial(  # type: ignore[arg-type]  # it is only called
+                TimedConnection, longest=longest, end=self._end_slow
+            ),
+            open_timeout=longest,
+            close_timeout=CLOSE_SECONDS,
             compression=None,
-            max_size=int(self._settings.max_message_mb * 2**20),
+            max_size=self._settings.max_message_bytes,
             max_queue=2,
             origins=[None],  # no page in a browser
             logger=quiet,
@@ -95,7 +166,9 @@ class PolicyServer:
                 pass  # not the main thread: whoever runs it calls stop
             await self._stop.wait()
             await self._drain(server)
-        answering.cancel()
+            answering.cancel()  # raises in those that still wait, or the server would wait for them
+        with contextlib.suppress(asyncio.CancelledError):
+            await answering  # raises what ended it
 
     def stop(self) -> None:
         """Drain and end; from the loop's own thread."""
@@ -125,7 +198,7 @@ class PolicyServer:
                 return connection.respond(
                     http.HTTPStatus.UNAUTHORIZED, "send the header Authorization: Api-Key KEY\n"
                 )
-        if len(self._clients) >= self._settings.max_clients:
+        if not self._has_room():
             return connection.respond(
                 http.HTTPStatus.SERVICE_UNAVAILABLE,
                 f"{self._settings.max_clients} clients are connected, and no more are taken\n",
@@ -134,18 +207,53 @@ class PolicyServer:
 
     async def _talk(self, client: ServerConnection) -> None:
         number = next(self._numbers)
-        if len(self._clients) >= self._settings.max_clients:  # several shook hands at once
+        if not self._has_room():  # several shook hands at once
             await client.close(TRY_AGAIN_LATER, "no more clients are taken")
             return
-        self._clients.add(client)
+        self._clients[client] = time.monotonic()
         try:
-            await client.send(self._hello)
+            await self._send(client, self._hello)
             await self._converse(client, number)
         except ConnectionClosed as error:
             if error.sent is not None and error.sent.code == MESSAGE_TOO_BIG:
                 self._say(f"client {number}: {error.sent.reason} (serve.max_message_mb)")
+            elif error.sent is not None and error.sent.code == TOO_SLOW:
+                self._say(f"client {number}: {error.sent.reason}")
+        except TooSlowError:
+            client.transport.abort()
+            limit = f"{self._settings.message_s:g} s (serve.message_s)"
+            self._say(f"client {number}: has not taken its answer within {limit}")
         finally:
-            self._clients.discard(client)
+            self._clients.pop(client, None)
+
+    def _has_room(self) -> bool:
+        """Whether a client can come in. One that has never asked anything keeps its place for
+        `serve.message_s`, and then only until another wants it."""
+        if len(self._clients) < self._settings.max_clients:
+            return True
+        client, since = min(self._clients.items(), key=lambda entry: entry[1])
+        if time.monotonic() - since < self._settings.message_s:
+            return False
+        del self._clients[client]
+        self._start(client.close(TRY_AGAIN_LATER, "it asked nothing, and others want its place"))
+        return True
+
+    def _end_slow(self, client: ServerConnection) -> None:
+        self._clients.pop(client, None)
+        limit = f"{self._settings.message_s:g} s (serve.message_s)"
+        self._start(client.close(TOO_SLOW, f"a message has not come in whole within {limit}"))
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)  # the loop itself keeps no reference
+        task.add_done_callback(self._tasks.discard)
+
+    async def _send(self, client: ServerConnection, data: str | bytes) -> None:
+        try:
+            async with asyncio.timeout(self._settings.message_s):
+                await client.send(data)
+        except TimeoutError:
+            raise TooSlowError from None
 
     async def _converse(self, client: ServerConnection, number: int) -> None:
         before: float | None = None
@@ -158,17 +266,19 @@ class PolicyServer:
                 reply = await self._reply(message, (number, request))
                 if before is not None:
                     reply["server_timing"]["prev_total_ms"] = before
-                await client.send(pack(reply))
-            except ConnectionClosed:
+                await self._send(client, pack(reply))
+            except (ConnectionClosed, TooSlowError):
                 raise
             except Exception as error:  # of the policy too: the others are served on
                 said = _sentence(error)
                 self._say(f"client {number}: {said}")
-                await client.send(said)
+                await self._send(client, said)
                 await client.close(INTERNAL_ERROR, "")
                 return
             finally:
                 self._busy -= 1
+            if client in self._clients:
+                self._clients[client] = math.inf
             before = 1e3 * (time.perf_counter() - begin)
             if self._stop.is_set():
                 await client.close(GOING_AWAY, "the server ends")

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
+import yaml  # type: ignore[import-untyped]
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
@@ -21,7 +23,10 @@ KEY_VARIABLE = "RLCORE_SERVE_KEY"
 class ServeConfig(Settings):
     """A server of one policy."""
 
-    host: str = key("address it listens on; others than this machine's need a key", "127.0.0.1")
+    host: str = key(
+        "address it listens on; others than this machine's need a key; ::, unlike 0.0.0.0, is IPv6 "
+        "alone", "127.0.0.1",
+    )  # fmt: skip
     port: int = key("port; 0: any that is free", 8000, least=0, most=65535)
     platform: str = key(
         "names of observations: rlcore, libero, droid, aloha, or a YAML file", "rlcore"
@@ -40,10 +45,25 @@ class ServeConfig(Settings):
     seed: int = key("of the draws of clients that send no key", 0, least=0)
     max_clients: int = key("most connections; more are refused with 503", 64, least=1, most=10_000)
     max_message_mb: float = key("largest message, in MiB", 16.0, above=0, most=1024)
+    message_s: float = key(
+        "longest time for a handshake, for a message to come in whole and for an answer to be "
+        "taken, in seconds; a client that has asked nothing yet keeps its place so long, and then "
+        "until another wants it",
+        10.0, above=0, most=3600,
+    )  # fmt: skip
+    forward_s: float | None = key(
+        "longest time of a forward, in seconds, after which the server ends with an error; null: "
+        "cluster.timeouts.policy of the run", above=0, most=86_400,
+    )  # fmt: skip
     drain_s: float = key(
         "on SIGTERM, longest time for observations that are being answered, in seconds",
         30.0, least=0, most=3600,
     )  # fmt: skip
+
+    @property
+    def max_message_bytes(self) -> int:
+        """`max_message_mb` in bytes."""
+        return int(self.max_message_mb * 2**20)
 
 
 def read_settings(words: Sequence[str]) -> ServeConfig:
@@ -55,20 +75,35 @@ def read_settings(words: Sequence[str]) -> ServeConfig:
     names = [one.path for one in walk(ServeConfig())]
     settings = OmegaConf.structured(ServeConfig)
     for word in words:
-        name, equals, _ = word.partition("=")
+        name, equals, text = word.partition("=")
         if not equals or not name.startswith(SECTION) or name[len(SECTION) :] not in names:
             raise ConfigError(
                 f"{word!r:.100} is no key of serve{choosing(name.removeprefix(SECTION), names)}",
                 hint="rlcore serve --help",
             )
+        own_name = name.removeprefix(SECTION)
         try:
-            settings.merge_with_dotlist([word[len(SECTION) :]])
-        except OmegaConfBaseException as error:
+            OmegaConf.update(settings, own_name, _value(text, isinstance(settings[own_name], str)))
+        except (OmegaConfBaseException, yaml.YAMLError) as error:
             raise ConfigError(f"{word!r:.100}: {str(error).splitlines()[0]}") from None
     found = OmegaConf.to_object(settings)
     assert isinstance(found, ServeConfig)
+    if not found.host:
+        raise ConfigError("serve.host must be an address, got ''")
     for one in walk(found):
         number = isinstance(one.value, (int, float)) and not isinstance(one.value, bool)
         if number and one.value not in one.range:
             raise ConfigError(f"{SECTION}{one.path} must be {one.range}, got {one.value}")
     return found
+
+
+def _value(text: str, is_text: bool) -> Any:
+    """What stands behind an equals sign, as YAML; for a key that holds text, `::` and `5` too are
+    text."""
+    try:
+        value = yaml.safe_load(text)
+    except yaml.YAMLError:
+        if is_text:
+            return text
+        raise
+    return text if is_text and not isinstance(value, str) else value

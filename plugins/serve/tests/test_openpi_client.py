@@ -117,7 +117,7 @@ def test_what_their_clients_send_of_each_platform(
     width = {"libero": 8, "droid": 8, "aloha": 14}[platform]
     spec = replace(
         policy.env_spec,
-        cameras=tuple(CameraSpec(f"camera{n}", 128, 128) for n in range(len(cameras))),
+        cameras=tuple(CameraSpec(f"camera{n}", 224, 224) for n in range(len(cameras))),
         states=(StateChannel("all of it", width),),
         actions=(ActionChannel("joint_position", 7),),
     )
