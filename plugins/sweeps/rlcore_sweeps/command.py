@@ -29,6 +29,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from rlcore.checks import places
 from rlcore.cli.main import main as rlcore
+from rlcore.config.catalog import named_recipe
 from rlcore.config.compose import part
 from rlcore.config.overrides import quote
 from rlcore.config.schema import LoggerConfig, RunConfig
@@ -36,19 +37,21 @@ from rlcore.contracts.errors import ConfigError, UserError
 from rlcore.files import lock
 from rlcore.run_folder.folder import SWEEP_TABLE, RunFolder
 from rlcore.terminal.stdio import lasting
+from rlcore.terminal.text import short
 from rlcore_sweeps import table
+from rlcore_sweeps.admitted import is_admitted
 from rlcore_sweeps.composing import composed, composed_if
-from rlcore_sweeps.job import JobFailed, Note
+from rlcore_sweeps.job import JobFailed, Note, require_own_files
 from rlcore_sweeps.loader import SweepLoader
 from rlcore_sweeps.player import Player
 from rlcore_sweeps.recipe import with_recipe
 from rlcore_sweeps.request import (
     CFG,
+    CONFIG_NAME,
     DIR,
     FILE,
     MULTIRUN,
     PACKAGE,
-    PLAIN,
     Choices,
     Order,
     for_hydra,
@@ -59,6 +62,9 @@ from rlcore_sweeps.request import (
 )
 
 LAUNCHER = ("hydra/launcher", "hydra.launcher.")
+SHOWN = 200  # characters of a word in an error
+HARMLESS = (*CONFIG_NAME, "-v", "--verbose", "--verify", "--trust", "--format")
+"""Flags that the folder of a sweep may give to its jobs; they don't get --trust from there."""
 VERBS = ("train", "eval", "sft", "collect")
 BASIC = "hydra._internal.core_plugins.basic_sweeper.BasicSweeper"
 OURS = ("hydra_plugins.hydra_rlcore_", "hydra._internal.")
@@ -95,7 +101,7 @@ def play(verb: str, words: Sequence[str], *, config_dirs: Sequence[str | Path] =
     folders = [f"--config-dir={folder}" for folder in config_dirs]
     place, _ = _played(with_recipe(Order.read([verb, *folders, *words])))
     _told(place)
-    return [Path(note.folder) for note in Note.all(place) if note.state == "done"]
+    return [Path(note.folder) for note in Note.all(place) if note.state == "done" and note.folder]
 
 
 def _show(order: Order, *, whole: bool, multirun: bool) -> int:
@@ -103,9 +109,9 @@ def _show(order: Order, *, whole: bool, multirun: bool) -> int:
     jobs."""
     setup_globals()
     JobRuntime.instance().set("name", order.verb)
-    loader = SweepLoader(order.config_dirs)
     mode = RunMode.MULTIRUN if multirun else RunMode.RUN
     first = ["hydra.job.num=0", "hydra.job.id='0'", *order.hydra]
+    loader = SweepLoader(order.config_dirs, typed=order.typed.union(first[:2]))
     config = loader.load_configuration(None, [*first, *for_hydra(order.words)], mode)
     text = OmegaConf.to_yaml(config, resolve="--resolve" in order.flags)
     (package,) = order.values(*PACKAGE)[-1:] or (None,)
@@ -143,23 +149,33 @@ def _resume(arguments: Sequence[str]) -> int:
     flags = (*flags, "--trust") if trust and "--trust" in order.flags else flags
     given = {key_of(word) for word in changes.hydra} | {DIR}
     hydra = [word for word in order.hydra if key_of(word) not in given]
+    typed = frozenset(changes.hydra).union(hydra if trust else ())
     return _play(
-        replace(order, flags=flags, hydra=(*hydra, *changes.hydra)), folder, wary=not trust
+        replace(order, flags=flags, hydra=(*hydra, *changes.hydra), typed=typed),
+        folder,
+        wary=not trust,
     )
 
 
 def _require_plain(order: Order, folder: Path) -> None:
     """Refuse what a folder may not decide: which code is loaded. The words of the jobs are looked
     at job by job."""
-    odd = [word for word in order.hydra if not PLAIN.fullmatch(word)]
+    odd = [word for word in order.hydra if not is_admitted(word)]
     odd += [word for word in order.words if "${" in word]
-    odd += [flag for flag in order.flags if flag.startswith("--config-dir")]
+    odd += [flag for flag in order.flags if not _is_harmless(flag)]
     odd += [] if order.verb in VERBS else [order.verb]
     if odd:
         raise ConfigError(
-            f"{folder / FILE} holds {odd[0]!r}, which can run any code",
+            f"{folder / FILE} holds {short(odd[0], SHOWN)}, which can run any code",
             hint="if you trust whoever made the folder: --trust",
         )
+
+
+def _is_harmless(flag: str) -> bool:
+    """Check whether a flag, or the value of one, leads to no folder of configurations: it is one of
+    :data:`HARMLESS`, or names a run or a recipe, but not by its file."""
+    name, _, value = flag.partition("=") if flag.startswith("-") else ("", "", flag)
+    return (not name or name in HARMLESS) and (not value or not named_recipe(value)[1])
 
 
 def _play(order: Order, folder: Path | None = None, *, wary: bool = False) -> int:
@@ -173,7 +189,7 @@ def _played(order: Order, folder: Path | None = None, *, wary: bool = False) -> 
     setup_globals()
     JobRuntime.instance().set("name", order.verb)
     words = for_hydra(order.words)
-    loader = SweepLoader(order.config_dirs)
+    loader = SweepLoader(order.config_dirs, typed=order.typed)
     first = loader.load_configuration(None, list(order.hydra), RunMode.MULTIRUN)
     hydra = [word for word in order.hydra if not (order.only_looks and word.startswith(LAUNCHER))]
     searches = first.hydra.sweeper._target_ != BASIC
@@ -193,13 +209,17 @@ def _played(order: Order, folder: Path | None = None, *, wary: bool = False) -> 
             place = folder or _new(wanted, given=DIR in map(key_of, hydra))
         alone = not any(place.iterdir())
         hydra = [word for word in hydra if key_of(word) != DIR]
-        own = [*hydra, f"{DIR}={quote(place)}"]
+        where = f"{DIR}={quote(place)}"
+        loader = replace(loader, typed=loader.typed | {where})
         with lock.held(place, required=False):
             try:
+                require_own_files(place)
                 if not order.only_looks:
                     order.write(place)
                     table.write(place)
-                failed = _sweep(loader, player, [*own, *words], announce=not order.only_looks)
+                failed = _sweep(
+                    loader, player, [*hydra, where, *words], announce=not order.only_looks
+                )
             except UserError:
                 if folder is None and not Note.all(place):  # no job has begun: nothing is to resume
                     (place / FILE).unlink(missing_ok=True)

@@ -13,6 +13,7 @@ import contextlib
 import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -20,7 +21,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal, get_args
 
 import psutil
 
@@ -29,12 +30,14 @@ from rlcore.config.schema_tree import leaves
 from rlcore.contracts.errors import CheckpointError, ConfigError, UserError, choosing
 from rlcore.files.atomic import write_text
 from rlcore.files.damaged_files import read_mapping
+from rlcore.files.symlinks import require_inside
 from rlcore.process import signals
 from rlcore.run_folder.folder import METRICS
 from rlcore.terminal.text import plain
+from rlcore_sweeps.pruning import FOLDER as STUDY
 from rlcore_sweeps.pruning import JOB
 
-JOBS, OUTPUT = ".jobs", "output.txt"
+JOBS, OUTPUT, SUMMARY = ".jobs", "output.txt", "summary.json"
 CHILD = ("-m", "rlcore_sweeps.child")
 SUCCESS = "success_after.rate"
 METRIC = "/"
@@ -80,17 +83,25 @@ class Note:
 
     @classmethod
     def of(cls, sweep: Path, number: int) -> Note | None:
-        """The note on a job; None where there is none. In a sweep that was moved or copied, its
-        folder is the one there."""
+        """The note on a job; None where there is none. Its folder is one in the sweep's folder as
+        that is now, moved or copied, and empty where that has no such folder.
+
+        Raises:
+            CheckpointError: it is damaged, or is not the note on this job.
+        """
         file = sweep / JOBS / f"{number}.json"
         if not file.is_file():
             return None
         try:
-            kept = read_mapping(file)
-            lists = {name: tuple(kept[name]) for name in ("words", "process")}
-            return cls(**{**kept, **lists, "folder": _inside(sweep, kept["folder"])})
-        except (KeyError, TypeError) as error:
-            raise CheckpointError(f"{file} is damaged: {error}") from None
+            note = _note(read_mapping(file))
+            if note.number != number:
+                raise ValueError(f"it is about job {note.number}")
+        except (KeyError, TypeError, ValueError) as error:
+            raise CheckpointError(
+                f"{file} is damaged: {error}",
+                hint=f"rm {file}: the job is gone on with in its folder",
+            ) from None
+        return replace(note, folder=_inside(sweep, note.folder))
 
     @classmethod
     def all(cls, sweep: Path) -> list[Note]:
@@ -98,6 +109,26 @@ class Note:
         stems = (file.stem for file in (sweep / JOBS).glob("*.json"))
         numbers = sorted(int(stem) for stem in stems if stem.isdecimal())
         return [note for note in (cls.of(sweep, number) for number in numbers) if note is not None]
+
+
+def require_own_files(sweep: Path) -> None:
+    """Check the files and folders that a sweep is going to write to, before it goes on.
+
+    Raises:
+        CheckpointError: a link leads out of the sweep's folder, or notes can't be kept in it.
+    """
+
+    def quoted(path: Path) -> str:
+        return shlex.quote(str(path))
+
+    for name in (JOBS, STUDY):
+        if (sweep / name).exists() and not (sweep / name).is_dir():
+            raise CheckpointError(
+                f"{sweep / name} is not a folder, but the sweep keeps its notes there",
+                hint=f"mv {quoted(sweep / name)} {quoted(sweep / name)}-old, then do this again",
+            )
+    folders = [folder for folder in (sweep, sweep / JOBS, sweep / STUDY) if folder.is_dir()]
+    require_inside(sweep, [path for folder in folders for path in folder.iterdir()])
 
 
 @dataclass
@@ -154,9 +185,12 @@ class Playing:
             self.process.send_signal(number)
 
     def ended(self, *, interrupted: bool = False) -> Note:
-        """Wait for its end and note it."""
+        """Wait for its end and note it. A run that had finished before its process was killed is
+        done; one that failed after its summary is told of once, and is done for a resume."""
         code = self.process.wait()
         folder = Path(self.note.folder)
+        if code < 0 and is_finished(folder):
+            code = 0
         log = self.sweep / JOBS / f"{self.note.number}.log"
         state: State = "interrupted" if interrupted else "failed"
         error = "" if code == 0 or interrupted else _error(log, code)
@@ -188,6 +222,23 @@ def handed_on(error: BaseException) -> int:
     return signals.number_of(error) if isinstance(error, KeyboardInterrupt) else signal.SIGTERM
 
 
+def is_finished(run: Path) -> bool:
+    """Check whether a run came to its end: nothing is left to do once it has its summary."""
+    return (run / SUMMARY).is_file()
+
+
+def settled(note: Note) -> Note:
+    """The note on a job of an earlier attempt, which is done where its run has finished since.
+
+    Raises:
+        JobFailed: its process is still playing it.
+    """
+    _outlived(note)
+    if note.state == "done" or not is_finished(Path(note.folder)):
+        return note
+    return replace(note, state="done", error="")
+
+
 def command_of(note: Note, verb: str, flags: Sequence[str]) -> tuple[Note, tuple[str, ...]]:
     """The words behind `rlcore` that play a job, or that go on with it where it has begun.
 
@@ -196,7 +247,6 @@ def command_of(note: Note, verb: str, flags: Sequence[str]) -> tuple[Note, tuple
             that it gets.
         verb, flags: of the sweep.
     """
-    _outlived(note)
     folder = Path(note.folder)
     if folder.is_dir() and not any(folder.iterdir()):
         folder.rmdir()  # made by a launcher of others
@@ -248,7 +298,7 @@ def objective_of(note: Note, paths: Sequence[str]) -> float | tuple[float, ...] 
     """
     if note.state != "done":
         raise JobFailed(f"job {note.number} {note.label}: {note.error or note.state}")
-    file = Path(note.folder) / "summary.json"
+    file = Path(note.folder) / SUMMARY
     if not paths and not file.is_file():
         return None
     numbers = (pair for pair in leaves(read_mapping(file)) if isinstance(pair[1], (int, float)))
@@ -266,13 +316,49 @@ def objective_of(note: Note, paths: Sequence[str]) -> float | tuple[float, ...] 
     return found if len(found) > 1 else found[0]
 
 
+def _note(kept: Mapping[str, Any]) -> Note:
+    """A note as its file has it.
+
+    Raises:
+        KeyError, TypeError, ValueError: something is missing, too much, or of another type.
+    """
+    process, began = kept["process"]
+    words = tuple(kept["words"])
+    note = Note(**{**kept, "words": words, "process": (process, began)})
+    texts = (*words, note.label, note.folder, note.error)
+    numbers = (note.seconds, process, began)
+    if (
+        isinstance(kept["words"], str)
+        or not all(isinstance(text, str) for text in texts)
+        or not all(type(number) in (int, float) for number in numbers)
+        or {type(note.number), type(process)} != {int}
+        or note.state not in get_args(State)
+        or "\0" in note.folder
+    ):
+        raise ValueError("it holds a value of another type")
+    return replace(note, label=plain(note.label), error=plain(note.error))
+
+
 def _inside(sweep: Path, folder: str) -> str:
-    """A run's folder where it is in the sweep's folder now, or as it was noted."""
+    """A run's folder where it is in the sweep's folder now; empty where it is nowhere in it.
+
+    A sweep that was moved or copied holds it under the last names of the noted path. Nothing leads
+    out of the sweep's folder, neither `..` nor a link: another run would be gone on with.
+    """
     parts, here = Path(folder).parts, sweep.absolute()
-    if here in Path(folder).parents:
-        return folder
     ends = (here.joinpath(*parts[-n:]) for n in range(len(parts) - 1, 0, -1))
-    return str(next((end for end in ends if end.is_dir()), folder))
+    places = (Path(folder), *ends) if here in Path(folder).parents else ends
+    return str(
+        next(
+            (place for place in places if place.is_dir() and is_below(here, place)),
+            "",
+        )
+    )
+
+
+def is_below(sweep: Path, folder: Path) -> bool:
+    """Check whether a folder is in a sweep's folder, whatever links and `..` are on the way."""
+    return Path(os.path.realpath(sweep)) in Path(os.path.realpath(folder)).parents
 
 
 def _last_metrics(run: Path, names: Sequence[str]) -> dict[str, float]:

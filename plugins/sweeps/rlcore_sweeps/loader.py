@@ -7,7 +7,7 @@ What a run is configured with is rlcore's own to compose, by whoever plays the j
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -25,12 +25,13 @@ from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
-from rlcore.cli.request import HYDRA
 from rlcore.config.catalog import Catalog
 from rlcore.contracts.errors import ConfigError, choosing, did_you_mean, nearest
 from rlcore.plugins.registry import load_plugins
+from rlcore.terminal.text import short
+from rlcore_sweeps.admitted import WHICH, is_admitted
 from rlcore_sweeps.names import name_of
-from rlcore_sweeps.request import SUBDIR, for_hydra, key_of, listed, readable
+from rlcore_sweeps.request import SUBDIR, for_hydra, is_about_hydra, key_of, listed, readable
 
 DEFAULTS = {
     "hydra/launcher": "rlcore",
@@ -44,6 +45,7 @@ OPEN = (
     "hydra.job.env_set.",
 )
 """Mappings whose keys are not known beforehand, so that Hydra would want a + before them."""
+SHOWN = 200  # characters of a word in an error
 PUBLISHED = {
     "hydra/launcher": {
         "joblib": "hydra-joblib-launcher",
@@ -73,11 +75,14 @@ class SweepLoader(ConfigLoader):
         config_dirs: the user's own folders of groups, `hydra/launcher/` among them.
         fixed: words that are the same in all jobs.
         digits: of a job's number in the name of its folder.
+        typed: words on Hydra that the user has typed. All others must be admitted, see
+            :mod:`rlcore_sweeps.admitted`.
     """
 
     config_dirs: tuple[str, ...] = ()
     fixed: frozenset[str] = frozenset()
     digits: int = 1
+    typed: frozenset[str] = frozenset()
 
     def load_configuration(
         self,
@@ -90,10 +95,13 @@ class SweepLoader(ConfigLoader):
         """`hydra.*` with the words that are about it; the others stand in `hydra.overrides.task`.
 
         Raises:
-            ConfigError: a key or option that Hydra and its plugins don't have.
+            ConfigError: a key or option that Hydra and its plugins don't have; a word that loads
+                code, and that the user has not typed.
         """
-        own = [word for word in overrides if word.lstrip("+~").startswith(HYDRA)]
+        own = [word for word in overrides if is_about_hydra(word)]
         task = [word for word in overrides if word not in own]
+        for word in own:
+            self._require_admitted(word)
         own = [f"++{word}" if word.startswith(OPEN) else word for word in own]
         given = {key_of(word) for word in own}
         ours = [f"{key}={value}" for key, value in DEFAULTS.items() if key not in given]
@@ -117,7 +125,17 @@ class SweepLoader(ConfigLoader):
     def load_sweep_config(
         self, master_config: DictConfig, sweep_overrides: list[str]
     ) -> DictConfig:
-        """The configuration of one job."""
+        """The configuration of one job.
+
+        Raises:
+            ConfigError: the sweeper proposes words on Hydra, which are the same for all jobs.
+        """
+        for word in sweep_overrides:
+            if is_about_hydra(word):
+                raise ConfigError(
+                    f"{short(word)} is about Hydra, and differs between the jobs of a sweep",
+                    hint=f"what is searched are keys of a run; {key_of(word)} on the command line",
+                )
         own = listed(master_config.hydra.overrides.hydra)
         words = [*own, *map(readable, sweep_overrides)]
         config = self.load_configuration(None, words, RunMode.RUN)
@@ -164,9 +182,33 @@ class SweepLoader(ConfigLoader):
     @cached_property
     def _hydra(self) -> ConfigLoaderImpl:
         path = create_config_search_path(None)
+        installed = ConfigLoaderImpl(create_config_search_path(None))
         for folder in self.config_dirs:
-            path.prepend("command-line", str(Path(folder).expanduser().absolute()))
+            place = Path(folder).expanduser().absolute()
+            for option in _options(installed, "hydra"):
+                if (file := place / f"{option}.yaml").is_file():
+                    raise ConfigError(
+                        f"{file} has the name of an option of Hydra or of an installed plugin, "
+                        "which nothing may replace",
+                        hint="give it another name, and choose it: hydra/launcher=NAME",
+                    )
+            path.prepend("command-line", str(place), anchor="schema")
         return ConfigLoaderImpl(path)
+
+    def _require_admitted(self, word: str) -> None:
+        """Refuse a word that comes from a file and may load code."""
+        if word.lstrip("+") in {typed.lstrip("+") for typed in self.typed}:  # see OPEN
+            return
+        admitted, (group, _, option) = is_admitted(word), word.partition("=")
+        if admitted and "/" in group and self.config_dirs:
+            installed = ConfigLoaderImpl(create_config_search_path(None))
+            own = set(self._hydra.get_group_options(group))
+            admitted = option not in own.difference(installed.get_group_options(group))
+        if not admitted:
+            raise ConfigError(
+                f"{short(word, SHOWN)} may load or run code, and comes from a file",
+                hint=f"a file may give {WHICH}; give others on the command line",
+            )
 
     @cached_property
     def _catalog(self) -> Catalog:
@@ -234,6 +276,14 @@ class SweepLoader(ConfigLoader):
         content = OmegaConf.to_container(config, resolve=False)
         assert isinstance(content, dict)
         return _paths(content["hydra"], "hydra")
+
+
+def _options(loader: ConfigLoaderImpl, group: str) -> Iterator[str]:
+    """All options of a group of Hydra, and of the groups in it: "hydra/launcher/basic"."""
+    for name in loader.get_group_options(group, ObjectType.CONFIG):
+        yield f"{group}/{name}"
+    for inner in loader.list_groups(group):
+        yield from _options(loader, f"{group}/{inner}")
 
 
 def _paths(values: Any, path: str) -> list[str]:

@@ -14,7 +14,7 @@ from rlcore.config.catalog import BY_RECIPE
 from rlcore.contracts.errors import ConfigError
 from rlcore.process import signals
 from rlcore_sweeps.composing import require_closed
-from rlcore_sweeps.job import JobFailed, Note, Playing, command_of, objective_of, play
+from rlcore_sweeps.job import JobFailed, Note, Playing, command_of, objective_of, play, settled
 from rlcore_sweeps.request import SUBDIR, for_job, listed
 
 Objective = float | tuple[float, ...] | None
@@ -98,8 +98,11 @@ class Player:
                     hint="a sweep that chooses its jobs by chance can't be resumed; start it anew "
                     "in another folder",
                 )
-            if Path(before.folder).is_dir():
-                return before, sweep
+            if before.folder:
+                now = settled(before)
+                if now != before:
+                    now.write(sweep)
+                return now, sweep
             state = "not started" if before.state == "done" else before.state
             return replace(before, state=state, folder=str(Path(folder).absolute())), sweep
         swept = [word for word in listed(hydra.overrides.task) if word not in self.fixed]

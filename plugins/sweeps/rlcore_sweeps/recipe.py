@@ -15,14 +15,17 @@ from dataclasses import replace
 from typing import Any
 
 from rlcore.cli.request import HYDRA
-from rlcore.config.catalog import BY_RECIPE, EXPERIMENT, Catalog, is_folder
+from rlcore.config.catalog import EXPERIMENT, Catalog, named_recipe
 from rlcore.config.choices import included
 from rlcore.config.overrides import quote
 from rlcore.config.recipes import read_mapping
 from rlcore.contracts.errors import ConfigError
 from rlcore.plugins.registry import load_plugins
-from rlcore_sweeps.request import PLAIN, Order, flat, key_of
+from rlcore.terminal.text import short
+from rlcore_sweeps.admitted import WHICH, is_admitted
+from rlcore_sweeps.request import Order, flat, key_of
 
+SHOWN = 200  # characters of a word in an error
 CHOICES = ("hydra/launcher", "hydra/sweeper")
 
 
@@ -32,7 +35,8 @@ def with_recipe(order: Order) -> Order:
     Raises:
         ConfigError: the recipe sets what could load code.
     """
-    own = _of(Catalog(load_plugins(), order.config_dirs), _named(order))
+    name, _ = named_recipe(order.named or "")
+    own = _of(Catalog(load_plugins(), order.config_dirs), name)
     given = {key_of(word) for word in order.hydra}
     left = [
         word
@@ -43,19 +47,9 @@ def with_recipe(order: Order) -> Order:
     return replace(order, hydra=(*left, *order.hydra))
 
 
-def _named(order: Order) -> str | None:
-    """The recipe that all jobs are made from."""
-    said = [word.removeprefix(BY_RECIPE) for word in order.words if word.startswith(BY_RECIPE)]
-    names = [*said, *order.values("--config-name", "-cn")]
-    first = order.flags[0] if order.flags else "-"
-    if not names and first[0] != "-" and not is_folder(first):
-        names = [first]
-    return names[-1] if names else None
-
-
-def _of(catalog: Catalog, name: str | None) -> list[str]:
+def _of(catalog: Catalog, name: str) -> list[str]:
     """The words of a recipe and, before them, of those that it includes."""
-    found = None if name is None else catalog.option(EXPERIMENT, name)
+    found = catalog.option(EXPERIMENT, name)
     file = None if found is None else catalog.file(EXPERIMENT, found)
     if file is None:  # the jobs say what is wrong with it
         return []
@@ -66,14 +60,14 @@ def _of(catalog: Catalog, name: str | None) -> list[str]:
             words += _of(catalog, option)
         elif group.startswith(HYDRA):
             words.append(f"{group}={option}")
-    about = content.get("hydra", {})
-    words += [f"hydra.{key}={_text(value)}" for key, value in flat(about)]
+    about = content.get("hydra")
+    if isinstance(about, dict):  # the jobs say what is wrong with anything else
+        words += [f"hydra.{key}={_text(value)}" for key, value in flat(about)]
     for word in words:
-        if not PLAIN.fullmatch(word):
+        if not is_admitted(word):
             raise ConfigError(
-                f"{file} sets {key_of(word)}, which may load or run code",
-                hint=f"a recipe chooses {' and '.join(CHOICES)} and sets plain values below them; "
-                "give others on the command line",
+                f"{file} sets {short(word, SHOWN)}, which may load or run code",
+                hint=f"a recipe gives {WHICH}; give others on the command line",
             )
     return words
 

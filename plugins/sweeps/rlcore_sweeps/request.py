@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ from hydra.errors import HydraException
 from omegaconf import OmegaConf
 
 from rlcore.cli.request import HYDRA
-from rlcore.config.catalog import is_folder, is_override
+from rlcore.config.catalog import BY_RECIPE, is_folder, is_override, named_recipe
 from rlcore.config.overrides import BOTH, parse, quote
 from rlcore.config.schema_tree import leaves
 from rlcore.contracts.errors import CheckpointError, ConfigError, did_you_mean
@@ -33,7 +33,8 @@ IN_HYDRA = "env.both."
 MULTIRUN = ("-m", "--multirun")
 CFG, PACKAGE = ("--cfg", "-c"), ("--package", "-p")
 FOLDER = ("--config-dir", "-cd")
-VALUED = (*CFG, *PACKAGE, *FOLDER, "--config-name", "-cn")
+CONFIG_NAME = ("--config-name", "-cn")
+VALUED = (*CFG, *PACKAGE, *FOLDER, *CONFIG_NAME)
 """Flags whose value may be the next word."""
 SETTINGS = {
     "parallel": "hydra.launcher.parallel",
@@ -56,13 +57,10 @@ UNHEEDED = {
 PLACE = ("runner.logger.log_path", "runner.logger.experiment_name")
 FILE = "sweep.json"
 ESCAPED = re.compile(r"\\([\\()\[\]{}:=, \t])")  # by Hydra, where it has taken quotes away
-PLAIN = re.compile(
-    r"hydra/(launcher|sweeper)=\w+"
-    r"|\+{0,2}hydra\.(launcher|sweeper)(\.[a-z]\w*)+=(-?[\d.e+-]+|true|false|null|auto)"
-    r"|\+{0,2}hydra\.sweeper(\.[a-z]\w*)+=[^${]*|hydra\.sweep\.\w+=([^$]|\$\{hydra\.)*",
-    re.IGNORECASE,
-)
-"""Words on Hydra that let no code in."""
+
+
+KEPT = ("flags", "words", "hydra", "objective", "split")
+"""What a sweep's folder keeps of an order, beside the verb."""
 
 
 @dataclass(frozen=True)
@@ -76,6 +74,8 @@ class Order:
         hydra: words on Hydra itself.
         objective: entries of summary.json that a job returns, e.g. ("success_after.rate",).
         split: the starts that jobs are evaluated on, if that is said.
+        typed: those of `hydra` that the user has typed, which may load code. Not kept: what is
+            read back from a folder was typed by whoever made that.
     """
 
     verb: str
@@ -84,6 +84,7 @@ class Order:
     hydra: tuple[str, ...] = ()
     objective: tuple[str, ...] = ()
     split: tuple[str, ...] = ()
+    typed: frozenset[str] = frozenset()
 
     @classmethod
     def read(cls, arguments: Sequence[str]) -> Order:
@@ -93,7 +94,7 @@ class Order:
             ConfigError: an unknown key of the sweep's, or one of Hydra that is not heeded.
         """
         verb, *rest = arguments
-        sorted_: dict[str, list[str]] = {each.name: [] for each in fields(cls)[1:]}
+        sorted_: dict[str, list[str]] = {name: [] for name in KEPT}
         for before, word in zip(arguments, rest, strict=False):
             bare = word.lstrip("+~")
             if before in VALUED:
@@ -116,7 +117,8 @@ class Order:
             else:
                 sorted_["flags"].append(word)
         sorted_["hydra"] = for_hydra(sorted_["hydra"])
-        return cls(verb, **{name: tuple(words) for name, words in sorted_.items()})
+        kept = {name: tuple(words) for name, words in sorted_.items()}
+        return cls(verb, **kept, typed=frozenset(kept["hydra"]))
 
     @property
     def only_looks(self) -> bool:
@@ -124,9 +126,24 @@ class Order:
         return "--dry-run" in self.flags or bool(self.values(*CFG))
 
     @property
+    def named(self) -> str | None:
+        """The recipe that all jobs are made from, by its name or its file; None where there is
+        none, or several."""
+        chosen = [word.removeprefix(BY_RECIPE) for word in self.words if word.startswith(BY_RECIPE)]
+        chosen += self.values(*CONFIG_NAME)
+        before = ("", *self.flags)
+        chosen = chosen or [
+            flag
+            for last, flag in zip(before, self.flags, strict=False)
+            if last not in VALUED and flag[:1] != "-" and not is_folder(flag)
+        ]
+        return chosen[-1] if chosen else None
+
+    @property
     def config_dirs(self) -> tuple[str, ...]:
-        """The user's own folders of groups."""
-        return self.values(*FOLDER)
+        """The user's own folders of groups, and that of a recipe that is named by its file."""
+        _, beside = named_recipe(self.named or "")
+        return (*self.values(*FOLDER), *beside)
 
     def values(self, *names: str) -> tuple[str, ...]:
         """Values of a flag."""
@@ -139,7 +156,8 @@ class Order:
 
     def write(self, folder: Path) -> None:
         """Keep it in the sweep's folder."""
-        write_text(folder / FILE, json.dumps(asdict(self), indent=1) + "\n")
+        kept = {"verb": self.verb, **{name: vars(self)[name] for name in KEPT}}
+        write_text(folder / FILE, json.dumps(kept, indent=1) + "\n")
 
     @classmethod
     def of(cls, folder: Path) -> Order:
@@ -153,7 +171,14 @@ class Order:
         kept = read_mapping(folder / FILE)
         try:
             (verb,) = _texts([kept.pop("verb")])
-            return cls(verb, **{name: _texts(words) for name, words in kept.items()})
+            if unknown := kept.keys() - KEPT:
+                raise ValueError(f"it holds {unknown.pop()!r}")
+            order = cls(verb, **{name: _texts(words) for name, words in kept.items()})
+            for name, about_hydra in (("words", False), ("hydra", True)):
+                for word in vars(order)[name]:
+                    if is_about_hydra(word) is not about_hydra:
+                        raise ValueError(f"{word!r:.80} stands among {name!r}")
+            return order
         except (KeyError, TypeError, ValueError) as error:
             raise CheckpointError(f"{folder / FILE} is damaged: {error}") from None
 
@@ -268,6 +293,11 @@ class Choices:
 def flat(values: Mapping[str, Any]) -> list[tuple[str, Any]]:
     """Nested values by their whole keys; an empty mapping has none."""
     return [(key, value) for key, value in leaves(values) if not isinstance(value, Mapping)]
+
+
+def is_about_hydra(word: str) -> bool:
+    """Check whether a word sets, adds or deletes a key or group of Hydra itself."""
+    return word.lstrip("+~").startswith(HYDRA)
 
 
 def key_of(word: str) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from rlcore.checks.facts import gather_facts, planned
 from rlcore.config.schema import RunConfig
 from rlcore.contracts.errors import ConfigError, UserError
 from rlcore.files.atomic import write_text
-from rlcore.files.damaged_files import read_mapping
+from rlcore.files.damaged_files import damaged, read_mapping
 from rlcore.placement import Inventory
 from rlcore.placement.inventory import joins
 from rlcore.placement.memory import fillable, in_main
@@ -74,9 +74,9 @@ def find_share(sweep: Path, parallel: str | int, configs: Sequence[RunConfig]) -
     """
     (node,) = Inventory.local().nodes
     if parallel == "auto":
-        file = sweep / JOBS / FILE
-        if file.is_file():
-            return Share(**read_mapping(file))
+        kept = _kept(sweep / JOBS / FILE)
+        if kept is not None and kept.jobs * kept.cores <= node.cpus:  # not one of another machine
+            return kept
         jobs = _fitting(configs)
     elif isinstance(parallel, int) and parallel >= 1:
         jobs = parallel
@@ -89,6 +89,24 @@ def find_share(sweep: Path, parallel: str | int, configs: Sequence[RunConfig]) -
         )
     share = Share(node.cpus // jobs, node.gpus // jobs, jobs)
     share.keep(sweep)
+    return share
+
+
+def _kept(file: Path) -> Share | None:
+    """The share that an earlier batch or attempt noted; None where there is none.
+
+    Raises:
+        CheckpointError: it is damaged.
+    """
+    if not file.is_file():
+        return None
+    kept = read_mapping(file)
+    numbers = [kept.get(field.name) for field in fields(Share)]
+    if len(kept) != len(numbers) or not all(type(number) is int for number in numbers):
+        raise damaged(file, "it must hold three whole numbers")
+    share = Share(**kept)
+    if share.cores < 0 or share.devices < 0 or share.jobs < 1:
+        raise damaged(file, f"no machine can be divided so: {share}")
     return share
 
 

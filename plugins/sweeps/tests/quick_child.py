@@ -2,7 +2,8 @@
 
     python quick_child.py PARENT CORES VERB [WORDS]
 
-seed 20 fails with an error, 30 dies by SIGKILL and 40 waits for a signal (once), others end well.
+seed 20 fails with an error, 30 dies by SIGKILL and 40 waits for a signal (once), 50 dies by SIGKILL
+after its summary, others end well.
 """
 
 from __future__ import annotations
@@ -56,6 +57,8 @@ def main(cores: str, words: list[str]) -> int:
     if "GREETING" in os.environ:
         print(os.environ["GREETING"])
     (folder / "summary.json").write_text(json.dumps(FIGURES | {"seed": int(seed)}))
+    if seed == "50":
+        os.kill(os.getpid(), signal.SIGKILL)
     return 0
 
 
