@@ -32,7 +32,7 @@ EXCEPTIONS: dict[str, tuple[str, ...]] = {
         "rlcore.validation.faults", "rlcore.config.bind", "rlcore.config.catalog",
         "rlcore.config.tasks", "rlcore.validation.env",
         "rlcore.learner.update", "rlcore.learner.acting",
-        "rlcore.validation.policy", "rlcore.numerics.batch_invariance",
+        "rlcore.validation.policy", "rlcore.numerics.batch_invariance", "rlcore.plugins.extras",
     ),
     # lays out processes and counts memory as a run does
     "plugins/tools/rlcore_tools/cli/cluster.py": (
@@ -134,6 +134,10 @@ EXCEPTIONS: dict[str, tuple[str, ...]] = {
     ),
     "plugins/tools/rlcore_tools/cli/check.py": (
         "rlcore.plugins.entry_points", "rlcore.plugins.registry",
+    ),
+    # asks whose a name is already
+    "plugins/tools/rlcore_tools/new/make.py": (
+        "rlcore.config.catalog", "rlcore.plugins.distributions", "rlcore.plugins.extras",
     ),
     # holds the settings of a wrapper against their keys as core does
     "plugins/tools/rlcore_tools/wrappers.py": ("rlcore.checks.limits", "rlcore.config.bind"),

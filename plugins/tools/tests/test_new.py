@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ from types import SimpleNamespace
 
 import pytest
 from rlcore_tools.cli import new
+from rlcore_tools.new import make
 from rlcore_tools.new.make import SUMMARIES, New, write
 
 from rlcore.contracts.errors import ConfigError
@@ -139,6 +141,58 @@ def test_the_placement_of_the_template_is_the_page_s(tmp_path):
 def test_a_name_that_is_none_is_refused(name, tmp_path):
     with pytest.raises(ConfigError, match="a name is lower-case letters"):
         write(New("env", name, {}), tmp_path / "new")
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "owner"),
+    [
+        ("env", "torch", "distribution"),
+        ("hook", "rlcore", "distribution"),
+        ("env", "rlcore-env-libero", "distribution"),
+        ("model", "py_yaml", ""),
+        ("model", "pyyaml", "distribution"),  # whose module is yaml
+        ("model", "yaml", "installed module"),
+        ("tracker", "json", "standard library"),
+        ("command", "import", "keyword"),
+        ("model", "none", "keyword"),  # its class would be None
+        ("env", "tests", "folder beside"),
+        ("env", "toy", "env 'toy'"),
+        ("env", "metaworld-50", "env 'metaworld_50'"),
+        ("algorithm", "quickstart", "experiment 'quickstart'"),
+        ("command", "train", "command 'train'"),
+        ("tracker", "testing", "installed plugin"),
+        ("hook", "my-hook", ""),
+    ],
+)
+def test_a_name_of_another_is_refused(kind, name, owner, tmp_path):
+    if not owner:
+        assert write(New(kind, name, {}), tmp_path / "new")
+        return
+    with pytest.raises(ConfigError, match=f"'{name}' is taken: .*{owner}") as error:
+        write(New(kind, name, {}), tmp_path / "new")
+    assert f"rlcore new {kind} my-{name}" in str(error.value.hint)
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_folder_of_that_name_takes_no_name(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "my_arm").mkdir()
+    assert write(New("env", "my-arm", {}), tmp_path / "my_arm/new")
+
+
+def test_what_python_compiled_beside_the_template_is_not_copied(tmp_path, monkeypatch):
+    """pip compiles what it installs, templates too."""
+    template = tmp_path / "template"
+    shutil.copytree(make.TEMPLATE, template)
+    compiled = [place / "__pycache__" for place in (template / "env", *template.rglob("conf"))]
+    for folder in compiled:
+        folder.mkdir(exist_ok=True)
+        (folder / "__init__.cpython-311.pyc").write_bytes(b"")
+    (template / "env/left.pyc").write_bytes(b"")
+    monkeypatch.setattr(make, "TEMPLATE", template)
+    files = write(New("env", "my-arm", {}), tmp_path / "new")
+    left = [one for one in (tmp_path / "new").rglob("*") if "pyc" in one.name]
+    assert len(compiled) > 1 and len(files) > 8 and left == []
 
 
 def test_a_folder_is_written_over_only_when_asked_and_only_if_it_was_made_so(tmp_path):

@@ -43,8 +43,7 @@ def main(arguments: Sequence[str]) -> int:
 
 def _checked(new: New) -> str:
     """Of hooks the plugin itself is checked, of files of configuration the env that they make."""
-    kind = "env" if new.kind == "gymnasium" else new.kind
-    return new.package if kind == "hook" else f"{kind} {new.package}"
+    return new.package if new.kind == "hook" else f"{new.of_kind} {new.package}"
 
 
 def _from_gymnasium(new: New, source: str) -> New:
