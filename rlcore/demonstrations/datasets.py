@@ -55,6 +55,21 @@ class SupervisedSamples:
             yield inputs, self.actions[one], self.mask[one]
 
 
+@dataclass(frozen=True)
+class DatasetSummary:
+    """How much of a data set is learned from.
+
+    Attributes:
+        demonstrations: that are learned from or validated on.
+        episodes: that it has, also those that did not succeed.
+        remarks: what the user must know of them, such as actions that are cut; a sentence each.
+    """
+
+    demonstrations: int
+    episodes: int
+    remarks: tuple[str, ...] = ()
+
+
 class Dataset(Protocol):
     """A data set that is read.
 
@@ -76,6 +91,14 @@ class Dataset(Protocol):
 
     def check(self, spec: EnvSpec) -> None:
         """Raise ConfigError unless a policy for `spec` can learn from these episodes."""
+
+    def summary(self) -> DatasetSummary:
+        """Count what is learned from.
+
+        Raises:
+            CheckpointError: its rows contradict each other or what is said of them.
+            ConfigError: nothing of it can be learned from.
+        """
 
     def split(
         self, val_fraction: float, seed: int
@@ -135,7 +158,7 @@ class DatasetFormat(Protocol):
 
     def check_folder(self, path: Path, spec: EnvSpec, collect: CollectConfig, *, seed: int) -> None:
         """Check that a run can learn from the data in a folder, or write its demonstrations there.
-        Reads headers only.
+        Reads no frames but a few.
 
         Raises:
             CheckpointError: a data set that is damaged.

@@ -45,7 +45,13 @@ def collect(session: Session) -> Path:
         existing = form.read(path)
         if existing.complete:
             existing.check(spec)
-            session.progress.line(f"{len(existing)} demonstrations from {path}")
+            summary = existing.summary()
+            session.progress.line(
+                f"{summary.demonstrations} demonstrations of {summary.episodes} episodes from "
+                f"{path}"
+            )
+            for remark in summary.remarks:
+                session.progress.line(f"warning: {remark}")
             return path
     if not spec.has_expert:
         raise ConfigError(

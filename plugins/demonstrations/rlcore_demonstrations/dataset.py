@@ -14,6 +14,7 @@ from rlcore.contracts.errors import CheckpointError, ConfigError
 from rlcore.contracts.protocols import Demonstration
 from rlcore.contracts.rng import generator
 from rlcore.contracts.specs import EnvSpec, Episode, OtherInterpreter
+from rlcore.demonstrations.datasets import DatasetSummary
 from rlcore.files.atomic import is_partial, sweep
 from rlcore.run_folder.env_facts import EnvFacts
 from rlcore_demonstrations.layout import (
@@ -169,6 +170,10 @@ class DemonstrationSet(Sequence[Demonstration]):
         """Raise CheckpointError unless all episodes are there, as far as their headers tell."""
         for row in self.rows:
             check_episode(self.path, row, self.info)
+
+    def summary(self) -> DatasetSummary:
+        """See :meth:`rlcore.demonstrations.datasets.Dataset.summary`."""
+        return DatasetSummary(sum(row.success for row in self.rows), len(self))
 
     def split(self, val_fraction: float, seed: int) -> tuple[DemonstrationSet, DemonstrationSet]:
         """(training, validation) of the episodes that succeeded, whole and stratified by task.

@@ -16,7 +16,7 @@ from rlcore.config.schema import CollectConfig
 from rlcore.contracts.errors import ConfigError
 from rlcore.contracts.protocols import Demonstration
 from rlcore.contracts.specs import EnvSpec, OtherInterpreter
-from rlcore.demonstrations.datasets import Dataset, DatasetWriter, format_of
+from rlcore.demonstrations.datasets import Dataset, DatasetSummary, DatasetWriter, format_of
 from rlcore.files.reading import Unreadable, read_yaml
 from rlcore.run_folder.env_facts import EnvFacts
 
@@ -43,6 +43,15 @@ class Mixture:
         """Raise ConfigError unless a policy for `spec` can learn from each of them."""
         for data, _ in self.parts:
             data.check(spec)
+
+    def summary(self) -> DatasetSummary:
+        """Of all together."""
+        each = [data.summary() for data, _ in self.parts]
+        return DatasetSummary(
+            sum(one.demonstrations for one in each),
+            sum(one.episodes for one in each),
+            tuple(remark for one in each for remark in one.remarks),
+        )
 
     def split(
         self, val_fraction: float, seed: int

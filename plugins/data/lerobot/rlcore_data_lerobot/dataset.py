@@ -8,29 +8,47 @@ sentence are not those of the next.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from functools import lru_cache
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
 from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from rlcore_demonstrations.dataset import split_rows
 from rlcore_demonstrations.frames import FrameReader, LazyFrames
 from rlcore_demonstrations.layout import EpisodeRow
 
-from rlcore.contracts.errors import ConfigError
+from rlcore.contracts.errors import CheckpointError, ConfigError
 from rlcore.contracts.protocols import Demonstration
 from rlcore.contracts.specs import EnvSpec
-from rlcore.files.damaged_files import blaming, damaged
+from rlcore.demonstrations.datasets import DatasetSummary
+from rlcore.files.damaged_files import damaged
 from rlcore.run_folder.env_facts import EnvFacts
 from rlcore_data_lerobot.frames import Picture, TableFrames, VideoFrames
-from rlcore_data_lerobot.index import INFO, Entry, Index, opened, read_columns, tasks_file
-from rlcore_data_lerobot.mapping import Camera, Mapping
-from rlcore_data_lerobot.video import decoded
+from rlcore_data_lerobot.index import (
+    INFO,
+    LARGEST_NUMBER,
+    LARGEST_PICTURE,
+    Entry,
+    Index,
+    Unfit,
+    contradicted,
+    opened,
+    read_columns,
+    tasks_file,
+)
+from rlcore_data_lerobot.mapping import PAGE, Camera, Source
+from rlcore_data_lerobot.mapping import Mapping as NumbersMapping
+from rlcore_data_lerobot.video import CLOCK, about_video, same_clock
 
-SUCCESS = "next.success"
+SUCCESS, FRAME = "next.success", "frame_index"
+ROUNDING = 1e-6
+"""By which part of its range an action may lie outside, as float32 rounds."""
+TABLE = "correct the table, or convert the data set again: the file itself is whole"
 
 
 @dataclass(frozen=True)
@@ -42,6 +60,88 @@ class Part:
     start: int
     stop: int
     sentence: str
+
+
+@dataclass(frozen=True)
+class Window:
+    """Seconds of a video at which the first and the last row of an episode have their frames, and
+    whether all times are those of the rows' numbers, up to half a frame."""
+
+    entry: Entry
+    feature: str
+    file: Path
+    first: float
+    last: float
+    steady: bool
+
+
+@dataclass
+class Outside:
+    """How many entries of an action's channel lie outside of its range, and are cut.
+
+    Args:
+        file: the description.
+        source: of the channel.
+    """
+
+    file: Path | None
+    source: Source
+    total: int = 0
+    count: int = 0
+    low: float = math.inf
+    high: float = -math.inf
+
+    def add(self, column: np.ndarray) -> None:
+        """Count those of some rows, `[L, m]` of the feature."""
+        if self.source.bounds is None:
+            return
+        low, high = self.source.bounds
+        near = ROUNDING * (high - low)
+        values = self.source.scaled(column)
+        self.total += values.size
+        self.count += int(((values < low - near) | (values > high + near)).sum())
+        self.low = min(self.low, float(values.min()))
+        self.high = max(self.high, float(values.max()))
+
+    @property
+    def most(self) -> bool:
+        return 2 * self.count > self.total
+
+    @property
+    def remark(self) -> str:
+        """How many there are, in a sentence."""
+        low, high = self.source.bounds or (-math.inf, math.inf)
+        return (
+            f"{self.file}: {self.source.channel}: {self.count} of {self.total} entries "
+            f"({self.count / max(1, self.total):.1%}) lie outside of the range [{low:g}, {high:g}] "
+            f"and would be cut; they go from {self.low:g} to {self.high:g}"
+        )
+
+
+@dataclass(frozen=True)
+class Survey:
+    """What is in the rows of a data set; `windows` of all episodes with videos that are used,
+    `outside` of all channels of actions."""
+
+    parts: Sequence[Part]
+    windows: Sequence[Window]
+    outside: Sequence[Outside]
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """The columns of a file but frames, its rows ordered by episode and `frame_index`.
+
+    Attributes:
+        places: int64 `[L]`, where each row is in the file.
+        frames: int64 `[L]`, `frame_index`; None: the file has no such column.
+        spans: first row of each episode, and the one behind its last.
+    """
+
+    table: pa.Table
+    places: np.ndarray
+    frames: np.ndarray | None
+    spans: dict[int, tuple[int, int]]
 
 
 class LeRobotSet:
@@ -58,7 +158,7 @@ class LeRobotSet:
     def __init__(
         self,
         index: Index,
-        mapping: Mapping,
+        mapping: NumbersMapping,
         *,
         rows: Sequence[EpisodeRow] | None = None,
         described: Path | None = None,
@@ -79,7 +179,7 @@ class LeRobotSet:
 
     def check(self, spec: EnvSpec) -> None:
         """Raise ConfigError unless a policy for `spec` can learn from these episodes."""
-        if not len(self):
+        if not len(self) or (self._rows is not None and not any(r.success for r in self._rows)):
             raise ConfigError(
                 f"no demonstrations are left to learn from in {self.index.path}",
                 hint="collect more: rlcore collect",
@@ -94,30 +194,58 @@ class LeRobotSet:
             )
 
     def check_files(self) -> None:
-        """Raise CheckpointError unless all files are there and begin as they should."""
+        """Check that all files are there and begin as they should, and that the numbers of all rows
+        can be learned from.
+
+        Raises:
+            CheckpointError: a file is missing, damaged, or contradicts another one.
+            ConfigError: see :meth:`split`.
+        """
         seen = set[Path]()
+        features = {camera.feature for camera in self.mapping.cameras.values()}
         for entry in self.index.entries:
-            videos = {
-                clip.file
-                for key, clip in entry.clips.items()
-                if key in {camera.feature for camera in self.mapping.cameras.values()}
-            }
+            videos = {clip.file: key for key, clip in entry.clips.items() if key in features}
             for file in sorted({entry.data, *videos} - seen):
                 seen.add(file)
                 if file in videos:
-                    next(decoded(file, (), self.index.fps), None)
+                    about_video(file, self._most_pixels(videos[file]))
                     continue
                 with opened(file) as table:
                     absent = set(self.mapping.columns) - set(table.schema_arrow.names)
                 if absent:
                     raise damaged(file, f"it has no column {min(absent)!r}")
+        for window in self._survey.windows:
+            self._check_end(window)
+        first = next((part for part in self._survey.parts if part.row.success), None)
+        if first is not None:  # whether cameras have pictures of colours, as large as is said
+            demonstration = self.read(replace(first, stop=first.start + 1))
+            dict(demonstration.frames)
+
+    def summary(self) -> DatasetSummary:
+        """See :meth:`rlcore.demonstrations.datasets.Dataset.summary`."""
+        learned = sum(part.row.success for part in self._survey.parts)
+        remarks = [outside.remark for outside in self._survey.outside if outside.count]
+        late = _late(self._survey.windows, self.index.fps)
+        if late:
+            remarks.append(
+                f"{self.index.path}: before episode {late[0]}"
+                + (f" and {len(late) - 1} others" if len(late) > 1 else "")
+                + ", its video has frames that belong to no row"
+            )
+        return DatasetSummary(learned, len(self), tuple(remarks))
 
     def split(
         self, val_fraction: float, seed: int
     ) -> tuple[Sequence[Demonstration], Sequence[Demonstration]]:
         """See :func:`rlcore_demonstrations.dataset.split_rows`. Where nothing says which episodes
-        succeeded, all are learned from."""
-        parts = list(self._parts())
+        succeeded, all are learned from.
+
+        Raises:
+            ConfigError: no episode succeeded, there is nothing to hold back, or most of the actions
+                lie outside of their range.
+            CheckpointError: rows contradict each other or what is said of them.
+        """
+        parts = self._survey.parts
         rows = list(dict.fromkeys(part.row for part in parts))  # as files have them
         if self._rows is not None:
             rows.sort(key=lambda row: row.episode)
@@ -130,70 +258,166 @@ class LeRobotSet:
         mine.sort(key=lambda part: (order[part.row], part.start))
         return Demonstrations(self, mine)
 
-    def _parts(self) -> Iterator[Part]:
-        """All parts of all episodes, in the order of the files."""
+    # -- all episodes -------------------------------------------------------------------------
+
+    @cached_property
+    def _survey(self) -> Survey:
+        """What is in the rows of all episodes, checked; of rlcore's own what it says of them."""
         if self._rows is not None:
-            for row, entry in zip(self._rows, self.index.entries, strict=True):
-                yield Part(row, entry, 0, entry.length, row.task_description)
-            return
-        judged = SUCCESS in self.index.features
-        tasks = {text: number for number, text in enumerate(self.index.sentences.values())}
+            pairs = zip(self._rows, self.index.entries, strict=True)
+            own = [Part(row, entry, 0, entry.length, row.task_description) for row, entry in pairs]
+            return Survey(own, (), ())
+        parts, windows = list[Part](), list[Window]()
+        outside = [Outside(self._described, source) for source in self.mapping.actions]
         for entry in self.index.entries:
+            if not entry.length:
+                continue
             table = self._rows_of(entry)
-            runs = list(self._runs(entry, self._matrix(entry, table, "task_index")[:, 0]))
-            if not runs:
-                continue  # an episode without a row
-            success = not judged or bool(self._matrix(entry, table, SUCCESS).any())
-            first = runs[0][2]
-            row = EpisodeRow(
-                task_index=tasks.get(first, 0),
-                trial=entry.number,
-                replica=0,
-                task=first,
-                task_description=first,
-                success=success,
-                length=entry.length,
-                file=str(entry.data.relative_to(self.index.path)),
+            mine = list(self._parts(entry, table))
+            windows += self._windows(entry, table)
+            parts += mine
+            if mine[0].row.success:
+                columns = self._columns(entry, table)
+                self._check_numbers(entry, columns)
+                for each in outside:
+                    each.add(columns[each.source.feature])
+        _check_apart(windows, self.index.fps)
+        if parts and not any(part.row.success for part in parts):
+            raise ConfigError(
+                f"none of the {len(self)} episodes in {self.index.path} is to be learned from: "
+                f"{SUCCESS} is true in no row",
+                hint=f"take {SUCCESS} out of {INFO} to learn from all of them",
             )
-            for start, stop, sentence in runs:
-                yield Part(row, entry, start, stop, sentence)
+        if wrong := [each for each in outside if each.most]:
+            raise ConfigError(
+                "\n".join(each.remark for each in wrong),
+                hint=f"the numbers are probably of another unit, such as degrees: set "
+                f"{wrong[0].source.channel}.scale (degrees to radians: 0.0174533), or "
+                f"{wrong[0].source.channel}.range to what the env states: {PAGE}",
+            )
+        return Survey(parts, tuple(windows), tuple(outside))
+
+    def _parts(self, entry: Entry, table: pa.Table) -> Iterator[Part]:
+        """An episode's rows, apart by their sentences."""
+        texts = list(self.index.sentences.values())
+        runs = list(self._runs(entry, self._whole(entry, table, "task_index")))
+        first = runs[0][2]
+        row = EpisodeRow(
+            task_index=len(texts) - 1 - texts[::-1].index(first),
+            trial=entry.number,
+            replica=0,
+            task=first,
+            task_description=first,
+            success=self._succeeded(entry, table),
+            length=entry.length,
+            file=str(entry.data.relative_to(self.index.path)),
+        )
+        for start, stop, sentence in runs:
+            yield Part(row, entry, start, stop, sentence)
 
     def _runs(self, entry: Entry, numbers: np.ndarray) -> Iterator[tuple[int, int, str]]:
         """(start, stop, sentence) of rows that follow each other with one sentence."""
+        file = tasks_file(self.index.path, self.index.version)
         for number, start, stop in _equal(numbers):
+            sentence = self.index.sentences.get(number)
             if number not in self.index.sentences:
-                raise damaged(
-                    tasks_file(self.index.path, self.index.version),
-                    f"it has no sentence of number {number}, which episode {entry.number} has",
+                says = f"it has no sentence of number {number}, which episode {entry.number} has"
+            elif not isinstance(sentence, str) or not sentence.strip():
+                says = f"number {number}, which episode {entry.number} has, is {sentence!r}"
+            else:
+                yield start, stop, sentence
+                continue
+            raise contradicted(file, says, "write the sentence of that number there")
+
+    def _succeeded(self, entry: Entry, table: pa.Table) -> bool:
+        if SUCCESS not in self.index.features:
+            return True
+        flags = self._matrix(entry, table, SUCCESS)
+        if not np.isin(flags, (0, 1)).all():
+            value = flags[~np.isin(flags, (0, 1))][0]
+            raise contradicted(
+                entry.data, f"{SUCCESS} of episode {entry.number} is {value}, not 0 or 1", TABLE
+            )
+        return bool(flags.any())
+
+    def _windows(self, entry: Entry, table: pa.Table) -> Iterator[Window]:
+        """Where the frames of an episode lie in videos, by the times of its rows."""
+        for name, camera in self.mapping.cameras.items():
+            if self.index.features[camera.feature]["dtype"] != "video":
+                continue
+            clip = entry.clips.get(camera.feature)
+            if clip is None:
+                if self._succeeded(entry, table):
+                    raise self._lacks(entry, name)
+                continue
+            times = self._times(entry, table)
+            half = 0.5 / self.index.fps
+            first, last = clip.start + times[0], clip.start + times[-1]
+            late = clip.stop + (half if abs(times[0]) <= half else -half)
+            if first < clip.start - half or last > late:
+                raise contradicted(
+                    entry.data,
+                    f"timestamp of episode {entry.number} runs from {times[0]:.10g} to "
+                    f"{times[-1]:.10g} s, and its frames are from {clip.start:.10g} to "
+                    f"{clip.stop:.10g} s in {clip.file}",
+                    CLOCK,
                 )
-            yield start, stop, self.index.sentences[number]
+            steady = bool((np.abs(times - np.arange(len(times)) / self.index.fps) < half).all())
+            yield Window(entry, camera.feature, clip.file, first, last, steady)
+
+    def _times(self, entry: Entry, table: pa.Table) -> np.ndarray:
+        """float64 `[L]`, seconds of the rows from the episode's start, which ascend."""
+        times = self._matrix(entry, table, "timestamp")[:, 0].astype(float)
+        if not np.isfinite(times).all() or not (np.diff(times) > 0).all():
+            raise contradicted(
+                entry.data,
+                f"timestamp of episode {entry.number} does not ascend from row to row, so it does "
+                "not say which frame of the video is whose",
+                CLOCK,
+            )
+        return times
+
+    def _check_end(self, window: Window) -> None:
+        """Raise CheckpointError where a video ends before the rows of an episode."""
+        end, rate = about_video(window.file, self._most_pixels(window.feature))
+        if window.last <= end:
+            return
+        says = f"it has no frame at {window.last:.10g} s for episode {window.entry.number}"
+        says += f", as it ends at {end:.4f} s"
+        if window.steady and same_clock(rate, self.index.fps):
+            raise damaged(window.file, says)
+        says += f"; it has {rate:g} frames a second, {INFO} says {self.index.fps:g}"
+        raise contradicted(window.file, says, CLOCK)
+
+    def _most_pixels(self, feature: str) -> int:
+        return min(LARGEST_PICTURE, math.prod(self.index.features[feature]["shape"]))
+
+    def _lacks(self, entry: Entry, camera: str) -> CheckpointError:
+        return contradicted(
+            self.index.path,
+            f"episode {entry.number} has no frames of camera {camera!r} "
+            f"({self.mapping.cameras[camera].feature})",
+            "leave the camera out of the description, or that episode out of the data set",
+        )
 
     # -- one episode --------------------------------------------------------------------------
 
     def read(self, part: Part) -> Demonstration:
         """Raises CheckpointError where a file is missing or damaged."""
         entry, mapping = part.entry, self.mapping
-        table = self._rows_of(entry).slice(part.start, part.stop - part.start)
-        columns = {name: self._matrix(entry, table, name) for name in mapping.columns}
-        for name, column in columns.items():
-            bad = np.argwhere(~np.isfinite(column))
-            if len(bad):
-                row, place = bad[0].tolist()
-                raise damaged(
-                    entry.data,
-                    f"{name} of episode {entry.number} at row {part.start + row}, entry {place} "
-                    f"is {column[row, place]}",
-                )
+        table = self._rows_of(entry)
+        rows = slice(part.start, part.stop)
+        columns = {name: c[rows] for name, c in self._columns(entry, table).items()}
+        self._check_numbers(entry, columns, part.start)
         length = part.stop - part.start
         empty = [np.zeros((length, 0), np.float32)]
         steps = np.arange(0, length, mapping.stride)
-        times = self._matrix(entry, table, "timestamp")[steps, 0].astype(float)
         return Demonstration(
             episode=part.row.episode,
             task_description=part.sentence,
             frames=LazyFrames(
                 {
-                    name: self._reader(name, camera, entry, part.start + steps, times)
+                    name: self._reader(name, camera, entry, table, part.start + steps)
                     for name, camera in mapping.cameras.items()
                 },
                 len(steps),
@@ -208,63 +432,129 @@ class LeRobotSet:
             success=part.row.success,
         )
 
+    def _columns(self, entry: Entry, table: pa.Table) -> dict[str, np.ndarray]:
+        return {name: self._matrix(entry, table, name) for name in self.mapping.columns}
+
+    def _check_numbers(
+        self, entry: Entry, columns: Mapping[str, np.ndarray], first: int = 0
+    ) -> None:
+        """Raise CheckpointError for numbers that are not finite, as they are or as float32.
+
+        Args:
+            first: row of the episode that the columns begin with.
+        """
+        for name, column in columns.items():
+            bad = np.argwhere(~np.isfinite(column))
+            if len(bad):
+                row, place = bad[0].tolist()
+                raise damaged(
+                    entry.data,
+                    f"{name} of episode {entry.number} at row {first + row}, entry {place} "
+                    f"is {column[row, place]}",
+                )
+        for source in (*self.mapping.states, *self.mapping.actions):
+            bad = np.argwhere(~np.isfinite(source.scaled(columns[source.feature])))
+            if len(bad):
+                row, _ = bad[0].tolist()
+                raise contradicted(
+                    entry.data,
+                    f"{source.feature} of episode {entry.number} at row {first + row} is "
+                    f"{np.abs(columns[source.feature][row]).max()}, times scale {source.scale:g} "
+                    "more than float32 holds",
+                    "correct the number, or the scale",
+                )
+
     def _reader(
-        self, name: str, camera: Camera, entry: Entry, rows: np.ndarray, times: np.ndarray
+        self, name: str, camera: Camera, entry: Entry, table: pa.Table, rows: np.ndarray
     ) -> FrameReader:
         height, width = self.facts.cameras[name]
-        picture = Picture((height, width, 3), camera.size is not None, camera.upside_down)
+        most = self._most_pixels(camera.feature)
+        shape = (height, width, 3)
+        picture = Picture(shape, camera.size is not None, camera.upside_down, most)
         clip = entry.clips.get(camera.feature)
-        if clip is None:
-            return TableFrames(entry.data, camera.feature, self._span(entry)[0] + rows, picture)
-        if not (np.diff(times) > 0).all():
-            raise damaged(
-                entry.data,
-                f"timestamp of episode {entry.number} does not ascend from row to row, so it does "
-                "not say which frame of the video is whose",
+        if clip is not None:
+            times = self._times(entry, table)
+            slack = np.abs(times - times[0] - np.arange(len(times)) / self.index.fps)
+            return VideoFrames(
+                clip.file, clip.start + times[rows], slack[rows], self.index.fps, picture
             )
-        return VideoFrames(clip.file, clip.start + times, self.index.fps, picture)
+        if self.index.features[camera.feature]["dtype"] == "video":
+            raise self._lacks(entry, name)
+        start, _ = self._span(entry)
+        places = self._numbers(entry.data).places[start + rows]
+        return TableFrames(entry.data, camera.feature, entry.number, places, picture)
 
     def _rows_of(self, entry: Entry) -> pa.Table:
+        """An episode's rows, ordered by `frame_index`.
+
+        Raises:
+            CheckpointError: they are not as many as is said, or not 0, 1, 2, ...
+        """
         start, stop = self._span(entry)
-        return self._numbers(entry.data)[0].slice(start, stop - start)
+        numbers = self._numbers(entry.data)
+        if numbers.frames is not None:
+            wrong = np.flatnonzero(numbers.frames[start:stop] != np.arange(stop - start))
+            if len(wrong):
+                row = int(wrong[0])
+                raise contradicted(
+                    entry.data,
+                    f"frame_index of episode {entry.number} is {numbers.frames[start + row]} where "
+                    f"{row} is to be: an episode has its rows from 0 on, each once",
+                    TABLE,
+                )
+        return numbers.table.slice(start, stop - start)
 
     def _matrix(self, entry: Entry, table: pa.Table, name: str) -> np.ndarray:
         """`[L, n]` of a column of numbers, or of lists of as many as its feature has."""
-        column = table[name].combine_chunks()
-        while pa.types.is_list(column.type) or pa.types.is_fixed_size_list(column.type) \
-                or pa.types.is_large_list(column.type):  # fmt: skip
-            column = column.flatten()
-        feature = self.index.features.get(name, {"shape": (1,)})
-        shape = len(table), int(np.prod(feature["shape"], dtype=int))
-        entries = len(column) - column.null_count
-        if not pa.types.is_primitive(column.type) or entries != shape[0] * shape[1]:
-            raise damaged(
-                entry.data,
-                f"{name} of episode {entry.number} is {table[name].type}, with {entries} entries "
-                f"in {shape[0]} rows; {INFO} says {shape[1]} numbers a row",
-            )
-        return column.to_numpy(zero_copy_only=False).reshape(shape)
+        try:
+            return _matrix(table[name], self._width(name))
+        except Unfit as error:
+            says = f"{name} of episode {entry.number} {error}"
+            raise contradicted(entry.data, says, TABLE) from None
+
+    def _whole(self, entry: Entry, table: pa.Table, name: str) -> np.ndarray:
+        try:
+            return _whole(table[name], self._width(name))
+        except Unfit as error:
+            says = f"{name} of episode {entry.number} {error}"
+            raise contradicted(entry.data, says, TABLE) from None
+
+    def _width(self, name: str) -> int:
+        return math.prod(self.index.features.get(name, {"shape": (1,)})["shape"])
 
     def _span(self, entry: Entry) -> tuple[int, int]:
-        """First row of an episode in its file, and the one behind its last."""
-        start, stop = self._numbers(entry.data)[1].get(entry.number, (0, 0))
+        """First row of an episode in its table, and the one behind its last."""
+        start, stop = self._numbers(entry.data).spans.get(entry.number, (0, 0))
         if stop - start != entry.length:
-            raise damaged(
+            raise contradicted(
                 entry.data,
-                f"episode {entry.number} has {stop - start} rows behind each other, meta says "
-                f"{entry.length}",
+                f"episode {entry.number} has {stop - start} rows, meta says {entry.length}",
+                "get the table and the list of episodes from one copy, or correct the length",
             )
         return start, stop
 
-    def _read_numbers(self, file: Path) -> tuple[pa.Table, dict[int, tuple[int, int]]]:
-        """All of a file but frames, and where the rows of each episode are."""
+    def _read_numbers(self, file: Path) -> Numbers:
+        """All of a file but frames."""
+        with opened(file) as table:
+            ordered = FRAME in table.schema_arrow.names
         judged = [SUCCESS] if SUCCESS in self.index.features else []
-        own = ["episode_index", "task_index", "timestamp"]
+        own = ["episode_index", "task_index", "timestamp", *([FRAME] if ordered else [])]
         names = list(dict.fromkeys([*own, *judged, *self.mapping.columns]))
         table = read_columns(file, names).combine_chunks()
-        with blaming(file):
-            episodes = table["episode_index"].to_numpy()
-            return table, {number: (start, stop) for number, start, stop in _equal(episodes)}
+        name = "episode_index"
+        try:
+            episodes = _whole(table[name], self._width(name))
+            name = FRAME
+            frames = _whole(table[name], self._width(name)) if ordered else None
+        except Unfit as error:
+            raise contradicted(file, f"{name} {error}", TABLE) from None
+        places = np.arange(len(table))
+        order = np.lexsort((places if frames is None else frames, episodes))
+        if (order != places).any():
+            table, episodes, places = table.take(order), episodes[order], order
+            frames = None if frames is None else frames[order]
+        spans = {number: (start, stop) for number, start, stop in _equal(episodes)}
+        return Numbers(table, places, frames, spans)
 
 
 class Demonstrations(Sequence[Demonstration]):
@@ -289,3 +579,69 @@ def _equal(numbers: np.ndarray) -> Iterator[tuple[int, int, int]]:
     for start, stop in pairwise(bounds):
         if stop > start:
             yield int(numbers[start]), start, stop
+
+
+def _late(windows: Sequence[Window], fps: float) -> list[int]:
+    """Numbers of the episodes that begin later in a video than the one before them ends."""
+    in_order = sorted(windows, key=lambda one: (one.feature, one.file, one.first))
+    return [
+        after.entry.number
+        for before, after in pairwise(in_order)
+        if (before.feature, before.file) == (after.feature, after.file)
+        and after.first > before.last + 1.5 / fps
+    ]
+
+
+def _check_apart(windows: Sequence[Window], fps: float) -> None:
+    """Raise CheckpointError where two episodes share frames of a video but not all: one of them
+    begins before the other one ends, so its times are of another clock.
+
+    Args:
+        fps: frames a second, of the rows.
+    """
+    half = 0.5 / fps
+    in_order = sorted(windows, key=lambda one: (one.feature, one.file, one.first, one.last))
+    for before, after in pairwise(in_order):
+        if (before.feature, before.file) != (after.feature, after.file):
+            continue
+        same = after.first - before.first < half and abs(after.last - before.last) < half
+        if after.first < before.last + half and not same:
+            raise contradicted(
+                after.file,
+                f"the frames of episode {after.entry.number} begin at {after.first:.4f} s, and "
+                f"episode {before.entry.number} has its last one at {before.last:.4f} s",
+                CLOCK,
+            )
+
+
+def _matrix(column: pa.ChunkedArray, width: int) -> np.ndarray:
+    """`[L, width]` of a column of numbers, or of lists (of lists) with as many in each row.
+
+    Raises:
+        Unfit: it is something else.
+    """
+    values = column.combine_chunks()
+    even = True
+    while pa.types.is_list(values.type) or pa.types.is_large_list(values.type) or \
+            pa.types.is_fixed_size_list(values.type):  # fmt: skip
+        even = even and len(pc.unique(pc.list_value_length(values))) <= 1
+        values = values.flatten()
+    kinds = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean)
+    entries = len(values) - values.null_count
+    if not any(kind(values.type) for kind in kinds) or entries != len(column) * width:
+        raise Unfit(
+            f"is {column.type}, with {entries} entries in {len(column)} rows; {INFO} says {width} "
+            "numbers a row"
+        )
+    if not even:
+        raise Unfit(f"has rows of unlike lengths; {INFO} says {width} numbers a row")
+    return values.to_numpy(zero_copy_only=False).reshape(len(column), width)
+
+
+def _whole(column: pa.ChunkedArray, width: int) -> np.ndarray:
+    """int64 `[L]` of a column of whole numbers, one a row. Raises Unfit for another one."""
+    numbers = _matrix(column, width)[:, 0]
+    fits = (numbers >= 0) & (numbers <= LARGEST_NUMBER) & (numbers == np.floor(numbers))
+    if not fits.all():
+        raise Unfit(f"is {numbers[~fits][0]}, expected whole numbers of at least 0")
+    return numbers.astype(np.int64)

@@ -12,9 +12,9 @@ from rlcore.config.schema import CollectConfig
 from rlcore.contracts.errors import ConfigError
 from rlcore.contracts.specs import EnvSpec, OtherInterpreter
 from rlcore_data_lerobot.dataset import LeRobotSet
-from rlcore_data_lerobot.index import V2, V3, read_index, version_of
+from rlcore_data_lerobot.index import FACTS, V2, V3, read_index, version_of
 from rlcore_data_lerobot.mapping import mapping_of, read_description, unknown
-from rlcore_data_lerobot.own import FACTS, own_of
+from rlcore_data_lerobot.own import own_of
 from rlcore_data_lerobot.writer import LeRobotWriter
 
 DESCRIBES = (".yaml", ".yml")

@@ -5,15 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-import av
 import numpy as np
+import pyarrow.parquet as pq
 
-from rlcore.files.damaged_files import blaming, damaged
-from rlcore_data_lerobot.index import opened
+from rlcore_data_lerobot.index import (
+    INFO,
+    LARGEST_PICTURE,
+    Unfit,
+    contradicted,
+    judging,
+    opened,
+)
 from rlcore_data_lerobot.video import decoded, image
 
-TOGETHER = 64  # frames in parquet that are read together
+TOGETHER = 64  # frames in parquet that are read together, if they are not large
+AT_ONCE = 64 << 20  # bytes of them
+LARGEST_HEAD = 1 << 20  # of a file with a picture, beside its pixels
 
 
 @dataclass(frozen=True)
@@ -23,53 +32,71 @@ class Picture:
     shape: tuple[int, int, int]
     scaled: bool = False
     upside_down: bool = False
+    most: int = LARGEST_PICTURE
+    """Pixels that one may have in its file."""
 
     @property
     def size(self) -> tuple[int, int] | None:
         """(height, width) to scale to."""
         return self.shape[:2] if self.scaled else None
 
-    def filled(self, file: Path, frames: Iterator[np.ndarray], count: int) -> np.ndarray:
-        """uint8 `[count, H, W, 3]`, filled as they are decoded."""
-        found = np.empty((count, *self.shape), np.uint8)
-        for number, pixels in enumerate(frames):
+    def filled(self, file: Path, frames: Iterator[np.ndarray], places: Sequence[int]) -> np.ndarray:
+        """uint8 `[len(places), H, W, 3]`, filled as they are decoded: the first into the first of
+        `places`."""
+        found = np.empty((len(places), *self.shape), np.uint8)
+        for number, pixels in zip(places, frames, strict=True):
             if pixels.shape != self.shape:
-                raise damaged(file, f"a frame is {pixels.shape}, expected {self.shape}")
+                raise contradicted(
+                    file,
+                    f"a frame is {pixels.shape}, expected {self.shape} as {INFO} says",
+                    f"correct the feature's shape in {INFO}, or give the camera a size",
+                )
             found[number] = pixels[::-1, ::-1] if self.upside_down else pixels
         return found
 
 
 @dataclass(frozen=True)
 class VideoFrames:
-    """Frames of a video at `times`, in seconds from its start."""
+    """Frames of a video at `times`, in seconds from its start, which are `slack` seconds away from
+    what the numbers of the rows say."""
 
     file: Path
     times: np.ndarray
+    slack: np.ndarray
     fps: float
     picture: Picture
 
     def __call__(self, which: Sequence[int]) -> np.ndarray:
-        times = self.times[list(which)].tolist()
-        frames = decoded(self.file, times, self.fps, self.picture.size)
-        return self.picture.filled(self.file, frames, len(which))
+        rows = list(which)
+        frames = decoded(
+            self.file,
+            self.times[rows].tolist(),
+            self.fps,
+            self.picture.size,
+            slack=self.slack[rows].tolist(),
+            most=self.picture.most,
+        )
+        return self.picture.filled(self.file, frames, range(len(rows)))
 
 
 @dataclass(frozen=True)
 class TableFrames:
-    """Frames kept as PNG or JPEG in a column of a table, at `rows` of it."""
+    """Frames of an episode, kept as PNG or JPEG in a column of a table, at `rows` of it."""
 
     file: Path
     feature: str
+    episode: int
     rows: np.ndarray
     picture: Picture
 
     def __call__(self, which: Sequence[int]) -> np.ndarray:
-        frames = self._decoded(self.rows[list(which)])
-        return self.picture.filled(self.file, frames, len(which))
+        rows = self.rows[list(which)]
+        order = np.argsort(rows)
+        return self.picture.filled(self.file, self._decoded(rows[order]), order.tolist())
 
     def _decoded(self, rows: np.ndarray) -> Iterator[np.ndarray]:
         """A few rows at a time, of the groups that have some."""
-        with opened(self.file) as file:
+        with judging(self.file), opened(self.file) as file:
             meta = file.metadata
             ends = np.cumsum([meta.row_group(one).num_rows for one in range(meta.num_row_groups)])
             if len(rows) and rows[-1] >= meta.num_rows:
@@ -79,17 +106,36 @@ class TableFrames:
                 at = stop - meta.row_group(group).num_rows
                 wanted = iter(rows[(rows >= at) & (rows < stop)].tolist())
                 row = next(wanted, None)
-                for batch in file.iter_batches(TOGETHER, [group], [self.feature]):
+                together = self._together(meta.row_group(group))
+                for batch in file.iter_batches(together, [group], [self.feature]):
                     if row is None:
                         break
                     while row is not None and row < at + len(batch):
-                        with blaming(self.file, av.FFmpegError):
-                            cell = batch.column(0)[row - at].as_py()
-                            if not isinstance(cell, dict) or not cell.get("bytes"):
-                                raise ValueError(
-                                    f"{self.feature} at row {row} has no bytes of a PNG or JPEG, "
-                                    "as embed_images of LeRobot puts them there"
-                                )
-                            yield image(cell["bytes"], self.picture.size)
+                        cell = batch.column(0)[row - at].as_py()
+                        yield self._picture(cell, row)
                         row = next(wanted, None)
                     at += len(batch)
+
+    def _together(self, group: pq.RowGroupMetaData) -> int:
+        """How many cells of a group are read at a time: any may hold almost all of its bytes."""
+        chunks = [group.column(number) for number in range(group.num_columns)]
+        sizes = [
+            chunk.total_uncompressed_size
+            for chunk in chunks
+            if chunk.path_in_schema == f"{self.feature}.bytes"
+        ]
+        promised = group.num_rows * (8 * self.picture.most + LARGEST_HEAD)
+        if sum(sizes) > promised:
+            raise Unfit(
+                f"{self.feature} has {sum(sizes)} bytes in {group.num_rows} rows, more than "
+                f"pictures of {self.picture.most} pixels"
+            )
+        return int(np.clip(AT_ONCE // max(1, sum(sizes)), 1, TOGETHER))
+
+    def _picture(self, cell: Any, row: int) -> np.ndarray:
+        if not isinstance(cell, dict) or not cell.get("bytes"):
+            raise Unfit(
+                f"{self.feature} at row {row} has no bytes of a PNG or JPEG, as embed_images of "
+                f"LeRobot puts them there, in episode {self.episode}"
+            )
+        return image(cell["bytes"], self.picture.size, most=self.picture.most)

@@ -6,6 +6,7 @@ LeRobot's features have names and shapes; whether an action is absolute, in whic
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping as Table
 from dataclasses import asdict, dataclass, field, replace
@@ -22,6 +23,8 @@ from rlcore_data_lerobot.index import IMAGES, Index
 
 PAGE = "docs/your-data.md"
 MEANINGS = get_args(ActionMeaning)
+LARGEST = float(np.finfo(np.float32).max)
+LARGEST_SIDE = 1 << 14  # of a frame, in pixels
 _SOURCE = re.compile(r"([^\[\]]+?)(?:\[([^\[\]]+)\])?")
 
 
@@ -38,22 +41,27 @@ class Camera:
 @dataclass(frozen=True)
 class Source:
     """Where a channel's numbers come from: entries of a feature (None: all), times `scale`, plus
-    `offset`, cut to `bounds`."""
+    `offset`; of an action then cut to `bounds`. `channel` is its key in the description."""
 
     feature: str
     entries: tuple[int, ...] | None = None
     scale: float = 1.0
     offset: float = 0.0
     bounds: tuple[float, float] | None = None
+    channel: str = ""
+
+    def scaled(self, column: np.ndarray) -> np.ndarray:
+        """float32 `[L, n]` from the feature's `[L, m]`, not cut; infinite where it is too large."""
+        taken = column if self.entries is None else column[:, list(self.entries)]
+        with np.errstate(over="ignore"):
+            if (self.scale, self.offset) != (1.0, 0.0):
+                taken = taken.astype(np.float64) * self.scale + self.offset
+            return taken.astype(np.float32)
 
     def take(self, column: np.ndarray) -> np.ndarray:
         """float32 `[L, n]` from the feature's `[L, m]`."""
-        taken = column if self.entries is None else column[:, list(self.entries)]
-        if (self.scale, self.offset) != (1.0, 0.0):
-            taken = taken.astype(np.float64) * self.scale + self.offset
-        if self.bounds is not None:
-            taken = taken.clip(*self.bounds)
-        return taken.astype(np.float32)
+        taken = self.scaled(column)
+        return taken if self.bounds is None else taken.clip(*self.bounds)
 
 
 @dataclass(frozen=True)
@@ -112,6 +120,7 @@ def mapping_of(description: Description, index: Index) -> Mapping:
     states, state_channels = [], []
     for meaning, asked in top.each("states", "the env's state by its channels, in their order"):
         source, size = _source(asked, index, ())
+        source = replace(source, channel=asked.key)
         states.append(source)
         state_channels.append(asdict(StateChannel(meaning, size)))
     actions, action_channels = [], []
@@ -120,6 +129,8 @@ def mapping_of(description: Description, index: Index) -> Mapping:
             raise asked.wrong(f"is none of {', '.join(MEANINGS)}")
         source, size = _source(asked, index, ("range", "frame", "convention"))
         low, high = asked.pair("range", (-1.0, 1.0))
+        if not low < high or not math.isfinite(high - low):
+            raise asked.wrong(f"expected a lower and a higher number, got [{low}, {high}]", "range")
         channel = ActionChannel(
             cast(ActionMeaning, meaning),
             size,
@@ -128,7 +139,7 @@ def mapping_of(description: Description, index: Index) -> Mapping:
             frame=asked.text("frame", "", "base"),
             convention=asked.text("convention", "", ""),
         )
-        actions.append(replace(source, bounds=(low, high)))
+        actions.append(replace(source, bounds=(low, high), channel=asked.key))
         action_channels.append(asdict(channel))
     facts = EnvFacts("", sizes, state_channels, action_channels, {})
     stride = top.whole("stride", 1)
@@ -156,12 +167,23 @@ def _camera(asked: _Asked, index: Index) -> Camera:
     asked.only("from", "size", "upside_down")
     images = [name for name, one in index.features.items() if one["dtype"] in IMAGES]
     feature = asked.choice("from", "the feature with its frames", images)
+    if _is_depth(index.features[feature]):
+        raise asked.wrong(f"{feature} is a depth map, no camera", "from")
     size = asked.pair("size", None)
+    if size and not all(float(one).is_integer() and 0 < one < LARGEST_SIDE for one in size):
+        raise asked.wrong(f"expected height and width in pixels, got {list(size)}", "size")
     return Camera(
         feature,
         size and (int(size[0]), int(size[1])),
         asked.flag("upside_down"),
     )
+
+
+def _is_depth(feature: Table[str, Any]) -> bool:
+    """Whether a feature says that its frames are of depth, under any of LeRobot's names."""
+    about = [feature, *(feature.get(name) for name in ("info", "video_info"))]
+    flags = ("is_depth_map", "video.is_depth_map")
+    return any(one.get(flag) is True for one in about if isinstance(one, dict) for flag in flags)
 
 
 def _size_of(feature: Table[str, Any]) -> tuple[int, ...]:
@@ -180,9 +202,13 @@ def _source(asked: _Asked, index: Index, more: tuple[str, ...]) -> tuple[Source,
     if found is None or found[1] not in numbers:
         raise asked.wrong(f"{text!r} is no feature with numbers{choosing(text, numbers)}", "from")
     shape = index.features[found[1]]["shape"]
-    width = int(np.prod(shape, dtype=int))
+    width = math.prod(shape)
     entries = None if found[2] is None else _entries(asked, found[2], index, found[1], width)
     scale = asked.number("scale", f"by which {text} is to be multiplied to be the env's (1: equal)")
+    if np.float32(scale) == 0:
+        raise asked.wrong(
+            f"expected a number other than 0, got {scale}: all would be equal", "scale"
+        )
     source = Source(found[1], entries, scale, asked.number("offset", "", 0.0))
     return source, width if entries is None else len(entries)
 
@@ -192,15 +218,17 @@ def _entries(asked: _Asked, text: str, index: Index, feature: str, width: int) -
     names = _names(index.features[feature].get("names"))
     entries: list[int] = []
     for part in map(str.strip, text.split(",")):
-        numbers = re.fullmatch(r"(\d+)(?::(\d+))?", part)
+        numbers = re.fullmatch(r"(\d{1,9})(?::(\d{1,9}))?", part)
         if part in names:
             entries.append(names.index(part))
         elif numbers:
-            first = int(numbers[1])
-            entries += range(first, int(numbers[2] or first + 1))
+            first, stop = int(numbers[1]), int(numbers[2] or int(numbers[1]) + 1)
+            if not first < stop <= width:
+                raise asked.wrong(f"{feature} has {width} entries, {text!r} names others", "from")
+            entries += range(first, stop)
         else:
             raise asked.wrong(f"{feature} has no entry {part!r}{choosing(part, names)}", "from")
-    if not entries or max(entries) >= width:
+    if max(entries) >= width:
         raise asked.wrong(f"{feature} has {width} entries, {text!r} names others", "from")
     return tuple(entries)
 
@@ -253,7 +281,10 @@ class _Asked:
         return found
 
     def number(self, name: str, what: str, default: Any = ...) -> float:
-        return float(self._get(name, what, (int, float), default))
+        found = self._get(name, what, (int, float), default)
+        if not abs(found) <= LARGEST:
+            raise self.wrong(f"expected a finite number, got {found}", name)
+        return float(found)
 
     def whole(self, name: str, default: int) -> int:
         found = self._get(name, "", int, default)
@@ -267,7 +298,9 @@ class _Asked:
     def pair(self, name: str, default: Any) -> Any:
         found = self._get(name, "", (list, tuple), default) if name in self.value else default
         if name in self.value and not (
-            len(found) == 2 and all(isinstance(one, (int, float)) for one in found)
+            len(found) == 2
+            and all(isinstance(one, (int, float)) for one in found)
+            and all(abs(one) <= LARGEST for one in found)
         ):
             raise self.wrong(f"expected two numbers, got {found!r}", name)
         return found and (found[0], found[1])

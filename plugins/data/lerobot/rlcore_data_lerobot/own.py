@@ -17,10 +17,10 @@ from rlcore.contracts.errors import CheckpointError
 from rlcore.files.atomic import write_text
 from rlcore.files.damaged_files import blaming, damaged, read_mapping
 from rlcore.files.reading import parse_json, read_lines
-from rlcore_data_lerobot.index import Index
+from rlcore_data_lerobot.index import FACTS, Index
 from rlcore_data_lerobot.mapping import Camera, Mapping, Source
 
-FACTS, ROWS = "meta/rlcore.json", "meta/rlcore_episodes.jsonl"
+ROWS = "meta/rlcore_episodes.jsonl"
 STATE, ACTION, IMAGES = "observation.state", "action", "observation.images."
 
 

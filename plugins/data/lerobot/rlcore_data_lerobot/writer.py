@@ -34,10 +34,9 @@ from rlcore.files.damaged_files import blaming, read_mapping
 from rlcore.files.reading import parse_json, read_lines
 from rlcore.run_folder.checkpoint import writing
 from rlcore_data_lerobot import stats, video
-from rlcore_data_lerobot.index import INFO, V3, Index, read_columns, read_index, version_of
+from rlcore_data_lerobot.index import FACTS, INFO, V3, Index, read_columns, read_index, version_of
 from rlcore_data_lerobot.own import (
     ACTION,
-    FACTS,
     IMAGES,
     ROWS,
     STATE,

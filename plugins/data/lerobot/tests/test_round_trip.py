@@ -62,7 +62,7 @@ def test_a_killed_collection_opens_and_goes_on(tmp_path):
         assert (len(data), data.complete, info["total_episodes"]) == (2, False, 2)
         assert len(everything(data)) == 2
         # killed between the last file of an episode and the description
-        info["total_episodes"] = 1
+        info["total_episodes"], info["total_frames"] = 1, 7
         (path / "meta/info.json").write_text(json.dumps(info))
         assert len(everything(format_of(path).read(path))) == 1
         form().check_folder(path, SPEC, COLLECT, seed=1)
