@@ -15,7 +15,7 @@ A checkpoint is written under a temporary name, flushed and renamed: it is whole
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -149,15 +149,12 @@ def load_checkpoint(path: str | Path, *, verify: bool = False) -> Checkpoint:
     """
     found = find_checkpoint(Path(path))
     try:
-        facts = read_facts(found / STATE)
-        check_sizes(found, facts["files"])
-        if COUNTERS in facts["files"]:
-            check_learner(found)
-        check_digests(found, facts[DIGEST], verify=verify)
+        facts = _checked(found, verify=verify)
     except OtherVersionError:  # those before it are too
         raise
     except CheckpointError as error:
-        raise CheckpointError(error.message, hint=_earlier(found) or error.hint) from error
+        hint = _earlier(found, verify=verify) or error.hint
+        raise CheckpointError(error.message, hint=hint) from error
     require_own_name(found, facts["step"])
     return Checkpoint(
         path=found,
@@ -212,8 +209,29 @@ def has_checkpoint(folder: Path) -> bool:
     return bool(checkpoint_names(folder))
 
 
-def _earlier(path: Path) -> str | None:
-    """What to do with a checkpoint that can't be read: the one before it may be whole."""
+def _checked(path: Path, *, verify: bool) -> dict[str, Any]:
+    """The `state.json` of a checkpoint whose files are as they were written.
+
+    Raises:
+        CheckpointError: see :func:`load_checkpoint`.
+    """
+    facts = read_facts(path / STATE)
+    check_sizes(path, facts["files"])
+    if COUNTERS in facts["files"]:
+        check_learner(path)
+    check_digests(path, facts[DIGEST], verify=verify)
+    return facts
+
+
+def _earlier(path: Path, *, verify: bool) -> str | None:
+    """What to do with a checkpoint that can't be read: take the newest before it that is whole. The
+    one before it may have the damaged file too: segments of a replay are hard links."""
     there = checkpoint_names(path.parent)
     before = there[: there.index(path.name)] if path.name in there else []
-    return f"take the one before it: {path.parent / before[-1]}" if before else None
+    for name in reversed(before):
+        with suppress(CheckpointError):
+            _checked(path.parent / name, verify=verify)
+            which = "one before it" if name == before[-1] else "newest before it that is whole"
+            return f"take the {which}: {path.parent / name}"
+    damaged = "none of the checkpoints before it is whole either"
+    return f"{damaged}: copy or download the run again" if before else None

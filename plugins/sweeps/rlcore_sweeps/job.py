@@ -21,7 +21,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import psutil
 
@@ -29,8 +29,10 @@ from rlcore.config.overrides import quote
 from rlcore.config.schema_tree import leaves
 from rlcore.contracts.errors import CheckpointError, ConfigError, UserError, choosing
 from rlcore.files.atomic import write_text
-from rlcore.files.damaged_files import read_mapping
+from rlcore.files.damaged_files import blaming, read_mapping
+from rlcore.files.reading import parse_json, read_lines
 from rlcore.files.symlinks import require_inside
+from rlcore.files.typed import as_type
 from rlcore.process import signals
 from rlcore.run_folder.folder import METRICS
 from rlcore.terminal.text import plain
@@ -93,15 +95,22 @@ class Note:
         if not file.is_file():
             return None
         try:
-            note = _note(read_mapping(file))
+            note = as_type(cls, read_mapping(file))
             if note.number != number:
                 raise ValueError(f"it is about job {note.number}")
-        except (KeyError, TypeError, ValueError) as error:
+            if "\0" in note.folder:
+                raise ValueError(f"folder must be a path, got {note.folder!r:.60}")
+        except ValueError as error:
             raise CheckpointError(
                 f"{file} is damaged: {error}",
                 hint=f"rm {file}: the job is gone on with in its folder",
             ) from None
-        return replace(note, folder=_inside(sweep, note.folder))
+        return replace(
+            note,
+            label=plain(note.label),
+            error=plain(note.error),
+            folder=_inside(sweep, note.folder),
+        )
 
     @classmethod
     def all(cls, sweep: Path) -> list[Note]:
@@ -316,29 +325,6 @@ def objective_of(note: Note, paths: Sequence[str]) -> float | tuple[float, ...] 
     return found if len(found) > 1 else found[0]
 
 
-def _note(kept: Mapping[str, Any]) -> Note:
-    """A note as its file has it.
-
-    Raises:
-        KeyError, TypeError, ValueError: something is missing, too much, or of another type.
-    """
-    process, began = kept["process"]
-    words = tuple(kept["words"])
-    note = Note(**{**kept, "words": words, "process": (process, began)})
-    texts = (*words, note.label, note.folder, note.error)
-    numbers = (note.seconds, process, began)
-    if (
-        isinstance(kept["words"], str)
-        or not all(isinstance(text, str) for text in texts)
-        or not all(type(number) in (int, float) for number in numbers)
-        or {type(note.number), type(process)} != {int}
-        or note.state not in get_args(State)
-        or "\0" in note.folder
-    ):
-        raise ValueError("it holds a value of another type")
-    return replace(note, label=plain(note.label), error=plain(note.error))
-
-
 def _inside(sweep: Path, folder: str) -> str:
     """A run's folder where it is in the sweep's folder now; empty where it is nowhere in it.
 
@@ -365,8 +351,10 @@ def _last_metrics(run: Path, names: Sequence[str]) -> dict[str, float]:
     """The last logged value of each of these metrics."""
     found: dict[str, float] = {}
     if any(METRIC in name for name in names):
-        for line in (run / METRICS).read_text().splitlines():
-            found |= {name: value for name, value in json.loads(line).items() if name in names}
+        with blaming(run / METRICS):
+            for line in read_lines(run / METRICS):
+                values = as_type(dict[str, Any], parse_json(line))
+                found |= {name: value for name, value in values.items() if name in names}
     return found
 
 

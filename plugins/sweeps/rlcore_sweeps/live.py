@@ -78,7 +78,7 @@ def _table(playing: Sequence[Playing], title: str) -> Table:
 def _last(metrics: Path) -> tuple[int, str]:
     """(update, success) of the last line."""
     for line in reversed(_tail(metrics).splitlines()):
-        with contextlib.suppress(ValueError):
+        with contextlib.suppress(ValueError, TypeError, AttributeError):  # or cut off
             row = json.loads(line)
             success = row.get("eval/success_once", row.get("env/success_once"))
             return int(row.get("step", 0)), "" if success is None else f"{success:.3f}"

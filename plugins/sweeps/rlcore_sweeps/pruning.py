@@ -10,13 +10,14 @@ the jobs that are played with it is faster.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from rlcore.files.atomic import write_text
-from rlcore.files.damaged_files import read_mapping
+from rlcore.files.damaged_files import blaming, read_as
+from rlcore.files.reading import Unreadable
 
 if TYPE_CHECKING:
     from rlcore.contracts.run import Run
@@ -73,8 +74,10 @@ class Rule:
     @classmethod
     def of(cls, file: Path) -> Rule:
         """The one in a file."""
-        kept = read_mapping(file)
-        return cls(**{**kept, "known": tuple(Known(**one) for one in kept["known"])})
+        rule = read_as(cls, file)
+        with blaming(file):
+            require_updates(known.steps for known in rule.known)
+        return rule
 
     def judge(self, steps: Mapping[int, float]) -> tuple[int | None, dict[str, Any]]:
         """Look at all evaluations of a run in their order.
@@ -137,7 +140,19 @@ class Steps:
     def of(cls, sweep: Path, job: int) -> Steps:
         """Those of a job; none where it had no evaluation during training."""
         file = _file(sweep, job, "steps")
-        return cls(**read_mapping(file)) if file.is_file() else cls()
+        if not file.is_file():
+            return cls()
+        noted = read_as(cls, file)
+        with blaming(file):
+            require_updates([noted.values])
+        return noted
+
+
+def require_updates(steps: Iterable[Mapping[str, float]]) -> None:
+    """Raise Unreadable where a name of a step is no number of updates, as JSON has it."""
+    for name in (name for values in steps for name in values):
+        if not (name.isascii() and name.isdecimal()):
+            raise Unreadable(f"a step must be a number of updates, got {name!r:.60}")
 
 
 def watch(run: Run, label: str, metrics: Mapping[str, float], sweep: Path, job: int) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from rlcore.checks.facts import gather_facts, planned
 from rlcore.config.schema import RunConfig
 from rlcore.contracts.errors import ConfigError, UserError
 from rlcore.files.atomic import write_text
-from rlcore.files.damaged_files import damaged, read_mapping
+from rlcore.files.damaged_files import damaged, read_as
 from rlcore.placement import Inventory
 from rlcore.placement.inventory import joins
 from rlcore.placement.memory import fillable, in_main
@@ -100,11 +100,7 @@ def _kept(file: Path) -> Share | None:
     """
     if not file.is_file():
         return None
-    kept = read_mapping(file)
-    numbers = [kept.get(field.name) for field in fields(Share)]
-    if len(kept) != len(numbers) or not all(type(number) is int for number in numbers):
-        raise damaged(file, "it must hold three whole numbers")
-    share = Share(**kept)
+    share = read_as(Share, file)
     if share.cores < 0 or share.devices < 0 or share.jobs < 1:
         raise damaged(file, f"no machine can be divided so: {share}")
     return share

@@ -9,9 +9,9 @@ from typing import Any
 
 from rich.table import Table
 
-from rlcore.contracts.errors import UserError
 from rlcore.files.atomic import write_text
-from rlcore.files.damaged_files import read_mapping
+from rlcore.files.damaged_files import blaming, read_mapping
+from rlcore.files.typed import as_type
 from rlcore.run_folder.folder import SWEEP_TABLE
 from rlcore.terminal.console import as_text
 from rlcore_sweeps.job import Note
@@ -20,6 +20,12 @@ from rlcore_sweeps.trials import Trials
 
 WIDTH, NARROW = 160, 130  # characters; in fewer the table has fewer columns
 COLUMNS = ("job", "swept", "before", "after", "difference", "seconds", "folder")
+SHOWN = {
+    "success_before": ("rate", "lo", "hi"),
+    "success_after": ("rate", "lo", "hi"),
+    "paired_difference": ("mean", "lo", "hi"),
+}
+"""Entries of a run's summary that a row is made of."""
 LEFT_OUT = ("before", "seconds")
 
 
@@ -76,10 +82,19 @@ def _next(sweep: Path, notes: Sequence[Note], trials: Trials | None) -> list[str
 
 
 def _figures(note: Note) -> dict[str, Any]:
-    try:
-        return read_mapping(Path(note.folder) / "summary.json") if note.folder else {}
-    except UserError:  # it did not finish, or is of a verb that measures nothing
+    file = Path(note.folder) / "summary.json"
+    if not note.folder or not file.is_file():  # it did not finish, or its verb measures nothing
         return {}
+    figures = read_mapping(file)
+    with blaming(file):
+        for name, entries in SHOWN.items():
+            if figures.get(name) is None:
+                continue
+            shown = as_type(dict[str, Any], figures[name], name)
+            for entry in entries:
+                as_type(float, shown.get(entry), f"{name}.{entry}")
+        as_type(str, figures.get("caveat", ""), "caveat")
+    return figures
 
 
 def _caveats(figures: dict[int, dict[str, Any]]) -> list[str]:

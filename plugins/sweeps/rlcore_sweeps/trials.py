@@ -11,9 +11,11 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from rlcore.contracts.errors import CheckpointError
 from rlcore.files.atomic import write_text
-from rlcore.files.damaged_files import read_mapping
+from rlcore.files.damaged_files import blaming, read_as
+from rlcore.files.reading import Unreadable
+from rlcore.files.typed import as_type
+from rlcore_sweeps.pruning import require_updates
 
 FILE, HELD_OUT = "trials.json", "heldout"
 TrialState = Literal["running", "complete", "pruned", "failed"]
@@ -64,6 +66,27 @@ class Trial:
 
 
 @dataclass(frozen=True)
+class Measured:
+    """A rate on held-out starts: its trial, n episodes, bounds of 95%, the rate of each run."""
+
+    trial: int
+    rate: float
+    n: int
+    lo: float
+    hi: float
+    seeds: list[float]
+
+
+@dataclass(frozen=True)
+class Gain:
+    """A paired difference on held-out starts, with bounds of 95%."""
+
+    mean: float
+    lo: float
+    hi: float
+
+
+@dataclass(frozen=True)
 class Trials:
     """All of a study.
 
@@ -106,15 +129,25 @@ class Trials:
         file = sweep / FILE
         if not file.is_file():
             return None
-        kept = read_mapping(file)
-        try:
-            trials = tuple(
-                Trial(**{**one, "runs": tuple(Played(**run) for run in one["runs"])})
-                for one in kept["trials"]
-            )
-            return cls(**{**kept, "seeds": tuple(kept["seeds"]), "trials": trials})
-        except (KeyError, TypeError) as error:
-            raise CheckpointError(f"{file} is damaged: {error}") from None
+        trials = read_as(cls, file)
+        with blaming(file):
+            trials._require_consistent()
+        return trials
+
+    def _require_consistent(self) -> None:
+        """Raise Unreadable where an entry leads to another that is not there, or can't be shown."""
+        numbers = [trial.number for trial in self.trials]
+        if numbers != list(range(len(numbers))):
+            raise Unreadable(f"trials must be numbered from 0, got {numbers!r:.60}")
+        if self.best is not None and (
+            self.best not in numbers or self.trials[self.best].value is None
+        ):
+            raise Unreadable(f"best must be the number of a complete trial, got {self.best}")
+        require_updates(run.steps for trial in self.trials for run in trial.runs)
+        for name, value in self.heldout.items():
+            as_type(Gain if name == "difference" else Measured, value, f"heldout.{name}")
+        if self.heldout and "best" not in self.heldout:
+            raise Unreadable("heldout lacks 'best'")
 
     @property
     def over(self) -> bool:

@@ -20,12 +20,13 @@ from rich.progress import track
 from rlcore.api import Phase, SavedRun
 from rlcore.config.schema import EnvConfig, RunConfig
 from rlcore.contracts.episodes import Film
+from rlcore.contracts.errors import FEW, UserError, warn
 from rlcore.contracts.protocols import Observation
 from rlcore.contracts.rng import generator
 from rlcore.contracts.specs import EnvSpec, Episode
 from rlcore.results.tables import EpisodeResult
 from rlcore.run_folder.folder import RunFolder
-from rlcore.terminal.text import spans, written
+from rlcore.terminal.text import short, spans, written
 from rlcore_tools.report import write_page
 from rlcore_tools.report.clips import Shelf
 from rlcore_tools.report.page import render
@@ -88,7 +89,7 @@ class Look:
             for channel in self.spec.states
             for number in range(channel.size)
         ]
-        if not names:
+        if not names or not self.states:
             return []
         seen = np.concatenate(self.states)
         return list(zip(names, seen.min(0).tolist(), seen.max(0).tolist(), strict=True))
@@ -126,12 +127,23 @@ def view_run(run: SavedRun, *given: str, trials: int, output: Path, trust: bool)
         trials: of each task, how many episodes.
 
     Raises:
-        UserError: a damaged folder, or an env or a policy that can't be made.
+        UserError: a damaged folder, no evaluation of the env's tasks, or an env or a policy that
+            can't be made.
     """
     config = run.config(*given, require=("env",), trust=trust)
     record = read_run(run.folder)
     played = record.after or record.before or []
+    if not played:
+        raise UserError(
+            f"{run.folder.path} holds no evaluation that could be shown",
+            hint="rlcore eval RUN makes one; rlcore view env=NAME shows the env alone",
+        )
     env, spec = checked_env(config, "eval", num_envs=MOST_ROWS)
+    try:
+        _require_known(played, spec, run.folder.path)
+    except UserError:
+        env.close()
+        raise
     look = Look(spec)
     first = [one for one in played if one.replica == 0 and one.task in spec.tasks]
     chosen = [one for task in spec.tasks for one in [r for r in first if r.task == task][:trials]]
@@ -177,6 +189,21 @@ def _write(
         won=sum(one.success for one in played),
     )
     return write_page(output.absolute(), page)
+
+
+def _require_known(played: Sequence[EpisodeResult], spec: EnvSpec, folder: Path) -> None:
+    """Warn of tasks that the env does not have; raise UserError where it has none of them."""
+    unknown = sorted({one.task for one in played} - set(spec.tasks))
+    if not unknown:
+        return
+    some = ", ".join(short(name) for name in unknown[:FEW])
+    more = f" and {len(unknown) - FEW} more" if len(unknown) > FEW else ""
+    said = (
+        f"the evaluation in {folder} names tasks that env {spec.name} does not have: {some}{more}"
+    )
+    if all(one.task in unknown for one in played):
+        raise UserError(said, hint=f"its tasks: {', '.join(spec.tasks[:FEW])}; env.eval.tasks=...")
+    warn(f"{said}; they are left out")
 
 
 # -- looking ----------------------------------------------------------------------------------

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pytest
 
 from rlcore.api import compose, train
 from rlcore.cli.main import main
+from rlcore.results.tables import read_results, write_results
 
 PAGE_STARTS = 'class="start '
 VIDEO = 'src="data:video/mp4'
@@ -33,6 +35,40 @@ def test_what_can_not_be_shown_is_refused(elsewhere, capsys):
         line for line in capsys.readouterr().err.splitlines() if line.startswith("error: ")
     )
     assert "nothing" in first and second == "error: --trials must be at least 1, got 0"
+
+
+def short_run(folder, *words):
+    config = compose(
+        "env=toy", "model=toy", "algorithm=ppo", "cluster.backend=local", "runner.max_epochs=1",
+        f"runner.logger.log_path={folder}", "env.train.total_num_envs=4",
+        "env.eval.total_num_envs=4", "env.eval.trials_per_task=1", "env.*.tasks=[reach-left]",
+        "env.eval.video_cfg.save_video=false", "runner.val_before_train=false", *words,
+    )  # fmt: skip
+    return train(config).folder
+
+
+def test_tables_with_other_tasks_than_the_env_are_named(log_path, capsys):
+    """None of its tasks: one error. Some: a warning, and the page without them. No table at all."""
+    run = short_run(log_path)
+    table = run / "eval" / "after.parquet"
+    (row,) = read_results(table)
+    others = [
+        replace(row, task=name, trial=n) for n, name in enumerate(("\x1b[31mx", "fly", "fly"))
+    ]
+    write_results(table, others)
+    capsys.readouterr()
+    assert main(["view", str(run)]) == 2
+    said = capsys.readouterr().err
+    assert said.count("error:") == 1 and "fly" in said and "env toy does not have" in said
+    assert "Traceback" not in said and "\x1b" not in said
+    write_results(table, [row, *others])
+    assert main(["view", str(run)]) == 0
+    assert "they are left out" in capsys.readouterr().err
+    assert (run / "view.html").read_text().count(PAGE_STARTS) == 1
+    table.unlink()
+    assert main(["view", str(run)]) == 2
+    said = capsys.readouterr().err
+    assert "holds no evaluation" in said and "Traceback" not in said
 
 
 @pytest.mark.long

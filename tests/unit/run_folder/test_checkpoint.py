@@ -234,6 +234,49 @@ def test_a_flipped_bit_is_noticed(tmp_path):
     assert load_checkpoint(path).step == 2
 
 
+def with_segment(folder, step):
+    """A checkpoint with a file that a later one has a hard link to, as segments of a replay are."""
+    return save_checkpoint(
+        folder,
+        step,
+        save_policy=save_policy,
+        save_learner=lambda path: (
+            write_learner(path, {"tensors": {"a": torch.ones(4)}, "state": {}}),
+            shared_file(folder, path),
+        ),
+    )
+
+
+def shared_file(folder, path):
+    earlier = sorted(folder.glob("step_*/replay-0.safetensors"))
+    if earlier:
+        os.link(earlier[0], path / "replay-0.safetensors")
+    else:
+        (path / "replay-0.safetensors").write_bytes(b"a segment")
+
+
+@pytest.mark.parametrize("damage", ["flip", "cut"])
+def test_the_checkpoint_to_take_instead_is_whole(tmp_path, damage):
+    """Steps 2 to 4 share a file: the one to take is step 1. With step 1 damaged too, none is."""
+    save(tmp_path, 1)
+    paths = [with_segment(tmp_path, step) for step in (2, 3, 4)]
+    segment = paths[-1] / "replay-0.safetensors"
+    if damage == "flip":
+        flip(segment, 3)
+    else:
+        os.truncate(segment, 4)
+    assert segment.samefile(paths[0] / "replay-0.safetensors")
+    with pytest.raises(CheckpointError, match="replay-0") as caught:
+        load_checkpoint(tmp_path)
+    first = tmp_path / "step_000001"
+    assert caught.value.hint == f"take the newest before it that is whole: {first}"
+    assert load_checkpoint(first).step == 1
+    flip(first / "actor" / "model.safetensors", 0)
+    with pytest.raises(CheckpointError) as caught:
+        load_checkpoint(tmp_path)
+    assert "none of the checkpoints before it is whole" in caught.value.hint
+
+
 @pytest.mark.parametrize("digest", ["sha256", "sha256_of_the_rest"])
 def test_a_checkpoint_without_digests_is_refused(tmp_path, digest):
     path = save(tmp_path, 1)

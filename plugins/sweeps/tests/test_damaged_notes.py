@@ -1,0 +1,162 @@
+"""Files of a sweep with values of other types: one error that names the file, the key and the
+value, whoever wrote them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rlcore_sweeps.job import Note
+from rlcore_sweeps.pruning import Rule, Steps
+from rlcore_sweeps.request import Order
+from rlcore_sweeps.room import find_share
+from rlcore_sweeps.table import text
+from rlcore_sweeps.trials import Trials
+
+from rlcore.cli.main import main
+from rlcore.contracts.errors import CheckpointError
+from rlcore.run_folder.folder import SWEEP_TABLE
+
+NOTE: dict[str, Any] = {
+    "number": 0, "words": ["runner.seed=0"], "label": "runner.seed=0", "folder": "",
+    "state": "done", "error": "", "seconds": 1.5, "process": [5, 0.5],
+}  # fmt: skip
+RUN = {"job": 0, "seed": None, "folder": "", "value": 0.5, "steps": {"1": 0.5}, "pruned": None}
+TRIAL = {
+    "number": 0, "batch": 0, "setting": {"a": 1}, "state": "complete", "value": 1, "runs": [RUN],
+}  # fmt: skip
+RATE = {"trial": 0, "rate": 0.5, "n": 4, "lo": 0.2, "hi": 0.8, "seeds": [0.5]}
+TRIALS: dict[str, Any] = {
+    "objective": "x", "split": "validation", "direction": "maximize", "sampler": "tpe",
+    "pruner": "none", "seed": 0, "planned": 1, "seeds": [None], "trials": [TRIAL], "best": 0,
+    "heldout": {"best": RATE, "difference": {"mean": 0.1, "lo": 0.0, "hi": 0.2}},
+}  # fmt: skip
+SUMMARY: dict[str, Any] = {
+    "success_before": None,
+    "success_after": {"rate": 0.5, "lo": 0.2, "hi": 1, "n": 4},
+    "paired_difference": {"mean": 0.1, "lo": 0.0, "hi": 0.2},
+}
+OTHERS = [None, 5, "x", [], ["x"], {}, {"x": 1}, True, 0.5]
+
+
+def written(folder: Path, name: str, content: object) -> Path:
+    file = folder / name
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(json.dumps(content))
+    return file
+
+
+def read_all(folder: Path) -> None:
+    for note in Note.all(folder):
+        assert note.folder is not None
+    Trials.of(folder)
+    Steps.of(folder, 0)
+    text(folder)
+
+
+def sweep(folder: Path) -> None:
+    """As a finished one would be."""
+    run = folder / "run"
+    run.mkdir()
+    written(folder, ".jobs/0.json", {**NOTE, "folder": str(run)})
+    written(folder, "trials.json", TRIALS)
+    written(folder, ".study/0.steps.json", {"values": {"1": 0.5}})
+    written(run, "summary.json", SUMMARY)
+
+
+def test_whole_files_are_read(tmp_path):
+    sweep(tmp_path)
+    read_all(tmp_path)
+    assert Note.of(tmp_path, 0).process == (5, 0.5)
+    assert Trials.of(tmp_path).trials[0].runs[0].steps == {"1": 0.5}
+
+
+@pytest.mark.parametrize(
+    ("name", "whole"),
+    [(".jobs/0.json", NOTE), ("trials.json", TRIALS), ("run/summary.json", SUMMARY),
+     (".study/0.steps.json", {"values": {"1": 0.5}, "pruned": None, "updates": 3})],
+)  # fmt: skip
+def test_every_value_by_every_type(tmp_path, name, whole):
+    """Whatever stands under a key, at any depth: it is read, or one error names file and key."""
+    sweep(tmp_path)
+    refused = 0
+    for content in [*OTHERS, *damaged(whole)]:
+        file = written(tmp_path, name, content)
+        try:
+            read_all(tmp_path)
+        except CheckpointError as error:
+            refused += 1
+            assert str(file) in error.message and "\n" not in error.message
+    assert refused > 20
+
+
+def damaged(value: Any) -> list[Any]:
+    """The value with one of its parts exchanged or left out."""
+    found: list[Any] = []
+    if isinstance(value, dict):
+        for key, each in value.items():
+            found.append({name: its for name, its in value.items() if name != key})
+            found += [{**value, key: other} for other in [*OTHERS, *damaged(each)]]
+        found.append({**value, "unknown": 1})
+    if isinstance(value, list):
+        for number, each in enumerate(value):
+            for other in [*OTHERS, *damaged(each)]:
+                found.append([*value[:number], other, *value[number + 1 :]])
+    return found
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        (".jobs/0.json", {**NOTE, "number": "../../x"}, "number must be a whole number, got '../"),
+        (".jobs/0.json", {**NOTE, "words": "abc"}, "words must be a list, each entry a text"),
+        (".jobs/0.json", {**NOTE, "state": "over"}, "state must be not started or running or"),
+        ("trials.json", {**TRIALS, "best": 7}, "best must be the number of a complete trial"),
+        ("trials.json", {**TRIALS, "trials": [{**TRIAL, "runs": [{**RUN, "steps": {"x": 1}}]}]},
+         "a step must be a number of updates, got 'x'"),
+        ("trials.json", {**TRIALS, "heldout": {"best": {}}}, "heldout.best lacks 'trial'"),
+    ],
+)  # fmt: skip
+def test_what_the_error_says(tmp_path, name, content, said):
+    sweep(tmp_path)
+    file = written(tmp_path, name, content)
+    with pytest.raises(CheckpointError) as caught:
+        read_all(tmp_path)
+    assert said in caught.value.message and str(file) in caught.value.message
+
+
+def test_rules_shares_and_orders(tmp_path):
+    rule = {"metric": "m", "pruner": "none", "options": {}, "direction": "maximize", "study": "s",
+            "number": 0, "known": [{"state": "COMPLETE", "value": 1, "steps": {}}]}  # fmt: skip
+    assert Rule.of(written(tmp_path, "rule.json", rule)).known[0].value == 1
+    for wrong in {"known": [5]}, {"options": []}, {"direction": "up"}, {"known": [{}]}:
+        with pytest.raises(CheckpointError, match="rule"):
+            Rule.of(written(tmp_path, "rule.json", {**rule, **wrong}))
+    for share in {"cores": 0, "devices": 0, "jobs": 0}, {"cores": "1"}, []:
+        written(tmp_path, ".jobs/share", share)
+        with pytest.raises(CheckpointError, match="share"):
+            find_share(tmp_path, "auto", [])
+    for order in (
+        {"verb": 5},
+        {"verb": "train", "words": "a"},
+        {"words": []},
+        {"verb": "train", "x": 1},
+    ):
+        written(tmp_path, "sweep.json", order)
+        with pytest.raises(CheckpointError, match=r"sweep\.json"):
+            Order.of(tmp_path)
+
+
+@pytest.mark.parametrize("changes", [{"seconds": "long"}, {"process": 5}, {"folder": None}])
+def test_resume_says_it_in_one_sentence(tmp_path, changes, capsys):
+    order = {"verb": "train", "words": ["env=toy", "model=toy", "algorithm=ppo", "runner.seed=0,1"],
+             "hydra": [f"hydra.sweep.dir={tmp_path}"]}  # fmt: skip
+    written(tmp_path, "sweep.json", order)
+    (tmp_path / SWEEP_TABLE).write_text("sweep\n")
+    file = written(tmp_path, ".jobs/0.json", {**NOTE, **changes})
+    assert main(["resume", str(tmp_path)]) == CheckpointError.exit_code
+    said = capsys.readouterr().err
+    assert said.count("error:") == 1 and str(file) in said and next(iter(changes)) in said
+    assert "Traceback" not in said
