@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import email
 import json
 import os
 import re
@@ -9,8 +10,10 @@ import subprocess
 import sys
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import pytest
+import tomllib
 
 Done = subprocess.CompletedProcess[str]
 ROOT = Path(__file__).parents[2]
@@ -217,13 +220,61 @@ def wheelhouse(tmp_path_factory) -> Path:
     return folder
 
 
+PROJECTS = [ROOT / "pyproject.toml", *sorted(ROOT.glob("plugins/**/pyproject.toml"))]
+AUTHORS = [{"name": "rlcore maintainers"}]
+CLASSIFIERS = (
+    "Development Status :: 3 - Alpha",
+    "Intended Audience :: Science/Research",
+    "Operating System :: POSIX :: Linux",
+    "Programming Language :: Python :: 3 :: Only",
+    "Programming Language :: Python :: 3.11",
+    "Topic :: Scientific/Engineering :: Artificial Intelligence",
+    "Typing :: Typed",
+)
+
+
+def stated(project: Path) -> dict[str, Any]:
+    """What a pyproject.toml says of its distribution."""
+    return tomllib.loads(project.read_text())["project"]
+
+
+@pytest.mark.parametrize("project", PROJECTS, ids=lambda file: file.parent.name)
+def test_a_distribution_says_whose_it_is_and_what_it_is_for(project):
+    said = stated(project)
+    assert said["authors"] == AUTHORS and said["license"] == "Apache-2.0"
+    assert tuple(said["classifiers"]) == CLASSIFIERS
+    # the one address that the README names, whatever it is
+    (address,) = set(re.findall(r"git clone (\S+)\.git", (ROOT / "README.md").read_text()))
+    assert said["urls"] == {"Repository": address}
+    assert 0 < len(said["description"]) <= 120
+    text = (project.parent / said["readme"]).read_text()
+    assert text.startswith(f"# {said['name']}\n") and len(text) > 200
+    if project.parent != ROOT:
+        assert len(text) < 1000
+        (page,) = re.findall(r"`(docs/\S+\.md)`", text)
+        assert (ROOT / page).is_file()
+    (package,) = project.parent.glob("rlcore*/__init__.py")
+    assert package.with_name("py.typed").is_file()
+
+
+@pytest.mark.long
+def test_a_wheel_says_what_its_project_states(wheelhouse):
+    for project in PROJECTS:
+        said = stated(project)
+        (wheel,) = wheelhouse.glob(f"{said['name'].replace('-', '_')}-{said['version']}-*.whl")
+        archive = zipfile.ZipFile(wheel)
+        (name,) = [one for one in archive.namelist() if one.endswith(".dist-info/METADATA")]
+        told = email.message_from_string(archive.read(name).decode())
+        assert told["Author"] == AUTHORS[0]["name"]
+        assert told.get_all("Classifier") == sorted(CLASSIFIERS)
+        assert told.get_all("Project-URL") == [f"Repository, {said['urls']['Repository']}"]
+        assert told["Description-Content-Type"] == "text/markdown"
+        assert told.get_payload().strip() == (project.parent / "README.md").read_text().strip()
+
+
 @pytest.mark.long
 def test_every_distribution_of_ours_has_a_wheel(wheelhouse):
-    projects = [ROOT / "pyproject.toml", *ROOT.glob("plugins/**/pyproject.toml")]
-    names = {
-        re.search(r'^name = "(.+)"', project.read_text(), re.MULTILINE)[1].replace("-", "_")
-        for project in projects
-    }
+    names = {stated(project)["name"].replace("-", "_") for project in PROJECTS}
     assert {wheel.name.split("-")[0] for wheel in wheelhouse.iterdir()} == names
 
 
