@@ -12,7 +12,7 @@ from rlcore.contracts.specs import AdamW
 
 @dataclass
 class NetworkOptimConfig(Settings):
-    """Optimizer of a network of the algorithm, besides its learning rate."""
+    """Optimizer of a network of the algorithm; its learning rate stands beside it, as critic_lr."""
 
     adam_beta1: float = key("AdamW beta 1", AdamW.beta1, least=0, below=1)
     adam_beta2: float = key("AdamW beta 2", AdamW.beta2, least=0, below=1)
