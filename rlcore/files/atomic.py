@@ -86,6 +86,19 @@ def new_folder(path: Path) -> Iterator[Path]:
         shutil.rmtree(partial, ignore_errors=True)
 
 
+@contextmanager
+def scratch_folder(parent: Path) -> Iterator[Path]:
+    """Yield an empty folder in `parent` that is removed with all that is in it. What a killed
+    process left is unfinished by its name, and goes with :func:`sweep`."""
+    make_folder(parent)
+    folder = _partial(parent / "scratch")
+    folder.mkdir()
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
 def move(path: Path, into: Path) -> Path:
     """Rename a file or folder into another folder; `-2`, `-3`, ... is added to a taken name.
 

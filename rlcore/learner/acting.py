@@ -8,7 +8,8 @@ takes the policy out again (:func:`alone`). Knows no model and no algorithm.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
 
@@ -140,6 +141,19 @@ class ActingPolicy(nn.Module):
 
     def blocks(self) -> Sequence[nn.Module]:
         return cast(Policy, self.policy).blocks()
+
+
+@contextmanager
+def as_if_learned(policy: Policy) -> Iterator[None]:
+    """Have networks of an algorithm saved with the policy, although they have not learned yet."""
+    if not isinstance(policy, ActingPolicy):
+        yield
+        return
+    before, policy.learned = policy.learned, True
+    try:
+        yield
+    finally:
+        policy.learned = before
 
 
 def together(

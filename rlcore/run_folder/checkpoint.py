@@ -38,6 +38,7 @@ from rlcore.run_folder.state import STATE, read_facts, write_facts
 
 POLICY = "actor"
 EARLIER = "earlier checkpoints are whole: rlcore resume RUN"
+NOT_BEGUN = "nothing was learned yet; runner.logger.log_path=FOLDER puts the run on another disk"
 
 
 @dataclass(frozen=True)

@@ -64,6 +64,7 @@ class Session:
             update's episodes, or of the evaluations on validation starts.
         best: the highest mean of these so far, None before the first.
         latest: name of the last checkpoint, None before the first.
+        due: whether a checkpoint is made after the last update, whatever happens.
         warned: remarks of the learner that were shown.
     """
 
@@ -83,6 +84,7 @@ class Session:
     successes: list[float] = field(default_factory=list)
     best: float | None = None
     latest: str | None = None
+    due: bool = False
     warned: set[str] = field(default_factory=set)
 
     @property

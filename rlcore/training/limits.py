@@ -1,4 +1,4 @@
-"""On resume, check that the new limits leave something to do."""
+"""Compare a run with its limits: is there more to do, is a checkpoint due, may it be resumed."""
 
 from __future__ import annotations
 
@@ -16,6 +16,40 @@ from rlcore.run_folder.folder import RunFolder
 def goes_on(runner: RunnerConfig, updates: int, env_steps: int) -> bool:
     """Whether there is a further update to make."""
     return all(count < limit for _, limit, count, _ in _limits(runner, updates, env_steps))
+
+
+SHARE = 10
+"""A run that is killed loses at most one of so many parts of its updates."""
+
+
+def checkpoint_interval(runner: RunnerConfig) -> int | None:
+    """Return the updates between checkpoints; None: their number decides nothing."""
+    if runner.save_interval is not None:
+        return None if runner.save_interval == OFF else runner.save_interval
+    if runner.max_epochs != OFF:
+        return max(1, runner.max_epochs // SHARE)
+    return SHARE if runner.max_steps == OFF else None
+
+
+def checkpoint_is_due(
+    runner: RunnerConfig, updates: int, env_steps: int, env_steps_before: int
+) -> bool:
+    """Return whether a checkpoint is made after an update, whatever happens. It depends on the
+    update alone, not on earlier checkpoints, so it is the same in a run that was resumed.
+
+    Args:
+        updates, env_steps: done so far.
+        env_steps_before: those before this update.
+    """
+    interval = checkpoint_interval(runner)
+    if interval is not None and updates % interval == 0:
+        return True
+    if runner.save_interval is not None or runner.max_steps == OFF:
+        return False
+    # One for each half of a part that was passed: two checkpoints are less than a half and an
+    # update apart, and where an update is more than a half, there is one after each.
+    halves = 2 * SHARE
+    return env_steps * halves // runner.max_steps > env_steps_before * halves // runner.max_steps
 
 
 def check_limits(

@@ -14,7 +14,6 @@ from pathlib import Path
 from statistics import fmean
 
 from rlcore.checks.further_sides import FORGETTING
-from rlcore.config.schema import RunnerConfig
 from rlcore.contracts.errors import MicroBatchError, WorkerError
 from rlcore.evaluation.evaluate import conclude, evaluate, evaluate_to_choose, films
 from rlcore.evaluation.record import keep
@@ -31,13 +30,13 @@ from rlcore.session.assembly import Assembly
 from rlcore.session.callbacks import HookError
 from rlcore.session.gather import Gathered
 from rlcore.session.session import Session, open_session
-from rlcore.training import resume
+from rlcore.training import checkpoint_trial, resume
 from rlcore.training.after_node_loss import (
     on_remaining_nodes,
     with_smaller_micro_batches,
 )
 from rlcore.training.batch import gather_batch
-from rlcore.training.limits import goes_on
+from rlcore.training.limits import checkpoint_is_due, goes_on
 
 
 def run(assembly: Assembly) -> Summary:
@@ -76,6 +75,8 @@ def _story(session: Session, saved: resume.Saved | None) -> Summary:
         resume.take_up(session, saved)
     if config.runner.only_eval:
         return conclude(session, {"after": evaluate(session, "eval")})
+    if saved is None or saved.checkpoint is None:
+        checkpoint_trial.try_policy(session)
     start = None
     if config.sft.enabled:
         start = load_component("function", "starting_policy")(session)
@@ -136,6 +137,8 @@ def reinforce(session: Session, done: int = 0) -> int:
         held_back = session.config.sft.val_fraction if session.config.sft.enabled else 0.0
         session.group.teach(str(data), held_back)
     with StopSignals(session.progress.line) as stop:
+    if not done:
+        checkpoint_trial.try_learner(session)
         update = _updates(session, done, stop)
         checkpoint(session, update)
     session.hooks.check()
@@ -165,6 +168,9 @@ def _updates(session: Session, update: int, stop: StopSignals) -> int:
         metrics |= improve(session, update)
         update += 1
         session.trackers.log(metrics, step=update)
+        session.due = checkpoint_is_due(
+            runner, update, session.totals.env_steps, before[0].env_steps
+        )
         if not session.config.chooses_on_validation:
             session.successes.append(metrics["env/success_once"])
         ahead = _evaluating(session, update)
@@ -181,7 +187,7 @@ def _updates(session: Session, update: int, stop: StopSignals) -> int:
                 success = evaluate_to_choose(session, f"step_{update:06d}", update)
                 if session.config.chooses_on_validation:
                     session.successes.append(success)
-        if _is_due(runner, update) and not last:
+        if session.due and not last:
             checkpoint(session, update)
         if ending():
             return update
@@ -248,13 +254,13 @@ def checkpoint(session: Session, update: int) -> None:
         CheckpointError: it can't be written, or the earlier ones are not there any more.
     """
     session.folder.require_held()
-    folder, runner = session.folder.checkpoints, session.config.runner
+    folder = session.folder.checkpoints
     require_latest(folder, session.latest)
     if session.latest == checkpoint_name(update):
         return
     # one that is made because the run stops must not change which is the best: the next that the
     # run would have made anyway judges, over all updates since the last such one
-    regular = _is_due(runner, update) or not _trains_on(session, update)
+    regular = session.due or not _trains_on(session, update)
     best = regular and _is_best(session)
     with session.clock.measure("checkpoint"):
         earlier = None if session.latest is None else folder / session.latest
@@ -270,7 +276,7 @@ def checkpoint(session: Session, update: int) -> None:
             save_learner=save_learner,
             state=session_state.state(session),
             best=best,
-            keep=runner.keep_last,
+            keep=session.config.runner.checkpoints_kept,
         )
     session.latest = path.name
 
@@ -279,11 +285,6 @@ def _trains_on(session: Session, update: int) -> bool:
     """Whether there is a further update to make."""
     limited = goes_on(session.config.runner, update, session.totals.env_steps)
     return limited and not session.steering.stopped
-
-
-def _is_due(runner: RunnerConfig, update: int) -> bool:
-    """Whether a checkpoint is made after this update, whatever happens."""
-    return runner.save_interval > 0 and update % runner.save_interval == 0
 
 
 def _is_best(session: Session) -> bool:

@@ -6,14 +6,16 @@ of `evaluate` is finite is checked where it is used. Knows no env and no algorit
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from safetensors import SafetensorError
 
-from rlcore.contracts.errors import PolicyError
+from rlcore.contracts.errors import PolicyError, UserError
 from rlcore.contracts.protocols import Evaluation, Inputs, PolicyOutput
 from rlcore.contracts.specs import PolicySpec
 from rlcore.terminal.text import some
@@ -80,6 +82,22 @@ def checked_evaluation(spec: PolicySpec, rows: int, evaluation: Any) -> Evaluati
     expected = f"floats {list(shape)}, or one entry per chunk {[rows, 1, 1]}"
     _require(right, spec, "evaluate", "entropy", entropy, expected)
     return evaluation
+
+
+@contextmanager
+def saving(spec: PolicySpec) -> Iterator[None]:
+    """Blame the model for what `save_pretrained`, called inside, raises, but for what a disk does.
+
+    Raises:
+        PolicyError: names the exception.
+    """
+    try:
+        yield
+    except (UserError, OSError, SafetensorError):
+        raise
+    except Exception as error:  # a stranger's code
+        found = f"{type(error).__name__}: {error}"
+        raise _error(spec, "save_pretrained", "the end", found, "a checkpoint") from error
 
 
 def checked_files(spec: PolicySpec, folder: Path) -> None:

@@ -191,7 +191,7 @@ class ActorWorker(PolicyWorker):
             history = self._going_on(until, told)
         return dict(history)
 
-    def save(self, path: str) -> None:
+    def save(self, path: str, *, trial: bool = False) -> None:
         """See :meth:`PolicyWorker.save`: asked of all ranks, of which the first one writes."""
         from rlcore.learner import collectives
 
@@ -200,9 +200,9 @@ class ActorWorker(PolicyWorker):
 
             with together(self.policy) as first:
                 if first:
-                    super().save(path)
+                    super().save(path, trial=trial)
         elif collectives.number() == 0:
-            super().save(path)
+            super().save(path, trial=trial)
 
     def save_learner(self, path: str, known: Sequence[str] = ()) -> None:
         """Optimizer, scheduler and counters, networks and replay of the algorithm, into a
@@ -225,9 +225,19 @@ class ActorWorker(PolicyWorker):
 
     def load_learner(self, path: str) -> None:
         """Go on from what :meth:`save_learner` wrote."""
+        self._changed("all")
+        self.try_learner(path)
+
+    def learner_bytes(self) -> int:
+        """Return the bytes of what :meth:`save_learner` writes here, as long as no update was
+        made: a copy of the weights is most of it."""
+        return sum(tensor.numel() * tensor.element_size() for tensor in self.learner.tensors())
+
+    def try_learner(self, path: str) -> None:
+        """Read back what :meth:`save_learner` has just written of the learner that is held; so
+        nothing changes, and nothing is to be published."""
         from rlcore.run_folder.learner_state import read_learner
 
-        self._changed("all")
         saved = read_learner(Path(path))
         self.learner.load_state_dict(saved)
         self.learner.load_replay(Path(path), saved["state"])

@@ -145,13 +145,22 @@ class WorkerGroup(ABC):
             self._call("rollout", "load", [{"path": str(path)}] * self.ranks("rollout"))
         self._check_alike()
 
-    def save(self, path: Path) -> None:
+    def save(self, path: Path, *, trial: bool = False) -> None:
         """Save the policy that learns, see :meth:`ActorWorker.save`."""
-        self._actors("save", path=str(path))
+        self._actors("save", path=str(path), trial=trial)
 
     def load_learner(self, path: Path) -> None:
         """Load optimizer, scheduler and counters from a checkpoint's folder."""
         self._actors("load_learner", path=str(path))
+
+    def learner_bytes(self) -> int:
+        """Return the bytes of the largest file that :meth:`save_learner` writes before the first
+        update."""
+        return max(self._actors("learner_bytes"))
+
+    def try_learner(self, path: Path) -> None:
+        """Read back what was just saved, see :meth:`ActorWorker.try_learner`."""
+        self._actors("try_learner", path=str(path))
 
     def save_learner(self, path: Path, known: Sequence[str] = ()) -> None:
         """Save them, see :meth:`ActorWorker.save_learner`."""

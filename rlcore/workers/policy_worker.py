@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,6 +33,10 @@ if TYPE_CHECKING:
     from rlcore.contracts.trajectory import Trajectory
     from rlcore.learner.offload import HostCopies
     from rlcore.transport.transports import Connections
+
+TRIED_WHOLE = 2 * 2**30
+"""Bytes of a policy up to which it is saved, loaded and compared before the first rollout: seconds
+of a local disk. Of a larger one all but the data of its weights is tried."""
 
 
 @dataclass(frozen=True)
@@ -133,17 +138,41 @@ class PolicyWorker:
         made = wrapped(made, config.wrappers, "target")
         return made
 
-    def save(self, path: str) -> None:
-        """The policy alone, loadable as `actor.model.model_path`."""
-        from rlcore.run_folder.checkpoint import writing
-        from rlcore.run_folder.env_facts import write_env_facts
-        from rlcore.validation.policy import checked_files
+    def save(self, path: str, *, trial: bool = False) -> None:
+        """Write the policy alone, loadable as `actor.model.model_path`.
 
-        with writing(Path(path)):
-            self.policy.save_pretrained(Path(path))
+        Args:
+            trial: whether the folder is given up again, see
+                :mod:`rlcore.training.checkpoint_trial`: of a policy of more than
+                :data:`TRIED_WHOLE` bytes the weights are written without their data.
+        """
+        from rlcore.files.outline import without_data
+        from rlcore.learner.acting import as_if_learned
+        from rlcore.run_folder.checkpoint import EARLIER, NOT_BEGUN, writing
+        from rlcore.run_folder.env_facts import write_env_facts
+        from rlcore.validation.policy import checked_files, saving
+
+        outline = trial and self._policy_bytes() > TRIED_WHOLE
+        with writing(Path(path), hint=NOT_BEGUN if trial else EARLIER), ExitStack() as meanwhile:
+            if trial:
+                meanwhile.enter_context(as_if_learned(self.policy))
+            if outline:
+                meanwhile.enter_context(without_data())
+            with saving(self.policy.spec):
+                self.policy.save_pretrained(Path(path))
             checked_files(self.policy.spec, Path(path))
-            self._check_saved(path)
+            if not outline:
+                self._check_saved(path)
             write_env_facts(Path(path), self._settings.env_spec)
+
+    def _policy_bytes(self) -> int:
+        """Return the bytes of all parameters and buffers, of those that are sharded too."""
+        from torch import nn
+
+        policy = self._held
+        assert isinstance(policy, nn.Module)  # as every policy is
+        tensors = [*policy.parameters(), *policy.buffers()]
+        return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
 
     def _check_saved(self, path: str) -> None:
         """Load what was saved and compare it with what is held, once. Not where ranks shard a
@@ -163,7 +192,11 @@ class PolicyWorker:
             with torch.random.fork_rng(devices=[]):
                 return self.make(self._settings.actor.model.beginning_with(path))
 
-        checked_saved(self._held, load)
+        folder = self._folder
+        try:
+            checked_saved(self._held, load)
+        finally:
+            self._folder = folder  # the policy that is held was not loaded from `path`
         self._saved_alike = True
 
     def load(self, path: str) -> None:

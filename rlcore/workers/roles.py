@@ -43,6 +43,7 @@ FOLDERS = {
     "save_learner": Folder("path", written=True),
     "load": Folder("path", kept=True),  # a policy may copy files from where it began
     "load_learner": Folder("path", files="*"),  # the policy lies below
+    "try_learner": Folder("path", files="*"),
     "recall": Folder("path", files="*"),
     "supervised": Folder("data"),
     "teach": Folder("data"),

@@ -56,8 +56,8 @@ EXCEPTIONS: dict[str, tuple[str, ...]] = {
         "rlcore.session.session", "rlcore.workers.backend",
     ),
     "plugins/tools/rlcore_tools/resources.py": (
-        "rlcore.checks.doctor_rows", "rlcore.checks.facts", "rlcore.files.reading",
-        "rlcore.placement.memory",
+        "rlcore.checks.doctor_rows", "rlcore.checks.facts", "rlcore.checks.limits",
+        "rlcore.files.reading", "rlcore.placement.memory", "rlcore.training.limits",
     ),
     # reads the words of a command line as core does
     "plugins/tools/rlcore_tools/plan_command.py": ("rlcore.config.catalog",),
@@ -111,7 +111,7 @@ EXCEPTIONS: dict[str, tuple[str, ...]] = {
         "rlcore.learner.shard", "rlcore.session.session", "rlcore.validation.policy",
         "rlcore.files.atomic", "rlcore.files.damaged_files", "rlcore.files.reading",
         "rlcore.files.safetensors_header", "rlcore.results.parquet", "rlcore.run_folder.checkpoint",
-        "rlcore.run_folder.manifest", "rlcore.training.train",
+        "rlcore.run_folder.manifest", "rlcore.training.checkpoint_trial", "rlcore.training.train",
     ),
     # checks what core's checks and its resume leave to it
     "plugins/demonstrations/rlcore_demonstrations/checks.py": (

@@ -18,6 +18,7 @@ from rlcore.files.digests import seal
 from rlcore.results.tables import EpisodeResult
 from rlcore.session.session import Session, open_session
 from rlcore.training.train import checkpoint
+from rlcore.training.checkpoint_trial import try_policy
 from rlcore_demonstrations.collect import collect
 
 BEST = "control_best"
@@ -29,6 +30,7 @@ def run(assembly: Assembly) -> Path:
     with open_session(assembly) as session:
         path = starting_policy(session)
         checkpoint(session, 0)
+        try_policy(session)
         results = evaluate(session, "sft")
         keep(session, 0, results)
         conclude(session, {"after": results})
@@ -97,7 +99,7 @@ def go_on(
         session.group.load(folder / BEST)
         session.group.sync()
         seen[BEST] = evaluate(session, BEST, update=update, policy=BEST)
-    return seen
+    return seen, record
 
 
 def _learn(

@@ -15,7 +15,8 @@ from pathlib import Path
 
 from rlcore.checks.doctor_rows import Row, row
 from rlcore.checks.facts import Facts
-from rlcore.config.schema import RunConfig
+from rlcore.checks.limits import OFF
+from rlcore.config.schema import RunConfig, RunnerConfig
 from rlcore.files.reading import parse_json, read_lines
 from rlcore.placement import joins
 from rlcore.placement.memory import (
@@ -28,6 +29,7 @@ from rlcore.placement.memory import (
     memory_per_process,
     size,
 )
+from rlcore.training.limits import checkpoint_interval
 from rlcore_tools.plan_command import plan_command
 
 METRICS = "metrics.jsonl"
@@ -93,11 +95,8 @@ def _disk(facts: Facts) -> Iterator[Row]:
     reference = facts.needs is not None and facts.needs.reference_logprobs
     need = memory_per_process("actor", spec, config.actor.model.precision, reference=reference)
     each = need.weights + need.state - BYTES["fp32"] * spec.trainable_parameters  # no gradients
-    runner, kept = config.runner, 1
-    if runner.save_interval > 0:
-        made = max(1, -(-runner.max_epochs // runner.save_interval))
-        # the oldest goes when the next is there, and the best may be older
-        kept = min(made, (runner.keep_last or made) + 1 + runner.keep_best)
+    kept = _checkpoints_at_once(config.runner)
+    runner = config.runner
     place = Path(runner.logger.log_path).absolute()
     free = shutil.disk_usage(next(one for one in (place, *place.parents) if one.exists())).free
     said = f"{kept} checkpoints of {size(each)}" if kept > 1 else f"a checkpoint of {size(each)}"
@@ -112,6 +111,19 @@ def _disk(facts: Facts) -> Iterator[Row]:
         yield (
             row("disk", said, "warning", fix) if kept * each + shared > free else row("disk", said)
         )
+
+
+def _checkpoints_at_once(runner: RunnerConfig) -> int:
+    """Return how many checkpoints are on the disk at most; 1 where nothing bounds them."""
+    interval, counts = checkpoint_interval(runner), []
+    if runner.save_interval == OFF:
+        counts.append(1)
+    elif interval is not None and runner.max_epochs != OFF:
+        counts.append(max(1, -(-runner.max_epochs // interval)))
+    if runner.checkpoints_kept is not None:
+        # the oldest goes when the next is there, and the best may be older
+        counts.append(runner.checkpoints_kept + 1 + runner.keep_best)
+    return min(counts, default=1)
 
 
 def _time(config: RunConfig) -> Row:

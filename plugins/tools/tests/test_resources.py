@@ -88,8 +88,13 @@ def test_an_evaluation_makes_no_optimizer_and_no_checkpoints(made: Made) -> None
     ("words", "free", "status", "said"),
     [
         # 4 bytes of weights and 8 of moments: gradients are not kept
-        ([], 11, "missing", "a checkpoint of 12.00 GiB, 11.00 GiB free at "),
-        ([], 12, "ok", "a checkpoint of 12.00 GiB, 12.00 GiB free at "),
+        # one of ten updates after each, the newest of which stays
+        ([], 11, "missing", "2 checkpoints of 12.00 GiB, 11.00 GiB free at "),
+        ([], 23, "warning", "2 checkpoints of 12.00 GiB, 23.00 GiB free at "),
+        (["runner.max_epochs=-1"], 24, "ok", "2 checkpoints of 12.00 GiB, 24.00 GiB free at "),
+        (["runner.keep_best=true"], 36, "ok", "3 checkpoints of 12.00 GiB, 36.00 GiB free at "),
+        (["runner.save_interval=-1"], 11, "missing", "a checkpoint of 12.00 GiB, 11.00 GiB free"),
+        (["runner.save_interval=-1"], 12, "ok", "a checkpoint of 12.00 GiB, 12.00 GiB free at "),
         (["runner.save_interval=2"], 59, "warning", "5 checkpoints of 12.00 GiB, 59.00 GiB free"),
         (["runner.save_interval=2"], 60, "ok", "5 checkpoints of 12.00 GiB, "),
         # the older one goes when the newer is there

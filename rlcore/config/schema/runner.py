@@ -37,9 +37,16 @@ class RunnerConfig(Settings):
     val_check_interval: int = key(
         "updates between evaluations; -1: only before and after", -1, least=1, off=-1
     )
-    save_interval: int = key("updates between checkpoints; -1: only the last", -1, least=1, off=-1)
+    save_interval: int | None = key(
+        "updates between checkpoints; null: so many that a run that is killed loses at most a "
+        "tenth of its updates (of max_epochs, or where max_steps ends it of its env steps; without "
+        "either 10 updates); -1: only the last",
+        least=1,
+        off=-1,
+    )
     keep_last: int | None = key(
-        "number of newest checkpoints to keep; null: all",
+        "number of newest checkpoints to keep; null: all, and where save_interval is null too the "
+        "newest alone",
         least=1,
         when=When("save_interval", unless=(-1,)),
     )
@@ -61,3 +68,8 @@ class RunnerConfig(Settings):
         False,
     )
     logger: LoggerConfig = key("folder and trackers", LoggerConfig())
+
+    @property
+    def checkpoints_kept(self) -> int | None:
+        """How many of the newest checkpoints stay on the disk; None: all."""
+        return 1 if self.save_interval is None and self.keep_last is None else self.keep_last

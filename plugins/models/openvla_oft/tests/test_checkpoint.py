@@ -79,6 +79,22 @@ def shaken_adapters(policy):
 # -- round trips ----------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("fitted", [False, True])
+def test_a_fresh_policy_with_a_name_of_statistics(env_spec, demonstrate, tmp_path, fitted):
+    """Recipes name the statistics of the checkpoint that they are for; without one the policy's
+    own have that name, so that what is saved loads under the same settings."""
+    config = settings(unnorm_key="bridge_orig")
+    policy = made(config, env_spec)
+    if fitted:
+        policy.fit_normalizer([demonstrate(env_spec, 20)])
+    policy.save_pretrained(tmp_path)
+    again = made(at(config, tmp_path), env_spec, seed=1)
+    assert again.processor.scaling.key == policy.processor.scaling.key == "bridge_orig"
+    np.testing.assert_array_equal(
+        again.processor.scaling.action.low, policy.processor.scaling.action.low
+    )
+
+
 def test_the_folder_holds_all_a_load_needs(saved):
     _, folder = saved
     assert sorted(p.name for p in folder.iterdir()) == [

@@ -195,10 +195,7 @@ class TokenPolicy(nn.Module):
 
     def fit_normalizer(self, demonstrations: Sequence[Demonstration]) -> None:
         """Fit statistics of actions and states. Inputs prepared before are outdated after this."""
-        key = self.config.unnorm_key or self._env_spec.name
-        if self.config.model_path is not None:
-            key = self.processor.scaling.key
-        self.processor.fit(demonstrations, key)
+        self.processor.fit(demonstrations)
 
     def sft_batch(
         self, demonstration: Demonstration, frame_index: Sequence[int]
@@ -300,11 +297,13 @@ class TokenPolicy(nn.Module):
 def _fresh_processor(
     config: PrismaticModelConfig, resolved: Resolved, env_spec: EnvSpec
 ) -> Processor:
-    """For a model from scratch."""
+    """Make the processor of a model from scratch. Its statistics have the name that a load of
+    what is saved asks for: `unnorm_key`, or else the env's."""
     size = resolved.size
     prompts = fresh_tokenizer(env_spec.said, resolved.prompt_length, size)
+    key = config.unnorm_key or env_spec.name
     found = {
-        env_spec.name: {
+        key: {
             part: statistics.of_range(np.full(width, -1.0), np.full(width, 1.0))
             for part, width in (("action", resolved.action_dim), ("proprio", resolved.proprio_dim))
         }
@@ -313,5 +312,5 @@ def _fresh_processor(
         config,
         resolved,
         prompts,
-        scaling(config, resolved, found, env_spec.name, origin="a fresh model"),
+        scaling(config, resolved, found, key, origin="a fresh model"),
     )

@@ -69,9 +69,10 @@ class Processor:
         full[..., entries] = actions
         return self.actions.encode(self.scaling.action.normalize(full))[..., entries]
 
-    def fit(self, demonstrations: Sequence[Demonstration], key: str) -> None:
-        """Statistics of the demonstrations, under `key`; entries that the env does not execute
-        are bounded by [-1, 1]. What a checkpoint knows of other data stays, and so do its masks."""
+    def fit(self, demonstrations: Sequence[Demonstration]) -> None:
+        """Replace the statistics in use by those of the demonstrations; entries that the env does
+        not execute are bounded by [-1, 1]. What a checkpoint knows of other data stays, and so do
+        its masks."""
         taught = np.concatenate([demo.actions for demo in demonstrations])
         actions = statistics.of_range(*np.repeat([[-1.0], [1.0]], self.resolved.action_dim, axis=1))
         for name, values in statistics.fit(taught).items():
@@ -83,6 +84,7 @@ class Processor:
         proprio = statistics.fit(states)
         if self.scaling.proprio is not None:
             proprio["mask"] = self.scaling.proprio.mask.tolist()
+        key = self.scaling.key
         others = {} if self.config.model_path is None else self.scaling.all
         found = {**others, key: {"action": actions, "proprio": proprio}}
         self.scaling = scaling(self.config, self.resolved, found, key, origin="demonstrations")

@@ -5,6 +5,8 @@ Knows nothing of any network; which names a file must have is its plugin's to sa
 
 from __future__ import annotations
 
+import json
+import os
 import pickle
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -13,17 +15,20 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
+from safetensors.torch import save, save_file
 from torch import Tensor, nn
 
 from rlcore.contracts.errors import CheckpointError
 from rlcore.files.atomic import replacing
 from rlcore.files.damaged_files import damaged
+from rlcore.files.outline import leaves_data_out
 from rlcore_weights.headers import FLOATS
 from rlcore_weights.layouts import Place, StoredWeights, file_headers
 from rlcore_weights.torch_files import find_state, unsafe
 
 ADAPTER = ".lora_"
+LENGTH = 8
+"""Bytes of a file of safetensors that say how long its header is, and how it is aligned."""
 _BASE = ".base_layer."
 
 
@@ -137,11 +142,30 @@ def _unpickled(path: Path) -> Mapping[str, Tensor]:
 
 
 def write_weights(path: Path, tensors: Mapping[str, Tensor]) -> None:
-    """Write tensors by name; the file is whole or not there."""
-    contiguous = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    """Write tensors by name; the file is whole or not there. Within
+    :func:`rlcore.files.outline.without_data` it has its header and its size, and a hole for data.
+    """
     with replacing(path) as partial:
-        save_file(contiguous, partial, metadata={"format": "pt"})
+        if leaves_data_out():
+            _write_header(partial, tensors)
+        else:
+            on_host = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+            save_file(on_host, partial, metadata={"format": "pt"})
         partial.chmod(0o644)  # safetensors writes for the owner alone
+
+
+def _write_header(path: Path, tensors: Mapping[str, Tensor]) -> None:
+    """Write a file of safetensors whose data is a hole, which reads as zeros."""
+    emptied = {name: torch.empty(0, dtype=tensor.dtype) for name, tensor in tensors.items()}
+    header = json.loads(save(emptied, metadata={"format": "pt"})[LENGTH:])  # it names the dtypes
+    end = 0
+    for name, tensor in tensors.items():
+        begin, end = end, end + tensor.numel() * tensor.element_size()
+        header[name] |= {"shape": list(tensor.shape), "data_offsets": [begin, end]}
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % LENGTH)  # the data is aligned
+    path.write_bytes(len(text).to_bytes(LENGTH, "little") + text)
+    os.truncate(path, LENGTH + len(text) + end)
 
 
 def write_pickled(path: Path, tensors: Mapping[str, Tensor]) -> None:

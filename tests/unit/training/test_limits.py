@@ -1,0 +1,58 @@
+"""When checkpoints are made, and how many stay."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+
+from rlcore.config.schema import RunnerConfig
+from rlcore.training.limits import checkpoint_is_due
+
+
+def due(runner: RunnerConfig, updates: int, steps: int = 0) -> list[int]:
+    """After which of so many updates, of so many env steps each, a checkpoint is made."""
+    return [
+        update
+        for update in range(1, updates + 1)
+        if checkpoint_is_due(runner, update, update * steps, (update - 1) * steps)
+    ]
+
+
+def test_by_default_a_killed_run_loses_a_tenth_of_its_updates():
+    assert due(RunnerConfig(max_epochs=20), 20) == [2, 4, 6, 8, 10, 12, 14, 16, 18, 20]
+    assert due(RunnerConfig(max_epochs=19), 19) == list(range(1, 20))  # 2 would be more
+    assert due(RunnerConfig(max_epochs=3), 3) == [1, 2, 3]
+    assert due(RunnerConfig(max_epochs=39), 39) == list(range(3, 40, 3))
+    assert due(RunnerConfig(max_epochs=-1), 25) == [10, 20]
+
+
+def test_where_env_steps_end_a_run_they_are_divided():
+    # 1000 env steps, a twentieth is 50: passed at 60, 120 (100), 180 (150), 240 (200), 300, 360...
+    assert due(RunnerConfig(max_epochs=-1, max_steps=1000), 6, steps=60) == [1, 2, 3, 4, 5, 6]
+    # 50 is passed at 60, 100 at 100, 150 at 160, 200 at 200
+    assert due(RunnerConfig(max_epochs=-1, max_steps=1000), 10, steps=20) == [3, 5, 8, 10]
+    # whichever comes first
+    assert due(RunnerConfig(max_epochs=100, max_steps=1000), 10, steps=20) == [3, 5, 8, 10]
+    assert due(RunnerConfig(max_epochs=20, max_steps=10**9), 6, steps=20) == [2, 4, 6]
+
+
+@pytest.mark.parametrize("steps", range(1, 220, 7))
+def test_no_more_than_a_tenth_of_the_env_steps_lies_between(steps: int):
+    updates = -(-1000 // steps)
+    made = [0, *due(RunnerConfig(max_epochs=-1, max_steps=1000), updates, steps)]
+    apart = [later - before for before, later in pairwise(made)]
+    assert all(gap == 1 or gap * steps <= 100 for gap in apart)
+
+
+def test_what_is_asked_for_stays():
+    assert due(RunnerConfig(max_epochs=9, save_interval=-1, max_steps=100), 9, steps=10) == []
+    assert due(RunnerConfig(max_epochs=9, save_interval=4, max_steps=100), 9, steps=10) == [4, 8]
+
+
+@pytest.mark.parametrize(
+    ("interval", "last", "kept"),
+    [(None, None, 1), (None, 3, 3), (5, None, None), (5, 2, 2), (-1, None, None)],
+)
+def test_how_many_stay(interval, last, kept):
+    assert RunnerConfig(save_interval=interval, keep_last=last).checkpoints_kept == kept
