@@ -3,9 +3,10 @@
     python benchmarks/comparison.py [--seeds 0 1 2] [--arms rft ppo ...] [--runs FOLDER] [--table]
 
 A start is supervised training on the recipe's demonstrations. From it each arm trains, and the
-control goes on with supervised training for as many seconds as the slowest arm took. A second
-control imitates, from the same start, the demonstrations and all own successes of RFT, for as many
-seconds as RFT took. All of them play the same held-out starts, several times each with other noise.
+control goes on with supervised training for as many samples as the arm that did most work
+(:mod:`rlcore_demonstrations.control_work`). A second control imitates, from the same start, the
+demonstrations and all own successes of RFT, for as many samples as RFT's work. All of them play the
+same held-out starts, several times each with other noise.
 Runs that are finished are read back; --table plays nothing. Writes docs/results/comparison.md and
 its picture.
 """
@@ -14,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import subprocess
 import sys
 from collections import Counter
@@ -21,6 +23,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from rlcore_demonstrations.control_work import ControlWork
 from rlcore_tools.report.chart import Point, Series, chart
 
 from rlcore.api import SavedRun, open_run
@@ -100,11 +103,10 @@ class Seed:
         if "rft" in arms:  # the same training once more: a control begins where its run did
             demonstrations = f"collect.path={start / 'demonstrations'}"
             self._run(OWN, "train", (demonstrations, "sft.control=own_successes"))
-        spent = max((training_seconds(self, arm) for arm in arms if self.done(arm)), default=0)
-        sft = open_run(start).folder.path / "sft.json"
-        if spent and not self.done(CONTROL):
-            history = json.loads(sft.read_text())
-            steps = round(spent * history["steps"] / history["seconds"])
+        samples = max((work_of(self, arm).samples for arm in arms if self.done(arm)), default=0)
+        if samples and not self.done(CONTROL):
+            history = json.loads((open_run(start).folder.path / "sft.json").read_text())
+            steps = math.ceil(samples / history["batch_size"])
             self._run(CONTROL, "sft", (*begun, f"sft.max_steps={steps}"))
 
     def _run(self, name: str, verb: str, words: Sequence[str]) -> None:
@@ -129,6 +131,17 @@ def summary_of(seed: Seed, name: str) -> dict[str, Any]:
     """What a finished run says of itself."""
     summary: dict[str, Any] = json.loads((seed.path(name) / "summary.json").read_text())
     return summary
+
+
+def work_of(seed: Seed, name: str) -> ControlWork:
+    """What a finished run did, counted."""
+    run, summary = open_run(seed.path(name)), summary_of(seed, name)
+    return ControlWork.of_run(
+        run.metrics(),
+        env_steps=summary["env_steps"],
+        episodes=summary["episodes"],
+        num_action_chunks=run.config().actor.model.num_action_chunks,
+    )
 
 
 def training_seconds(seed: Seed, name: str) -> float:
@@ -243,9 +256,9 @@ python benchmarks/comparison.py
 
 `rlcore train {recipe}`: each seed has one start, supervised training on its demonstrations; from it
 each arm trains. The control goes on with supervised training on the same demonstrations, for as
-many seconds as the slowest arm took (in steps, at the pace of the start), its rate falling to 0.
+much [counted work](../evaluation.md#controls) as the arm that did most, its rate falling to 0.
 `own successes` (`sft.control=own_successes`) begins there too and imitates the demonstrations and
-what RFT had succeeded with by its end, half of a batch each, for as many seconds as RFT took. All
+what RFT had succeeded with by its end, half of a batch each, for as much work as RFT's. All
 play the same held-out starts, {passes} times each with other noise; 95% intervals: Wilson for
 rates, Newcombe's method 10 for paired differences. The last column counts the starts that never,
 sometimes and always succeed.

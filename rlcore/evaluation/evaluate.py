@@ -11,7 +11,7 @@ from rlcore.contracts.episodes import Film
 from rlcore.contracts.specs import EnvSpec
 from rlcore.files.damaged_files import blaming
 from rlcore.results.statistics import success_rate
-from rlcore.results.summary import Summary, build_summary, write_summary
+from rlcore.results.summary import Control, Summary, build_summary, write_summary
 from rlcore.results.tables import (
     EpisodeResult,
     from_outcomes,
@@ -130,6 +130,7 @@ def conclude(
     *,
     stopped: str = "",
     best: str | None = None,
+    control: Control | None = None,
 ) -> Summary:
     """Write `summary.json`; print the result and where it is.
 
@@ -138,6 +139,7 @@ def conclude(
             :func:`rlcore.results.summary.build_summary`.
         stopped: why a plugin ended training.
         best: name of the best checkpoint.
+        control: how much work the control was.
 
     Raises:
         HookError: a hook of a plugin failed; the run is finished all the same.
@@ -156,6 +158,7 @@ def conclude(
         stopped=stopped,
         metrics=metrics,
         best=best,
+        control=control,
     )
     session.folder.require_held()
     write_summary(session.folder.summary, summary)

@@ -59,6 +59,23 @@ class Forgetting(TypedDict):
     paired_difference: DifferenceFigures | None
 
 
+class Control(TypedDict):
+    """How much work a control was, and how that follows from what the run did.
+
+    `gradient_samples` of optimizer steps (forward and backward) and `decisions` of training
+    episodes (forward, `forward_share` of both) are the run's; `samples` in `steps` steps of
+    `batch_size` the control's; `derived` has the formulas.
+    """
+
+    gradient_samples: int
+    decisions: int
+    forward_share: str
+    samples: int
+    batch_size: int
+    steps: int
+    derived: str
+
+
 class _Measured(TypedDict):
     success_before: SuccessFigures | None
     success_after: SuccessFigures | None
@@ -80,13 +97,15 @@ class Summary(_Measured, total=False):
     `averages` the "bucket mean" and the "task mean" (see
     :func:`rlcore.results.tables.success_rows`); `seconds` are wall seconds by phase; `env_steps`
     and `episodes` count training, evaluation apart; `control_difference` is control - before on
-    the same episodes, those of the best checkpoints likewise; `best_checkpoint` is what
+    the same episodes, those of the best checkpoints likewise, and `control` is its work;
+    `best_checkpoint` is what
     `runner.keep_best` chose; `reached` says what was spent up to each level of success
     (:func:`rlcore.results.levels.levels_reached`), of a run that trained by reinforcement.
     """
 
     success_control: SuccessFigures | None
     control_difference: DifferenceFigures | None
+    control: Control
     success_control_best: SuccessFigures | None
     control_best_difference: DifferenceFigures | None
     best_checkpoint: str
@@ -114,6 +133,7 @@ def build_summary(
     stopped: str = "",
     metrics: Sequence[Mapping[str, float | None]] = (),
     best: str | None = None,
+    control: Control | None = None,
 ) -> Summary:
     """Rates with Wilson intervals and differences paired on (task, trial), which there are only
     between sides that were played under one protocol.
@@ -130,6 +150,7 @@ def build_summary(
         stopped: why a plugin ended training; empty: none did.
         metrics: lines of `metrics.jsonl`.
         best: name of the best checkpoint.
+        control: how much work the control was.
 
     Raises:
         ValueError: the sides are not the same episodes, each once.
@@ -150,6 +171,8 @@ def build_summary(
             summary[f"success_{name}"] = _rate(seen[name])  # type: ignore[literal-required]
             between = _difference(before, seen[name])
             summary[f"{name}_difference"] = between  # type: ignore[literal-required]
+    if control is not None:
+        summary["control"] = control
     if best is not None:
         summary["best_checkpoint"] = best
     if (last := seen.get("forgetting/after")) is not None:

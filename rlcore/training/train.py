@@ -101,11 +101,12 @@ def _story(session: Session, saved: resume.Saved | None) -> Summary:
         session.group.load(session.folder.checkpoints / str(best) / POLICY)
         session.group.sync()
         seen["best"] = evaluate(session, "best", update=updates, policy="best")
+    control = None
     if start is not None and config.sft.control:
-        spent = session.clock.seconds["rollout"] + session.clock.seconds["update"]
         go_on = load_component("function", "more_supervised")
-        seen |= go_on(session, start, seconds=spent, update=updates)
-    return conclude(session, seen, stopped=stopped, best=best)
+        found, control = go_on(session, start, update=updates)
+        seen |= found
+    return conclude(session, seen, stopped=stopped, best=best, control=control)
 
 
 def _before(
@@ -136,9 +137,9 @@ def reinforce(session: Session, done: int = 0) -> int:
         data = session.config.collect.path or session.folder.demonstrations
         held_back = session.config.sft.val_fraction if session.config.sft.enabled else 0.0
         session.group.teach(str(data), held_back)
-    with StopSignals(session.progress.line) as stop:
     if not done:
         checkpoint_trial.try_learner(session)
+    with StopSignals(session.progress.line) as stop:
         update = _updates(session, done, stop)
         checkpoint(session, update)
     session.hooks.check()
@@ -167,10 +168,10 @@ def _updates(session: Session, update: int, stop: StopSignals) -> int:
             return update
         metrics |= improve(session, update)
         update += 1
-        session.trackers.log(metrics, step=update)
         session.due = checkpoint_is_due(
             runner, update, session.totals.env_steps, before[0].env_steps
         )
+        session.trackers.log(metrics, step=update)
         if not session.config.chooses_on_validation:
             session.successes.append(metrics["env/success_once"])
         ahead = _evaluating(session, update)

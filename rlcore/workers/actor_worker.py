@@ -158,7 +158,7 @@ class ActorWorker(PolicyWorker):
         data: str,
         sft: SFTConfig,
         *,
-        continue_seconds: float | None = None,
+        continue_samples: int | None = None,
         until: float = 1.0,
         own_successes: bool = False,
         on_progress: OnProgress | None = None,
@@ -166,7 +166,7 @@ class ActorWorker(PolicyWorker):
         """Train on the demonstrations in `data`; returns the history.
 
         Args:
-            continue_seconds: go on from the present weights for this long (the control),
+            continue_samples: go on from the present weights, on so many samples (the control),
                 instead of `sft.max_steps` steps from the start.
             until: share of these after which this call ends; the next one goes on from there.
             own_successes: learn from the successful episodes in the replay too.
@@ -179,13 +179,13 @@ class ActorWorker(PolicyWorker):
         self._changed("all")
         given: dict[str, Any] = {"seed": self._settings.seed, "device": self.device}
         told = None if collectives.number() else on_progress
-        if continue_seconds is None:
+        if continue_samples is None:
             fit = load_component("function", "fit_demonstrations")
             history = fit(alone(self.policy), Path(data), sft, **given, on_progress=told)
         else:
             if self._going_on is None:
                 more = self.learner.successes() if own_successes else None
-                given |= {"seconds": continue_seconds, "more": more}
+                given |= {"samples": continue_samples, "more": more}
                 begin = load_component("function", "more_demonstrations")
                 self._going_on = begin(alone(self.policy), Path(data), sft, **given)
             history = self._going_on(until, told)

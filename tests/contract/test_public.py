@@ -111,12 +111,12 @@ EXCEPTIONS: dict[str, tuple[str, ...]] = {
         "rlcore.learner.shard", "rlcore.session.session", "rlcore.validation.policy",
         "rlcore.files.atomic", "rlcore.files.damaged_files", "rlcore.files.reading",
         "rlcore.files.safetensors_header", "rlcore.results.parquet", "rlcore.run_folder.checkpoint",
-        "rlcore.run_folder.manifest", "rlcore.training.checkpoint_trial", "rlcore.training.train",
+        "rlcore.run_folder.manifest", "rlcore.run_folder.trackers",
+        "rlcore.training.checkpoint_trial", "rlcore.training.train",
     ),
     # checks what core's checks and its resume leave to it
     "plugins/demonstrations/rlcore_demonstrations/checks.py": (
         "rlcore.checks.facts", "rlcore.checks.held_out", "rlcore.run_folder.sft_record",
-        "rlcore.run_folder.trackers",
     ),
     # reads a file beside a recipe as core finds recipes
     "plugins/tools/rlcore_tools/costs.py": ("rlcore.config.catalog", "rlcore.config.recipes"),

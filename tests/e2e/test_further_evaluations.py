@@ -3,14 +3,18 @@ starts, tasks that it does not train on, and a control that imitates the run's o
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
+import time
 from pathlib import Path
 
 import pytest
+from rlcore_demonstrations.supervised import SupervisedTrainer
 from sameness import assert_same, numbers
 
 from rlcore.config.compose import compose, load
+from rlcore.contracts.errors import WorkerError
 from rlcore.results.tables import read_results
 from rlcore.run_folder.history import read_history
 from rlcore.session.assembly import assemble
@@ -74,6 +78,56 @@ def test_a_control_is_chosen_by_the_same_rule_and_logged_apart(whole: Path):
     assert logged[2]["eval/success_once"] == rate(whole, "after", 4)
     history = json.loads((whole / "control.json").read_text())
     assert history["steps"] > 0
+
+
+def test_a_control_is_as_much_work_as_the_run(whole: Path):
+    """What the run trained on, and a third of its decisions, in whole batches; the summary says
+    so."""
+    summary = json.loads((whole / "summary.json").read_text())
+    control = summary["control"]
+    updates = [line for line in numbers(whole) if "train/actor/trained_samples" in line]
+    trained = sum(line["train/actor/trained_samples"] for line in updates)
+    decisions = -(-summary["env_steps"] // 2) + summary["episodes"]  # the toy's chunks are of 2
+    assert control["gradient_samples"] == trained > 0
+    assert control["decisions"] == decisions
+    assert control["samples"] == trained + -(-decisions // 3)
+    assert control["steps"] == -(-control["samples"] // control["batch_size"])
+    assert json.loads((whole / "control.json").read_text())["work"] == control
+
+
+def test_a_control_depends_neither_on_load_nor_on_an_interruption(
+    whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """A machine that is slow, and a worker that dies in the control's fourth step."""
+    step, left = SupervisedTrainer._step, [1]
+
+    def slow_and_dying(self, batch, rows, number):
+        time.sleep(0.01)
+        if number == 20 + 3 and left:  # the start has 20 steps
+            left.clear()
+            raise WorkerError("the worker is gone")
+        return step(self, batch, rows, number)
+
+    monkeypatch.setattr(SupervisedTrainer, "_step", slow_and_dying)
+    with pytest.raises(WorkerError, match="the worker is gone"):
+        play(tmp_path, "sft.control=own_successes")
+    run = tmp_path / "run"
+    train.run(assemble(load(run / "config.yaml", [f"runner.resume_dir='{run}'"])))
+    assert not left
+    first, second = (json.loads((each / "control.json").read_text()) for each in (whole, run))
+    for timed in ("seconds", "waited"):
+        first.pop(timed, None), second.pop(timed, None)
+    assert first == second
+    assert digests(whole / "control") == digests(run / "control")
+    assert_same(whole, run)
+
+
+def digests(folder: Path) -> dict[str, str]:
+    """Of the weights in it."""
+    return {
+        path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(folder.rglob("*.safetensors"))
+    }
 
 
 @pytest.mark.long

@@ -63,36 +63,36 @@ def more_demonstrations(
     *,
     seed: int,
     device: torch.device | None = None,
-    seconds: float,
+    samples: int,
     more: SupervisedSamples | None = None,
 ) -> Callable[[float, OnProgress | None], dict[str, Any]]:
     """Go on from the present weights, under the normaliser that they have.
 
     Args:
-        seconds: for how long, in all.
+        samples: on how many to train, in all.
         more: samples beside the demonstrations; half of a batch each.
 
     Returns:
-        What trains up to a share of that time, and gives the history of all of it so far.
+        What trains up to a share of these, and gives the history of all of it so far.
     """
     train, val = format_of(data).read(data).split(sft.val_fraction, seed)
     trainer = SupervisedTrainer(policy, sft, seed=seed, device=device)
     train, val = list(train), list(val)
     decoders = _started([*train, *val], sft)
     held_back = _samples(policy, val, sft, decoders)
-    samples: Samples
+    learned: Samples
     if more is None:
-        samples = _samples(policy, train, sft, decoders)
+        learned = _samples(policy, train, sft, decoders)
     else:
-        samples = _joined(supervised_samples(policy, train), more)
+        learned = _joined(supervised_samples(policy, train), more)
     history: SupervisedHistory | None = None
 
     def go_on(until: float, on_progress: OnProgress | None) -> dict[str, Any]:
         nonlocal history
         history = trainer.go_on(
-            samples,
+            learned,
             held_back,
-            seconds=seconds,
+            samples=samples,
             until=until,
             history=history,
             on_progress=on_progress,

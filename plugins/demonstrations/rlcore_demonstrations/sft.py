@@ -16,8 +16,8 @@ from rlcore.files.atomic import new_folder, write_text
 from rlcore.files.damaged_files import read_json
 from rlcore.files.digests import seal
 from rlcore.results.tables import EpisodeResult
+from rlcore.run_folder.trackers import read_metrics
 from rlcore.session.session import Session, open_session
-from rlcore.training.train import checkpoint
 from rlcore.training.checkpoint_trial import try_policy
 from rlcore_demonstrations.collect import collect
 
@@ -57,17 +57,17 @@ def starting_policy(session: Session) -> Path:
 
 
 def go_on(
-    session: Session, start: Path, *, seconds: float, update: int
-) -> dict[str, list[EpisodeResult]]:
-    """The control: from the same start, more supervised training for as long as RL took. Where the
-    best checkpoint of RL is chosen on validation starts, so is the control's, as often.
+    session: Session, start: Path, *, update: int
+) -> tuple[dict[str, list[EpisodeResult]], dict[str, Any]]:
+    """The control: from the same start, supervised training that is as much work as RL was
+    (:mod:`rlcore_demonstrations.control_work`). Where the best checkpoint of RL is chosen on
+    validation starts, so is the control's, as often.
 
     Args:
-        seconds: that RL took.
-        update: updates that it made.
+        update: updates that RL made.
 
     Returns:
-        Its evaluations by label, "control" and "control_best".
+        Its evaluations by label, "control" and "control_best"; and how much work it was.
     """
     config, folder = session.config, session.folder.path
     own, parts = config.sft.control == OWN_SUCCESSES, 1
@@ -75,12 +75,23 @@ def go_on(
         parts = max(1, update // config.runner.val_check_interval)
     session.group.load(start)
     if own:
+    session.trackers.sync()
+    work = ControlWork.of_run(
+        read_metrics(session.folder.metrics),
+        env_steps=session.totals.env_steps,
+        episodes=session.totals.episodes,
+        num_action_chunks=config.actor.model.num_action_chunks,
+    )
         session.group.recall(session.folder.checkpoint(update))
     for name in ("control", BEST):  # of an earlier attempt, which got no further
         shutil.rmtree(folder / name, ignore_errors=True)
     most, chosen = -1.0, 0
     for part in range(1, parts + 1):
-        more = {"continue_seconds": seconds, "until": part / parts, "own_successes": own}
+        more = {
+            "continue_samples": work.samples,
+            "until": part / parts,
+            "own_successes": own,
+        }
         data = config.collect.path or session.folder.demonstrations
         history = _learn(session, "control", "control: more SFT", data, more=more)
         if config.chooses_on_validation:
@@ -90,7 +101,8 @@ def go_on(
                 most, chosen = success, part
                 shutil.rmtree(folder / BEST, ignore_errors=True)
                 _save(session, folder / BEST)
-    _log(session, history, "control")
+    record = work.record(history)
+    _log(session, {**history, "work": record}, "control")
     _share(session, folder / "control")
     seen = {"control": evaluate(session, "control", update=update, policy="control")}
     if chosen == parts:

@@ -62,6 +62,7 @@ class SupervisedHistory:
         train_loss: `(step, loss of its batch)`, every step that was not skipped.
         val_loss: `(steps done, mean validation loss)`, ascending.
         steps: optimizer steps done, those that were skipped included.
+        batch_size: samples of each.
         skipped_steps: of them, left out, as their gradient was not finite.
         zero_gradient_steps: those whose gradient was zero.
         seconds: wall time.
@@ -72,6 +73,7 @@ class SupervisedHistory:
     train_loss: list[tuple[int, float]] = field(default_factory=list)
     val_loss: list[tuple[int, float]] = field(default_factory=list)
     steps: int = 0
+    batch_size: int = 0
     skipped_steps: int = 0
     zero_gradient_steps: int = 0
     seconds: float = 0.0
@@ -150,45 +152,41 @@ class SupervisedTrainer:
         `patience` validations."""
         steps, patience = self._config.max_steps, self._config.patience
 
-        def stop(history: SupervisedHistory, _: float) -> str | None:
+        def stop(history: SupervisedHistory) -> str | None:
             if patience is not None and history.plateaued:
                 return f"validation levelled off (sft.patience={patience})"
             return f"sft.max_steps={steps}" if history.steps >= steps else None
 
-        return self._run(
-            train,
-            val,
-            first=0,
-            stop=stop,
-            share=lambda history, _: history.steps / steps if steps else 1.0,
-            on_progress=on_progress,
-        )
+        return self._run(train, val, first=0, steps=steps, stop=stop, on_progress=on_progress)
 
     def go_on(
         self,
         train: Samples,
         val: Samples,
         *,
-        seconds: float,
+        samples: int,
         until: float = 1.0,
         history: SupervisedHistory | None = None,
         on_progress: OnProgress | None = None,
     ) -> SupervisedHistory:
-        """Continue training for `seconds` of wall time, validation included, with batches that
-        `fit` did not use: the control that shows what the same time of supervised training would
-        have brought.
+        """Continue training on at least so many samples, with batches that `fit` did not use: the
+        control that shows what as much supervised training would have brought.
 
         Args:
-            until: share of the time after which to return.
+            samples: of all steps together, see :mod:`rlcore_demonstrations.control_work`.
+            until: share of the steps after which to return.
             history: of the calls before, which this one goes on with; None: this is the first.
         """
-        end = seconds * until
+        size = self._batch_size(train)
+        steps = math.ceil(samples / size) if size else 0
+        end = round(steps * until)
+        words = f"{steps} steps of {size} samples, for {samples}"
         return self._run(
             train,
             val,
             first=self._config.max_steps,
-            stop=lambda _, spent: f"its {seconds:.1f} s were up" if spent >= end else None,
-            share=lambda _, spent: min(spent / seconds, 1.0) if seconds else 1.0,
+            steps=steps,
+            stop=lambda history: words if history.steps >= end else None,
             on_progress=on_progress,
             history=history,
         )
@@ -209,19 +207,20 @@ class SupervisedTrainer:
         val: Samples,
         *,
         first: int,
-        stop: Callable[[SupervisedHistory, float], str | None],
-        share: Callable[[SupervisedHistory, float], float],
+        steps: int,
+        stop: Callable[[SupervisedHistory], str | None],
         on_progress: OnProgress | None,
         history: SupervisedHistory | None = None,
     ) -> SupervisedHistory:
-        """Steps `first`, `first + 1`, ... until `stop(history, seconds spent)` has a reason; a
-        cosine ends where `share(history, seconds spent)` is 1."""
+        """Steps `first`, `first + 1`, ... until `stop(history)` has a reason; a cosine ends after
+        `steps` of them. The time that they take decides nothing."""
         if not len(train):
             raise ConfigError(
                 "there are no demonstrations to train on",
                 hint="raise collect.episodes_per_task or lower sft.val_fraction",
             )
         history = history or SupervisedHistory(patience=self._config.patience)
+        history.batch_size = self._batch_size(train)
         started = time.monotonic() - history.seconds
         latest: dict[str, float] = {}
         recent: deque[bool] = deque(maxlen=RECENT)  # which of the last steps were skipped
@@ -230,13 +229,12 @@ class SupervisedTrainer:
         while True:
             if len(val) and history.steps % self._config.val_interval == 0:
                 self._record_validation(history, val, first, latest)
-            spent = time.monotonic() - started
-            reason, over = collectives.of_all((stop(history, spent), share(history, spent)))[0]
+            reason = stop(history)
             if reason is not None:
                 history.stopped = reason
                 break
             if self._config.lr_scheduler == "cosine":
-                self._optimizer.lr_factors = {"policy": cosine(over)}
+                self._optimizer.lr_factors = {"policy": cosine(history.steps / steps)}
             step = first + history.steps
             loss, done = self._step(next(batches), self._drawn(train, step), step)
             history.steps += 1
@@ -288,9 +286,13 @@ class SupervisedTrainer:
             )
         history.val_loss.append((first + history.steps, latest["val_loss"]))
 
+    def _batch_size(self, samples: Samples) -> int:
+        """Samples of a step of all ranks."""
+        return min(self._config.batch_size, len(samples))
+
     def _drawn(self, samples: Samples, step: int) -> Tensor:
         """Numbers of the samples of a step's batch, of all ranks."""
-        size, weights = min(self._config.batch_size, len(samples)), samples.weights
+        size, weights = self._batch_size(samples), samples.weights
         # None draws as ever
         shares = None if weights is None or np.ptp(weights) == 0 else weights / weights.sum()
         draw = generator(self._seed, "sft", step)

@@ -63,7 +63,7 @@ class SFTConfig(Settings):
     lr_warmup_steps: int = key("optimizer steps of linear warm-up", 50, least=0, when=WITH_SFT)
     lr_scheduler: str = key(
         "constant, or a cosine to 0 at max_steps (patience may end training before that); "
-        "in a control, to 0 at the end of its time",
+        "in a control, to 0 at its last step",
         "constant",
         choices=("constant", "cosine"),
         when=WITH_SFT,
@@ -87,9 +87,10 @@ class SFTConfig(Settings):
     decoders: int = key("processes of a policy worker that decode such data ahead (LeRobot)",
                         2, least=1, most=64, when=WITH_SFT, fixed="no")  # fmt: skip
     control: str | None = key(
-        "run a control: after training, continue SFT from the same start for as long as RL took, "
-        "and evaluate the result too: on demonstrations, or with own_successes on these and the "
-        "successful training episodes, half of a batch each; null: none",
+        "run a control: after training, continue SFT from the same start, for as many samples as "
+        "RL trained on and a third of its decisions, and evaluate the result too: on "
+        "demonstrations, or with own_successes on these and the successful training episodes, half "
+        "of a batch each; null: none",
         choices=("demonstrations", OWN_SUCCESSES),
         when=WITH_SFT,
         fixed="no",  # it is read at the end too

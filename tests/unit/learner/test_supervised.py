@@ -3,8 +3,8 @@
 import copy
 import itertools
 import json
+import time
 from dataclasses import replace
-from types import SimpleNamespace
 
 import pytest
 import torch
@@ -76,23 +76,46 @@ def test_validation_is_the_same_each_time_and_a_mean_over_samples(policy):
     assert one_by_one == pytest.approx(first, rel=1e-5)
 
 
-def clocked(monkeypatch, *readings):
-    """The trainer's clock shows these, one after another; everybody else's goes on."""
-    clock = iter(readings)
-    mocked = SimpleNamespace(monotonic=lambda: next(clock))
-    monkeypatch.setattr("rlcore_demonstrations.supervised.time", mocked)
-
-
-def test_going_on_takes_time_and_other_batches(policy, monkeypatch):
+def test_going_on_counts_samples_and_takes_other_batches(policy):
     trainer = SupervisedTrainer(policy, CONFIG, seed=0)
-    # read at the start; before each step and when one could be more; at the end
-    clocked(monkeypatch, 1.0, 1.1, 1.2, 1.3, 1.4)
-    history = trainer.go_on(samples(100, seed=1), samples(33, seed=2), seconds=0.3)
-    assert history.seconds == pytest.approx(0.4) and history.steps == 2
-    assert history.stopped == "its 0.3 s were up"
+    history = trainer.go_on(samples(100, seed=1), samples(33, seed=2), samples=33)
+    assert history.steps == 3 and history.batch_size == 16  # 16 + 16 + 1, in whole steps
+    assert history.stopped == "3 steps of 16 samples, for 33"
     # steps are numbered on from those of `fit`, so batches differ
     assert history.train_loss[0][0] == CONFIG.max_steps
     assert history.val_loss[0][0] == 60 and history.val_loss[-1][0] == 60 + history.steps
+
+
+def test_going_on_does_not_depend_on_the_machine(policy, monkeypatch):
+    """On a slow one the same steps are made; in parts, as evaluations cut them, too."""
+
+    def made(parts, pause):
+        fresh = copy.deepcopy(policy)
+        trainer = SupervisedTrainer(fresh, CONFIG, seed=0)
+        with monkeypatch.context() as patched:
+            step = trainer._optimizer.step
+            patched.setattr(trainer._optimizer, "step", lambda: (time.sleep(pause), step())[1])
+            history = None
+            for part in range(1, parts + 1):
+                history = trainer.go_on(
+                    samples(100, seed=1),
+                    samples(33, seed=2),
+                    samples=100,
+                    until=part / parts,
+                    history=history,
+                )
+        return history.train_loss, [one.detach().clone() for one in fresh.parameters()]
+
+    (losses, weights), *others = made(1, 0), made(1, 0.02), made(3, 0)
+    assert len(losses) == 7
+    for other_losses, other_weights in others:
+        assert other_losses == losses
+        assert all(map(torch.equal, weights, other_weights))
+
+
+def test_no_work_is_no_step(policy):
+    trainer = SupervisedTrainer(policy, CONFIG, seed=0)
+    assert trainer.go_on(samples(20, seed=1), samples(0, seed=0), samples=0).steps == 0
 
 
 def rates_of(trainer, monkeypatch):
@@ -116,14 +139,14 @@ def test_a_cosine_is_over_all_steps_by_hand(policy, monkeypatch):
     assert rates == pytest.approx([0.01, 0.02 * 0.8535534, 0.01, 0.02 * 0.1464466])
 
 
-def test_the_cosine_of_a_control_is_over_its_time(policy, monkeypatch):
+def test_the_cosine_of_a_control_is_over_its_steps(policy, monkeypatch):
     config = replace(CONFIG, lr=0.02, lr_warmup_steps=0, lr_scheduler="cosine")
     trainer = SupervisedTrainer(policy, config, seed=0)
     rates = rates_of(trainer, monkeypatch)
-    # read at the start; before and after each of two steps; before a third; at the end
-    clocked(monkeypatch, 0.0, 0.0, 1.0, 5.0, 5.0, 10.0, 10.0)
-    trainer.go_on(samples(20, seed=1), samples(0, seed=0), seconds=10, on_progress=lambda _: None)
-    assert rates == pytest.approx([0.02, 0.01])
+    half = trainer.go_on(samples(20, seed=1), samples(0, seed=0), samples=64, until=0.5)
+    trainer.go_on(samples(20, seed=1), samples(0, seed=0), samples=64, history=half)
+    # (1 + cos) / 2 of 0, pi/4, pi/2, 3 pi/4
+    assert rates == pytest.approx([0.02, 0.02 * 0.8535534, 0.01, 0.02 * 0.1464466])
 
 
 def history_of(losses):
