@@ -114,7 +114,8 @@ def waiting(folder: Path) -> dict[str, dict[str, float]]:
         data = f"collect.path={folder}/{form}"
         logs = f"runner.logger.log_path={folder}/logs"
         if not (folder / form).exists():
-            _run("collect", "experiment=quickstart", "cluster.backend=local", data, logs,
+            _run("collect", "experiment=quickstart", "cluster.backend=local", logs,
+                 f"collect.output={folder}/{form}",
                  "collect.episodes_per_task=6", f"collect.format={form}")  # fmt: skip
         run = f"{form}-{memory}"
         _run("sft", *TRAIN, data, logs, f"runner.logger.experiment_name={run}",

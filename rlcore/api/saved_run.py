@@ -138,6 +138,7 @@ class SavedRun(os.PathLike[str]):
             "runner.resume_dir=null",
             f"runner.logger.log_path={quote(run.path.parent)}",
             "collect.path=null",
+            "collect.output=null",
             *(f"env.{side}.video_cfg.video_base_dir=null" for side in ("train", "eval")),
         ]
         config = self.config(*own, *overrides, require=NEEDED_TO_ACT, trust=trust)

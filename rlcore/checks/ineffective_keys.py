@@ -7,7 +7,7 @@ Light.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from rlcore.config import schema_tree
@@ -18,6 +18,7 @@ from rlcore.config.schema import RunConfig
 from rlcore.contracts.errors import UserError
 from rlcore.terminal.text import written
 
+OUTPUT = "collect.output"
 NOTHING = object()  # no value is equal to it
 SIDES_OF_ONE = {
     "env.train.trials_per_task": "training draws from all trials of env.train.split",
@@ -28,37 +29,47 @@ SIDES_OF_ONE = {
 """Keys both envs have and one of them reads: `{path: why it does nothing there}`."""
 
 
-def unread(config: RunConfig, *, collects: bool = False) -> list[str]:
+def unread(config: RunConfig, *, collects: bool = False, taught: bool = False) -> list[str]:
     """A sentence for each key that is not read, and is neither as it is by default nor as the
     chosen options and recipes that come with rlcore have it.
 
     Args:
-        collects: whether demonstrations are collected, or of use to the algorithm, though there is
-            no supervised training.
+        collects: whether demonstrations alone are wanted.
+        taught: whether they are of use to the algorithm, though there is no supervised training.
     """
+    not_written = {} if collects else {OUTPUT: "rlcore collect alone writes there"}
     found = [
-        each for each in _in_vain(config) if not (collects and each[0].path.startswith("collect."))
+        (key, sentence)
+        for key, sentence in _in_vain(config, not_written)
+        if key.path in not_written
+        or not (collects or taught)
+        or not key.path.startswith("collect.")
     ]
     given = _given(config) if found else {}
     return [said for key, said in found if given.get(key.path, NOTHING) != key.value]
 
 
-def _in_vain(config: RunConfig) -> Iterator[tuple[schema_tree.Key, str]]:
+def _in_vain(config: RunConfig, others: Mapping[str, str]) -> Iterator[tuple[schema_tree.Key, str]]:
+    """Yield each key that does nothing, with a sentence.
+
+    Args:
+        others: keys that do nothing here: `{path: why}`.
+    """
+    unused = {**SIDES_OF_ONE, **config.algorithm.unused, **others}
     unread_sections: dict[str, str] = {}  # why, by path
     for key in schema_tree.walk(config):
         if not key.section and key.value == key.default:
             continue
         section = key.path.rpartition(".")[0]
-        reason = unread_sections.get(section) or _why_unread(config, key)
+        reason = unread_sections.get(section) or _why_unread(config, key, unused)
         if reason and key.section:
             unread_sections[key.path] = reason
         elif reason:
             yield key, f"{key.path}={written(key.value)} does nothing{reason}"
 
 
-def _why_unread(config: RunConfig, key: schema_tree.Key) -> str | None:
+def _why_unread(config: RunConfig, key: schema_tree.Key, unused: Mapping[str, str]) -> str | None:
     """Return why a key or section is not read, as the end of a sentence; None if it is read."""
-    unused = {**SIDES_OF_ONE, **config.algorithm.unused}
     if key.path in unused:
         return f": {unused[key.path]}"
     for condition in key.when:

@@ -74,16 +74,15 @@ def _impossible(path: str, place: str) -> Iterator[str]:
 
 def _unusable(key: schema_tree.Key) -> Iterator[str]:
     """A folder that is read must be there, unless its name is a hub's (:func:`findings`). One that
-    is written, or the first there is above it, must take new files. What may be either may be a
-    file that describes folders."""
+    is written, or the first there is above it, must take new files. A data set is its reader's."""
+    if key.place == "data":
+        return
     folder = Path(key.value).expanduser().absolute()
     there = next(parent for parent in (folder, *folder.parents) if parent.exists())
     if key.place in ("read", "checkpoint"):
         if not folder.is_dir() and not hub.is_name(key.value):
             yield f"{key.path} must be an existing folder, got {key.value!r}"
-    elif key.place == "read or written" and folder.is_file():
-        return  # who reads it says what is wrong with it
     elif not there.is_dir():
         yield f"{key.path} must be a folder, got {key.value!r}: {there} is a file"
-    elif not os.access(there, os.W_OK | os.X_OK) and (key.place == "written" or there != folder):
+    elif not os.access(there, os.W_OK | os.X_OK):
         yield f"{key.path} must be a folder you may write to, got {key.value!r}: {there} is not"

@@ -110,7 +110,8 @@ def survey(
     wrong += refused
     if facts is not None and not numbers:
         wrong += [_refusal(sentence) for each in CHECKS for sentence in each(facts)]
-        if collects or (seen.sft.enabled and not seen.runner.only_eval):
+        taught = facts.needs is not None and facts.needs.demonstrations
+        if collects or taught or (seen.sft.enabled and not seen.runner.only_eval):
             with collecting(wrong):
                 learning = load_component("function", "check_supervised")
                 for sentence in learning(facts, collects=collects):
@@ -184,7 +185,7 @@ def announce(facts: Facts, *, collects: bool = False) -> None:
     """
     config = facts.config
     taught = facts.needs is not None and facts.needs.demonstrations
-    for sentence in unread(config, collects=collects or taught):
+    for sentence in unread(config, collects=collects, taught=taught):
         warn(sentence)
     if facts.policy is None:
         return

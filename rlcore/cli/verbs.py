@@ -135,7 +135,7 @@ def _run(
             further = load_target(verb.further)(config, given=given, **passed)
         trains = verb.trains(request)
         if request.dry_run:
-            _show(config, *look(
+            _show(verb, config, *look(
                 config, registry, further, wrong=wrong, given=request.overrides,
                 makes=verb.makes, trains=trains, only_look=True,
             ))  # fmt: skip
@@ -147,9 +147,9 @@ def _run(
             start(verb.loop, draft, further=further, makes=verb.makes, trains=trains, passed=passed)
 
 
-def _show(config: RunConfig, facts: Facts | None, findings: Sequence[Finding]) -> None:
-    """Print `--dry-run`: what runs, the placement with an estimate of memory, what the recipe is
-    known to cost, and the findings.
+def _show(verb: Verb, config: RunConfig, facts: Facts | None, findings: Sequence[Finding]) -> None:
+    """Print `--dry-run`: what runs, the placement with an estimate of memory, which demonstrations
+    it learns from, what the recipe is known to cost, and the findings.
 
     Raises:
         UserError: what the run would be refused for on any machine.
@@ -161,10 +161,15 @@ def _show(config: RunConfig, facts: Facts | None, findings: Sequence[Finding]) -
         print(load_component("function", "placement_table")(facts))
     stays = (type(None), *OF_THE_USER)
     shown = [one for one in findings if isinstance(one.error, stays)]
-    told = []
+    costs = []
     if "said_costs" in functions:
-        told = load_component("function", "said_costs")(config, load_plugins())
-    print(*told, *shown, "the configuration: --cfg job in place of --dry-run", sep="\n")
+        costs = load_component("function", "said_costs")(config, load_plugins())
+    learned = list[str]()
+    if facts is not None and "said_demonstrations" in functions:
+        say = load_component("function", "said_demonstrations")
+        learned += filter(None, [say(facts, collects=verb.makes == "demonstrations")])
+    last = "the configuration: --cfg job in place of --dry-run"
+    print(*learned, *costs, *shown, last, sep="\n")
     require(findings, but=OF_THE_USER)
 
 

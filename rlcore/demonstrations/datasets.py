@@ -1,7 +1,7 @@
 """Look up who reads and writes demonstrations: components of kind `dataset`. Light.
 
 A run asks for the format of a folder by the folder itself; a new one is written as
-`collect.format` says.
+`collect.format` says. What is read must be there: a path with a slip of the pen is no new data set.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from rlcore.contracts.errors import ConfigError, nearest
 from rlcore.plugins.import_target import load_target
 from rlcore.plugins.registry import load_plugins
 
@@ -23,6 +24,12 @@ if TYPE_CHECKING:
     from rlcore.contracts.protocols import Demonstration
     from rlcore.contracts.specs import EnvSpec, Episode, OtherInterpreter
     from rlcore.run_folder.env_facts import EnvFacts
+
+MAKE_ONE = (
+    "rlcore collect env=ENV collect.output={path} makes one where the env has an expert; "
+    "collect.path=null collects into the run"
+)
+LOOKED_AT = 50  # entries of a folder that are asked whether they are data sets
 
 OnProgress = Callable[[Mapping[str, float]], None]
 """Called after each step with `{"steps", "seconds", "train_loss", "val_loss"}`: done and spent so
@@ -172,11 +179,64 @@ def format_of(path: Path | None, new: str = "safetensors") -> DatasetFormat:
     Raises:
         PluginError: no plugin brings that, or it can't be loaded.
     """
-    registry = load_plugins()
-    if path is not None:
-        for component in registry.components("dataset"):
-            found: DatasetFormat = load_target(component.spec.target)()
-            if found.holds(path):
-                return found
-    default: DatasetFormat = load_target(registry.usable("dataset", new).spec.target)()
+    found = None if path is None else _holding(path)
+    if found is not None:
+        return found[1]
+    default: DatasetFormat = load_target(load_plugins().usable("dataset", new).spec.target)()
     return default
+
+
+def require_dataset(path: Path, key: str) -> tuple[str, DatasetFormat]:
+    """Find the format of a data set that is to be read, by its name.
+
+    Args:
+        key: that names the data set, for messages.
+
+    Raises:
+        ConfigError: it is not there, or holds nothing that an installed format reads.
+    """
+    found = _holding(path)
+    if found is not None:
+        return found
+    if not path.exists():
+        raise ConfigError(
+            f"{key} must be a data set that is there, got {str(path)!r}: {_missing(path)}",
+            hint=MAKE_ONE.format(path=path),
+        )
+    formats = ", ".join(sorted(load_plugins().names("dataset")))
+    kind = "folder without demonstrations" if path.is_dir() else "file that describes none"
+    raise ConfigError(
+        f"{key} must be a data set, got {str(path)!r}: a {kind} that an installed format reads "
+        f"({formats})",
+        hint=f"a description of data of your own: docs/your-data.md; "
+        f"{MAKE_ONE.format(path='FOLDER')}",
+    )
+
+
+def _holding(path: Path) -> tuple[str, DatasetFormat] | None:
+    """The first format that says that it holds a data set, and its name."""
+    for component in load_plugins().components("dataset"):
+        candidate: DatasetFormat = load_target(component.spec.target)()
+        if candidate.holds(path):
+            return component.spec.name, candidate
+    return None
+
+
+def _missing(path: Path) -> str:
+    """Say up to where a path is there, and what was probably meant."""
+    there = next(parent for parent in path.parents if parent.exists())
+    name = path.relative_to(there).parts[0]
+    if not there.is_dir():
+        return f"{there} is a file"
+    try:
+        beside = sorted(entry.name for entry in there.iterdir() if not entry.name.startswith("."))
+    except OSError as error:
+        return f"{there}: {error.strerror}"
+    if name in beside:
+        return f"{there / name} is a link to what is not there"
+    near = nearest(name, beside)
+    if near is not None:
+        meant = there / near / path.relative_to(there / name)
+        return f"there is no {name} in {there}. Did you mean {str(meant)!r}?"
+    sets = [one for one in beside[:LOOKED_AT] if _holding(there / one) is not None]
+    return f"there is no {name} in {there}, which holds {', '.join(sets) or 'no data sets'}"

@@ -370,7 +370,7 @@ DEMONSTRATIONS: dict[str, Case] = {
         rewrite("info.json", lambda c: c.pop("cameras")), ("info.json", "damaged", "cameras")),
     "facts of another camera": (
         rewrite("info.json", lambda c: c["cameras"].update(top=[9, 9])), ("cameras", "[9, 9]")),
-    "facts missing": (remove("info.json"), ("files that are not demonstrations", "collect.path")),
+    "facts missing": (remove("info.json"), ("a folder without demonstrations", "collect.path")),
     "table cut": (cut("episodes.parquet", 0.7), ("episodes.parquet", "damaged")),
     "table garbled": (garble("episodes.parquet"), ("episodes.parquet", "damaged")),
     "table empty": (cut("episodes.parquet", 0), ("episodes.parquet", "damaged")),

@@ -639,6 +639,8 @@ def paths(draw: Draw) -> Damage:
             ("eval", "runner.logger.log_path", f"~nobody{n}/logs"),
             ("train", "env.eval.video_cfg.video_base_dir", f"/dev/null/{n}"),
             ("collect", "collect.path", f"/dev/null/{n}"),
+            ("collect", "collect.output", f"/dev/null/{n}"),
+            ("sft", "collect.path", f"/no/{n}"),
             ("sft", "collect.path", "/dev/null"),
             ("train", "--config-dir", f"/no/{n}"),
             ("collect", "--config-dir", "/dev/null"),

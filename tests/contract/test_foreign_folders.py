@@ -194,11 +194,13 @@ def test_a_recipe_of_theirs_is_not_composed(run, tmp_path):
 
 
 def test_an_evaluation_is_written_beside_the_run_wherever_that_is(run, tmp_path):
-    for path in ("runner.logger.log_path", "collect.path", "env.eval.video_cfg.video_base_dir"):
+    keys = ("runner.logger.log_path", "collect.path", "collect.output")
+    for path in (*keys, "env.eval.video_cfg.video_base_dir"):
         change(run, path, "/another/machine")
     config = config_to_evaluate(run)
     assert config.runner.logger.log_path == str(run.parent)
-    assert config.collect.path is None and config.env.eval.video_cfg.video_base_dir is None
+    assert config.collect.path is config.collect.output is None
+    assert config.env.eval.video_cfg.video_base_dir is None
     mine = config_to_evaluate(run, f"runner.logger.log_path={tmp_path}")
     assert mine.runner.logger.log_path == str(tmp_path)
 

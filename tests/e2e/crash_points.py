@@ -154,8 +154,17 @@ SHAPES = {
             "runner.keep_last=2",
         )
     ),
-    "data": Shape(  # demonstrations that lie beside the run, and are taken up by the next one too
-        ("train", *COMMON, *PPO, "runner.max_epochs=2", f"collect.path={LOGS}/data")
+    "data": Shape(  # demonstrations that lie beside the run
+        ("train", *COMMON, *PPO, "runner.max_epochs=2", f"collect.path={LOGS}/data"),
+        before=(
+            (
+                "collect",
+                *COMMON,
+                *PPO,
+                f"collect.output={LOGS}/data",
+                "runner.logger.experiment_name=collected",
+            ),
+        ),
     ),
     "older": Shape(
         ("resume", f"{LOGS}/{NAME}/checkpoints/step_000001", "runner.keep_last=1"),

@@ -53,13 +53,15 @@ def test_relative_checkpoints(
 
 @pytest.mark.long
 def test_a_moved_run_finds_what_is_in_it(here: Path):
-    data = here / "logs" / "run" / "data"
-    train.run(assemble(compose([*COMMON, "runner.max_epochs=1", f"collect.path={data}"])))
+    films = here / "logs" / "run" / "films"
+    key = f"env.eval.video_cfg.video_base_dir={films}"
+    train.run(assemble(compose([*COMMON, "runner.max_epochs=1", key])))
     moved = here / "kept" / "run"
     shutil.move(here / "logs" / "run", moved)
-    assert load(moved / "config.yaml").collect.path == str(moved / "data")
+    there = load(moved / "config.yaml").env.eval.video_cfg.video_base_dir
+    assert there == str(moved / "films")
     assert main(["resume", str(moved), "runner.max_epochs=2"]) == 0
-    assert not data.exists()
+    assert not films.exists()
 
 
 @pytest.mark.long

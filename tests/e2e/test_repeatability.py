@@ -17,7 +17,7 @@ import torch
 from _pytest.mark import ParameterSet
 from recording import Decision, Key, Record, recorded
 from resume_cases import Failing, go_on
-from rlcore_demonstrations import sft
+from rlcore_demonstrations import collect, sft
 from safetensors.torch import load_file
 from sameness import assert_same, numbers, tensors
 
@@ -135,8 +135,10 @@ def play(
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Demonstrations; the first run makes them."""
-    return tmp_path_factory.mktemp("data") / "demonstrations"
+    """Demonstrations."""
+    folder = tmp_path_factory.mktemp("data")
+    names = (f"runner.logger.log_path={folder}", f"collect.output={folder / 'demonstrations'}")
+    return collect.run(assemble(compose([*BASE, LOCAL, *placed(FUSED), *names]), collects=True))
 
 
 @pytest.fixture(scope="module")

@@ -55,7 +55,7 @@ def test_the_other_splits_are_as_good(log_path: Path, capsys: pytest.CaptureFixt
 
 def test_demonstrations_from_elsewhere(log_path: Path, tmp_path: Path):
     data = tmp_path / "data"
-    at = ["env.train.split=heldout", f"collect.path={data}", "env.eval.split=train"]
+    at = ["env.train.split=heldout", f"collect.output={data}", "env.eval.split=train"]
     collect.run(assemble(config(log_path, *at), collects=True))
     learn = [f"collect.path={data}", "env.eval.trials_per_task=1000"]
     with pytest.raises(ConfigError, match=r"starts that are among the demonstrations in .*/data"):

@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING
 from rlcore.checks.facts import Facts, with_policy
 from rlcore.checks.held_out import evaluated_starts, in_short
 from rlcore.config.schema import OWN_SUCCESSES, RunConfig
-from rlcore.contracts.errors import CheckpointError
-from rlcore.demonstrations.datasets import format_of
+from rlcore.contracts.errors import CheckpointError, ConfigError, UserError
+from rlcore.contracts.specs import EnvSpec
+from rlcore.demonstrations.datasets import Dataset, format_of, require_dataset
 from rlcore.files.damaged_files import read_json
 from rlcore.files.digests import check_seal
 from rlcore.plugins.registry import load_plugins
+from rlcore_demonstrations.data import finished
 
 if TYPE_CHECKING:
     from rlcore.api import Assembly
@@ -37,9 +39,11 @@ def check_supervised(facts: Facts, *, collects: bool = False) -> Iterator[str]:
     if facts.config.sft.enabled:
         yield from _numbers(facts.config)
         yield from _supervision(facts)
+    if collects:
+        _check_output(facts)
     # what a resumed run still reads depends on how far it got: check_start looks at that
-    if collects or facts.config.runner.resume_dir is None:
-        yield from _data(facts, collects=collects)
+    elif facts.config.runner.resume_dir is None:
+        yield from _data(facts)
 
 
 def check_start(assembly: Assembly, folder: RunFolder) -> None:
@@ -55,10 +59,13 @@ def check_start(assembly: Assembly, folder: RunFolder) -> None:
         check_seal(folder.sft, config.runner.seed)
         check_history(folder.path / "sft.json", folder.metrics)
     if not started or config.sft.control or assembly.needs.demonstrations:
-        path = Path(config.collect.path) if config.collect.path else folder.demonstrations
         spec = assembly.env_specs["train"]
-        there = format_of(path, config.collect.format)
-        there.check_folder(path, spec, config.collect, seed=config.runner.seed)
+        if config.collect.path is None:
+            path = folder.demonstrations
+            form = format_of(path, config.collect.format)
+            form.check_folder(path, spec, config.collect, seed=config.runner.seed)
+        else:
+            _check_readable(config, spec)
 
 
 def check_history(path: Path, log: Path) -> None:
@@ -86,6 +93,35 @@ def check_history(path: Path, log: Path) -> None:
             f"{path} {fault}",
             hint=f"put back the run's own, or remove {path.with_suffix('')}: it is made again",
         )
+
+
+def said_demonstrations(facts: Facts, *, collects: bool) -> str:
+    """Say which demonstrations will be learned from, or made, for `--dry-run`; empty: none, or a
+    data set whose fault is among the findings.
+
+    Args:
+        collects: whether demonstrations alone are wanted.
+    """
+    config, train = facts.config, facts.envs["train"]
+    learns = config.sft.enabled or (facts.needs is not None and facts.needs.demonstrations)
+    if not collects and (not learns or config.runner.only_eval or config.runner.resume_dir):
+        return ""
+    if not collects and config.collect.path is not None:
+        try:
+            name, data = finished(Path(config.collect.path))
+            summary = data.summary()
+        except UserError:
+            return ""
+        return (
+            f"demonstrations: {config.collect.path} ({name}), {summary.demonstrations} of its "
+            f"{summary.episodes} episodes"
+        )
+    where = (collects and config.collect.output) or "the run"
+    count = config.collect.episodes_per_task
+    return (
+        f"demonstrations: collected into {where} by the expert of {train.name}, {count} of each "
+        f"of {len(train.tasks)} tasks"
+    )
 
 
 # -- parts ----------------------------------------------------------------------------------------
@@ -126,18 +162,50 @@ def _supervision(facts: Facts) -> Iterator[str]:
         yield f"{said} {OWN_SUCCESSES}"
 
 
-def _data(facts: Facts, *, collects: bool) -> Iterator[str]:
-    """Whether the data can be read or added to; of what is read, whether an evaluation visits its
-    starts: it may be collected elsewhere, at other trials."""
+def _check_output(facts: Facts) -> None:
+    """Check that a collection can be written: a new one, or the rest of one that was begun.
+
+    Raises:
+        ConfigError: a data set to read is named, or the folder holds something else.
+        CheckpointError: what was begun is damaged.
+    """
+    config = facts.config
+    if config.collect.path is not None:
+        raise ConfigError(
+            f"collect.path must be null: rlcore collect writes to collect.output, and train and "
+            f"sft read collect.path, got {config.collect.path!r}",
+            hint=f"collect.output={config.collect.path}, and collect.path=null where a recipe has "
+            "one",
+        )
+    place = None if config.collect.output is None else Path(config.collect.output)
+    form = format_of(place, config.collect.format)
+    if place is not None:
+        form.check_folder(place, facts.envs["train"], config.collect, seed=config.runner.seed)
+
+
+def _check_readable(config: RunConfig, spec: EnvSpec) -> Dataset | None:
+    """Check the data set that `collect.path` names, from its headers; None: it names none.
+
+    Raises:
+        ConfigError: it is not there, not finished, or of another env.
+        CheckpointError: it is damaged.
+    """
+    if config.collect.path is None:
+        return None
+    path = Path(config.collect.path)
+    _, form = require_dataset(path, "collect.path")
+    _, data = finished(path)
+    form.check_folder(path, spec, config.collect, seed=config.runner.seed)
+    return data
+
+
+def _data(facts: Facts) -> Iterator[str]:
+    """Whether the data can be read, and whether an evaluation visits its starts: it may be
+    collected elsewhere, at other trials."""
     config, envs = facts.config, facts.envs
-    place = Path(config.collect.path) if config.collect.path else None
-    there = format_of(place, config.collect.format)
-    if place is None:
+    place, data = config.collect.path, _check_readable(config, envs["train"])
+    if data is None or config.env.eval.allow_training_trials:
         return
-    there.check_folder(place, envs["train"], config.collect, seed=config.runner.seed)
-    if collects or config.env.eval.allow_training_trials or not there.holds(place):
-        return
-    data = there.read(place)
     if data.facts.env != envs["eval"].name:
         return
     learned = data.starts()

@@ -13,6 +13,7 @@ from rlcore.contracts.rng import generator
 from rlcore.contracts.specs import EnvSpec, Episode
 from rlcore.demonstrations.datasets import format_of
 from rlcore.session.session import Session, open_session
+from rlcore_demonstrations.data import finished
 
 ATTEMPTS_PER_SUCCESS = 5  # a scripted expert that fails more often than this is broken
 # Episodes asked for together, of each sub-env: few, so that what is played shows, and is kept if
@@ -22,37 +23,47 @@ AT_ONCE = 2
 
 def run(assembly: Assembly) -> Path:
     """`rlcore collect`: make the data set; returns its folder."""
+    output = assembly.config.collect.output
     with open_session(assembly, with_policy=False) as session:
-        path = collect(session)
+        path = collect(session, session.folder.demonstrations if output is None else Path(output))
         session.progress.line(f"demonstrations: {path}  (use them with collect.path={path})")
     return path
 
 
-def collect(session: Session) -> Path:
-    """The folder of demonstrations to learn from: an existing one, or a new one. A collection
-    that was interrupted goes on where it stopped.
+def demonstrations(session: Session) -> Path:
+    """Return the data set to learn from: the one that `collect.path` names, which is only read, or
+    the run's own, which is collected.
+
+    Raises:
+        ConfigError: it is not there, not finished, or of another env.
+        WorkerError: the expert did not succeed often enough.
+    """
+    config, spec = session.config, session.assembly.env_specs["train"]
+    if config.collect.path is None:
+        return collect(session, session.folder.demonstrations)
+    path = Path(config.collect.path)
+    _, data = finished(path)
+    data.check(spec)
+    summary = data.summary()
+    session.progress.line(
+        f"{summary.demonstrations} demonstrations of {summary.episodes} episodes from {path}"
+    )
+    for remark in summary.remarks:
+        session.progress.line(f"warning: {remark}")
+    return path
+
+
+def collect(session: Session, path: Path) -> Path:
+    """Make a data set, or go on with one that was interrupted; returns its folder.
 
     Which episodes are kept depends on the seed alone, not on the number of workers.
 
     Raises:
         WorkerError: the expert did not succeed often enough.
-        ConfigError: an existing data set is of another env.
+        ConfigError: the folder holds another data set, or the env has no expert.
     """
     config, spec = session.config, session.assembly.env_specs["train"]
-    path = Path(config.collect.path) if config.collect.path else session.folder.demonstrations
     form = format_of(path, config.collect.format)
-    if config.collect.path is not None and form.holds(path):
-        existing = form.read(path)
-        if existing.complete:
-            existing.check(spec)
-            summary = existing.summary()
-            session.progress.line(
-                f"{summary.demonstrations} demonstrations of {summary.episodes} episodes from "
-                f"{path}"
-            )
-            for remark in summary.remarks:
-                session.progress.line(f"warning: {remark}")
-            return path
     if not spec.has_expert:
         raise ConfigError(
             f"env {spec.name!r} has no scripted expert, so demonstrations can't be made",

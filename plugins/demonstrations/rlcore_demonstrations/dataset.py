@@ -260,12 +260,12 @@ def check_empty(path: Path) -> None:
     if path.is_file():
         raise ConfigError(
             f"{path} is a file that describes no demonstrations",
-            hint="set collect.path to a folder, or to a file that a format of rlcore plugins reads",
+            hint="set collect.output to a folder",
         )
     if path.is_dir() and _others(path) - {INFO}:
         raise ConfigError(
             f"{path} holds files that are not demonstrations",
-            hint="set collect.path to a new folder",
+            hint="set collect.output to a new folder",
         )
 
 
@@ -277,7 +277,7 @@ def check_same(path: Path, there: DataInfo, wanted: DataInfo) -> None:
         if mine[key] != others[key]:
             raise ConfigError(
                 f"{path} holds demonstrations with {key} {others[key]}, now asked for {mine[key]}",
-                hint="set collect.path to a new folder",
+                hint="set collect.output to a new folder",
             )
 
 

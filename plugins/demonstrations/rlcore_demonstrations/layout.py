@@ -87,7 +87,8 @@ class DataInfo(EnvFacts):
         """The facts of an env under its present settings, and of a collection in it, by simulators
         in these interpreters (:func:`rlcore.run_folder.manifest.versions`)."""
         settings = asdict(collect)
-        del settings["path"], settings["format"]  # a data set may be moved; its files say it
+        # a data set may be moved; its files say in which format they are
+        del settings["path"], settings["output"], settings["format"]
         return cls(
             **asdict(EnvFacts.of(spec)),
             tasks=list(spec.tasks),

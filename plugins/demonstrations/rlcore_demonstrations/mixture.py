@@ -16,7 +16,13 @@ from rlcore.config.schema import CollectConfig
 from rlcore.contracts.errors import ConfigError
 from rlcore.contracts.protocols import Demonstration
 from rlcore.contracts.specs import EnvSpec, OtherInterpreter
-from rlcore.demonstrations.datasets import Dataset, DatasetSummary, DatasetWriter, format_of
+from rlcore.demonstrations.datasets import (
+    Dataset,
+    DatasetFormat,
+    DatasetSummary,
+    DatasetWriter,
+    require_dataset,
+)
 from rlcore.files.reading import Unreadable, read_yaml
 from rlcore.run_folder.env_facts import EnvFacts
 
@@ -91,7 +97,7 @@ class MixtureFormat:
         return _named(path) is not None
 
     def read(self, path: Path) -> Mixture:
-        return Mixture([(format_of(one).read(one), weight) for one, weight in _members(path)])
+        return Mixture([(form.read(one), weight) for one, form, weight in _members(path)])
 
     def write(
         self,
@@ -111,9 +117,9 @@ class MixtureFormat:
         """Each by its own format; one that was never finished is read as far as it is."""
         if not self.holds(path):
             self.write(path, spec, collect, seed=seed, interpreters=())
-        for one, _ in _members(path):
-            format_of(one).read(one).check(spec)
-            format_of(one).check_folder(one, spec, collect, seed=seed)
+        for one, form, _ in _members(path):
+            form.read(one).check(spec)
+            form.check_folder(one, spec, collect, seed=seed)
 
 
 def _named(path: Path) -> object:
@@ -127,7 +133,12 @@ def _named(path: Path) -> object:
     return settings.get(KEY) if isinstance(settings, dict) else None
 
 
-def _members(path: Path) -> list[tuple[Path, float]]:
+def _members(path: Path) -> list[tuple[Path, DatasetFormat, float]]:
+    """Its data sets, each with its format and its weight.
+
+    Raises:
+        ConfigError: one is not there or none, or its weight is no number above 0.
+    """
     named = _named(path)
     if not isinstance(named, dict) or not named:
         raise ConfigError(
@@ -140,4 +151,6 @@ def _members(path: Path) -> list[tuple[Path, float]]:
                 f"{path}: {KEY}.{name}: expected a weight above 0, got {weight!r}",
                 hint="see docs/your-data.md",
             )
-    return [(path.parent / str(name), float(weight)) for name, weight in named.items()]
+    places = {path.parent / str(name): float(weight) for name, weight in named.items()}
+    key = f"{path}: {KEY}"
+    return [(one, require_dataset(one, key)[1], weight) for one, weight in places.items()]

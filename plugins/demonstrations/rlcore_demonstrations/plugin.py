@@ -14,6 +14,7 @@ COMMANDS = {
 FUNCTIONS = {
     "check_supervised": ("checks:check_supervised", "what collecting and supervision need"),
     "check_start": ("checks:check_start", "the supervised start of a run that is resumed"),
+    "said_demonstrations": ("checks:said_demonstrations", "which demonstrations are learned from"),
     "starting_policy": ("sft:starting_policy", "supervised training before reinforcement"),
     "more_supervised": ("sft:go_on", "the control: more supervised training"),
     "fit_demonstrations": ("fit:fit_demonstrations", "supervised training in a worker"),

@@ -19,7 +19,9 @@ from rlcore.results.tables import EpisodeResult
 from rlcore.run_folder.trackers import read_metrics
 from rlcore.session.session import Session, open_session
 from rlcore.training.checkpoint_trial import try_policy
-from rlcore_demonstrations.collect import collect
+from rlcore.training.train import checkpoint
+from rlcore_demonstrations.collect import demonstrations
+from rlcore_demonstrations.control_work import ControlWork
 
 BEST = "control_best"
 
@@ -28,9 +30,9 @@ def run(assembly: Assembly) -> Path:
     """`rlcore sft`: demonstrations, supervised training, evaluation; returns the checkpoint. The
     run has one of no updates too, so that it is served, replayed and gone on with as any other."""
     with open_session(assembly) as session:
+        try_policy(session)
         path = starting_policy(session)
         checkpoint(session, 0)
-        try_policy(session)
         results = evaluate(session, "sft")
         keep(session, 0, results)
         conclude(session, {"after": results})
@@ -50,7 +52,7 @@ def starting_policy(session: Session) -> Path:
         if not session.folder.metrics.stat().st_size:  # taken back, for want of a checkpoint
             _log(session, read_json(session.folder.path / "sft.json"), "sft")
         return path
-    data = collect(session)
+    data = demonstrations(session)
     history = _learn(session, "sft", "SFT", data, session.config.sft.max_steps)
     _log(session, history, "sft")
     return _share(session, path)
@@ -73,8 +75,6 @@ def go_on(
     own, parts = config.sft.control == OWN_SUCCESSES, 1
     if config.chooses_on_validation:
         parts = max(1, update // config.runner.val_check_interval)
-    session.group.load(start)
-    if own:
     session.trackers.sync()
     work = ControlWork.of_run(
         read_metrics(session.folder.metrics),
@@ -82,6 +82,8 @@ def go_on(
         episodes=session.totals.episodes,
         num_action_chunks=config.actor.model.num_action_chunks,
     )
+    session.group.load(start)
+    if own:
         session.group.recall(session.folder.checkpoint(update))
     for name in ("control", BEST):  # of an earlier attempt, which got no further
         shutil.rmtree(folder / name, ignore_errors=True)

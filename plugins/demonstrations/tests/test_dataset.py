@@ -61,7 +61,7 @@ def test_files_are_plain_and_described(tmp_path):
     assert info.tasks == ["reach", "push"]
     assert info.seed == 1
     wanted = asdict(COLLECT)
-    del wanted["path"], wanted["format"]
+    del wanted["path"], wanted["output"], wanted["format"]
     assert info.collect == wanted
     assert "rlcore" in info.versions
     files = {p.relative_to(tmp_path / "set").as_posix()

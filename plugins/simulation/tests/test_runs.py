@@ -68,7 +68,7 @@ def test_what_befell_simulators_that_demonstrated_is_told(
     (strikes / "9").touch()
     words = ["env=line", "env.train.total_num_envs=2", "env.train.num_processes=2"]
     words += [f"env.train.strikes={strikes}", "cluster.backend=local"]
-    words += ["collect.episodes_per_task=2", f"collect.path={tmp_path / 'shown'}"]
+    words += ["collect.episodes_per_task=2", f"collect.output={tmp_path / 'shown'}"]
     assert main(["collect", *words, f"runner.logger.log_path={tmp_path}"]) == 0
     told = [line for line in capsys.readouterr().out.splitlines() if "recovered: " in line]
     (line,) = told

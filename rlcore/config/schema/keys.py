@@ -7,12 +7,13 @@ from copy import deepcopy
 from dataclasses import dataclass, field, is_dataclass
 from typing import Any, Literal
 
-Place = Literal["read", "checkpoint", "written", "read or written", "path", "program"]
+Place = Literal["read", "checkpoint", "written", "data", "path", "program"]
 """What a run does with the folder that a key names, and so what it must be before a run starts:
-one that is there, one that can be written to, or, if it is there, either. A "checkpoint" is read,
-and may be given by its name on a hub (:mod:`rlcore.files.hub`). Of a "path" nothing is asked; who
-reads
-it says what is wrong with it. Nor of a "program", which may be a name on PATH."""
+one that is there, or one that can be written to. A "checkpoint" is read, and may be given by its
+name on a hub (:mod:`rlcore.files.hub`). "data" is a data set, a folder or a file, of which its
+reader says what is wrong (:func:`rlcore.demonstrations.datasets.require_dataset`). Of a "path"
+nothing is asked; who reads it says what is wrong with it. Nor of a "program", which may be a name
+on PATH."""
 
 Fixed = Literal["weights", "initial", "start", "no"]
 """What becomes of another value once a run has made updates. "weights": it is refused, as the key

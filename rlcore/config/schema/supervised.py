@@ -14,9 +14,15 @@ class CollectConfig(Settings):
     """Expert demonstrations."""
 
     path: str | None = key(
-        "data set to write or to read: a folder, or a file that describes one; "
-        "null: <run>/demonstrations",
-        place="read or written",
+        "train and sft: data set to learn from, which must be there: a folder, or a file that "
+        "describes one; null: demonstrations are collected into the run",
+        place="data",
+        when=TO_LEARN,
+    )
+    output: str | None = key(
+        "rlcore collect: folder to write the data set to, or to go on with; null: "
+        "<run>/demonstrations",
+        place="written",
         when=TO_LEARN,
     )
     format: str = key(

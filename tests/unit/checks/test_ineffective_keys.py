@@ -39,6 +39,8 @@ def said(*overrides: str) -> list[str]:
          "env.train.trials_per_task=3 does nothing: training draws from all trials of "
          "env.train.split"),
         (["collect.stride=2"], "collect.stride=2 does nothing with sft.enabled=false"),
+        (["sft.enabled=true", "collect.output=/data"],
+         "collect.output=/data does nothing: rlcore collect alone writes there"),
         (["env.eval.auto_reset=true"],
          "env.eval.auto_reset=true does nothing: an evaluation plays each start once"),
         (["env.train.fail_how=die"],  # of plugins
@@ -88,7 +90,7 @@ def test_what_is_read_is_not(overrides: list[str]):
 
 
 def test_collecting_reads_its_keys_whoever_learns_from_it():
-    config = compose([*TOY, "collect.stride=2", "sft.lr=0.1"])
+    config = compose([*TOY, "collect.stride=2", "collect.output=/data", "sft.lr=0.1"])
     assert unread(config, collects=True) == ["sft.lr=0.1 does nothing with sft.enabled=false"]
 
 

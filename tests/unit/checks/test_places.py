@@ -20,7 +20,7 @@ TOY = ["env=toy", "model=toy", "algorithm=plain"]
     ("override", "sentence"),
     [
         ("runner.logger.log_path=/dev/null/x", "runner.logger.log_path must be a folder, got"),
-        ("collect.path=/dev/null", "collect.path must be a folder, got '/dev/null'"),
+        ("collect.output=/dev/null", "collect.output must be a folder, got '/dev/null'"),
         (f"runner.logger.log_path={LONG}", "runner.logger.log_path must be a folder, got '/xxx"),
         (f"collect.path={LONG}", "collect.path must be a folder, got '/xxx"),
         (f"actor.model.model_path={LONG}", "actor.model.model_path must be a folder, got '/xxx"),
@@ -68,7 +68,7 @@ class ShelfConfig(ToyEnvConfig):
 
     models: str | None = key("models to load", place="read")
     cache: str | None = key("folder to write to", place="written")
-    scenes: str | None = key("made if it is missing", place="read or written")
+    shown: str | None = key("data to learn from", place="data")
     file: str | None = key("any path", place="path")
 
 
@@ -77,8 +77,7 @@ class ShelfConfig(ToyEnvConfig):
     [
         ({"models": "/no/where"}, "env.train.models must be an existing folder, got '/no/where'"),
         ({"cache": "/dev/null/x"}, "env.train.cache must be a folder, got '/dev/null/x'"),
-        ({"scenes": "/dev/null"}, "env.train.scenes must be a folder, got '/dev/null'"),
-        ({"scenes": "/proc"}, None),  # it is there, and only read: nobody may write to it
+        ({"shown": "/no/where"}, None),  # who reads it says so, and what is beside it
         ({"file": "/no/where"}, None),
         ({}, None),
     ],

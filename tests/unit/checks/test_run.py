@@ -44,7 +44,8 @@ def test_demonstrations_are_judged_where_they_are_read(registry, toy_run, tmp_pa
     (tmp_path / "episodes.parquet").touch()  # without any, it was killed before it began
 
     def checked(*overrides, collects=False):
-        config, plan = toy_run(f"collect.path={tmp_path}", *overrides)
+        key = "collect.output" if collects else "collect.path"
+        config, plan = toy_run(f"{key}={tmp_path}", *overrides)
         return check(config, registry, plan, collects=collects)
 
     for overrides, collects in (["sft.enabled=true"], False), ([], True):

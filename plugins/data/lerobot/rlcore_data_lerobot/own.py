@@ -80,6 +80,6 @@ def require_own(path: Path, index: Index | None) -> Own:
     if own is None:
         raise CheckpointError(
             f"{path} is a LeRobot data set that rlcore did not write, so it does not add to it",
-            hint="set collect.path to a new folder",
+            hint="set collect.output to a new folder",
         )
     return own
