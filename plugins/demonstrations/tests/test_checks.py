@@ -195,7 +195,8 @@ def test_collect_writes_to_a_key_of_its_own(shown: Path, capsys) -> None:
 @pytest.mark.parametrize(
     ("verb", "words", "said"),
     [
-        ("sft", ["collect.path=shown"], "demonstrations: {}/shown (safetensors), 2 of its 2 episodes"),
+        ("sft", ["collect.path=shown"],
+         "demonstrations: {}/shown (safetensors), 2 of its 2 episodes"),
         ("train", ["sft.enabled=true", "collect.path=both.yaml"],
          "demonstrations: {}/both.yaml (mixture), 2 of its 2 episodes"),
         ("sft", [], "demonstrations: collected into the run by the expert of toy"),
