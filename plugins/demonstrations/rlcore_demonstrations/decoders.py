@@ -1,12 +1,15 @@
 """Call functions in processes that import only what the functions need.
 
 Each is a fresh interpreter, which neither imports the user's script again nor inherits threads, as
-processes of `multiprocessing` do. It ends with whoever started it.
+processes of `multiprocessing` do. It ends with whoever started it, and one that does not answer in
+time is killed.
 """
 
 from __future__ import annotations
 
+import ctypes
 import json
+import math
 import os
 import pickle
 import signal
@@ -20,6 +23,7 @@ from typing import Any, TypeVar
 from rlcore.contracts.errors import WorkerError
 
 T = TypeVar("T")
+PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 
 class Decoders:
@@ -27,9 +31,11 @@ class Decoders:
 
     Args:
         count: of processes.
+        seconds: within which one must answer a call.
     """
 
-    def __init__(self, count: int) -> None:
+    def __init__(self, count: int, seconds: float = math.inf) -> None:
+        self._seconds = seconds
         self._threads = ThreadPoolExecutor(count, "decoder")
         self._processes: dict[int, subprocess.Popen[bytes]] = {}  # by the thread that asks it
 
@@ -38,24 +44,48 @@ class Decoders:
         return self._threads.submit(self._ask, call)
 
     def close(self) -> None:
-        """End the processes; calls that have not begun are given up."""
-        self._threads.shutdown(cancel_futures=True)
-        for process in self._processes.values():
+        """End the processes, whatever they do; calls that have not been answered are given up."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+        self._kill_all()
+        self._threads.shutdown()
+        self._kill_all()  # one that a thread had been about to start
+
+    def _kill_all(self) -> None:
+        for process in list(self._processes.values()):
+            process.kill()
             process.communicate()
 
     def _ask(self, call: Callable[[], T]) -> T:
         process = self._process()
         assert process.stdin is not None and process.stdout is not None
+        late = threading.Event()
+
+        def end() -> None:
+            late.set()
+            process.kill()
+
+        limit = threading.Timer(min(self._seconds, threading.TIMEOUT_MAX), end)
+        limit.daemon = True
+        limit.start()
         try:
             pickle.dump(call, process.stdin, protocol=5)
             process.stdin.flush()
             done, answer = pickle.load(process.stdout)
         except (EOFError, BrokenPipeError, pickle.UnpicklingError):
-            del self._processes[threading.get_ident()]
+            self._processes.pop(threading.get_ident(), None)
+            code = process.wait()
+            if late.is_set():
+                raise WorkerError(
+                    f"a process that reads demonstrations (decoder, pid {process.pid}) did not "
+                    f"answer within {self._seconds:g} s (sft.decoder_timeout), and was killed",
+                    hint="was it stopped, or does its disk hang? else sft.decoder_timeout=SECONDS",
+                ) from None
             raise WorkerError(
-                f"a process that reads demonstrations ended with exit code {process.wait()}",
+                f"a process that reads demonstrations ended with exit code {code}",
                 hint="-9: memory ran out; lower sft.decoders or sft.memory_gb",
             ) from None
+        finally:
+            limit.cancel()
         if done:
             return answer
         raise answer
@@ -75,6 +105,8 @@ class Decoders:
 def main() -> None:
     """Answer calls from standard input until it ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C: whoever started it ends it
+    if sys.platform == "linux":  # with its parent, though it be stopped
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what a library prints is no answer
     while True:

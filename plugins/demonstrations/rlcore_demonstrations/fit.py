@@ -108,7 +108,7 @@ def _started(demos: Sequence[Demonstration], sft: SFTConfig) -> Decoders | None:
     frames = next((one.frames for one in demos if isinstance(one.frames, LazyFrames)), None)
     if frames is None:
         return None
-    decoders = Decoders(sft.decoders)
+    decoders = Decoders(sft.decoders, sft.decoder_timeout)
     for _ in range(sft.decoders):
         decoders.submit(partial(frames.read, ()))
     return decoders

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import itertools
+import os
 import signal
+import subprocess
+import sys
+import time
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
 
+import psutil
 import pytest
 import torch
 from demonstration_cases import DEADLY, MISSING, SPEC, lazy
@@ -87,3 +92,39 @@ def test_a_reader_that_fails_is_one_error(policy, decoders, number, error, said)
     ):
         next(stream.batches(iter([torch.arange(3)])))
     assert caught.value.hint
+
+
+def test_a_reader_that_is_stopped_is_named_in_time(policy):
+    """SIGSTOP: one error within the limit, and no process is left."""
+    with closing(Decoders(1, 60)) as decoders:
+        pid = decoders.submit(os.getpid).result()
+        decoders._seconds = 1  # a process takes longer to start
+        os.kill(pid, signal.SIGSTOP)
+        with (
+            closing(StreamedSamples(policy, [lazy(0)], decoders, memory=0)) as stream,
+            pytest.raises(WorkerError, match=f"pid {pid}.* within 1 s .sft.decoder_timeout"),
+        ):
+            next(stream.batches(iter([torch.arange(3)])))
+        assert not psutil.pid_exists(pid)
+        decoders._seconds = 60
+        again = decoders.submit(os.getpid).result()  # another process answers the next call
+        os.kill(again, signal.SIGSTOP)
+        since = time.monotonic()
+    assert not psutil.pid_exists(again) and time.monotonic() - since < 10
+
+
+def test_a_stopped_reader_ends_with_whoever_started_it(tmp_path):
+    code = (
+        "import os, signal\n"
+        "from rlcore_demonstrations.decoders import Decoders\n"
+        "pid = Decoders(1).submit(os.getpid).result()\n"
+        "print(pid, flush=True)\n"
+        "os.kill(pid, signal.SIGSTOP)\n"
+        "os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, timeout=120)
+    pid = int(done.stdout)
+    deadline = time.monotonic() + 20
+    while psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE:
+        assert time.monotonic() < deadline
+        time.sleep(0.1)

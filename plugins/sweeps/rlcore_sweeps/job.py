@@ -45,6 +45,8 @@ SUCCESS = "success_after.rate"
 METRIC = "/"
 """What names of metrics have in them, and entries of summary.json don't."""
 State = Literal["not started", "running", "done", "failed", "interrupted"]
+STOPPED = 60.0  # seconds that a job's process may be stopped
+LOOK = 1.0  # seconds between two looks whether it is
 OUTLIVES = 60.0  # seconds that a job has to end by itself when its sweep was killed
 ENDED = 20000  # characters at the end of a job's output in which its error is looked for
 
@@ -149,12 +151,17 @@ class Playing:
         sweep: the sweep's folder.
         process: its process.
         began: seconds of `time.monotonic`.
+        stopped: for how many seconds it has been stopped (SIGSTOP), as far as was looked.
+        hung: why it was killed; empty: it was not.
     """
 
     note: Note
     sweep: Path
     process: subprocess.Popen[bytes]
     began: float = field(default_factory=time.monotonic)
+    stopped: float = 0.0
+    hung: str = ""
+    _looked: float = field(default_factory=time.monotonic)
 
     @classmethod
     def start(
@@ -193,16 +200,44 @@ class Playing:
         if self.process.poll() is None:
             self.process.send_signal(number)
 
+    def going(self) -> bool:
+        """Whether its process runs; to be asked all the while. One that has been stopped for
+        :data:`STOPPED` seconds is killed: a run ends by itself whatever else hangs, but not so."""
+        if self.process.poll() is not None:
+            return False
+        now = time.monotonic()
+        if now - self._looked >= LOOK:
+            passed, self._looked = now - self._looked, now
+            with contextlib.suppress(psutil.Error):
+                stopped = psutil.Process(self.process.pid).status() == psutil.STATUS_STOPPED
+                # this process may have been stopped itself
+                self.stopped = self.stopped + min(passed, 2 * LOOK) if stopped else 0.0
+            if self.stopped >= STOPPED:
+                self.hung = (
+                    f"its process (pid {self.process.pid}) was stopped (SIGSTOP?) for "
+                    f"{STOPPED:g} s, and was killed"
+                )
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(self.process.pid, signal.SIGKILL)
+        return True
+
+    def wait(self) -> None:
+        """Wait for the end of its process."""
+        while self.going():
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.process.wait(LOOK)
+
     def ended(self, *, interrupted: bool = False) -> Note:
         """Wait for its end and note it. A run that had finished before its process was killed is
         done; one that failed after its summary is told of once, and is done for a resume."""
-        code = self.process.wait()
+        self.wait()
+        code = self.process.returncode
         folder = Path(self.note.folder)
         if code < 0 and is_finished(folder):
             code = 0
         log = self.sweep / JOBS / f"{self.note.number}.log"
         state: State = "interrupted" if interrupted else "failed"
-        error = "" if code == 0 or interrupted else _error(log, code)
+        error = "" if code == 0 or interrupted else self.hung or _error(log, code)
         if (folder / "config.yaml").is_file():
             with (folder / OUTPUT).open("ab") as output:
                 output.write(log.read_bytes())
@@ -218,7 +253,7 @@ class Playing:
 def play(started: Playing) -> Note:
     """Wait for a job; a signal to end goes on to it."""
     try:
-        started.process.wait()
+        started.wait()
     except BaseException as error:
         started.tell(handed_on(error))
         started.ended(interrupted=True)
@@ -281,12 +316,17 @@ def _outlived(note: Note) -> None:
         JobFailed: it does not end.
     """
     number, began = note.process
-    with contextlib.suppress(psutil.NoSuchProcess, psutil.TimeoutExpired):
+    with contextlib.suppress(psutil.NoSuchProcess):
         process = psutil.Process(number) if note.state == "running" and number else None
         if process is None or process.create_time() != began:
             return
-        process.wait(OUTLIVES)
-        return
+        until = time.monotonic() + OUTLIVES
+        while time.monotonic() < until:
+            if process.status() == psutil.STATUS_STOPPED:  # it writes nothing any more, nor ends
+                process.kill()
+            with contextlib.suppress(psutil.TimeoutExpired):
+                process.wait(LOOK)
+                return
     if number and psutil.pid_exists(number):
         raise JobFailed(
             f"job {note.number} {note.label} is still being played by process {number}",

@@ -111,7 +111,7 @@ def _play(
                     context.callbacks.on_job_start(config=entry.hydra, task_function=player)
                     playing.append((entry, _start(entry, share, slot), slot))
                     board.say(playing[-1][1].note)
-                ended = [one for one in playing if one[1].process.poll() is not None]
+                ended = [one for one in playing if not one[1].going()]
                 for one in ended:
                     playing.remove(one)
                     one[0].note = one[1].ended()
@@ -132,7 +132,7 @@ def _end(playing: Sequence[Playing], error: BaseException) -> None:
         one.tell(handed_on(error))
     try:
         for one in playing:
-            one.process.wait()
+            one.wait()
     finally:
         for one in playing:
             one.tell(signal.SIGKILL)

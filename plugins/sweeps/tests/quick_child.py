@@ -3,7 +3,7 @@
     python quick_child.py PARENT CORES VERB [WORDS]
 
 seed 20 fails with an error, 30 dies by SIGKILL and 40 waits for a signal (once), 50 dies by SIGKILL
-after its summary, others end well.
+after its summary, 60 stops itself by SIGSTOP (once), others end well.
 """
 
 from __future__ import annotations
@@ -48,6 +48,8 @@ def main(cores: str, words: list[str]) -> int:
         signal.signal(signal.SIGINT, lambda *_: sys.exit(130))
         (folder / "waits").touch()
         time.sleep(60)
+    if seed == "60" and not resumed:
+        os.kill(os.getpid(), signal.SIGSTOP)
     if verb == "eval":
         from rlcore.results.tables import EpisodeResult, write_results
 

@@ -92,6 +92,11 @@ class SFTConfig(Settings):
                            4.0, least=0, when=WITH_SFT, fixed="no")  # fmt: skip
     decoders: int = key("processes of a policy worker that decode such data ahead (LeRobot)",
                         2, least=1, most=64, when=WITH_SFT, fixed="no")  # fmt: skip
+    decoder_timeout: float = key(
+        "longest time for such a process to answer, in seconds; then it is killed, and the run "
+        "ends with an error",
+        120.0, above=0, when=WITH_SFT, fixed="no",
+    )  # fmt: skip
     control: str | None = key(
         "run a control: after training, continue SFT from the same start, for as many samples as "
         "RL trained on and a third of its decisions, and evaluate the result too: on "

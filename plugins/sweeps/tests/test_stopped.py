@@ -1,0 +1,87 @@
+"""A job's process that is stopped (SIGSTOP): the sweep ends in time, names it and leaves none."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import psutil
+import pytest
+from rlcore_sweeps import job
+from rlcore_sweeps.job import Note, Playing, play, settled
+
+from rlcore.cli.main import main
+
+CHILD = (str(Path(__file__).parent / "quick_child.py"),)
+WORDS = ("env=toy", "model=toy", "algorithm=ppo", "cluster.backend=local", "runner.max_epochs=1")
+
+
+@pytest.fixture
+def note(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[], Note]:
+    monkeypatch.setattr(job, "CHILD", CHILD)
+    monkeypatch.setattr(job, "STOPPED", 1.0)
+    monkeypatch.setattr(job, "LOOK", 0.2)
+    (tmp_path / ".jobs").mkdir()
+    return lambda: Note(0, ("runner.seed=60",), "runner.seed=60", str(tmp_path / "run"), "running")
+
+
+def words(folder: Path) -> tuple[str, ...]:
+    place = (f"runner.logger.log_path={folder}", "runner.logger.experiment_name=run")
+    return ("train", *place, "runner.seed=60")
+
+
+def runs(number: int) -> bool:
+    try:
+        return psutil.Process(number).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+def test_it_is_killed_and_named(note, tmp_path):
+    since = time.monotonic()
+    ended = play(Playing.start(note(), tmp_path, words(tmp_path)))
+    assert time.monotonic() - since < 30
+    assert ended.state == "failed" and not runs(ended.process[0])
+    assert f"(pid {ended.process[0]}) was stopped (SIGSTOP?) for 1 s, and was killed" in ended.error
+    assert Note.of(tmp_path, 0).error == ended.error
+
+
+def test_one_that_goes_on_in_time_is_left_alone(note, tmp_path, monkeypatch):
+    monkeypatch.setattr(job, "STOPPED", 60.0)
+    playing = Playing.start(note(), tmp_path, words(tmp_path))
+    process = psutil.Process(playing.process.pid)
+    deadline = time.monotonic() + 30
+    while process.status() != psutil.STATUS_STOPPED or playing.stopped < 0.4:
+        assert playing.going() and time.monotonic() < deadline
+        time.sleep(0.1)
+    process.resume()
+    playing.wait()
+    assert playing.stopped < 5 and playing.ended().state == "done"
+
+
+def test_one_whose_sweep_was_killed_is_ended_by_the_next(note, tmp_path):
+    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+    process = psutil.Process(child.pid)
+    process.suspend()
+    left = replace(note(), process=(child.pid, process.create_time()))
+    since = time.monotonic()
+    settled(left)
+    assert time.monotonic() - since < 30 and not runs(child.pid)
+    child.wait(10)
+
+
+@pytest.mark.long
+def test_a_sweep_goes_on_with_the_others(note, log_path, capsys):
+    places = f"runner.logger.log_path={log_path}"
+    assert main(["train", *WORDS, places, "-m", "runner.seed=60,1", "sweep.parallel=1"]) == 1
+    said = capsys.readouterr().err
+    assert "was stopped (SIGSTOP?) for 1 s" in said and "Traceback" not in said
+    notes = Note.all(log_path / "run")
+    assert [one.state for one in notes] == ["failed", "done"]
+    assert not any(runs(one.process[0]) for one in notes)
+    assert main(["resume", str(log_path / "run")]) == 0
+    assert [one.state for one in Note.all(log_path / "run")] == ["done", "done"]
