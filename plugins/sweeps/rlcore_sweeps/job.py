@@ -30,7 +30,7 @@ from rlcore.config.schema_tree import leaves
 from rlcore.contracts.errors import CheckpointError, ConfigError, UserError, choosing
 from rlcore.files.atomic import write_text
 from rlcore.files.damaged_files import blaming, read_mapping
-from rlcore.files.reading import parse_json, read_lines
+from rlcore.files.reading import read_text
 from rlcore.files.symlinks import require_inside
 from rlcore.files.typed import as_type
 from rlcore.process import signals
@@ -392,8 +392,8 @@ def _last_metrics(run: Path, names: Sequence[str]) -> dict[str, float]:
     found: dict[str, float] = {}
     if any(METRIC in name for name in names):
         with blaming(run / METRICS):
-            for line in read_lines(run / METRICS):
-                values = as_type(dict[str, Any], parse_json(line))
+            for line in read_text(run / METRICS).splitlines():
+                values = as_type(dict[str, Any], json.loads(line))
                 found |= {name: value for name, value in values.items() if name in names}
     return found
 
