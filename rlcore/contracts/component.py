@@ -19,6 +19,27 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 
 
 @dataclass(frozen=True)
+class SimulatorVersions:
+    """The versions of a library that decides an env's results, as far as they were tested.
+
+    Attributes:
+        distribution: its name, as pip knows it.
+        tested: the versions, as a specifier of PEP 440: ">=3.2.7,<=3.3.2".
+        reason: why runs with other versions are refused: what is known to change. Empty: nothing is
+            known, and runs with other versions are warned of.
+    """
+
+    distribution: str
+    tested: str
+    reason: str = ""
+
+    @property
+    def requirement(self) -> str:
+        """What pip installs: the tested versions."""
+        return f"{self.distribution}{self.tested}"
+
+
+@dataclass(frozen=True)
 class ComponentSpec:
     """One registered component. Made of strings, so that listing loads nothing.
 
@@ -43,8 +64,11 @@ class ComponentSpec:
             own (`rlcore venv create NAME`), numpy among it; one that ends with ` --no-deps` is
             installed without what it asks for. What another interpreter (`env.train.python`) lacks
             of these is found before a run.
-        requires_python: likewise the Python of that environment, e.g. ">=3.10,<3.12"; None: any
-            that rlcore runs on.
+        tested: of an env: the libraries that decide what its episodes come to (engine, tasks), each
+            with its tested versions. They are checked before a run, in whichever interpreter
+            simulates, and the versions that are there are part of an evaluation's protocol.
+        requires_python: like `requirements`, the Python of that environment, e.g. ">=3.10,<3.12";
+            None: any that rlcore runs on.
         unsupported: names that a user may look for beside its own (an option, as in `env=NAME`),
             each with the reason why there is none: "NAME: reason".
         original: of a model: `"module:attr"`, a function that changes the folder of a saved policy,
@@ -65,6 +89,7 @@ class ComponentSpec:
     requirements: tuple[str, ...] = ()
     requires_python: str | None = None
     unsupported: tuple[str, ...] = ()
+    tested: tuple[SimulatorVersions, ...] = ()
 
     @property
     def requirement_names(self) -> list[str]:

@@ -17,6 +17,7 @@ from rlcore.contracts.component import KINDS as KINDS
 from rlcore.contracts.component import ComponentSpec as ComponentSpec
 from rlcore.contracts.component import Kind as Kind
 from rlcore.contracts.component import OtherInterpreter as OtherInterpreter
+from rlcore.contracts.component import SimulatorVersions as SimulatorVersions
 
 
 class Episode(NamedTuple):

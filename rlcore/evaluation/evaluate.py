@@ -3,17 +3,19 @@ table."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from statistics import fmean
 
 from rlcore.checks.further_sides import VALIDATION
 from rlcore.contracts.episodes import Film
 from rlcore.contracts.specs import EnvSpec
 from rlcore.files.damaged_files import blaming
+from rlcore.results.parquet import read_note
 from rlcore.results.statistics import success_rate
 from rlcore.results.summary import Control, Summary, build_summary, write_summary
 from rlcore.results.tables import (
     EpisodeResult,
+    comparable,
     from_outcomes,
     plain_table,
     success_by_start,
@@ -23,6 +25,7 @@ from rlcore.results.tables import (
 from rlcore.rollout.messages import GatherOrder
 from rlcore.rollout.schedule import evaluation_columns, filmed_columns
 from rlcore.run_folder.metrics import env_metrics
+from rlcore.run_folder.protocol_record import describe_difference
 from rlcore.run_folder.trackers import read_metrics
 from rlcore.session.assembly import Assembly
 from rlcore.session.gather import Gathered, gather
@@ -160,6 +163,8 @@ def conclude(
         best=best,
         control=control,
     )
+    for line in _unpaired(session, seen):
+        session.progress.line(line)
     session.folder.require_held()
     write_summary(session.folder.summary, summary)
     session.progress.line(
@@ -169,6 +174,19 @@ def conclude(
     session.progress.line(f"run folder: {session.folder.path}")
     session.hooks.check()
     return summary
+
+
+def _unpaired(session: Session, seen: Mapping[str, list[EpisodeResult]]) -> Iterator[str]:
+    """Say which evaluations of the run can't be paired with the one before training, and why: a
+    simulator may have been started anew with another version."""
+    for label, results in seen.items():
+        before = "forgetting/before" if label.startswith("forgetting/") else "before"
+        if before in seen and not comparable(seen[before], results):
+            notes = [
+                read_note(session.folder.evaluations / f"{name}.parquet").get("protocol", {})
+                for name in (before, label)
+            ]
+            yield f"{before} and {label} are not paired: {describe_difference(*notes)}"
 
 
 def films(gathered: Gathered, spec: EnvSpec) -> list[Film]:

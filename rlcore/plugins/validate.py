@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import fields
 from typing import Any
 
-from rlcore.contracts.component import KINDS, ComponentSpec
+from rlcore.contracts.component import KINDS, ComponentSpec, SimulatorVersions
 from rlcore.contracts.errors import PluginError, did_you_mean
 from rlcore.contracts.version import API_VERSION
 
@@ -51,7 +51,10 @@ def problem_of(spec: Any) -> str:
         return f"rlcore_components listed a {type(spec).__name__}, not a ComponentSpec"
     for field in fields(spec):
         value = getattr(spec, field.name)
-        if isinstance(field.default, tuple):
+        if field.name == "tested":
+            if problem := _problem_of_tested(value):
+                return problem
+        elif isinstance(field.default, tuple):
             if not (isinstance(value, tuple) and all(isinstance(each, str) for each in value)):
                 return f"{field.name} of a component must be a tuple of strings, got {value!r}"
         elif not isinstance(value, str) and not (value is None and field.default is None):
@@ -65,6 +68,12 @@ def problem_of(spec: Any) -> str:
         return f"kind must be one of {', '.join(KINDS)}, got {spec.kind!r}.{guess}"
     ok = _NAME.fullmatch(spec.name)
     return "" if ok else f"a name is letters, digits, _ . + and -, got {spec.name!r}"
+
+
+def _problem_of_tested(value: Any) -> str:
+    if not (isinstance(value, tuple) and all(isinstance(x, SimulatorVersions) for x in value)):
+        return f"tested of a component must be a tuple of SimulatorVersions, got {value!r}"
+    return ""
 
 
 def unknown_hook(name: str, known: Iterable[str]) -> str:

@@ -18,7 +18,7 @@ from typing import Any
 import psutil
 from packaging.requirements import Requirement
 
-from rlcore.contracts.specs import EnvSpec, OtherInterpreter
+from rlcore.contracts.specs import ComponentSpec, EnvSpec, OtherInterpreter
 from rlcore.files import cpuinfo
 from rlcore.files.atomic import write_text
 from rlcore.files.reading import Unreadable, read_json
@@ -62,6 +62,23 @@ def versions(
         for name, version in spec.versions.items()
     }
     return {name: version for name, version in found.items() if version is not None} | there
+
+
+def simulator_versions(
+    component: ComponentSpec, spec: EnvSpec, packages: Mapping[str, str] | None = None
+) -> dict[str, str]:
+    """Versions of the libraries that decide an env's results, as an evaluation's protocol has them:
+    those that its component names, as far as they are installed, and those that its spec tells.
+
+    Args:
+        packages: versions of what is installed where it simulates, by name; None: in rlcore's own
+            interpreter.
+    """
+    there = _packages() if packages is None else packages
+    known = {normal(name): version for name, version in there.items()}
+    names = [library.distribution for library in component.tested]
+    found = {name: known[normal(name)] for name in names if normal(name) in known}
+    return {**found, **spec.versions}
 
 
 def code(

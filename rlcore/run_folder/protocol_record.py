@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from rlcore.config.differences import differences
@@ -26,6 +26,9 @@ NOT_MEASURED = (
 )
 """Keys of an env that change neither what is played in an evaluation nor how it is counted."""
 DIGITS = 16
+SIMULATOR = "simulator"
+"""The field of a protocol that has versions of what simulates."""
+UNRECORDED = "not recorded"
 
 
 @dataclass(frozen=True)
@@ -42,6 +45,8 @@ class EvaluationProtocol:
         facts: cameras, states, actions and what changes pixels.
         said: `{task: sentence}`, and under "" what else episodes may be told.
         caveat: :attr:`rlcore.contracts.specs.EnvSpec.caveat`.
+        simulator: versions of what simulates, by name. Empty where an env names no library;
+            records of before rlcore kept them have none.
     """
 
     env: str
@@ -53,11 +58,15 @@ class EvaluationProtocol:
     facts: Mapping[str, Any]
     said: Mapping[str, Any]
     caveat: str = ""
+    simulator: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def values(self) -> dict[str, Any]:
-        """As JSON has it."""
+        """As JSON has it. An empty `simulator` is left out, so that evaluations of earlier
+        versions, which had no such field, can be compared where there is nothing to tell."""
         values: dict[str, Any] = json.loads(json.dumps(asdict(self)))
+        if not self.simulator:
+            del values[SIMULATOR]
         return values
 
     @property
@@ -75,9 +84,20 @@ def settings_of(env: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def describe_difference(there: Mapping[str, Any], here: Mapping[str, Any]) -> str:
-    """Where two sets of facts differ, in a few words: `max_episode_steps 20 and 15`."""
-    parts = [
-        f"{each.path} {short(each.values[0], 60)} and {short(each.values[1], 60)}"
-        for each in differences(there, here)
-    ]
+    """Where two sets of facts differ, in a few words: `max_episode_steps 20 and 15`. Versions of
+    simulators come first: they are what nobody meant to change."""
+    found = differences(there, here)
+    found.sort(key=lambda each: not _is_simulator(each.path))
+    parts = []
+    for each in found:
+        first, other = (_in_words(each.path, value) for value in each.values)
+        parts.append(f"{each.path} {first} and {other}")
     return some(parts, 3)
+
+
+def _is_simulator(path: str) -> bool:
+    return SIMULATOR in path.split(".")
+
+
+def _in_words(path: str, value: Any) -> str:
+    return UNRECORDED if value is None and _is_simulator(path) else short(value, 60)

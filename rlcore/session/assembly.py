@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from rlcore.checks.facts import NO_POLICY, Facts, planned
@@ -15,6 +15,7 @@ from rlcore.contracts.specs import AlgorithmNeeds, EnvSpec, OtherInterpreter, Po
 from rlcore.placement import Plan, find_inventory
 from rlcore.placement.grammar import Process
 from rlcore.plugins.registry import Registry, load_plugins
+from rlcore.run_folder.manifest import simulator_versions
 from rlcore.workers.env_worker import EnvSide, EnvWorkerSettings
 from rlcore.workers.policy_worker import PolicyWorkerSettings
 from rlcore.workers.worker_specs import Member, WorkerSpecs
@@ -33,6 +34,8 @@ class Assembly:
         learned: what earlier attempts of the run trained on.
         further: the configurations of the further sides, by name.
         played: the sides that are played; the others are only looked at for their specs.
+        simulators: versions of what simulates each side that is played, by name
+            (:meth:`simulated_by` fills them in).
     """
 
     config: RunConfig
@@ -43,6 +46,7 @@ class Assembly:
     learned: tuple[Learned, ...] = ()
     further: Mapping[str, RunConfig] = field(default_factory=dict)
     played: tuple[str, ...] = ("train", "eval")
+    simulators: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     @property
     def policy_spec(self) -> PolicySpec:
@@ -73,6 +77,7 @@ class Assembly:
             config=self.further[side],
             sides={**self.sides, "eval": self.sides[side]},
             env_specs={**self.env_specs, "eval": self.env_specs[side]},
+            simulators={**self.simulators, "eval": self.simulators.get(side, {})},
         )
 
     def interpreters(self) -> list[OtherInterpreter]:
@@ -82,6 +87,23 @@ class Assembly:
             UserError: one can't be used.
         """
         return load_plugins().versions({side: self.sides[side].config for side in self.played})
+
+    def simulated_by(self, interpreters: Sequence[OtherInterpreter]) -> Assembly:
+        """The assembly with the versions of what simulates now.
+
+        Args:
+            interpreters: what :meth:`interpreters` found.
+        """
+        registry, elsewhere = load_plugins(), {one.side: one.packages for one in interpreters}
+        versions = {
+            side: simulator_versions(
+                registry.get("env", self.sides[side].config.env_type).spec,
+                self.env_specs[side],
+                elsewhere.get(side),
+            )
+            for side in self.played
+        }
+        return replace(self, simulators=versions)
 
     @property
     def device(self) -> str:

@@ -123,6 +123,7 @@ class Session:
         """Record and report the versions with which simulators were restarted."""
         then = earlier_versions(self.folder.manifest)
         self.interpreters = self.assembly.interpreters()
+        self.assembly = self.assembly.simulated_by(self.interpreters)
         now = _manifest(self.assembly, None, self.interpreters)
         self.manifest |= {name: now[name] for name in ("versions", "packages", "interpreters")}
         self.tell_upgraded(then)
@@ -183,6 +184,7 @@ def open_session(
         assembly = replace(assembly, worker_specs=assembly.worker_specs.without_policy())
     assembly = replace(assembly, learned=learned_before(config, folder))
     interpreters = assembly.interpreters()
+    assembly = assembly.simulated_by(interpreters)
     earlier = like or folder
     before = None if earlier is None else record.computed(earlier.manifest)
     then = {} if folder is None else earlier_versions(folder.manifest)
@@ -300,6 +302,7 @@ def protocol(assembly: Assembly) -> EvaluationProtocol:
         facts=asdict(EnvFacts.of(spec)),
         said={**dict(zip(spec.tasks, spec.descriptions, strict=True)), "": spec.sentences},
         caveat=spec.caveat,
+        simulator=assembly.simulators.get("eval", {}),
     )
 
 

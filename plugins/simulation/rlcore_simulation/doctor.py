@@ -8,12 +8,12 @@ from __future__ import annotations
 import platform
 import shlex
 from collections.abc import Iterator, Mapping
-from importlib.metadata import version
+from importlib import metadata
 from typing import TYPE_CHECKING
 
 from rlcore.config.schema import EnvConfig
 from rlcore.contracts.errors import AssetError, UserError
-from rlcore.contracts.specs import ComponentSpec, OtherInterpreter
+from rlcore.contracts.specs import ComponentSpec, OtherInterpreter, SimulatorVersions
 from rlcore_simulation.interpreters import (
     Interpreter,
     executable_of,
@@ -21,7 +21,12 @@ from rlcore_simulation.interpreters import (
     venv_of,
     without_processes,
 )
-from rlcore_simulation.requirements import lacking, of_note
+from rlcore_simulation.requirements import (
+    lacking,
+    of_note,
+    own_interpreter,
+    tested_there,
+)
 from rlcore_simulation.settings import SimulatedEnvConfig
 
 if TYPE_CHECKING:
@@ -44,15 +49,59 @@ def interpreters_of(envs: Mapping[str, EnvConfig], registry: Registry) -> list[O
 
 
 def findings(envs: Mapping[str, EnvConfig], registry: Registry) -> Iterator[Row]:
-    """The same as rows of `rlcore doctor`, with one for each env that could have another one."""
+    """The same as rows of `rlcore doctor`, with one for each env that could have another one, and
+    for each library whose version was not tested."""
     for side, env in envs.items():
         python = env.interpreter()
         if python is not None:
-            yield _finding(side, env, registry)
+            yield from _of_other(side, env, registry)
             if env.num_processes == 0:
                 yield row(f"env.{side}.num_processes", without_processes(python), "refused")
-        elif env.env_type and registry.get("env", env.env_type).spec.requirements:
-            yield row(f"env.{side}.python", f"rlcore's own interpreter: {_here()}")
+        elif env.env_type:
+            yield from _of_own(side, registry.get("env", env.env_type).spec)
+
+
+def installed(registry: Registry) -> Iterator[Row]:
+    """Rows of `rlcore doctor` without a run: the libraries that decide the results of each env, as
+    far as rlcore's own interpreter has them."""
+    shared: dict[str, Row] = {}
+    for component in registry.components("env"):
+        spec = component.spec
+        own = own_interpreter(spec)
+        there = _versions_there(own, spec)
+        if there:
+            yield row(f"{spec.name}: simulator", there)
+        shared |= {each["name"]: each for each in _untested(own, spec)}
+    yield from shared.values()
+
+
+def _of_own(side: str, spec: ComponentSpec) -> Iterator[Row]:
+    own = own_interpreter(spec)
+    if spec.requirements:
+        there = ", ".join(filter(None, [_here(), _versions_there(own, spec)]))
+        yield row(f"env.{side}.python", f"rlcore's own interpreter: {there}")
+    yield from _untested(own, spec)
+
+
+def _versions_there(interpreter: Interpreter, spec: ComponentSpec) -> str:
+    found = tested_there(interpreter.packages, spec)
+    return ", ".join(f"{library.distribution} {version}" for library, version, _ in found)
+
+
+def _untested(interpreter: Interpreter, spec: ComponentSpec) -> Iterator[Row]:
+    """A row for each library of an env that an interpreter has in a version that was not tested: a
+    run is refused where results are known to change, else warned. Sides and envs that share a
+    library have equal rows."""
+    for library, version, tested in tested_there(interpreter.packages, spec):
+        if not tested:
+            status = "missing" if library.reason else "warning"
+            pip = shlex.join([interpreter.executable, "-m", "pip", "install", library.requirement])
+            yield row(library.requirement, _not_tested(library, version), status, pip)
+
+
+def _not_tested(library: SimulatorVersions, version: str) -> str:
+    known = library.reason or "it was not tested, so that results may be others"
+    return f"{library.distribution} {version} is installed; {known}"
 
 
 def timeouts(envs: Mapping[str, EnvConfig], longest: float) -> Iterator[Row]:
@@ -67,15 +116,19 @@ def timeouts(envs: Mapping[str, EnvConfig], longest: float) -> Iterator[Row]:
             yield row(f"env.{side}.simulator_timeout", detail, "warning", fix)
 
 
-def _finding(side: str, env: EnvConfig, registry: Registry) -> Row:
+def _of_other(side: str, env: EnvConfig, registry: Registry) -> Iterator[Row]:
     key = f"env.{side}.python"
     try:
         one = _usable(side, env, registry)
     except AssetError as error:
         said = error.message.removeprefix(f"{key}: ")
-        return row(key, said, "missing", error.hint or "")
+        yield row(key, said, "missing", error.hint or "")
+        return
     there = ", ".join(f"{name} {its}" for name, its in one.of_note.items())
-    return row(key, f"{one.executable}: {there}; here: {_here()}")
+    yield row(key, f"{one.executable}: {there}; here: {_here()}")
+    interpreter = Interpreter(one.executable, one.of_note["python"], one.packages)
+    for each in _untested(interpreter, registry.get("env", env.env_type).spec):
+        yield {**each, "name": key, "detail": f"{each['detail']} (tested: {each['name']})"}
 
 
 def row(name: str, detail: str, status: str = "ok", fix: str = "") -> Row:
@@ -89,7 +142,7 @@ def missing(name: str, error: UserError) -> Row:
 
 
 def _here() -> str:
-    return f"python {platform.python_version()}, numpy {version('numpy')}"
+    return f"python {platform.python_version()}, numpy {metadata.version('numpy')}"
 
 
 def _usable(side: str, env: EnvConfig, registry: Registry) -> OtherInterpreter:
@@ -122,8 +175,14 @@ def _require(key: str, interpreter: Interpreter, spec: ComponentSpec) -> None:
     else:
         pip = shlex.join([interpreter.executable, "-m", "pip", "install", *names])
         hint = _mending(spec, interpreter.executable) or pip
+    known = "".join(
+        f"; {library.distribution} {version}: {library.reason}"
+        for library, version, tested in tested_there(interpreter.packages, spec)
+        if not tested and library.reason
+    )
     raise AssetError(
-        f"{key}: {interpreter.executable} lacks what the simulators of {spec.name} need: {listed}",
+        f"{key}: {interpreter.executable} lacks what the simulators of {spec.name} need: {listed}"
+        f"{known}",
         hint=hint,
     )
 

@@ -7,24 +7,20 @@ never searched: whoever can write to one could run anything.
 
 from __future__ import annotations
 
-import platform
-import sys
-from contextlib import suppress
-from importlib import metadata
 from pathlib import Path
 
 from rlcore.config.old_names import warn
 from rlcore.contracts.specs import ComponentSpec
-from rlcore_simulation.interpreters import Interpreter, executable_of, venv_of
+from rlcore_simulation.interpreters import executable_of, venv_of
 from rlcore_simulation.known_interpreters import noted
-from rlcore_simulation.requirements import lacking
+from rlcore_simulation.requirements import lacking, own_interpreter
 from rlcore_simulation.venvs import STAMP, lacks, making, stamp, usual
 
 
 def environment_for(spec: ComponentSpec) -> str | None:
     """The folder of the newest environment that was made for an env and is complete, and a word on
     others; None where rlcore's own has all that the env's simulators need, or there is no other."""
-    if not any(lacking(_own(spec), spec)):
+    if not any(lacking(own_interpreter(spec), spec)):
         return None
     made = _made_for(spec)
     while made:
@@ -47,12 +43,3 @@ def _made_for(spec: ComponentSpec) -> list[Path]:
     known = {venv_of(executable_of(path)) for path in noted()} | {usual(spec.name)}
     mine = [folder for folder in known if folder and stamp(folder).get("env") == spec.name]
     return sorted(mine, key=lambda folder: (folder / STAMP).stat().st_mtime, reverse=True)
-
-
-def _own(spec: ComponentSpec) -> Interpreter:
-    """This interpreter, as far as an env needs it."""
-    there = {}
-    for name in spec.requirement_names:
-        with suppress(metadata.PackageNotFoundError):
-            there[name] = metadata.version(name)
-    return Interpreter(sys.executable, platform.python_version(), there)

@@ -30,14 +30,14 @@ def rlcore_components() -> list[ComponentSpec]:
 
 @hookimpl
 def rlcore_doctor(config: RunConfig | None) -> list[dict[str, str]]:
-    """The interpreters and time limits of a run's simulators; without a run, the interpreters that
-    the user knows."""
+    """The interpreters, versions and time limits of a run's simulators; without a run, the versions
+    of installed ones and the interpreters that the user knows."""
+    from rlcore_simulation import doctor
+
     if config is None:
         from rlcore_simulation.cli import venv
 
-        return venv.findings()
-    from rlcore_simulation import doctor
-
+        return [*doctor.installed(load_plugins()), *venv.findings()]
     longest = config.cluster.timeouts.env
     return [
         *doctor.findings(config.played, load_plugins()),

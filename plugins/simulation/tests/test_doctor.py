@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from rlcore_simulation import plugin
-from rlcore_simulation.doctor import findings, interpreters_of, timeouts
+from rlcore_simulation.doctor import findings, installed, interpreters_of, timeouts
 from rlcore_simulation.interpreters import look
 from rlcore_simulation.known_interpreters import noted
 from rlcore_simulation.settings import SimulatedEnvConfig
@@ -22,7 +22,7 @@ from rlcore_testing.toy_settings import ToyEnvConfig, env_spec
 
 from rlcore.config.schema import EnvConfig
 from rlcore.contracts.errors import AssetError, RunWarning
-from rlcore.contracts.specs import ComponentSpec
+from rlcore.contracts.specs import ComponentSpec, SimulatorVersions
 from rlcore.plugins.registry import Component
 from rlcore.run_folder.manifest import build_manifest, code, versions
 
@@ -295,3 +295,70 @@ def test_what_stands_on_this_path_is_not_on_the_others(
     look.cache_clear()
     assert look(str(twin_venv)).packages["numpy"] == NUMPY
     assert os.environ["PYTHONPATH"] == str(tmp_path)
+
+
+def simulated_with(*tested: SimulatorVersions, requirements: tuple[str, ...] = ()) -> Any:
+    spec = ComponentSpec("env", "sliding", "x:y", tested=tested, requirements=requirements)
+    component = Component(spec, "sliding", "acme-slider", "1.2.3")
+    return SimpleNamespace(get=lambda kind, name: component, components=lambda kind: [component])
+
+
+@pytest.fixture
+def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Installs `acme-engine` in rlcore's own interpreter, in a version."""
+
+    def install(its: str) -> None:
+        info = tmp_path / its / f"acme_engine-{its}.dist-info"
+        info.mkdir(parents=True)
+        (info / "METADATA").write_text(
+            f"Metadata-Version: 2.1\nName: acme-engine\nVersion: {its}\n"
+        )
+        monkeypatch.syspath_prepend(str(info.parent))
+
+    return install
+
+
+ENGINE = SimulatorVersions("acme-engine", ">=3.2,<=3.3.2", "boxes touch otherwise from 3.4 on")
+
+
+@pytest.mark.parametrize("its", ["3.1", "3.3.3", "3.4.0", "4.0.0", "3.3.3rc1", "main-build"])
+def test_a_version_with_other_results_is_refused_with_its_reason(engine: Any, its: str) -> None:
+    engine(its)
+    registry = simulated_with(ENGINE)
+    rows = [*findings({"train": Elsewhere(), "eval": Elsewhere()}, registry)]
+    assert rows[0] == rows[1]  # one finding for both sides
+    assert rows[0]["status"] == "missing" and rows[0]["name"] == "acme-engine>=3.2,<=3.3.2"
+    assert its in rows[0]["detail"] and "boxes touch otherwise" in rows[0]["detail"]
+    assert rows[0]["fix"].endswith("-m pip install 'acme-engine>=3.2,<=3.3.2'")
+    (same,) = [each for each in installed(registry) if each["status"] != "ok"]
+    assert same == rows[0]
+
+
+def test_a_version_of_which_nothing_is_known_is_warned_of(engine: Any) -> None:
+    engine("2.0")
+    registry = simulated_with(SimulatorVersions("acme-engine", "==1.4.0"))
+    (found,) = findings({"eval": Elsewhere()}, registry)
+    assert found["status"] == "warning" and "acme-engine 2.0" in found["detail"]
+
+
+def test_a_tested_version_stands_with_the_interpreter(engine: Any) -> None:
+    engine("3.3.0")
+    registry = simulated_with(ENGINE, requirements=("numpy",))
+    (found,) = findings({"eval": Elsewhere()}, registry)
+    assert found["status"] == "ok" and "acme-engine 3.3.0" in found["detail"]
+    (listed,) = installed(registry)
+    assert listed["detail"] == "acme-engine 3.3.0" and listed["status"] == "ok"
+    assert not [*installed(simulated_with(SimulatorVersions("no-such-engine", ">=1", "x")))]
+
+
+def test_another_interpreter_is_held_to_the_same_versions(twin_venv: Path) -> None:
+    changes = SimulatorVersions("PyYAML", "<1.0", "numbers are read otherwise")
+    env = {"train": Elsewhere(python=str(twin_venv))}
+    for requirements in ((), (changes.requirement,)):  # whether or not its author names it twice
+        rows = [*findings(env, simulated_with(changes, requirements=requirements))]
+        (refused,) = [each for each in rows if each["status"] == "missing"]
+        assert refused["name"] == "env.train.python"
+        assert "numbers are read otherwise" in refused["detail"]
+        assert version("pyyaml") in refused["detail"]
+    warned = SimulatorVersions("PyYAML", "<1.0")
+    assert [each["status"] for each in findings(env, simulated_with(warned))] == ["ok", "warning"]

@@ -63,6 +63,7 @@ def gathered_again(
         record: film every simulated step.
     """
     evaluates, rollout = phase == "eval", assembly.config.rollout
+    assembly = assembly.simulated_by(assembly.interpreters())
     before = computed(RunFolder.containing(checkpoint.path).manifest)
     worker_specs = replace(assembly.worker_specs, begun=None if before is None else before.kernels)
     words = sampling(assembly.config) if evaluates else STOCHASTIC

@@ -84,11 +84,16 @@ class Replayed:
 
     @property
     def differences(self) -> dict[str, tuple[Any, Any]]:
-        """`{field: (evaluated, played again)}` where they differ."""
+        """`{field: (evaluated, played again)}` where the episode came out otherwise; not the
+        protocol, which says under which versions and settings it was played."""
         if self.evaluated is None:
             return {}
         then, now = asdict(self.evaluated), asdict(self.result)
-        return {name: (then[name], now[name]) for name in now if then[name] != now[name]}
+        return {
+            name: (then[name], now[name])
+            for name in now
+            if then[name] != now[name] and name != "protocol"
+        }
 
 
 def run(

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -22,6 +23,7 @@ from gymnasium.vector.utils import batch_space
 
 from rlcore.api import Phase
 from rlcore.checks.facts import env_spec
+from rlcore.checks.ready import look, require
 from rlcore.config.schema import RunConfig
 from rlcore.contracts.errors import ConfigError, choosing
 from rlcore.contracts.protocols import Observation
@@ -302,6 +304,8 @@ def make_env(config: RunConfig, *, num_envs: int, side: Phase) -> GymnasiumVecto
     if side not in config.env.sides:
         raise ConfigError(f"there is no side {side!r}{choosing(str(side), config.env.sides)}")
     settings = config.env.sides[side]
+    alone = replace(config, runner=replace(config.runner, only_eval=side == "eval"))
+    require(look(alone, load_plugins(), whole=False)[1])
     checked, spec = checked_env(config, side, int(num_envs))
     trials = spec.trials(settings.split)
     return GymnasiumVectorEnv(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from rlcore_simulation.versions import GYMNASIUM
+
 from rlcore import hookimpl
 from rlcore.contracts.component import ComponentSpec
 
@@ -18,6 +20,7 @@ def rlcore_components() -> list[ComponentSpec]:
             summary="any env of gymnasium, by its id",
             config="rlcore_env_gymnasium.settings:GymnasiumConfig",
             spec="rlcore_env_gymnasium.spec:env_spec",
+            tested=(GYMNASIUM,),
         )
     ]
 

@@ -12,6 +12,7 @@ import importlib.util
 import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from importlib import metadata
 from typing import Any
 
 import gymnasium
@@ -96,8 +97,21 @@ def action_of(space: Any, given: np.ndarray) -> Any:
     return clipped.astype(space.dtype)
 
 
+def brought(before: set[str]) -> dict[str, str]:
+    """Versions of the distributions whose modules an env has loaded: its engine among them.
+
+    Args:
+        before: names of the modules that were loaded without it.
+    """
+    modules = {name.partition(".")[0] for name in {*sys.modules} - before}
+    owners = metadata.packages_distributions()
+    names = {owner for module in modules for owner in owners.get(module, ())}
+    return {name: metadata.version(name) for name in sorted(names)}
+
+
 def measured(ident: str, kwargs: Mapping[str, Any]) -> dict[str, Any]:
     """The facts of an env, as JSON has them."""
+    before = {*sys.modules}
     spec = registered(ident)
     limit = known(ident).max_episode_steps
     probe = make(ident, kwargs, renders=False)
@@ -139,6 +153,7 @@ def measured(ident: str, kwargs: Mapping[str, Any]) -> dict[str, Any]:
         "vector_entry_point": bool(getattr(spec, "vector_entry_point", None)),
     }
     probe.close()
+    facts["brought"] = brought(before)
     return facts
 
 

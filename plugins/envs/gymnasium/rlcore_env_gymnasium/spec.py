@@ -62,7 +62,7 @@ def env_spec(config: GymnasiumConfig) -> EnvSpec:
         course_repeats=facts["course"],
         render_settings={"image_size": config.image_size or 0},
         renders_final=config.render_final,
-        versions={"gymnasium": facts["gymnasium"]},
+        versions={**facts["brought"], "gymnasium": facts["gymnasium"]},
     )
     names = success_names(config)
     if names and not {*names} & {*facts["infos"]}:

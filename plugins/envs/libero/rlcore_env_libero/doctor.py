@@ -23,7 +23,11 @@ def doctor_checks(used: Sequence[LiberoConfig]) -> list[Row]:
     """GL, LIBERO's code, and the assets of the envs that a run uses, else where to get them. Where
     simulators have an interpreter of their own, it looks for them as they start."""
     apart = dict.fromkeys(filter(None, (env.interpreter() for env in used)))
-    rows = [*gl_checks("libero"), *(row(CODE, f"left to {python} to find") for python in apart)]
+    pythons = [env.interpreter() for env in used]
+    rows = [
+        *gl_checks("libero", pythons),
+        *(row(CODE, f"left to {python} to find") for python in apart),
+    ]
     here = [env for env in used if env.interpreter() is None]
     if used and not here:
         return rows

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from rlcore.contracts.component import ComponentSpec
+from rlcore_mujoco.versions import MUJOCO
+
+from rlcore.contracts.component import ComponentSpec, SimulatorVersions
 from rlcore.contracts.hookspecs import hookimpl
 
 RLCORE_API = (0, 4)
+ROBOSUITE = SimulatorVersions(
+    "robosuite", "==1.4.0", "1.5 replaced its controllers, and its models of robots"
+)
+BDDL = SimulatorVersions("bddl", "==1.0.1")
 
 
 @hookimpl
@@ -22,9 +28,7 @@ def rlcore_components() -> list[ComponentSpec]:
             spec="rlcore_env_libero.spec:env_spec",
             imports="rlcore_env_libero.imports:RULES",
             requirements=(
-                "mujoco>=3,<3.9",
-                "robosuite==1.4.0",
-                "bddl==1.0.1",
+                *(library.requirement for library in (MUJOCO, ROBOSUITE, BDDL)),
                 "gymnasium>=1.0",
                 "numpy>=1.24",
                 "easydict",
@@ -37,6 +41,7 @@ def rlcore_components() -> list[ComponentSpec]:
                 # as `rlcore install-libero` does
                 "hf-libero==0.1.4 --no-deps",
             ),
+            tested=(MUJOCO, ROBOSUITE, BDDL),
         ),
         ComponentSpec(
             kind="protocol",

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from rlcore.contracts.component import ComponentSpec
+from rlcore_sapien.versions import SAPIEN
+
+from rlcore.contracts.component import ComponentSpec, SimulatorVersions
 from rlcore.contracts.hookspecs import hookimpl
 
 RLCORE_API = (0, 4)
+MANISKILL = SimulatorVersions("mani_skill", "==3.0.1")
 
 
 @hookimpl
@@ -24,8 +27,8 @@ def rlcore_components() -> list[ComponentSpec]:
             # mplib plans the motions of ManiSkill's own solutions, and needs numpy below 2; so does
             # the last OpenCV that takes it
             requirements=(
-                "mani_skill==3.0.1",
-                "sapien==3.0.3",
+                MANISKILL.requirement,
+                SAPIEN.requirement,
                 "mplib==0.1.1",
                 "numpy>=1.26,<2",
                 "torch>=2.6",
@@ -34,6 +37,7 @@ def rlcore_components() -> list[ComponentSpec]:
                 "pyyaml",
             ),
             requires_python=">=3.10,<3.12",
+            tested=(SAPIEN, MANISKILL),
         ),
         ComponentSpec(
             kind="protocol",

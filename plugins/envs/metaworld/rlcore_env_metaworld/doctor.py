@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Iterable
+from collections.abc import Sequence
 from importlib import metadata
 
 from rlcore_mujoco.gl import doctor_checks as gl_checks
@@ -17,9 +17,9 @@ from rlcore_env_metaworld.settings import MetaWorldConfig
 OLD, NEW = "3.0.", "metaworld==3.1.1"
 
 
-def doctor_checks(used: Iterable[MetaWorldConfig]) -> list[dict[str, str]]:
+def doctor_checks(used: Sequence[MetaWorldConfig]) -> list[dict[str, str]]:
     """GL, and a camera that MetaWorld 3.0 does not have."""
-    rows = gl_checks("metaworld")
+    rows = gl_checks("metaworld", [env.interpreter() for env in used])
     for env in used:
         python, version = _metaworld(env)
         if env.camera == NEW_CAMERA and version.startswith(OLD):

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from rlcore.contracts.component import ComponentSpec
+from rlcore_mujoco.versions import MUJOCO
+from rlcore_simulation.versions import GYMNASIUM
+
+from rlcore.contracts.component import ComponentSpec, SimulatorVersions
 from rlcore.contracts.hookspecs import hookimpl
 
 RLCORE_API = (0, 4)
+METAWORLD = SimulatorVersions("metaworld", ">=3.0.0,<=3.1.1")
 
 
 @hookimpl
@@ -22,7 +26,13 @@ def rlcore_components() -> list[ComponentSpec]:
             spec="rlcore_env_metaworld.spec:env_spec",
             imports="rlcore_env_metaworld.imports:RULES",
             # gymnasium imports packaging without asking for it
-            requirements=("metaworld>=3.0.0,<=3.1.1", "mujoco", "numpy>=1.24", "packaging"),
+            requirements=(
+                METAWORLD.requirement,
+                MUJOCO.requirement,
+                "numpy>=1.24",
+                "packaging",
+            ),
+            tested=(MUJOCO, METAWORLD, GYMNASIUM),
         ),
         ComponentSpec(
             kind="protocol",

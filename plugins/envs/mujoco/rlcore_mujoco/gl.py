@@ -1,7 +1,9 @@
 """Which GL library MuJoCo renders with, on a GPU or in software, found without importing MuJoCo.
 
 MuJoCo reads `MUJOCO_GL` once, at import. On a machine without a display it fails with a C++ error
-if that is unset. So we choose here, before any simulator process starts.
+if that is unset. So we choose here, before any simulator process starts. That a library can be
+loaded does not mean that it makes a context: before a run, :func:`require_context` tries it in a
+short process.
 """
 
 from __future__ import annotations
@@ -9,8 +11,13 @@ from __future__ import annotations
 import ctypes
 import ctypes.util
 import os
+import subprocess
 import sys
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
 
+from rlcore_simulation import interpreters
 from rlcore_simulation.doctor import Row, missing, row
 
 from rlcore.contracts.errors import AssetError, ConfigError, did_you_mean
@@ -21,6 +28,10 @@ LIBRARIES = {"egl": ("EGL", "libEGL.so.1"), "osmesa": ("OSMesa", "libOSMesa.so.8
 PACKAGES = {"egl": "libegl1 libgl1-mesa-dri", "osmesa": "libosmesa6"}
 # Backends of MuJoCo that need a display; used only if MUJOCO_GL names them.
 ON_SCREEN = ("glfw", "glx")
+PROBE = Path(__file__).with_name("gl_probe.py")
+PROBE_SECONDS = 120.0
+# Environment variables that decide whether there is a context, besides MUJOCO_GL.
+DECISIVE = ("MUJOCO_EGL_DEVICE_ID", "PYOPENGL_PLATFORM", "DISPLAY")
 
 
 def choose_gl() -> str | None:
@@ -67,12 +78,94 @@ def _loads(library: str | None) -> bool:
         return False
 
 
-def doctor_checks(env: str) -> list[Row]:
-    """The rows of `rlcore doctor` for an env that renders with MuJoCo, by its registered name."""
-    name = f"{env}: GL library"
+def require_context(python: str | None = None) -> str | None:
+    """Check that MuJoCo can draw a frame, in a short process; the answer is kept.
+
+    Args:
+        python: the interpreter in which simulators run; None: rlcore's own.
+
+    Returns:
+        The value of `MUJOCO_GL` for simulators, see :func:`choose_gl`.
+
+    Raises:
+        AssetError: no library, or no context can be made with it: says why.
+        ConfigError: MuJoCo does not know the value of `MUJOCO_GL`.
+    """
+    gl = choose_gl()
+    if gl is None:
+        return None
+    variables = tuple((name, os.environ.get(name)) for name in DECISIVE)
+    reason = _failure(gl, python, variables)
+    if reason:
+        given = [f"{name}={value}" for name, value in variables if value is not None]
+        if gl in ON_SCREEN and "DISPLAY" not in os.environ:
+            given.append("no DISPLAY")
+        said = ", ".join([f"MUJOCO_GL={gl}", *given])
+        raise AssetError(f"MuJoCo makes no GL context with {said}: {reason}", hint=_mending(gl))
+    return gl
+
+
+@cache
+def _failure(gl: str, python: str | None, variables: tuple[tuple[str, str | None], ...]) -> str:
+    """Why an interpreter's MuJoCo makes no GL context; empty if it does.
+
+    Args:
+        variables: those of the environment that decide it, so that the answer is kept for them.
+    """
+    if python is None:
+        executable, environment = sys.executable, interpreters.environment()
+    else:
+        executable, environment = interpreters.executable_of(python), interpreters.environment(())
     try:
-        backend = choose_gl()
-    except (AssetError, ConfigError) as error:
-        return [missing(name, error)]
-    origin = "from MUJOCO_GL" if os.environ.get("MUJOCO_GL") else "chosen"
-    return [row(name, f"{backend} ({origin})" if backend else "the platform's own")]
+        done = subprocess.run(
+            [executable, "-c", PROBE.read_text()],
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=PROBE_SECONDS,
+            stdin=subprocess.DEVNULL,
+            env=environment | {"MUJOCO_GL": gl},
+        )
+    except subprocess.TimeoutExpired:
+        return f"it did not answer within {PROBE_SECONDS:g} s"
+    except OSError:  # no interpreter: reported where interpreters are
+        return ""
+    if not done.returncode:
+        return ""
+    ended = f"it ended with code {done.returncode}"
+    if done.returncode < 0:
+        ended = f"it was ended by signal {-done.returncode}"
+    return (done.stderr.strip().splitlines() or [ended])[-1]
+
+
+def _mending(gl: str) -> str:
+    """What most probably helps where a library makes no context."""
+    platform = os.environ.get("PYOPENGL_PLATFORM")
+    if platform and platform.lower() != gl:
+        return "unset PYOPENGL_PLATFORM"
+    if gl in ON_SCREEN:
+        return "unset MUJOCO_GL to let rlcore choose a library that needs no display"
+    if gl == "egl" and "MUJOCO_EGL_DEVICE_ID" in os.environ:
+        return "unset MUJOCO_EGL_DEVICE_ID to let MuJoCo look for a device that works"
+    others = [name for name in LIBRARIES if name != gl and has_library(name)]
+    use = f"export MUJOCO_GL={others[0]}, or " if others else ""
+    return f"{use}apt-get install -y {PACKAGES[gl]}"
+
+
+def doctor_checks(env: str, pythons: Iterable[str | None] = (None,)) -> list[Row]:
+    """The rows of `rlcore doctor` for an env that renders with MuJoCo.
+
+    Args:
+        env: its registered name.
+        pythons: the interpreters in which its simulators run; None: rlcore's own.
+    """
+    name, rows = f"{env}: GL library", []
+    for python in dict.fromkeys(pythons) or (None,):
+        try:
+            backend = require_context(python)
+        except (AssetError, ConfigError) as error:
+            rows.append(missing(name, error))
+            continue
+        origin = "from MUJOCO_GL" if os.environ.get("MUJOCO_GL") else "chosen"
+        rows.append(row(name, f"{backend} ({origin})" if backend else "the platform's own"))
+    return list({each["detail"]: each for each in rows}.values())

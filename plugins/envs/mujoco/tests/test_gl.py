@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from rlcore_mujoco import gl
@@ -80,10 +81,58 @@ def test_the_doctor_names_the_env_and_the_command(monkeypatch: pytest.MonkeyPatc
         "fix": "apt-get install -y libegl1 libgl1-mesa-dri",
     }
     only(monkeypatch, "osmesa")
+    monkeypatch.setattr(gl, "_failure", lambda *_: "")
     (check,) = gl.doctor_checks("arm")
     assert (check["status"], check["detail"]) == ("ok", "osmesa (chosen)")
     monkeypatch.setenv("MUJOCO_GL", "osmesa")
     assert gl.doctor_checks("arm")[0]["detail"] == "osmesa (from MUJOCO_GL)"
+
+
+@pytest.mark.parametrize(
+    ("variables", "hint"),
+    [
+        ({}, ""),
+        ({"MUJOCO_EGL_DEVICE_ID": "97"}, "unset MUJOCO_EGL_DEVICE_ID"),
+        ({"MUJOCO_EGL_DEVICE_ID": "first"}, "unset MUJOCO_EGL_DEVICE_ID"),
+        ({"MUJOCO_GL": "glx"}, "unset MUJOCO_GL"),
+        ({"MUJOCO_GL": "glfw"}, "unset MUJOCO_GL"),
+        ({"MUJOCO_GL": "egl", "PYOPENGL_PLATFORM": "osmesa"}, "unset PYOPENGL_PLATFORM"),
+    ],
+    ids=str,
+)
+def test_a_library_that_makes_no_context_is_found_before_a_run(
+    monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], hint: str
+) -> None:
+    if not gl.has_library("egl"):
+        pytest.skip("no EGL on this machine")
+    for name in gl.DECISIVE:
+        monkeypatch.delenv(name, raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    (check,) = gl.doctor_checks("arm")
+    assert check["status"] == ("missing" if hint else "ok")
+    assert check["fix"].startswith(hint)
+    for name, value in variables.items():
+        assert not hint or f"{name}={value}" in check["detail"]
+
+
+@pytest.mark.parametrize(
+    ("script", "said"),
+    [
+        ("echo no screens found >&2; exit 1", "no screens found"),
+        ("kill -SEGV $$", "signal 11"),
+        ("exit 3", "code 3"),
+    ],
+)
+def test_what_the_simulators_interpreter_says_is_the_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, said: str
+) -> None:
+    python = tmp_path / "python"
+    python.write_text(f"#!/bin/sh\n{script}\n")
+    python.chmod(0o755)
+    only(monkeypatch, "egl")
+    with pytest.raises(AssetError, match=said):
+        gl.require_context(str(python))
 
 
 def test_light_modules_load_no_simulator() -> None:

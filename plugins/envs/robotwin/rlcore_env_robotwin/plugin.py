@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from rlcore_sapien.versions import SAPIEN
+
 from rlcore.contracts.component import ComponentSpec
 from rlcore.contracts.hookspecs import hookimpl
 from rlcore_env_robotwin.tasks import UNSUPPORTED
@@ -41,12 +43,13 @@ def rlcore_components() -> list[ComponentSpec]:
             spec="rlcore_env_robotwin.spec:env_spec",
             requirements=(
                 # SAPIEN and mplib are built against numpy 1
-                *("numpy>=1.26,<2", "sapien==3.0.3", "mplib==0.2.1", "setuptools<81"),
+                *("numpy>=1.26,<2", SAPIEN.requirement, "mplib==0.2.1", "setuptools<81"),
                 # of RoboTwin's own list, those that simulating needs
                 *("gymnasium==0.29.1", "transforms3d==0.4.2", "trimesh==4.4.3", "h5py", "scipy"),
                 *("imageio==2.34.2", "opencv-python<4.12", "pillow", "pyyaml"),
             ),
             requires_python=">=3.10,<3.13",
+            tested=(SAPIEN,),
             unsupported=tuple(
                 f"robotwin_{task}: RoboTwin's branch has no reward for it" for task in UNSUPPORTED
             ),

@@ -54,6 +54,7 @@ def run(assembly: Assembly, *, protocol: str) -> list[SuccessRow]:
     spec = protocol_spec(load_plugins(), protocol)
     assembly = replace(assembly, learned=learned_before(assembly.config, None))
     assembly = _marked(assembly, other_than(spec, protocol, assembly.further))
+    assembly = assembly.simulated_by(assembly.interpreters())
     plan = json.loads(json.dumps(_plan(assembly)))
     with contextlib.ExitStack() as holds:
         folder = _begun(assembly.config, protocol, plan)

@@ -15,6 +15,7 @@ from rlcore_tools.places import last_evaluation
 from rlcore_tools.runs.folders import row_of
 from rlcore_tools.runs.one import versions_of
 from rlcore_tools.runs.row import Row
+from rlcore_tools.runs.rules import unlike_rules
 from rlcore_tools.runs.table import aligned, difference, rate
 from rlcore_tools.text import one_line
 
@@ -106,7 +107,7 @@ def _paired(first: Path, other: Path) -> tuple[Mapping[str, float] | None, str]:
         return None, f"{'A' if files[0] is None else 'B'} was not evaluated at its end"
     ours, theirs = read_results(files[0]), read_results(files[1])
     if not comparable(ours, theirs):
-        return None, "they were evaluated by other rules"
+        return None, f"they were evaluated by other rules: {unlike_rules(files[0], files[1])}"
     try:
         return paired_difference(success_by_start(ours), success_by_start(theirs))._asdict(), ""
     except ValueError as error:

@@ -20,6 +20,7 @@ from rlcore.results.tables import read_results, success_by_start
 from rlcore_tools.places import last_evaluation
 from rlcore_tools.runs.reading import Values
 from rlcore_tools.runs.row import Row
+from rlcore_tools.runs.rules import unlike_rules
 from rlcore_tools.runs.seeds import Seeds, difference_over_seeds, rate_over_seeds
 from rlcore_tools.runs.study import beside
 from rlcore_tools.text import rounded
@@ -38,10 +39,12 @@ CONFIDENCE = 0.95
 
 @dataclass(frozen=True)
 class Seed:
-    """A run of a setting: its row, and `{start: success of each pass}` of its last evaluation."""
+    """A run of a setting: its row, and its last evaluation, as `{start: success of each pass}` and
+    as the file of its episodes."""
 
     row: Row
     outcomes: Mapping[Hashable, Passes]
+    file: Path
 
 
 @dataclass(frozen=True)
@@ -139,13 +142,17 @@ def ranked(rows: Sequence[Row]) -> Ranking:
     seeds = {id(one): _evaluated(one.rows, left_out) for one in settings}
     kinds = Counter(kind for each in seeds.values() for kind, _ in each)
     common = kinds.most_common(1)[0][0] if kinds else None
+    of_common = [seed.file for each in seeds.values() for kind, seed in each if kind == common]
     measured: list[tuple[Setting, Seeds]] = []
     others: list[Setting] = []
     for one in settings:
         counted: dict[Any, Seed] = {}
         for kind, seed in sorted(seeds[id(one)], key=lambda pair: pair[1].row.started):
             if kind != common:
-                left_out[seed.row.name] = "it was evaluated on other starts, or by other rules"
+                unlike = unlike_rules(of_common[0], seed.file)
+                left_out[seed.row.name] = (
+                    f"it was evaluated on other starts, or by other rules: {unlike}"
+                )
                 continue
             before = counted.get(seed.row.seed)
             if before is not None:
@@ -190,7 +197,7 @@ def _evaluated(rows: Sequence[Row], left_out: dict[str, str]) -> list[tuple[Hash
             left_out[row.name] = str(error).partition("\n")[0]
             continue
         kind = (frozenset(outcomes), frozenset(one.protocol for one in episodes))
-        found.append((kind, Seed(row, outcomes)))
+        found.append((kind, Seed(row, outcomes, file)))
     return found
 
 
