@@ -99,10 +99,12 @@ EXCEPTIONS: dict[str, tuple[str, ...]] = {
         "rlcore.cli.request", "rlcore.config.bind", "rlcore.config.catalog",
     ),
     "plugins/tools/rlcore_tools/cli/config.py": ("rlcore.config.catalog",),
+    # reads what core notes beside the episodes of an evaluation
+    "plugins/tools/rlcore_tools/runs/rules.py": ("rlcore.results.parquet",),
     # plays an env as core's workers do
     "plugins/tools/rlcore_tools/vector_env.py": (
-        "rlcore.checks.facts", "rlcore.workers.checked_env", "rlcore.workers.env_worker",
-        "rlcore.workers.restarting_env",
+        "rlcore.checks.facts", "rlcore.checks.ready", "rlcore.workers.checked_env",
+        "rlcore.workers.env_worker", "rlcore.workers.restarting_env",
     ),
     # collects and trains within a session, writes and reads files as core does those of a run
     "plugins/demonstrations/rlcore_demonstrations": (
