@@ -18,7 +18,7 @@ from rlcore_simulation.kept_meshes import kept, shared_width
 from rlcore_simulation.simplify import Mesh
 
 from rlcore_mujoco.model import Kept
-from rlcore_mujoco.nearness import Sight, at_rest
+from rlcore_mujoco.nearness import Sight, at_rest, camera_at_rest
 from rlcore_mujoco.still import can_keep
 from rlcore_mujoco.view import View
 
@@ -38,8 +38,10 @@ def remember(model: mujoco.MjModel) -> None:
 
 
 def drawn_model(model: mujoco.MjModel, view: View) -> mujoco.MjModel:
-    """The model whose meshes are uploaded to draw `model` as the cameras of a view see it."""
-    if view.detail == EXACT:
+    """The model whose meshes are uploaded to draw `model` as the cameras of a view see it: `model`
+    itself where one of them moves, and so comes near to things."""
+    cameras = view.cameras.values()
+    if view.detail == EXACT or not all(camera_at_rest(model, camera) for camera in cameras):
         return model
     drawn = copy.copy(model)
     if model in _built:

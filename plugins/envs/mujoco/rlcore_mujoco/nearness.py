@@ -4,10 +4,11 @@ It follows from the model as it was built, so that it is the same wherever a sce
 number of triangles depends on the width of a pixel where a camera comes nearest to the mesh, and
 on which faces it sees; both are estimated over random joint positions. The simplified surface is at
 most half a pixel (root mean square around each point) from the exact one, for a camera distance
-that only the nearest 10% of sampled positions go below. A camera on a hand comes to other things as
-near as its own hand is in its view, as that touches them, and free things are anywhere from there
-to the farthest part of its arm. To another camera free things come as near as the nearest of what
-moves in view. They are seen from any side.
+that only the nearest 10% of sampled positions go below. Free things come as near as the nearest of
+what moves in view, and are seen from any side.
+
+That holds of cameras at rest. One on a hand comes as near to things as the hand itself, from poses
+that controllers prefer and random joints seldom have: it gets no estimate, and exact meshes.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ class Sight:
 
     Args:
         model: as it was built.
-        camera: that draws them.
+        camera: that draws them; it is at rest.
         geoms: their numbers, `[G]`.
 
     Attributes:
@@ -64,16 +65,9 @@ class Sight:
         self._free = np.array([_is_free(model, body) for body in root], dtype=bool)
         near = self._nearest()
         moves = ~at_rest(model, geoms) & ~self._free
-        held = model.body_weldid[model.cam_bodyid[number]] != 0
-        hand = moves & held & (root == model.body_rootid[model.cam_bodyid[number]])
-        hand &= np.isfinite(near)
-        if hand.any():
-            near[~hand] = np.maximum(near[~hand], near[hand].min())
-        movers = hand if hand.any() else moves & np.isfinite(near)
+        movers = moves & np.isfinite(near)
         if movers.any():
             near[self._free] = near[movers].min()
-        # the mean of (nearest / depth)^2 over depths from the nearest to the farthest
-        self._free_share = near[hand].min() / near[hand].max() if hand.any() else 1.0
         unseen = ~np.isfinite(near)
         near[unseen] = near[~unseen].max(initial=0.0) or model.stat.extent
         self.near = np.maximum(near, model.vis.map.znear * model.stat.extent)
@@ -111,7 +105,7 @@ class Sight:
         points = model.mesh_vert[model.mesh_vertadr[mesh] :][: model.mesh_vertnum[mesh]]
         if self._free[at]:
             # from all sides the mean is a quarter
-            return np.full(len(faces), _step(0.25 * self._free_share), dtype=np.float32)
+            return np.full(len(faces), _step(0.25), dtype=np.float32)
         a, b, c = np.moveaxis(points[faces], 1, 0)
         normals = np.cross(b - a, c - a)
         normals /= np.maximum(np.linalg.norm(normals, axis=1, keepdims=True), 1e-30)
@@ -173,6 +167,15 @@ def _points(model: mujoco.MjModel, geom: int) -> np.ndarray:
     which = np.linspace(0, count - 1, POINTS).astype(int)
     points: np.ndarray = model.mesh_vert[first + which].astype(np.float64)
     return points
+
+
+def camera_at_rest(model: mujoco.MjModel, camera: Camera) -> bool:
+    """Whether a camera is fixed in the world, and looks at no body that it follows."""
+    number = model.camera(camera.name).id
+    body = model.cam_bodyid[number]
+    fixed = model.cam_mode[number] == mujoco.mjtCamLight.mjCAMLIGHT_FIXED.value
+    held = model.body_weldid[body] != 0 or model.body_mocapid[model.body_rootid[body]] >= 0
+    return bool(fixed and not held)
 
 
 def at_rest(model: mujoco.MjModel, geoms: np.ndarray) -> np.ndarray:

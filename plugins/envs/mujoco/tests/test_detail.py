@@ -165,7 +165,39 @@ def test_faces_that_are_not_seen_count_less() -> None:
     assert upper.sum() > 2 * (~upper).sum() > 0
 
 
-def test_a_camera_on_a_hand_comes_as_near_to_things_as_its_fingers() -> None:
+WRIST = """<camera name="wrist" pos="0 -.2 -.2" xyaxes="1 0 0 0 0 1" fovy="90"/>"""
+
+
+@pytest.mark.parametrize(
+    ("body", "moves"),
+    [
+        ('<joint axis="0 0 1" range="-90 90"/>', True),  # an arm
+        ('<body pos="0 0 .1"><joint type="slide" axis="0 0 1"/>{}<geom size=".01"/></body>', True),
+        ("<freejoint/>", True),
+        ("", False),  # a stand
+    ],
+    ids=["arm", "below", "free", "stand"],
+)
+def test_a_camera_that_moves_draws_exact_meshes(body: str, moves: bool) -> None:
+    points, faces = ball()
+    inside = body.format(WRIST) if "{}" in body else body + WRIST
+    model = mujoco.MjModel.from_xml_string(f"""
+    <mujoco>
+      <asset>
+        <mesh name="ball" vertex="{numbers(points)}" face="{numbers(faces)}" scale=".02 .02 .02"/>
+      </asset>
+      <worldbody>
+        <body>{inside}<geom type="mesh" mesh="ball"/></body>
+        <body pos="0 .3 -1"><freejoint/><geom name="thing" type="mesh" mesh="ball"/></body>
+      </worldbody>
+    </mujoco>""")
+    seen = View({"wrist": Camera("wrist", 32, 32)}, detail=PIXEL)
+    drawn = drawn_model(model, seen)
+    assert (drawn is model) == moves
+    assert moves or drawn.mesh_facenum[0] < model.mesh_facenum[0]
+
+
+def test_a_thing_comes_as_near_to_a_camera_at_rest_as_what_moves_there() -> None:
     points, faces = ball(8)
     model = mujoco.MjModel.from_xml_string(f"""
     <mujoco>
@@ -173,21 +205,20 @@ def test_a_camera_on_a_hand_comes_as_near_to_things_as_its_fingers() -> None:
         <mesh name="ball" vertex="{numbers(points)}" face="{numbers(faces)}" scale=".02 .02 .02"/>
       </asset>
       <worldbody>
+        <camera name="stand" fovy="90"/>
         <body><joint axis="0 0 1" range="-90 90"/>
           <geom name="finger" type="mesh" mesh="ball" pos="0 0 -.12"/>
-          <camera name="wrist" fovy="90"/>
         </body>
         <body pos="0 0 -1"><freejoint/><geom name="thing" type="mesh" mesh="ball"/></body>
         <geom name="table" type="mesh" mesh="ball" pos="0 0 -2"/>
       </worldbody>
     </mujoco>""")
     geoms = np.array([model.geom(name).id for name in ("finger", "thing", "table")])
-    near = Sight(model, Camera("wrist", 100, 100), geoms).near
-    # the finger's nearest point is 0.10 m away, and so is what it holds; the table is 1.98 m away
-    np.testing.assert_allclose(near, [0.10, 0.10, 1.98], atol=2e-3)
+    sight = Sight(model, Camera("stand", 100, 100), geoms)
+    # the finger's nearest point is 0.10 m away, and so may the thing be; the table is 1.98 m away
+    np.testing.assert_allclose(sight.near, [0.10, 0.10, 1.98], atol=2e-3)
     # a pixel is 2 tan(45 degrees) / 100 of the distance wide
-    widths = Sight(model, Camera("wrist", 100, 100), geoms).widths
-    np.testing.assert_allclose(widths, near / 50)
+    np.testing.assert_allclose(sight.widths, sight.near / 50)
 
 
 def test_meshes_are_kept_and_damaged_ones_made_anew(folder: Path) -> None:
