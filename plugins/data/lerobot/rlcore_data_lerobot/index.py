@@ -314,6 +314,8 @@ def _sentences(file: Path) -> dict[int, Any]:
     """
     if file.suffix == ".jsonl":
         lines = list(_lines(file))
+        if not lines:
+            return {}  # a collection that was killed before its first episode
         names = dict.fromkeys(name for line in lines for name in line)
         columns = {name: [line.get(name) for line in lines] for name in names}
         kinds = {name: {type(v) for v in column} for name, column in columns.items()}

@@ -302,6 +302,17 @@ def test_a_number_of_a_sentence_that_is_not_there(tmp_path):
     refused(tmp_path, "tasks.jsonl", "number 9", "episode 0")
 
 
+def test_no_sentence_at_all(tmp_path):
+    """The list is empty where a collection was killed before its first episode."""
+    path = foreign(tmp_path / "pots", "v2.1")
+    (path / "meta/tasks.jsonl").write_text("")
+    refused(tmp_path, "tasks.jsonl", "no sentence of number 0", "episode 0")
+    (path / "meta/episodes.jsonl").write_text("")
+    changed_info(path, total_episodes=0, total_frames=0)
+    file = described(tmp_path)
+    assert len(format_of(file).read(file)) == 0
+
+
 def test_one_row_without_a_time(tmp_path):
     """It ascends, as there is nothing to compare it with."""
     path = foreign(tmp_path / "pots", "v3.0")
