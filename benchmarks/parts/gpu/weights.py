@@ -1,14 +1,12 @@
-"""Seconds in which weights get from one process to another on the same GPU, by size and way.
-
-    python benchmarks/gpu_weights.py [--mib 2.5 22 280 1024] [--repeats N] [--json PATH]
-    python benchmarks/gpu_weights.py --device cpu       only shows that it runs
+"""Measure the seconds in which weights get from one process to another on the same card, and what
+offloading to main memory and coming back takes.
 
     object_store  as within a node: each bucket a message, copied once into memory that both
                   processes map, as Ray's store keeps it; without Ray, so without its calls
     broadcast     as between nodes: gloo, over the loopback
-    nccl          as between GPUs: it refuses two processes on one, and says so
+    nccl          as between cards: it refuses two processes on one, and says so
     pinned        not in rlcore: page-locked memory that both processes map, no buckets
-    ipc           not in rlcore: the reader copies from the sender's memory on the GPU
+    ipc           not in rlcore: the reader copies from the sender's memory on the card
 
 The first three run what a run's workers run (rlcore.transport). Each transfer sends other numbers,
 and the reader compares all of them, outside of what is timed.
@@ -16,23 +14,21 @@ and the reader compares all of them, outside of what is timed.
 
 from __future__ import annotations
 
-import argparse
-import json
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict
-from pathlib import Path
 from statistics import median
 from typing import Any
 
 import numpy as np
 import torch
 import torch.multiprocessing
-from parts.machine import Machine
 from torch import Tensor, nn
 
+from parts.gpu.device import device, on_cuda, seconds_of
+from parts.gpu.row_process import Report
+from rlcore.learner.offload import HostCopies
 from rlcore.placement.routes import WeightRoute
 from rlcore.transport.transports import Connections
 from rlcore.transport.weights import receive_weights, send_weights
@@ -213,39 +209,34 @@ def seconds(way: str, sizes: Sequence[int], device: str, repeats: int) -> Iterat
             yield median(taken[1:])
 
 
-def main() -> None:
-    options = _arguments()
-    machine = Machine.this(cores=1)
-    name = torch.cuda.get_device_name() if options.device == "cuda" else "no GPU"
-    for line in (*machine.lines(), name):
-        print(line, flush=True)
-    sizes = [int(mib * 2**20) // 4 * 4 for mib in options.mib]
-    figures: dict[str, list[float | str]] = {}
+def ways(
+    report: Report, *, quick: bool, mib: Sequence[float] = (22, 1024, 280, 2.5), repeats: int = 7
+) -> None:
+    """Report the seconds of each way and size; a way that does not work here says why."""
+    sizes = [int(size * 2**20) // 4 * 4 for size in mib]
     for way in WAYS:
-        if options.device == "cpu" and way in ON_GPUS:
+        if way in ON_GPUS and not on_cuda():
             continue
-        figures[way] = []
         try:
-            of_each = seconds(way, sizes, options.device, options.repeats)
-            for size, found in zip(sizes, of_each, strict=True):
-                figures[way].append(found)
-                print(f"{way:<14}{size / 2**20:8.1f} MiB{1e3 * found:10.2f} ms", flush=True)
+            taken = seconds(way, sizes, device().type, repeats)
+            for size, found in zip(sizes, taken, strict=True):
+                report(way=way, mib=size / 2**20, seconds=found)
         except Exception as error:
-            figures[way].append(f"{type(error).__name__}: {error}")
-            print(f"{way:<14}{figures[way][-1]}", flush=True)
-    if options.json is not None:
-        stated = {"machine": asdict(machine), "gpu": name, "bytes": sizes, "seconds": figures}
-        options.json.write_text(json.dumps(stated, indent=1) + "\n")
+            report(way=way, refused=f"{type(error).__name__}: {error}")
 
 
-def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--mib", type=float, nargs="+", default=[2.5, 22, 280, 1024], help="sizes")
-    parser.add_argument("--repeats", type=int, default=7, help="medians are printed")
-    parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
-    parser.add_argument("--json", type=Path, help="write the figures here too")
-    return parser.parse_args()
-
-
-if __name__ == "__main__":
-    main()
+def offload(report: Report, *, quick: bool, mib: float = 4096, repeats: int = 3) -> None:
+    """Report the seconds in which weights leave the device for main memory, and come back."""
+    weights = Weights(int(mib * 2**20), device().type)
+    tensors = [one.data for one in weights.layers]
+    copies = HostCopies()
+    # the first time, memory of the host is made; it is used again
+    leaving = seconds_of(lambda: copies.leave(tensors, device()), 1, warm_up=0)
+    returning = seconds_of(copies.back, 1, warm_up=0)
+    report(mib=mib, first=True, leave_seconds=leaving, back_seconds=returning)
+    for _ in range(repeats):
+        leaving = seconds_of(lambda: copies.leave(tensors, device()), 1, warm_up=0)
+        returning = seconds_of(copies.back, 1, warm_up=0)
+        report(mib=mib, first=False, leave_seconds=leaving, back_seconds=returning)
+    if not all(bool((one == 0).all()) for one in tensors):
+        raise RuntimeError("what came back is not what left")

@@ -1,0 +1,367 @@
+"""The driver of benchmarks/gpu.py keeps what was measured whatever a row does; its parts run."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+HERE = Path(__file__).parent
+ROOT = HERE.parents[2]
+GPU = ROOT / "benchmarks/gpu.py"
+PATHS = os.pathsep.join([str(ROOT / "benchmarks"), str(HERE)])
+
+DRIVE = """
+import sys
+from pathlib import Path
+from parts.gpu.driver import Driver, Limits
+from parts.gpu.record import Record
+from parts.gpu.rows import Row
+
+record = Record(Path(sys.argv[1]), {"quick": True})
+driver = Driver(record, Limits(60, 60), {}, quick=True, breaks={}, say=print)
+for name in ("well", "hangs", "well"):
+    driver.run(Row("test", name, f"rows_for_tests:{name}", 1))
+"""
+
+
+@pytest.fixture
+def gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The modules of the script are importable here and in rows."""
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    monkeypatch.setenv("PYTHONPATH", PATHS)
+    yield
+
+
+def _row(name: str, **more: Any) -> Any:
+    from parts.gpu.rows import Row
+
+    return Row("test", name, f"rows_for_tests:{name}", 1, **more)
+
+
+def _driven(path: Path, *rows: Any, row: float = 60, whole: float = 120) -> dict[str, Any]:
+    """Run the rows; what the file holds at the end, by row."""
+    from parts.gpu.driver import Driver, Limits
+    from parts.gpu.record import Record
+
+    record = Record(path, {"quick": True})
+    driver = Driver(record, Limits(row, whole), {}, quick=True, breaks={}, say=lambda _: None)
+    for each in rows:
+        driver.run(each)
+    return {kept["row"]: kept for kept in json.loads(path.read_text())["rows"]}
+
+
+def test_a_row_that_goes_wrong_keeps_its_figures_and_the_next_one_runs(gpu, tmp_path):
+    names = ("fails", "needs_too_much", "dies", "hangs", "odd_numbers", "well")
+    kept = _driven(tmp_path / "gpu.json", *map(_row, names), row=8)
+    assert {name.removeprefix("test/"): one["status"] for name, one in kept.items()} == {
+        "fails": "failed",
+        "needs_too_much": "out of memory",
+        "dies": "died",
+        "hangs": "stopped",
+        "odd_numbers": "done",
+        "well": "done",
+    }
+    for name in ("fails", "needs_too_much", "dies"):
+        assert kept[f"test/{name}"]["figures"] == [{"before": 1}]
+    assert kept["test/fails"]["why"] == "ZeroDivisionError: on purpose"
+    assert "printed by the row" in kept["test/fails"]["output"]
+    assert kept["test/dies"]["why"] == "signal 9"
+    # where it hung is in the record, and neither it nor what it started is left
+    assert any("in hangs" in line for line in kept["test/hangs"]["output"])
+    (pids,) = kept["test/hangs"]["figures"]
+    assert not any(_alive(pid) for pid in pids.values())
+    # JSON has no infinity
+    (odd,) = kept["test/odd_numbers"]["figures"]
+    assert odd == {"infinite": "inf", "many": [1.5, {"a": [True, None]}]}
+
+
+def test_a_row_whose_library_is_not_there_says_which(gpu, tmp_path):
+    kept = _driven(tmp_path / "gpu.json", _row("well", needs=("json", "not_there")))
+    assert kept["test/well"]["status"] == "lacking"
+    assert "not_there" in kept["test/well"]["why"]
+    assert "json" not in kept["test/well"]["why"]
+
+
+def test_rows_beyond_the_limit_of_the_whole_are_not_begun(gpu, tmp_path):
+    kept = _driven(tmp_path / "gpu.json", _row("well"), whole=1)
+    assert kept["test/well"]["status"] == "not reached"
+
+
+def test_a_driver_that_is_killed_leaves_finished_rows_and_no_process(tmp_path):
+    file = tmp_path / "gpu.json"
+    driver = subprocess.Popen(
+        [sys.executable, "-c", DRIVE, file],
+        env={**os.environ, "PYTHONPATH": PATHS},
+        stdout=subprocess.DEVNULL,
+    )
+    _until(lambda: file.exists() and _figures(file, "test/hangs"))
+    os.kill(driver.pid, signal.SIGKILL)
+    driver.wait()
+    rows = {row["row"]: row for row in json.loads(file.read_text())["rows"]}
+    assert rows["test/well"]["status"] == "done"
+    assert rows["test/hangs"]["status"] == "running"
+    (pids,) = rows["test/hangs"]["figures"]
+    _until(lambda: not _alive(pids["pid"]))
+    if _alive(pids["child"]):  # it made a session of its own: nobody is left to end it
+        os.kill(pids["child"], signal.SIGKILL)
+
+
+def test_a_full_disk_stops_no_row_and_loses_no_figure(gpu, tmp_path, monkeypatch):
+    from parts.gpu.driver import Driver, Limits
+    from parts.gpu.record import Record
+
+    record = Record(tmp_path / "gpu.json", {"quick": True})
+    driver = Driver(record, Limits(60, 60), {}, quick=True, breaks={}, say=lambda _: None)
+    driver.run(_row("well"))
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "replace", full)
+        driver.run(_row("odd_numbers"))
+    assert "No space left" in record.unwritten
+    assert len(json.loads((tmp_path / "gpu.json").read_text())["rows"]) == 1
+    assert [file.name for file in tmp_path.iterdir()] == ["gpu.json"]
+    record.write()
+    assert not record.unwritten
+    assert len(json.loads((tmp_path / "gpu.json").read_text())["rows"]) == 2
+
+
+def test_each_part_fails_on_purpose_and_the_next_one_still_runs(tmp_path):
+    hows = ("raise", "exit", "memory", "raise", "exit", "memory")
+    parts = ("correctness", "memory", "speed", "simulators", "weights", "run")
+    words = [f"--break={part}={how}" for part, how in zip(parts, hows, strict=True)]
+    done = _called(tmp_path, "--quick", *words)
+    assert done.returncode == 1, done.stderr
+    rows = json.loads((tmp_path / "gpu.json").read_text())["rows"]
+    ended = {"raise": "failed", "exit": "died", "memory": "out of memory"}
+    expected = {part: ended[how] for part, how in zip(parts, hows, strict=True)}
+    assert rows[0]["row"] == "machine/device"
+    assert rows[0]["status"] == "done"
+    lacking = {row["row"] for row in rows if row["status"] == "lacking"}
+    found = {r["row"].partition("/")[0]: r["status"] for r in rows[1:] if r["row"] not in lacking}
+    assert found.items() <= expected.items()
+    assert found.keys() >= {"correctness", "memory", "speed", "weights"}
+
+
+def test_mistakes_are_one_error_with_what_to_do(tmp_path):
+    (tmp_path / "gpu.json").write_text("{}")
+    for words, named in (
+        (["--quick"], "exists"),
+        (["--quick", "--continue"], "gpu.json"),
+        (["nothing"], "'nothing' is neither a part"),
+        (["--wheels", str(tmp_path / "none"), "--json", str(tmp_path / "b.json")], "none"),
+        (["--json", str(tmp_path / "no" / "b.json")], "can't write"),
+    ):
+        done = _called(tmp_path, *words)
+        assert done.returncode == 2, (words, done.stderr)
+        assert done.stderr.startswith("error: ")
+        assert named in done.stderr.splitlines()[0]
+        assert "Traceback" not in done.stderr
+
+
+def test_the_list_says_when_each_row_would_begin(tmp_path):
+    lines = _called(tmp_path, "--list").stdout.splitlines()
+    assert lines[1].split() == ["0", "8", "machine/device"]
+    # the next one begins when the machine has been looked at
+    assert lines[2].split()[0] == "8"
+
+
+def test_the_source_tree_offers_the_plugins_that_an_installation_does(gpu, tmp_path, monkeypatch):
+    from parts.gpu.tree import python_path
+
+    from rlcore.plugins.entry_points import installed
+
+    names = {(one.name, one.value) for one in installed({}) if one.distribution != "?"}
+    folders = python_path(tmp_path, None).split(os.pathsep)
+    monkeypatch.setattr(sys, "path", [folders[0]])
+    found = {(one.name, one.value) for one in installed({})}
+    assert ("core", "rlcore.plugins.builtin") in found
+    assert names <= found
+
+
+@pytest.mark.parametrize(
+    ("name", "fits"),
+    [
+        ("rich-15.0.0-py3-none-any.whl", True),
+        ("six-1.17.0-py2.py3-none-any.whl", True),
+        ("safetensors-0.8.0-cp310-abi3-manylinux_2_17_x86_64.whl", True),
+        ("regex-1-cp39-cp39-manylinux_2_17_x86_64.whl", False),
+        ("later-1-cp399-abi3-manylinux_2_17_x86_64.whl", False),
+        ("no_wheel.tar.gz", False),
+    ],
+)
+def test_which_wheels_fit_this_python(gpu, name, fits):
+    from parts.gpu.tree import fits_python
+
+    assert fits_python(name) is fits
+
+
+def test_wheels_leave_out_what_the_machine_brings(gpu):
+    from parts.gpu.wheels import closure
+
+    this = "{}.{}".format(*sys.version_info)
+    found = closure(this)
+    assert {"hydra-core", "transformers", "antlr4-python3-runtime", "accelerate"} <= found.keys()
+    assert not {"torch", "numpy", "sympy", "pyarrow", "ray"} & found.keys()
+    assert found["pluggy"].startswith("pluggy==")
+
+
+# -- each part, on CPUs ------------------------------------------------------------------------
+
+
+def _quick(folder: Path, *rows: str) -> dict[str, list[dict[str, Any]]]:
+    """Figures by row, all of which are done."""
+    done = _called(folder, "--quick", *rows, "--row-limit", "900", "--limit", "3600")
+    kept = json.loads((folder / "gpu.json").read_text())["rows"]
+    assert done.returncode == 0, (done.stderr, kept)
+    assert {row["status"] for row in kept} == {"done"}, kept
+    return {row["row"]: row["figures"] for row in kept}
+
+
+@pytest.mark.long
+def test_correctness_compares_a_network_with_itself(tmp_path):
+    pytest.importorskip("rlcore_model_openpi")
+    figures = _quick(tmp_path, "correctness/pi0")["correctness/pi0"]
+    fp32, bf16, repeated, *gaps = figures
+    # the CPU against the CPU
+    for one in (fp32, bf16):
+        assert one["logprobs_differ"] == one["values_differ"] == one["gradient_differs"] == 0
+        assert one["gradient_norm"] > 0
+    assert repeated["repeat_equal"] and repeated["resume_equal"]
+    for one in gaps:
+        assert one["logprob_gap_by_batch"]["8"] == 0
+        assert all(0 <= gap < 0.1 for gap in one["logprob_gap_by_batch"].values())
+
+
+@pytest.mark.long
+def test_memory_stands_beside_the_plan(tmp_path):
+    pytest.importorskip("rlcore_model_openpi")
+    figures = _quick(tmp_path, "memory")["memory/pi05 lora"]
+    built, *_ = figures
+    assert built["parameters"] == built["planned_parameters"]
+    assert built["trained"] == built["planned_trained"]
+    learned = [one for one in figures if "micro_batch" in one]
+    assert [(one["micro_batch"], one["gradient_checkpointing"]) for one in learned] == [
+        (1, True), (2, True), (1, False), (2, False),
+    ]  # fmt: skip
+    assert all(one["fits"] and one["planned_gib"] > 0 for one in learned)
+
+
+@pytest.mark.long
+def test_speed_is_of_the_network_and_of_the_network_alone(tmp_path):
+    pytest.importorskip("rlcore_model_openpi")
+    found = _quick(tmp_path, "speed")
+    for one in found["speed/pi05 update"]:
+        assert one["samples_per_second"] == pytest.approx(2 / one["seconds"])
+        assert one["over_plain"] == pytest.approx(one["seconds"] / one["plain_seconds"])
+        assert one["flops"] > 0
+        assert "share_of_peak" not in one  # of a CPU nobody states it
+    plain, compiled = found["speed/pi05 compiled"]
+    assert (plain["compiled"], compiled["compiled"]) == (False, True)
+    assert {one["optimizer"] for one in found["speed/optimizer and transfers"][:2]} == {
+        "foreach", "fused",
+    }  # fmt: skip
+
+
+@pytest.mark.long
+def test_frames_are_drawn_in_software_where_there_is_no_card(tmp_path):
+    pytest.importorskip("rlcore_env_metaworld")
+    pytest.importorskip("metaworld")
+    (drawn,) = _quick(tmp_path, "simulators")["simulators/metaworld"]
+    assert (drawn["way"], drawn["frames"], drawn["size"]) == ("software", 3, "32x32")
+    assert drawn["ms_a_frame"] > 0
+
+
+@pytest.mark.long
+def test_weights_arrive_and_come_back(tmp_path):
+    found = _quick(tmp_path, "weights")
+    taken = {(one["way"], one["mib"]): one["seconds"] for one in found["weights/ways"]}
+    # less, and more than a bucket
+    assert taken.keys() == {(w, s) for w in ("object_store", "broadcast") for s in (0.5, 70)}
+    assert all(seconds > 0 for seconds in taken.values())
+    assert [one["first"] for one in found["weights/offload"]] == [True, False]
+
+
+@pytest.mark.long
+def test_a_recipe_is_run_short(tmp_path):
+    pytest.importorskip("metaworld")
+    pytest.importorskip("rlcore_algo_expo")
+    *updates, ended = _quick(tmp_path, "run/quickstart_expo")["run/quickstart_expo"]
+    assert ended["ended"]
+    assert len(updates) == 1
+
+
+@pytest.mark.long
+def test_maniskill_is_run_by_phase(tmp_path):
+    pytest.importorskip("mani_skill")
+    pytest.importorskip("rlcore_model_openvla_oft")
+    row = "run/maniskill on the card"
+    figures = _quick(tmp_path, row)[row][-1]
+    # one episode of two chunks of 8; a third frame is decided on for the value after the time limit
+    assert figures["work"] == {"env_steps": 16, "episodes": 1, "decisions": 3}
+    assert figures["samples"] == 2
+    phases = figures["phases"]
+    assert {name: phases[name]["calls"] for name in ("simulate", "render", "prepare", "act")} == {
+        "simulate": 16, "render": 3, "prepare": 3, "act": 3,
+    }  # fmt: skip
+    # both chunks are one micro-batch
+    assert [phases[name]["calls"] for name in ("evaluate", "backward", "optimizer")] == [1, 1, 1]
+    assert phases["evaluate"]["rows"] == 2
+    assert all(phase["seconds"] > 0 for phase in phases.values())
+    simulation, policy = figures["alone"]["simulation"], figures["alone"]["policy"]
+    needed = simulation["reset"] + 16 * simulation["step"] + 3 * simulation["frame"]
+    needed += 3 * policy["1"]
+    speeds = figures["env_steps_per_second"]
+    assert speeds["bound"] == pytest.approx(16 / needed)
+    assert speeds["rollout"] == pytest.approx(16 / figures["seconds"]["rollouts"][0])
+    assert speeds["rollout/bound"] == pytest.approx(speeds["rollout"] / speeds["bound"])
+    assert figures["peak_gib"]["update"]["host"] >= figures["peak_gib"]["rollout"]["host"] > 0
+
+
+@pytest.mark.long
+def test_without_a_card_it_says_so(tmp_path):
+    done = _called(tmp_path, "memory", CUDA_VISIBLE_DEVICES="")
+    assert done.returncode == 2
+    error, hint = done.stderr.strip().splitlines()
+    assert error == "error: torch finds no CUDA device"
+    assert "--quick" in hint
+
+
+def _called(folder: Path, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, GPU, *words],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        stdin=subprocess.DEVNULL,
+        env={**os.environ, "OMP_NUM_THREADS": "1", **variables},
+    )
+
+
+def _figures(file: Path, row: str) -> list[dict[str, Any]]:
+    rows = json.loads(file.read_text())["rows"]
+    return next((one["figures"] for one in rows if one["row"] == row), [])
+
+
+def _alive(pid: int) -> bool:
+    return psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+
+
+def _until(condition: Callable[[], object], seconds: float = 30) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
