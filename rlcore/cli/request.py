@@ -76,6 +76,20 @@ class Form:
 
 PLAIN = Form()
 HYDRA = ("hydra.", "hydra/")
+UNHEEDED = {
+    "hydra.mode": "-m plays a sweep, and without it there is one run",
+    "hydra.run": "runner.logger.log_path=DIR and runner.logger.experiment_name=NAME name the "
+    "folder of a run, hydra.sweep.dir=DIR with -m that of a sweep",
+    "hydra.job.chdir": "runs stay in the folder where the command was typed",
+    "hydra.output_subdir": "config.yaml in the folder of a run is what was composed",
+    "hydra.verbose": "-v, or runner.logger.verbose=true, prints more",
+    "hydra.searchpath": "--config-dir DIR names a folder with groups of your own",
+    "hydra.help": "rlcore VERB --help prints the help",
+    "hydra.hydra_help": "rlcore VERB --help prints the help",
+    "hydra.runtime": "it is what Hydra notes of a command; --cfg hydra prints it",
+    "hydra.overrides": "it is what Hydra notes of a command; --cfg hydra prints it",
+}
+"""Keys of Hydra that have no effect here, with -m or without, and what does it, or why."""
 VERBOSE = "runner.logger.verbose=true"
 ABOUT_HYDRA = ("hydra", "all")
 """What `--cfg` prints besides `job`."""
@@ -140,6 +154,8 @@ def parse_request(verb: str, arguments: Sequence[str], form: Form = PLAIN) -> Re
                 f"{word!r} is neither key=value nor group=option",
                 hint=f"rlcore {verb} {form.subject} [key=value ...]",
             )
+        if word.lstrip("+~").startswith(HYDRA):
+            require_heeded(word)
         if word.lstrip("+~").startswith(HYDRA) and not about_hydra:
             mend = "add -m" if form.sweeps else f"leave it out: {verb} takes one run at a time"
             raise ConfigError(f"{word[:200]} is about a sweep", hint=mend)
@@ -156,6 +172,18 @@ def parse_request(verb: str, arguments: Sequence[str], form: Form = PLAIN) -> Re
         package=options.package,
         options={flag.strip("-"): getattr(options, flag.strip("-")) for flag in form.flags},
     )
+
+
+def require_heeded(word: str) -> None:
+    """Refuse a word on Hydra that has no effect.
+
+    Raises:
+        ConfigError: says what does it here, or why nothing does.
+    """
+    key = word.lstrip("+~").partition("=")[0].replace("/", ".")
+    for unheeded, instead in UNHEEDED.items():
+        if f"{key}.".startswith(f"{unheeded}."):
+            raise ConfigError(f"{word[:200]} has no effect in rlcore", hint=instead)
 
 
 def _asked_about(words: list[str], config_dirs: Sequence[str]) -> tuple[list[str], str | None]:

@@ -19,6 +19,7 @@ from omegaconf.errors import OmegaConfBaseException
 from rlcore.config import schema_tree
 from rlcore.config.catalog import COMPONENT_GROUPS, EXPERIMENT, TYPE_KEYS
 from rlcore.config.old_names import Values, warn
+from rlcore.config.scalars import as_text
 from rlcore.config.schema import (
     AlgorithmConfig,
     EnvConfig,
@@ -79,7 +80,7 @@ def schema_for(registry: Registry, layers: Iterable[Values]) -> RunConfig:
     names: dict[str, str] = {}
     for layer in layers:
         for slot in SLOTS:
-            found = schema_tree.find(layer, slot.type_key)
+            found = as_text(schema_tree.find(layer, slot.type_key))
             if isinstance(found, str) and found != MISSING:
                 names[slot.section] = found
     train, evaluation, model, algorithm = (
@@ -190,6 +191,17 @@ def unknown(path: str, root: RunConfig, others: Iterable[str] = ()) -> ConfigErr
     """The error for a key that does not exist, with the nearest that does, by its whole path, or
     one of the same name elsewhere; or with what else may be meant."""
     known = schema_tree.paths(root)
+    if path in known:  # on a command line it would have been found
+        nested = ": {".join(path.split(".")) + ": VALUE" + "}" * path.count(".")
+        return ConfigError(
+            f"{path!r} is one key with dots in a file, where keys stand inside each other",
+            hint=f"write it as {nested}",
+        )
+    if path in {*COMPONENT_GROUPS, EXPERIMENT, *(slot.group for slot in SLOTS)}:
+        return ConfigError(
+            f"{path!r} is a group and no key: a file chooses from it in its list `defaults`",
+            hint=f"defaults: [{'' if path == EXPERIMENT else f'override /{path}: '}NAME]",
+        )
     leaf = path.rpartition(".")[2].lower()
     moved = [other for other in known if other.rpartition(".")[2].lower() == leaf]
     words = [*known, *COMPONENT_GROUPS, EXPERIMENT, *others]  # groups are chosen like keys

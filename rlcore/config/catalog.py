@@ -51,7 +51,9 @@ class Catalog:
         own = [_user_root(folder) for folder in config_dirs]
         shipped = Root("", core_configs(), str(core_configs()))
         plugins = [_plugin_root(owner, path) for owner, path in registry.config_paths]
-        self.roots = [*own, shipped, *filter(None, plugins)]
+        roots = [*own, shipped, *filter(None, plugins)]
+        # readers put groups beside the recipes too: config/env/train/NAME.yaml
+        self.roots = [each for root in roots for each in (*_beside_recipes(root), root)]
         self._known: dict[str, dict[str, list[tuple[Root, Path]]]] = {}
 
     @cached_property
@@ -146,6 +148,13 @@ def _user_root(folder: str | Path) -> Root:
         problem = "is not a folder" if path.exists() and str(folder).strip() else "does not exist"
         raise ConfigError(f"the config folder {str(folder)!r} {problem}")
     return Root("", path, str(path))
+
+
+def _beside_recipes(root: Root) -> list[Root]:
+    """The folder of a place's recipes as a place of groups itself, where it holds folders."""
+    folder = root.folder / EXPERIMENT
+    holds = folder.is_dir() and any(entry.is_dir() for entry in folder.iterdir())
+    return [Root(root.owner, folder, str(folder))] if holds else []
 
 
 def _plugin_root(owner: str, location: str) -> Root | None:

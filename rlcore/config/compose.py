@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import warnings
 from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from dataclasses import asdict, replace
@@ -21,9 +22,10 @@ from rlcore.config.catalog import COMPONENT_GROUPS, EXPERIMENT, Catalog
 from rlcore.config.choices import by_side, completed
 from rlcore.config.component_specs import algorithm_needs
 from rlcore.config.hydra_compose import FileValues, compose_files
-from rlcore.config.old_names import Values, modernise, take, warn
+from rlcore.config.old_names import ConfigWarning, Values, modernise, take, warn
 from rlcore.config.overrides import keys_of, nest, parse, split
-from rlcore.config.recipes import check_recipes, read_mapping
+from rlcore.config.recipes import check_recipes, read_marked
+from rlcore.config.scalars import settle, unmarked
 from rlcore.config.schema import RecipeConfig, RunConfig
 from rlcore.config.schema.env import OWN
 from rlcore.config.swap_component import fit_recipe
@@ -137,7 +139,7 @@ def load(
         raise ConfigError(
             f"{groups[0]}: the components of a composed configuration can't be exchanged"
         )
-    saved = read_mapping(Path(path))
+    saved: Values = unmarked(read_marked(Path(path)))
     given = [path for override in parsed for path in keys_of(override)]
     require_values(Path(path), saved, given)
     try:
@@ -169,10 +171,13 @@ def recipe_of(config: RunConfig, registry: Registry | None = None) -> RunConfig 
         return None
     folders, groups = config.recipe.config_dirs, experiments or choices
     registry = registry or load_plugins()
-    files = _files(Catalog(registry, folders), groups)
-    left_open = [path for path, value in schema_tree.leaves(files.values) if value == MISSING]
-    given = [nest(path, schema_tree.value_of(config, path)) for path in left_open]
-    return _finish(files, given, registry, _origin(groups, folders))
+    with warnings.catch_warnings():
+        # the run has said what it takes; of the recipe alone that may be something else
+        warnings.simplefilter("ignore", ConfigWarning)
+        files = _files(Catalog(registry, folders), groups)
+        left_open = [path for path, value in schema_tree.leaves(files.values) if value == MISSING]
+        given = [nest(path, schema_tree.value_of(config, path)) for path in left_open]
+        return _finish(files, given, registry, _origin(groups, folders))
 
 
 def _blame(path: str | Path, saved: Values, require: Sequence[str], catalog: Catalog) -> None:
@@ -218,6 +223,7 @@ def _finish(
         warn(f"plugins.{name} is left out: no such plugin is loaded")
         del kept[name]
     root = schema_for(registry, raw)
+    raw = [settle(layer, root) for layer in raw]
     modernise(raw, registry, root)
     if origin is not None:
         root.recipe = origin

@@ -6,6 +6,7 @@ each key exists and its value fits, for files and the command line in the same w
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from traceback import walk_tb
@@ -21,11 +22,16 @@ from yaml import YAMLError  # type: ignore[import-untyped]
 
 from rlcore.config import hydra_source
 from rlcore.config.catalog import Catalog
+from rlcore.config.overrides import quote
+from rlcore.config.scalars import unmarked
 from rlcore.contracts.errors import ConfigError, PluginError
 from rlcore.files.core_configs import PRIMARY, core_configs
 
 HYDRA_VERSION_BASE = "1.3"
 NOT_GROUPS = {"hydra"}
+_NOT_IN_LIST = re.compile(
+    r"Could not override '([\w/]+)'.*No match in the defaults list", re.DOTALL
+)
 
 
 @dataclass(frozen=True)
@@ -64,14 +70,18 @@ def compose_files(catalog: Catalog, group_overrides: Sequence[str]) -> FileValue
             path.prepend("rlcore", f"{hydra_source.SCHEME}://groups", anchor="main")
             composed = compose(
                 config_name=PRIMARY,
-                overrides=[f"hydra.searchpath=[{searchpath}]", *group_overrides],
+                overrides=[f"hydra.searchpath=[{searchpath}]", *map(_quoted, group_overrides)],
                 return_hydra_config=True,
             )
     except MissingConfigException as error:
         raise _missing(catalog, error) from None
     # Hydra has no type of its own for much of what it refuses.
     except (HydraException, OmegaConfBaseException, YAMLError, OSError, ValueError) as error:
-        raise ConfigError(f"the configuration does not compose: {_chain(error)}") from None
+        absent = _NOT_IN_LIST.search(str(error))
+        raise ConfigError(
+            f"the configuration does not compose: {_chain(error)}",
+            hint=f"+{absent[1]}=NAME adds a group that no file has chosen from" if absent else None,
+        ) from None
     finally:
         hydra_source.catalog.reset(token)
     choices = {
@@ -82,7 +92,13 @@ def compose_files(catalog: Catalog, group_overrides: Sequence[str]) -> FileValue
     values = OmegaConf.to_container(composed, resolve=False)
     assert isinstance(values, dict)  # the root file is a mapping
     values.pop("hydra")
-    return FileValues({str(key): value for key, value in values.items()}, choices)
+    return FileValues({str(key): unmarked(value) for key, value in values.items()}, choices)
+
+
+def _quoted(word: str) -> str:
+    """A choice whose option stays a text, though it may look like a number."""
+    group, sign, option = word.partition("=")
+    return f"{group}={quote(option)}" if sign and option != "null" else word
 
 
 def _missing(catalog: Catalog, error: MissingConfigException) -> Exception:

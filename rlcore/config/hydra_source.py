@@ -20,7 +20,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from rlcore.config.catalog import COMPONENT_GROUPS, SIDES, TYPE_KEYS, Catalog
 from rlcore.config.choices import DEFAULTS, canonical
-from rlcore.config.recipes import GLOBAL, header_of, read_mapping
+from rlcore.config.recipes import ROOT, package_of, read_marked
 
 SCHEME = "rlcore"
 PACKAGES = {"model": "_global_.actor.model"}
@@ -75,10 +75,10 @@ Content = tuple[DictConfig, str | None]
 def _recipe(group: str, name: str) -> Content:
     file = catalog.get().file(group, name)
     assert file is not None  # it is an option for its file
-    content = read_mapping(file)
+    content = read_marked(file)
     if DEFAULTS in content:
         content[DEFAULTS] = canonical(file, group, content[DEFAULTS])
-    package = "_global_" if not content or header_of(file) == GLOBAL else None
+    package = package_of(file) or (None if content else ROOT)
     return OmegaConf.create(content), package
 
 
@@ -87,7 +87,7 @@ def _component(group: str, name: str) -> Content:
     top, _, side = group.partition("/")
     type_key = TYPE_KEYS[top]
     file = catalog.get().file(group, name)
-    config: Any = OmegaConf.create({} if file is None else read_mapping(file))
+    config: Any = OmegaConf.create({} if file is None else read_marked(file))
     sides = {each: config.pop(f"_{each}_", {}) for each in SIDES} if top == "env" else {}
     if type_key not in config and "defaults" not in config:
         config[type_key] = name

@@ -52,7 +52,7 @@ def modernise(layers: list[Values], registry: Registry, config: RunConfig | None
         raise errors.PluginError(said, hint="rlcore plugins") from error
     for layer in layers:
         for (path, old), new in OLD_VALUES.items():
-            if schema_tree.find(layer, path) == old:
+            if schema_tree.find(layer, path) in (old, written(old)):
                 warn(f"{path}={written(old)} is an old value; {path}={written(new)} is taken")
                 take(layer, path)
                 put(layer, path, new)

@@ -16,6 +16,7 @@ from hydra.errors import HydraException
 from rlcore.config.bind import Partial, unknown
 from rlcore.config.catalog import BY_RECIPE, COMPONENT_GROUPS, EXPERIMENT, SIDES, Catalog
 from rlcore.config.old_names import ConfigWarning, Values, modernise, warn
+from rlcore.config.scalars import as_text, value_of
 from rlcore.config.schema import RunConfig
 from rlcore.config.schema_tree import leaves
 from rlcore.contracts.errors import ConfigError
@@ -25,6 +26,7 @@ from rlcore.plugins.registry import load_plugins
 _OF_GRAMMAR = ",'\"[]{}()"  # more than a path: left to the grammar
 _BRACES = re.compile(r"""['"]?\{(.*)\}['"]?""", re.DOTALL)
 _ENTRY = re.compile(r"(?:\[[^]]*\]|\{[^}]*\}|[^,])+")
+BUILT_IN = {*COMPONENT_GROUPS, EXPERIMENT}
 BOTH = "env.*."
 PLACEMENT = "cluster.component_placement"
 SHOWN = 200  # characters of an override in an error
@@ -115,7 +117,7 @@ def split(catalog: Catalog, overrides: Sequence[Override]) -> tuple[list[str], l
         elif override.is_delete():
             raise ConfigError(f"{text}: a key can't be deleted", hint="set it to null instead")
         else:
-            values += [nest(path, override.value()) for path in keys_of(override)]
+            values += [nest(path, value_of(override)) for path in keys_of(override)]
     return groups, values
 
 
@@ -123,7 +125,7 @@ def _choice(catalog: Catalog, override: Override) -> tuple[str, bool]:
     """`group=option` for Hydra, and whether it is a recipe to evaluate only. An option in other
     upper and lower case is understood."""
     text = (override.input_line or "").lstrip("+")
-    group, name = override.key_or_group, override.value()
+    group, name = override.key_or_group, as_text(value_of(override))
     if override.is_delete():
         if group.split("/")[0] in COMPONENT_GROUPS:
             raise ConfigError(f"{text}: a run needs one", hint=f"another one: {group}=NAME")
@@ -133,16 +135,20 @@ def _choice(catalog: Catalog, override: Override) -> tuple[str, bool]:
             f"{group} must be one of {', '.join(catalog.options(group)) or 'none'}, "
             f"got {text.partition('=')[2]!r}"
         )
+    # Hydra adds a group of the user's own by a +; components and recipes are always in the list
+    if not isinstance(name, str) and isinstance(override.value(), (int, float)):
+        name = text.partition("=")[2].strip()
+    plus = "+" if override.is_add() and group.split("/")[0] not in BUILT_IN else ""
     found, only_eval = (
         catalog.recipe(name) if group == EXPERIMENT else (catalog.option(group, name), False)
     )
     if found is None:
         raise catalog.unknown_option(group, name)
     if found == name:
-        return text, False
+        return plus + text, False
     meant = f"{group}={found}" + (" runner.only_eval=true" if only_eval else "")
     warn(f"{group}={name} is an old spelling of {meant}")
-    return f"{group}={found}", only_eval
+    return f"{plus}{group}={found}", only_eval
 
 
 def keys_given(words: Sequence[str]) -> frozenset[str]:

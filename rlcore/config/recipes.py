@@ -7,10 +7,10 @@ others, is read once, and errors name the file.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from copy import deepcopy
 from functools import lru_cache
-from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -20,14 +20,17 @@ from yaml import NodeEvent, ScalarEvent, YAMLError, parse  # type: ignore[import
 
 from rlcore.config import schema_tree
 from rlcore.config.bind import not_a_section
-from rlcore.config.catalog import COMPONENT_GROUPS, Catalog
+from rlcore.config.catalog import COMPONENT_GROUPS, EXPERIMENT, Catalog
 from rlcore.config.choices import DEFAULTS, included
+from rlcore.config.scalars import as_text, as_value, read_yaml, unmarked
 from rlcore.config.schema import RunConfig
 from rlcore.contracts.errors import ConfigError, PackageMissing, PluginError
 from rlcore.files.reading import LARGEST_YAML, check_yaml, read_text, reason_of
 from rlcore.terminal.text import short
 
-GLOBAL = "# @package _global_"
+ROOT = "_global_"
+GLOBAL = f"# @package {ROOT}"
+_PACKAGE = re.compile(r"#\s*@package:?\s+(\S+)")
 HYDRA = "hydra"
 OF_A_SWEEP = frozenset({"launcher", "sweeper"})
 """What a recipe may say below `hydra`; read by the command that plays sweeps."""
@@ -35,6 +38,17 @@ OF_A_SWEEP = frozenset({"launcher", "sweeper"})
 
 def read_mapping(file: Path) -> dict[str, Any]:
     """The mapping a YAML file holds, interpolations left as they are; empty for an empty file.
+
+    Raises:
+        ConfigError: see :func:`read_marked`.
+    """
+    content: dict[str, Any] = as_value(unmarked(read_marked(file)))
+    return content
+
+
+def read_marked(file: Path) -> dict[str, Any]:
+    """Likewise, with marked scalars (:mod:`rlcore.config.scalars`). Options that are chosen are
+    texts.
 
     Raises:
         ConfigError: it can't be read, is not YAML, or holds something else.
@@ -51,6 +65,8 @@ def read_mapping(file: Path) -> dict[str, Any]:
     for key in content:
         if not isinstance(key, str):
             raise ConfigError(f"{file}: keys must be strings, got {key!r}")
+    if DEFAULTS in content:
+        content[DEFAULTS] = as_text(unmarked(content[DEFAULTS]))
     return content
 
 
@@ -61,12 +77,23 @@ def _content(text: str) -> Any:
     root = next((event for event in parse(text) if isinstance(event, NodeEvent)), None)
     if isinstance(root, ScalarEvent) and root.value not in ("", "null", "~"):
         return root.value  # OmegaConf would take it for a key
-    return OmegaConf.to_container(OmegaConf.load(StringIO(text)), resolve=False)
+    if root is None or isinstance(root, ScalarEvent):
+        return {}
+    return OmegaConf.to_container(OmegaConf.create(read_yaml(text)), resolve=False)
 
 
 def header_of(file: Path) -> str:
     """The first line of a file, which may say where its keys start."""
     return _text_of(file).lstrip().split("\n", 1)[0].strip()
+
+
+def package_of(file: Path) -> str | None:
+    """Where the keys of a file start, from the root: "_global_" or "_global_.actor.optim"; None
+    where its first line does not say."""
+    found = _PACKAGE.fullmatch(header_of(file))
+    if found is None:
+        return None
+    return found[1] if found[1] == ROOT else f"{ROOT}.{found[1].removeprefix(f'{ROOT}.')}"
 
 
 def _text_of(file: Path) -> str:
@@ -137,22 +164,34 @@ def installing(catalog: Catalog, parts: list[tuple[str, str]]) -> str | None:
 
 def _check_package(file: Path, group: str, content: dict[str, Any]) -> None:
     """Keys of a file stand below the name of its folder, unless its first comment says that they
-    start at the root."""
-    about = content.get(HYDRA, {})
-    if not isinstance(about, dict) or not OF_A_SWEEP.issuperset(about):
+    start at the root, or at a section."""
+    package = package_of(file)
+    keys = [key for key in content if key != DEFAULTS]
+    if keys and package is None:
         raise ConfigError(
-            f"{file}: {HYDRA} may hold {' and '.join(sorted(OF_A_SWEEP))} only",
+            f"{file} must begin with the line {GLOBAL!r}, got {header_of(file)!r}: without it its "
+            f"keys ({', '.join(keys[:3])}) would end up below {group!r}",
+            hint="'# @package actor.optim' for a file that only holds keys of that section",
+        )
+    sections = [] if package is None else package.split(".")[1:]
+    if not all(re.fullmatch(r"[A-Za-z]\w*", name) for name in sections):
+        raise ConfigError(
+            f"{file} begins with {header_of(file)!r}, which names no section",
+            hint=f"{GLOBAL!r}, or a section: '# @package actor.optim'",
+        )
+    values: dict[str, Any] = {key: content[key] for key in keys}
+    for name in reversed(sections):
+        values = {name: values}
+    about = values.get(HYDRA, {})
+    allowed = OF_A_SWEEP if group == EXPERIMENT and not sections else frozenset[str]()
+    if not isinstance(about, dict) or not allowed.issuperset(about):
+        raise ConfigError(
+            f"{file}: of {HYDRA}, a recipe may hold {' and '.join(sorted(OF_A_SWEEP))} only, and "
+            "other files nothing",
             hint="give other keys of Hydra on the command line",
         )
     for section in (key for key in schema_tree.walk(RunConfig()) if key.section):
-        value = schema_tree.find(content, section.path)
+        value = schema_tree.find(values, section.path)
         if value is not None and not isinstance(value, dict):
             error = not_a_section(section.path, value, section.value)
             raise ConfigError(f"{file}: {error.message}", hint=error.hint)
-    keys = [key for key in content if key != DEFAULTS]
-    header = header_of(file)
-    if keys and header != GLOBAL:
-        raise ConfigError(
-            f"{file} must begin with the line {GLOBAL!r}, got {header!r}: without it its keys "
-            f"({', '.join(keys[:3])}) would end up below {group!r}"
-        )

@@ -21,6 +21,8 @@ from rlcore.terminal.text import written
 
 TRUST = "--trust"
 INTERPOLATION = "${"
+PATHS = frozenset("/\\")
+"""Characters of paths, which would lead to files elsewhere."""
 
 
 def require_values(path: Path, saved: Mapping[str, Any], given: Collection[str]) -> None:
@@ -75,6 +77,8 @@ def own_recipe(recipe: RecipeConfig, groups: Collection[str]) -> RecipeConfig:
     choices = [
         choice
         for choice in recipe.choices
-        if choice.partition("=")[0] in groups and INTERPOLATION not in choice
+        if choice.lstrip("+").partition("=")[0] in groups
+        and INTERPOLATION not in choice
+        and not PATHS.intersection(choice.partition("=")[2])  # an option is a name
     ]
     return replace(recipe, choices=choices, config_dirs=[])

@@ -244,8 +244,10 @@ def did_you_mean(name: str, choices: Iterable[str]) -> str:
 
 
 def nearest(name: str, choices: Iterable[str]) -> str | None:
-    """Find the choice that `name` probably misspells; None if none is close."""
+    """Find the choice that `name` probably misspells; None if none is close, never `name` itself:
+    where that is refused although it exists, the reason is another."""
     import difflib
 
-    near = difflib.get_close_matches(name, list(choices), n=1, cutoff=0.6)
+    others = [choice for choice in choices if choice != name]
+    near = difflib.get_close_matches(name, others, n=1, cutoff=0.6)
     return near[0] if near else None

@@ -168,7 +168,8 @@ EXCEPTIONS: dict[str, tuple[str, ...]] = {
     "plugins/sweeps/rlcore_sweeps": (
         "rlcore.checks.facts", "rlcore.checks.places", "rlcore.cli.main", "rlcore.cli.request",
         "rlcore.config.catalog", "rlcore.config.choices", "rlcore.config.compose",
-        "rlcore.config.overrides", "rlcore.config.recipes", "rlcore.config.schema_tree",
+        "rlcore.config.overrides", "rlcore.config.recipes", "rlcore.config.scalars",
+        "rlcore.config.schema_tree",
         "rlcore.placement.inventory", "rlcore.placement.memory", "rlcore.process.signals",
         "rlcore.run_folder.folder", "rlcore.terminal.stdio", "rlcore.files.lock",
     ),

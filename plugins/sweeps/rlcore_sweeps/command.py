@@ -59,6 +59,7 @@ from rlcore_sweeps.request import (
     key_of,
     listed,
     with_split,
+    with_texts,
 )
 
 LAUNCHER = ("hydra/launcher", "hydra.launcher.")
@@ -196,10 +197,14 @@ def _played(order: Order, folder: Path | None = None, *, wary: bool = False) -> 
     if searches or order.split:
         words = with_split(words, *(order.split or ("validation",)))
     choices = Choices.of(words)
+    config = _of_a_job(order, choices)
+    if config is not None:
+        words = with_texts(words, config)
+        choices = Choices.of(words)
     digits = DIGITS if searches else len(str(max(0, choices.count - 1)))
     loader = replace(loader, fixed=choices.fixed, digits=digits)
     player = Player(order.verb, order.flags, order.objective, choices.fixed, wary)
-    wanted = folder or _wanted(order, choices, first)
+    wanted = folder or _wanted(order, choices, first, config)
     with tempfile.TemporaryDirectory() as scratch:
         if order.only_looks:
             player = replace(player, shown=wanted)
@@ -315,14 +320,16 @@ class Patient(Launcher):
         return well
 
 
-def _wanted(order: Order, choices: Choices, hydra: DictConfig) -> Path:
+def _wanted(order: Order, choices: Choices, hydra: DictConfig, config: RunConfig | None) -> Path:
     """Where the sweep goes, under a name that may be taken: as Hydra is told, or else where a run
     of its jobs would go.
 
+    Args:
+        config: of a job; None where none composes.
+
     Raises:
-        UserError: none of its jobs composes, all for the same reason.
+        ConfigError: a place that can't be one.
     """
-    config = _of_a_job(order, choices)
     for said in places.violations(config) if config else ():
         if said.startswith("runner.logger."):  # it is the same in all jobs
             raise ConfigError(said)
@@ -341,7 +348,11 @@ def _wanted(order: Order, choices: Choices, hydra: DictConfig) -> Path:
 
 
 def _of_a_job(order: Order, choices: Choices) -> RunConfig | None:
-    """The configuration of a job, or of what all have in common; None where none composes."""
+    """The configuration of a job, or of what all have in common; None where none composes.
+
+    Raises:
+        UserError: none of its jobs composes, all for the same reason.
+    """
     said = set[str]()
     for words in (choices.first, choices.last):
         try:

@@ -54,13 +54,14 @@ PUBLISHED = {
         "ray": "hydra-ray-launcher",
         "ray_aws": "hydra-ray-launcher",
     },
-    "hydra/sweeper": {
-        "optuna": "hydra-optuna-sweeper",
-        "ax": "hydra-ax-sweeper",
-        "nevergrad": "hydra-nevergrad-sweeper",
-    },
 }
 """Which distribution of others brings an option of a group."""
+UNFIT = {
+    "optuna": "hydra-optuna-sweeper asks for optuna<3, rlcore for 5 or more",
+    "ax": "hydra-ax-sweeper can't be imported from Python 3.11 on, and would end each command",
+    "nevergrad": "hydra-nevergrad-sweeper asks for numpy<1.20",
+}
+"""Sweepers of others that would break an installation of rlcore, and why."""
 
 OmegaConf.register_new_resolver(
     "rlcore_number", lambda number, digits: f"{int(number):0{int(digits)}}", replace=True
@@ -236,12 +237,7 @@ class SweepLoader(ConfigLoader):
             if "/" in key:
                 options = self._hydra.get_group_options(key, ObjectType.CONFIG)
                 if options and value not in options:
-                    published = PUBLISHED.get(key, {})
-                    package = published.get(nearest(value, published) or "")
-                    return ConfigError(
-                        f"there is no {key} {value!r}{choosing(value, options, also=published)}",
-                        hint=f"pip install {package}" if package else None,
-                    )
+                    return _absent(key, value, options)
                 if not options:
                     groups = [f"hydra/{name}" for name in self._hydra.list_groups("hydra")]
                     return ConfigError(f"there is no group {key!r}.{did_you_mean(key, groups)}")
@@ -259,7 +255,7 @@ class SweepLoader(ConfigLoader):
         """Which launcher or sweeper has a key that the chosen one lacks; empty for other keys."""
         section = key.split(".")[1]
         group = f"hydra/{section}"
-        if group not in PUBLISHED:
+        if section not in ("launcher", "sweeper"):
             return ""
         options = self._hydra.get_group_options(group, ObjectType.CONFIG)
         names = [f"{group}={name}" for name in options if key in self._known([f"{group}={name}"])]
@@ -276,6 +272,26 @@ class SweepLoader(ConfigLoader):
         content = OmegaConf.to_container(config, resolve=False)
         assert isinstance(content, dict)
         return _paths(content["hydra"], "hydra")
+
+
+def _absent(group: str, option: str, options: Sequence[str]) -> ConfigError:
+    """The error for an option that is not installed: misspelt, or brought by a distribution of
+    others."""
+    published = PUBLISHED.get(group, {})
+    unfit = UNFIT if group == "hydra/sweeper" else {}
+    if option in unfit:
+        return ConfigError(
+            f"{group}={option} can't be installed beside rlcore: {unfit[option]}",
+            hint='hydra/sweeper=rlcore_optuna searches too: pip install "rlcore[optuna]"',
+        )
+    if option in published:
+        return ConfigError(
+            f"{group}={option} is not installed; there are {', '.join(sorted(options))}",
+            hint=f"pip install {published[option]}",
+        )
+    said = f"there is no {group} {option!r}{choosing(option, options, also=published)}"
+    package = published.get(nearest(option, [*options, *published]) or "")
+    return ConfigError(said, hint=f"pip install {package}" if package else None)
 
 
 def _options(loader: ConfigLoaderImpl, group: str) -> Iterator[str]:

@@ -17,13 +17,16 @@ from pathlib import Path
 from typing import Any
 
 from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import ChoiceSweep, Override
 from hydra.errors import HydraException
 from omegaconf import OmegaConf
 
-from rlcore.cli.request import HYDRA
+from rlcore.cli.request import HYDRA, require_heeded
 from rlcore.config.catalog import BY_RECIPE, is_folder, is_override, named_recipe
 from rlcore.config.overrides import BOTH, parse, quote
-from rlcore.config.schema_tree import leaves
+from rlcore.config.scalars import Scalar, holds_text, parsed
+from rlcore.config.schema import RunConfig
+from rlcore.config.schema_tree import leaves, walk
 from rlcore.contracts.errors import CheckpointError, ConfigError, did_you_mean
 from rlcore.files.atomic import write_text
 from rlcore.files.damaged_files import read_mapping
@@ -47,13 +50,6 @@ DIR, SUBDIR = "hydra.sweep.dir", "hydra.sweep.subdir"
 SPLIT = ("env.eval.split", "env.both.split")
 CHOOSING = ("validation", "heldout")
 """Starts that a sweeper may choose by."""
-UNHEEDED = {
-    "hydra.mode": "-m plays a sweep, and without it there is one run",
-    "hydra.run.dir": f"{DIR}=FOLDER",
-    "hydra.job.chdir": "runs stay in the folder where the command was typed",
-    "hydra.output_subdir": "config.yaml in the folder of a run is what was composed",
-}
-"""Keys of Hydra that have no effect here, and what does it, or why."""
 PLACE = ("runner.logger.log_path", "runner.logger.experiment_name")
 FILE = "sweep.json"
 ESCAPED = re.compile(r"\\([\\()\[\]{}:=, \t])")  # by Hydra, where it has taken quotes away
@@ -102,10 +98,7 @@ class Order:
                 continue
             if word in MULTIRUN:
                 continue
-            if key_of(word) in UNHEEDED:
-                raise ConfigError(
-                    f"{word} has no effect on a sweep of rlcore", hint=UNHEEDED[key_of(word)]
-                )
+            require_heeded(word)
             if bare.startswith(HYDRA) and (bare != word or "=" in word):
                 sorted_["hydra"].append(word)
             elif bare.startswith(SETTING):
@@ -219,6 +212,37 @@ def for_hydra(words: Sequence[str]) -> list[str]:
         text = override.input_line or word
         found.append(text.replace(BOTH, IN_HYDRA, 1) if key_of(text).startswith(BOTH) else text)
     return found
+
+
+def with_texts(words: Sequence[str], config: RunConfig) -> list[str]:
+    """Words of :func:`for_hydra` with quotes round numbers and truths of keys that hold text, which
+    a sweeper would write otherwise: `a=1e5,7_5` -> `a='1e5','7_5'`.
+
+    Args:
+        config: of a job, for the types of keys.
+    """
+    texts = {key.path for key in walk(config) if not key.section and holds_text(key.type)}
+    found = []
+    for word in words:
+        start, sign, value = word.partition("=")
+        path = key_of(word).replace(IN_HYDRA, "env.train.")
+        found.append(f"{start}={_quoted(value)}" if sign and path in texts else word)
+    return found
+
+
+def _quoted(value: str) -> str:
+    inner = re.fullmatch(r"choice\((.*)\)", value, re.DOTALL)
+    if inner:
+        return f"choice({_quoted(inner[1])})"
+    read = parsed(value)
+    if isinstance(read, Scalar):
+        return quote(read.text)
+    if not isinstance(read, ChoiceSweep) or not read.simple_form:
+        return value
+    return ",".join(
+        quote(one.text) if isinstance(one, Scalar) else Override._get_value_element_as_str(one)
+        for one in read.list
+    )
 
 
 def readable(word: str) -> str:

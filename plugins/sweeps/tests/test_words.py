@@ -8,8 +8,9 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.types import RunMode
 from rlcore_sweeps.loader import SweepLoader
 from rlcore_sweeps.names import name_of
-from rlcore_sweeps.request import Choices, Order, for_hydra, for_job
+from rlcore_sweeps.request import Choices, Order, for_hydra, for_job, with_texts
 
+from rlcore.config.schema import RunConfig
 from rlcore.contracts.errors import ConfigError
 
 
@@ -158,3 +159,14 @@ def test_how_many_jobs_lists_make():
 def test_quotes_that_hydra_takes_from_a_listed_value_come_back():
     (first,) = Choices.of(for_hydra(['a.b=choice("é\\"x y",c)'])).first
     assert first == "a.b='é\"x y'"
+
+
+def test_names_that_look_like_numbers_stay_two_jobs():
+    """1e5 and 100000.0 would be one name, 123e456 and 12e4567 both inf."""
+    key = "runner.logger.project_name"
+    words = with_texts([f"{key}=123e456,12e4567,x", "actor.optim.lr=1e-4,2e-4"], RunConfig())
+    assert words == [f"{key}='123e456','12e4567',x", "actor.optim.lr=1e-4,2e-4"]
+    names = [parsed([job[0]])[0].value() for job in jobs(words[0])]
+    assert names == ["123e456", "12e4567", "x"]
+    fixed = with_texts([f"{key}=7_5", f"{key}=choice(1e5,true)", f"{key}=[1]"], RunConfig())
+    assert fixed == [f"{key}='7_5'", f"{key}=choice('1e5','true')", f"{key}=[1]"]
