@@ -9,19 +9,19 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
 from rlcore_tools.described_nodes import SOLD
 
-from parts.gpu.memory import learning, recomputing
+from parts.gpu.memory import MICRO_BATCHES, learning, recomputing
 from parts.gpu.operations import COUNTED
 from parts.gpu.subject import METHODS, Subject, planned_facts, published
 from rlcore.placement.memory import CONTEXT, Need, fits
 
 GIB = 2**30
 SHOWN = (1, 8, 32)
-MICRO_BATCHES = (32, 16, 8, 4, 2, 1)
 CARDS: tuple[tuple[int, str, float], ...] = (
     (24, "RTX 4090", 165e12),
     (48, "L40S", 362e12),
@@ -116,12 +116,19 @@ class Measured:
         return f"{self.device}, {machine['date']}, `python benchmarks/gpu.py {_quoted(row)}`"
 
     def learning(self, case: Case, samples: int, recomputes: bool) -> dict[str, Any] | None:
-        """Return the figures of learning from so many samples; None: not measured."""
+        """Return the figures of learning from so many samples, or that they did not fit; None: not
+        measured."""
         for one in self.figures(f"memory/{case.model} {case.method}"):
             same = one.get("micro_batch") == samples
-            if same and one["gradient_checkpointing"] == recomputes and one["fits"]:
+            if same and one["gradient_checkpointing"] == recomputes:
                 return one
         return None
+
+    @property
+    def memory(self) -> float:
+        """Return the bytes of the card's memory; 0 where nothing was measured."""
+        machine = self.figures("machine/device")
+        return float(machine[0]["memory_gib"]) * GIB if machine else 0.0
 
 
 def _quoted(row: str) -> str:
@@ -164,17 +171,22 @@ def _largest(case: Case, found: Measured, have: float) -> str:
     """Return the largest micro-batches that fit, without and with recomputed activations."""
     cells = []
     for again, words in ((False, "{}"), (True, "{} recomputed")):
-        size = next((n for n in MICRO_BATCHES if _held(case, found, n, again, have)), None)
-        if size is not None:
-            cells.append(words.format(size))
+        # a size that was not measured counts as planned, but none above one that did not fit
+        held = takewhile(lambda n, again=again: _held(case, found, n, again, have), MICRO_BATCHES)
+        if sizes := list(held):
+            cells.append(words.format(sizes[-1]))
     return ", ".join(cells) or "no"
 
 
 def _held(case: Case, found: Measured, samples: int, again: bool, have: float) -> bool:
-    measured = found.learning(case, samples, again)
-    bytes_held = (
-        measured["reserved_gib"] * GIB if measured else learning(case.needs[again], samples)
+    measured, bytes_held = (
+        found.learning(case, samples, again),
+        learning(case.needs[again], samples),
     )
+    if measured and measured["fits"]:
+        bytes_held = int(measured["reserved_gib"] * GIB)
+    elif measured and have <= found.memory:
+        return False
     return fits(bytes_held + CONTEXT, int(have))
 
 
@@ -186,10 +198,14 @@ def _memory(cases: list[Case], found: Measured) -> Iterator[str]:
             for samples in SHOWN:
                 plan = learning(case.needs[again], samples) / GIB
                 one = found.learning(case, samples, again)
-                held = f"{one['tensors_gib']:.1f}" if one else ""
+                held = "" if one is None else _told_peak(one)
                 basis = found.origin(f"memory/{case.model} {case.method}") if one else PLANNED
                 kept = "recomputed" if again else "kept"
                 yield f"| {case.words} | {kept} | {samples} | {plan:.1f} | {held} | {basis} |"
+
+
+def _told_peak(one: Mapping[str, Any]) -> str:
+    return f"{one['tensors_gib']:.1f}" if one["fits"] else "did not fit"
 
 
 def _minutes(cases: list[Case], found: Measured) -> Iterator[str]:

@@ -219,6 +219,106 @@ def test_wheels_leave_out_what_the_machine_brings(gpu):
     assert found["pluggy"].startswith("pluggy==")
 
 
+# -- the page -----------------------------------------------------------------------------------
+
+GIB = 2**30
+RECORD = {
+    "format": 1,
+    "quick": False,
+    "rows": [
+        {"row": "machine/device", "status": "done", "figures": [{
+            "device": "NVIDIA H100 80GB HBM3", "memory_gib": 79.1, "cores": 16,
+            "date": "2026-12-01", "packages": {"torch": "2.11"}}]},
+        {"row": "memory/pi05 lora", "status": "stopped", "figures": [
+            {"parameters": 1},
+            {"micro_batch": 8, "gradient_checkpointing": False, "fits": True,
+             "tensors_gib": 30.04, "reserved_gib": 71.0, "planned_gib": 20.0},
+            {"micro_batch": 16, "gradient_checkpointing": False, "fits": False}]},
+        {"row": "speed/pi05 update", "status": "done", "figures": [
+            {"micro_batch": 8, "fits": True, "samples_per_second": 8.0},
+            {"micro_batch": 32, "fits": False}]},
+    ],
+}  # fmt: skip
+
+
+def _case() -> Any:
+    """A process of 10 GiB of weights and 2 of learning, and 1 GiB a sample, or a quarter."""
+    from parts.gpu.page import Case
+
+    from rlcore.placement.memory import Need
+
+    kept = Need(weights=10 * GIB, state=2 * GIB, sample=GIB, acts=True, learns=True)
+    recomputed = Need(weights=10 * GIB, state=2 * GIB, sample=GIB // 4, acts=True, learns=True)
+    return Case("pi05", "lora", {False: kept, True: recomputed})
+
+
+def test_what_was_not_measured_is_planned(gpu):
+    pytest.importorskip("rlcore_model_openpi")
+    pytest.importorskip("rlcore_prismatic")
+    from parts.gpu.page import Measured, _fits, _memory, _minutes, _status
+
+    found = Measured(None)
+    assert list(_status(found)) == ["No row below has been measured on a GPU yet: all are planned."]
+    # 12.5 GiB with CUDA; of 24 GB 22.5 GiB are found and 20.25 filled: 7.75 samples, or 31 of them
+    # recomputed; of 48 GB 40.05: 27.55, or more than 32; of 80 GB 71.19: 58 samples
+    (row,) = list(_fits([_case()], found))[2:]
+    cells = [cell.strip() for cell in row.strip("| ").split("|")]
+    assert cells[2:] == ["4, 16 recomputed", "16, 32 recomputed", "32, 32 recomputed", "planned"]
+    rows = list(_memory([_case()], found))[2:]
+    assert [row.split("|")[5].strip() for row in rows] == [
+        "13.0", "20.0", "44.0", "12.2", "14.0", "20.0",
+    ]  # fmt: skip
+    assert all(row.endswith("|  | planned |") for row in rows)
+    minutes = list(_minutes([_case()], found))[2:]
+    # 1024 x 9.758e12 / (0.3 x 989e12) / 60 = 0.56
+    assert minutes[-1] == "| π0.5, 3.4 B | adapters | H100, 80 GB | 0.56 | planned |"
+
+
+def test_what_was_measured_stands_with_device_date_and_command(gpu):
+    pytest.importorskip("rlcore_model_openpi")
+    pytest.importorskip("rlcore_prismatic")
+    from parts.gpu.page import Measured, _fits, _further, _memory, _minutes, _status
+
+    found = Measured(RECORD)
+    by = "NVIDIA H100 80GB HBM3, 2026-12-01, `python benchmarks/gpu.py {}`"
+    assert "NVIDIA H100 80GB HBM3 (79 GiB), 16 cores, torch 2.11" in next(_status(found))
+    rows = list(_memory([_case()], found))[2:]
+    one = by.format("'memory/pi05 lora'")
+    assert rows[1].endswith(f"| 8 | 20.0 | 30.0 | {one} |")
+    assert rows[0].endswith("| planned |")
+    # 71 GiB that torch held and CUDA's are more than 71.19: a micro-batch of 4 is left of 80 GB
+    (row,) = list(_fits([_case()], found))[2:]
+    assert row.split("|")[5].strip() == "4, 32 recomputed"
+    assert row.endswith(f"| {one} |")
+    # 1024 / 8 / 60 minutes
+    assert list(_minutes([_case()], found))[-1] == (
+        "| π0.5, 3.4 B | adapters | NVIDIA H100 80GB HBM3 | 2.1 | "
+        + by.format("'speed/pi05 update'")
+        + " |"
+    )
+    assert any("samples_per_second 8" in line for line in _further(found))
+
+
+def test_figures_of_quick_come_on_no_page(gpu, tmp_path):
+    pytest.importorskip("rlcore_model_openpi")
+    pytest.importorskip("rlcore_prismatic")
+    from parts.gpu.page import written_page
+
+    with pytest.raises(ValueError, match="quick"):
+        written_page(tmp_path / "page.md", {**RECORD, "quick": True})
+
+
+@pytest.mark.long
+def test_the_page_is_what_the_planner_says(gpu):
+    pytest.importorskip("rlcore_env_libero")
+    from parts.gpu.page import written_page
+    from parts.gpu.record import read_record
+
+    page, figures = ROOT / "docs/hardware.md", ROOT / "docs/results/hardware.json"
+    measured = read_record(figures) if figures.exists() else None
+    assert written_page(page, measured) == page.read_text(encoding="utf-8")
+
+
 # -- each part, on CPUs ------------------------------------------------------------------------
 
 
