@@ -154,6 +154,21 @@ SHAPES = {
             "runner.keep_last=2",
         )
     ),
+    "noise": Shape(  # DSRL: a frozen flow policy, and networks that choose its noise
+        (
+            "train",
+            *(word for word in COMMON if not word.startswith(("model=", "sft.", "actor.model."))),
+            "model=pi0_tiny",
+            "actor.model.num_action_chunks=2",
+            "algorithm=dsrl",
+            "algorithm.start=1",
+            "algorithm.steps=2",
+            "algorithm.batch_size=4",
+            "algorithm.heads=2",
+            "runner.max_epochs=3",
+            "runner.keep_last=2",
+        )
+    ),
     "data": Shape(  # demonstrations that lie beside the run
         ("train", *COMMON, *PPO, "runner.max_epochs=2", f"collect.path={LOGS}/data"),
         before=(
