@@ -98,7 +98,6 @@ def test_an_export_says_who_acts(whole: Path, tmp_path: Path, capsys: pytest.Cap
     assert "with the networks of algorithm=dsrl" in capsys.readouterr().out
 
 
-@pytest.mark.long
 @pytest.mark.quick(1)
 @pytest.mark.parametrize("update", [1, 2])
 def test_a_resumed_run_ends_as_the_uninterrupted_one(whole: Path, tmp_path: Path, update: int):
