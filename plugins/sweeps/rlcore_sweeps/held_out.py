@@ -19,9 +19,10 @@ from hydra.types import HydraContext, RunMode
 from omegaconf import DictConfig
 
 from rlcore.config.overrides import quote
+from rlcore.contracts.errors import CheckpointError
 from rlcore.results.statistics import paired_difference, success_rate
 from rlcore.results.tables import EpisodeResult, comparable, read_results, success_by_start
-from rlcore_sweeps.job import JobFailed, Note
+from rlcore_sweeps.job import JobFailed, Note, is_below
 from rlcore_sweeps.player import Player
 from rlcore_sweeps.request import DIR, SPLIT, SUBDIR, key_of, listed
 from rlcore_sweeps.study import Study
@@ -44,6 +45,7 @@ def measure(
     not the best. Episodes of several runs from one start count as passes of one evaluation.
 
     Raises:
+        CheckpointError: a run that was noted is not in the sweep's folder.
         JobFailed: an evaluation failed.
     """
     assert trials.best is not None
@@ -71,6 +73,9 @@ def _played(
     own = [word for word in hydra if key_of(word) not in (DIR, SUBDIR)]
     own += [f"{DIR}={quote(place)}", f"{SUBDIR}='run-${{hydra.job.num}}'"]
     runs = tuple(str(study.sweep / run.folder) for run in trial.runs)
+    for run in runs:
+        if not is_below(study.sweep, Path(run)):
+            raise CheckpointError(f"{run}, a run of trial {trial.number}, is not in {study.sweep}")
     words = ["env.eval.split=heldout"]
     if player.verb != "train":  # such a job is an evaluation itself
         others = [word for word in study.space.fixed if key_of(word) not in SPLIT]

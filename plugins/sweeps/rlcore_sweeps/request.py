@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -121,7 +121,7 @@ class Order:
     @property
     def named(self) -> str | None:
         """The recipe that all jobs are made from, by its name or its file; None where there is
-        none, or several."""
+        none."""
         chosen = [word.removeprefix(BY_RECIPE) for word in self.words if word.startswith(BY_RECIPE)]
         chosen += self.values(*CONFIG_NAME)
         before = ("", *self.flags)
@@ -166,7 +166,9 @@ class Order:
             (verb,) = _texts([kept.pop("verb")])
             if unknown := kept.keys() - KEPT:
                 raise ValueError(f"it holds {unknown.pop()!r}")
-            order = cls(verb, **{name: _texts(words) for name, words in kept.items()})
+            order = cls(verb)
+            for name, words in kept.items():
+                order = replace(order, **{name: _texts(words)})  # type: ignore[arg-type]  # KEPT
             for name, about_hydra in (("words", False), ("hydra", True)):
                 for word in vars(order)[name]:
                     if is_about_hydra(word) is not about_hydra:
