@@ -58,7 +58,9 @@ def main(cores: str, words: list[str]) -> int:
         write_results(folder / "eval/eval.parquet", rows)
     if "GREETING" in os.environ:
         print(os.environ["GREETING"])
-    (folder / "summary.json").write_text(json.dumps(FIGURES | {"seed": int(seed)}))
+    partial = folder / ".summary.json"  # as a run does: a table may be read at any moment
+    partial.write_text(json.dumps(FIGURES | {"seed": int(seed)}))
+    partial.rename(folder / "summary.json")
     if seed == "50":
         os.kill(os.getpid(), signal.SIGKILL)
     return 0
