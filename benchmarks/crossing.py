@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from parts.machine import Machine
 from rlcore_simulation.messages import Play, Played
-from rlcore_simulation.translate import ANSWERS, COMMANDS, told, understood
+from rlcore_simulation.translate import ANSWERS, COMMANDS, decode, encode
 from rlcore_simulation.wire import pack, unpack
 
 
@@ -49,7 +49,7 @@ def crossing(rows: int, chunk: int, repeats: int) -> dict[str, float]:
 
     def ours() -> None:
         for words, each in said:
-            understood(unpack(pack(told(each))), words)
+            decode(unpack(pack(encode(each))), words)
 
     def pickled() -> None:
         for _, each in said:

@@ -67,7 +67,7 @@ def plan(words: Sequence[str]) -> dict[str, float]:
     """MiB that each policy process is planned to hold, by its role."""
     facts = gather_facts(compose(words), load_plugins())
     return {
-        role: (need.most + need.host) / MIB for role, need in facts.memory.items() if role in ROLES
+        role: (need.peak + need.host) / MIB for role, need in facts.memory.items() if role in ROLES
     }
 
 

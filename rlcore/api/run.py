@@ -185,7 +185,7 @@ def train(
         KeyboardInterrupt: it was asked to stop; a checkpoint was made where it could be.
     """
     draft = _draft(recipe, overrides, config_dirs, tuple(COMPONENT_GROUPS))
-    ended = _Ended()
+    ended = _Outcome()
     given = callbacks if isinstance(callbacks, (list, tuple)) else [callbacks]
     start("rlcore.training.train:run", draft, callbacks=[*given, ended])
     return RunResult(ended.folder, ended.summary)
@@ -212,7 +212,7 @@ def evaluate(
     words, _ = _words(None, overrides)
     if trials is not None:
         words.append(f"env.eval.trials_per_task={trials}")
-    ended = _Ended()
+    ended = _Outcome()
     with contextlib.ExitStack() as holds:
         if isinstance(played, LoadedPolicy):
             from rlcore.config.overrides import quote
@@ -367,7 +367,7 @@ class _PerUpdate:
         self._callback(run, metrics)
 
 
-class _Ended:
+class _Outcome:
     """Notes where a run was, and what it came to."""
 
     @hookimpl

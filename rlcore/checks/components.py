@@ -128,7 +128,7 @@ def algorithm_gets_what_it_learns_from(facts: Facts) -> Iterator[str]:
 
 
 @CHECKS.add
-def who_acts_with_the_policy_is_there(facts: Facts) -> Iterator[str]:
+def acting_networks_are_supported(facts: Facts) -> Iterator[str]:
     """An evaluation of the policy alone would be one of another policy."""
     config, named = facts.config, acted_with(facts.config)
     if config.runner.only_eval and named and named != config.algorithm.name:

@@ -18,7 +18,7 @@ from rlcore.config.tasks import checked_spec, narrowed
 from rlcore.contracts.specs import AlgorithmNeeds, EnvSpec, PolicySpec
 from rlcore.placement import Inventory, Plan, find_inventory, make_plan
 from rlcore.placement.grammar import COMPONENTS
-from rlcore.placement.memory import Batch, Need, memory_per_process
+from rlcore.placement.memory import Batch, MemoryNeed, memory_per_process
 from rlcore.placement.plan import parts_of_stage
 from rlcore.placement.routes import WeightRoute, plan_weight_routes
 from rlcore.plugins.registry import Registry, wrapped
@@ -100,17 +100,17 @@ class Facts:
         return replace(policy, trainable_parameters=0) if untrained else policy
 
     @property
-    def memory(self) -> dict[str, Need]:
+    def memory(self) -> dict[str, MemoryNeed]:
         """What a process needs, by its role."""
         return self._memory(self._batch)
 
     @property
-    def least_memory(self) -> dict[str, Need]:
+    def least_memory(self) -> dict[str, MemoryNeed]:
         """Return the memory that every process needs: weights, and what learning stores of them."""
         bare = self._memory(lambda processes: Batch())
         return {role: replace(need, gathered=0, stepping=0) for role, need in bare.items()}
 
-    def _memory(self, batch: Callable[[int], Batch]) -> dict[str, Need]:
+    def _memory(self, batch: Callable[[int], Batch]) -> dict[str, MemoryNeed]:
         fsdp, needs = self.config.actor.fsdp_config, self.needs or AlgorithmNeeds()
         return {
             role: memory_per_process(

@@ -22,11 +22,11 @@ def violations(config: RunConfig) -> Iterator[str]:
     there stands at the key (`place=` of :func:`rlcore.config.schema.key`)."""
     for key in schema_tree.walk(config):
         if key.place not in (None, "path", "program") and key.value:
-            yield from [*_impossible(key.path, key.value)] or _unusable(key)
+            yield from [*_unwritable(key.path, key.value)] or _unusable(key)
     name, key_of_name = config.runner.logger.experiment_name, "runner.logger.experiment_name"
     inside = Path(name)
     # a name in a folder that is not there yet is looked up in one that is
-    yield from _impossible(key_of_name, f"/{max(inside.parts, key=len, default='')}")
+    yield from _unwritable(key_of_name, f"/{max(inside.parts, key=len, default='')}")
     if not inside.parts or inside.is_absolute() or ".." in inside.parts or not name.isprintable():
         yield f"{key_of_name} must be a name or a path below runner.logger.log_path, got {name!r}"
 
@@ -60,7 +60,7 @@ def _absent(value: str | None) -> bool:
     return value is not None and hub.is_name(value)
 
 
-def _impossible(path: str, place: str) -> Iterator[str]:
+def _unwritable(path: str, place: str) -> Iterator[str]:
     """Explain why a text can't be a path: too long, a NUL in it, a link to itself."""
     try:
         os.stat(os.path.expanduser(place))

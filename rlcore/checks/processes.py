@@ -34,7 +34,7 @@ def offloaded_envs_can_be_suspended(facts: Facts) -> Iterator[str]:
             )
 
 
-def offloads_in_vain(facts: Facts) -> Iterator[str]:
+def offload_has_no_effect(facts: Facts) -> Iterator[str]:
     """A sentence for each policy that is asked to leave accelerators to others, and can't."""
     plan = facts.placement
     for name in plan.offloads:

@@ -18,7 +18,7 @@ from rlcore.checks.doctor_rows import Finding, Row, of_row
 from rlcore.checks.facts import Facts
 from rlcore.checks.run import announce, lacking_trackers, survey
 from rlcore.config.bind import SLOTS
-from rlcore.config.compose import Ungiven
+from rlcore.config.compose import MissingValueError
 from rlcore.config.schema import RunConfig
 from rlcore.contracts.errors import (
     AssetError,
@@ -29,7 +29,7 @@ from rlcore.contracts.errors import (
 )
 from rlcore.plugins.registry import Registry, load_component
 
-OF_THE_USER = (AssetError, Ungiven)
+OF_THE_USER = (AssetError, MissingValueError)
 """Errors that say what is still to be supplied. A dry run, which may be made elsewhere or earlier,
 does not end by them."""
 Makes = Literal["updates", "supervised", "demonstrations"]

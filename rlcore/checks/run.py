@@ -205,7 +205,10 @@ def announce(facts: Facts, *, collects: bool = False) -> None:
             f"rollout.sync={config.rollout.sync} does nothing: rollout and actor are one process "
             "over one set of weights"
         )
-    for sentence in (*processes.offloads_in_vain(facts), *updates.more_than_a_rank_gets(facts)):
+    for sentence in (
+        *processes.offload_has_no_effect(facts),
+        *updates.more_than_a_rank_gets(facts),
+    ):
         warn(sentence)
     drawn = config.actor.model.model_path is None and facts.policy.parameters > 0
     if drawn and not config.sft.enabled:
@@ -235,13 +238,13 @@ def announce(facts: Facts, *, collects: bool = False) -> None:
             f"{name} is {drawn} in env.train and {other} in env.eval: the policy is evaluated "
             "on other pixels than it is trained on"
         )
-    for sentence in drawn_otherwise(facts, "actor.model.model_path"):
+    for sentence in render_differs(facts, "actor.model.model_path"):
         warn(sentence)
     for note in instruction_warnings.notes(facts):
         warn(note)
 
 
-def drawn_otherwise(facts: Facts, policy: str) -> Iterator[str]:
+def render_differs(facts: Facts, policy: str) -> Iterator[str]:
     """A sentence for each setting under which a policy, by its name in messages, sees other pixels
     than those that it was trained on."""
     trained, here = facts.trained_in, EnvFacts.of(facts.envs["train"])

@@ -12,7 +12,7 @@ CHECKS = Subject()
 
 
 @CHECKS.add
-def training_ends(facts: Facts) -> Iterator[str]:
+def training_has_an_end(facts: Facts) -> Iterator[str]:
     runner = facts.config.runner
     if limits.OFF == runner.max_epochs == runner.max_steps and not runner.only_eval:
         yield (
@@ -22,7 +22,7 @@ def training_ends(facts: Facts) -> Iterator[str]:
 
 
 @CHECKS.add
-def what_goes_on_trains(facts: Facts) -> Iterator[str]:
+def continued_training_is_possible(facts: Facts) -> Iterator[str]:
     """An evaluation takes up no run: it would report the start's weights as that run's."""
     runner = facts.config.runner
     if runner.only_eval and runner.resume_dir is not None:

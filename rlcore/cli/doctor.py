@@ -12,7 +12,7 @@ from rlcore.cli.request import Request, parse_request, print_help
 from rlcore.config.catalog import COMPONENT_GROUPS
 from rlcore.config.schema import ClusterConfig
 from rlcore.contracts.errors import PluginError
-from rlcore.numerics.mkl import MKL, by_hand, in_effect, processor
+from rlcore.numerics.mkl import MKL, current_environment, local_processor, user_setting
 from rlcore.placement.machines import require_backend
 from rlcore.plugins import extras
 from rlcore.plugins.registry import Registry, load_plugins
@@ -81,11 +81,11 @@ def _backend() -> list[Row]:
 def _kernels() -> Row:
     """Check whether this machine can guarantee what `rollout.forward_batch` promises. If it can't,
     no run lacks anything."""
-    from rlcore.numerics.batch_invariance import kernels_alone
+    from rlcore.numerics.batch_invariance import check_kernels
 
-    mkl, by_user = in_effect().get(MKL), by_hand() is not None
+    mkl, by_user = current_environment().get(MKL), user_setting() is not None
     using = f"{MKL}={mkl}{' (set by hand)' if by_user else ''}" if mkl else f"no {MKL}"
-    moved = {rows: names for rows in BATCHES if (names := kernels_alone(rows)[0])}
+    moved = {rows: names for rows in BATCHES if (names := check_kernels(rows)[0])}
     if not moved:
         batches = ", ".join(map(str, BATCHES))
         held = f"a row has the same bits at every place in batches of {batches}"
@@ -95,5 +95,5 @@ def _kernels() -> Row:
         f"{using}; a row's bits depend on its place in a batch ({names[0]}, {rows} rows), so runs "
         "repeat up to rounding only, whatever rollout.forward_batch is"
     )
-    fix = f"unset {MKL}" if by_user and processor().setting else f"export {MKL}=COMPATIBLE"
+    fix = f"unset {MKL}" if by_user and local_processor().setting else f"export {MKL}=COMPATIBLE"
     return row("kernels", detail, "warning", fix)

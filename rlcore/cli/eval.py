@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from rlcore.api import NEEDED_TO_ACT, evaluate
 from rlcore.api.run import config_to_evaluate
 from rlcore.cli.request import ALL_FILES, TRUST, Form, Request
-from rlcore.cli.verbs import Verb, hand_on, run_verb
+from rlcore.cli.verbs import Verb, delegate_to, run_verb
 from rlcore.config.catalog import BY_RECIPE
 from rlcore.config.schema import RunConfig
 
@@ -44,9 +44,9 @@ EVAL = Verb(
 def main(arguments: Sequence[str]) -> int:
     """Evaluate; see :func:`rlcore.cli.verbs.run_verb`."""
     if any(word.startswith(PROTOCOL) for word in arguments):
-        return hand_on("protocol", arguments)
+        return delegate_to("protocol", arguments)
     if VERIFY in arguments:
-        return hand_on("verify", arguments)
+        return delegate_to("verify", arguments)
     return run_verb(EVAL, arguments, configure)
 
 

@@ -19,7 +19,7 @@ from rlcore.plugins.extras import DISTRIBUTION
 from rlcore.plugins.import_target import load_target
 from rlcore.plugins.registry import Component, load_plugins
 from rlcore.process import signals
-from rlcore.terminal.stdio import print_plainly
+from rlcore.terminal.stdio import escape_output
 from rlcore.terminal.text import raised
 
 AGAIN = "give the command again"
@@ -35,9 +35,9 @@ class CommandError(PluginError):
 def main(arguments: Sequence[str] | None = None) -> int:
     """Entry point of the command; returns the exit code."""
     words = list(sys.argv[1:] if arguments is None else arguments)
-    print_plainly()
+    escape_output()
     warnings.showwarning = _show_warning
-    signals.heed()
+    signals.install_handlers()
     try:
         return _dispatch(words)
     except UserError as error:
@@ -46,7 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt as error:
         number = signals.number_of(error)
         with contextlib.suppress(*GONE):
-            print(signals.last_words(number), file=sys.stderr)
+            print(signals.final_message(number), file=sys.stderr)
         return signals.exit_code(number)
     except BrokenPipeError:  # `rlcore plugins | head`
         sys.stderr.close()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from rlcore.api import config_to_resume, train
 from rlcore.cli.request import ALL_FILES, TRUST, Form, Request
-from rlcore.cli.verbs import PLAYS_JOBS, Verb, hand_on, run_verb
+from rlcore.cli.verbs import SWEEP_COMMAND, Verb, delegate_to, run_verb
 from rlcore.config.catalog import BY_RECIPE, is_folder
 from rlcore.config.schema import RunConfig
 from rlcore.contracts.errors import ConfigError
@@ -33,7 +33,7 @@ def main(arguments: Sequence[str]) -> int:
 
     first = next((word for word in arguments if not word.startswith("-")), "")
     if is_folder(first) and (Path(first) / SWEEP_TABLE).is_file():
-        return hand_on(PLAYS_JOBS, ["resume", *arguments])
+        return delegate_to(SWEEP_COMMAND, ["resume", *arguments])
     return run_verb(RESUME, arguments, configure)
 
 

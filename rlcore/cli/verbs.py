@@ -18,7 +18,7 @@ from rlcore.checks.doctor_rows import Finding
 from rlcore.checks.ready import OF_THE_USER, Makes, look, require
 from rlcore.cli.request import ABOUT_HYDRA, PLAIN, Form, Request, parse_request, print_help
 from rlcore.config.catalog import COMPONENT_GROUPS
-from rlcore.config.compose import Unfinished, compose, part, to_yaml
+from rlcore.config.compose import IncompleteRecipeError, compose, to_yaml, yaml_below
 from rlcore.config.old_names import warn
 from rlcore.config.overrides import keys_given
 from rlcore.config.schema import RunConfig
@@ -27,13 +27,13 @@ from rlcore.plugins.entry_points import LEAVE_OUT
 from rlcore.plugins.import_target import load_target
 from rlcore.plugins.registry import load_component, load_plugins
 from rlcore.process import watchdog
-from rlcore.terminal.stdio import lasting
+from rlcore.terminal.stdio import tolerate_broken_output
 
 if TYPE_CHECKING:
     from rlcore.checks.facts import Facts
 
 RESUME = "rlcore resume RUN goes on from the last checkpoint"
-PLAYS_JOBS = "sweep"  # a command
+SWEEP_COMMAND = "sweep"  # a command
 Configure = Callable[[Request, Sequence[str]], RunConfig]
 
 
@@ -85,14 +85,14 @@ def run_verb(verb: Verb, arguments: Sequence[str], configure: Configure | None =
         return 0
     configure = configure or verb.compose
     if request.multirun or request.show in ABOUT_HYDRA:
-        return hand_on(PLAYS_JOBS, [verb.name, *arguments])
+        return delegate_to(SWEEP_COMMAND, [verb.name, *arguments])
     runs = request.show is None and not request.dry_run
-    with lasting() if runs else contextlib.nullcontext():
+    with tolerate_broken_output() if runs else contextlib.nullcontext():
         _run(verb, request, *composed_as_far(configure, request))
     return 0
 
 
-def hand_on(command: str, arguments: Sequence[str]) -> int:
+def delegate_to(command: str, arguments: Sequence[str]) -> int:
     """Hand a command line on to another command; returns its exit code.
 
     Raises:
@@ -108,7 +108,7 @@ def composed_as_far(
     """Compose the configuration as far as possible; return it with what is wrong with the rest."""
     try:
         return configure(request, request.overrides), ()
-    except Unfinished as error:
+    except IncompleteRecipeError as error:
         return error.draft, error.several
 
 
@@ -123,11 +123,11 @@ def _run(
     if request.show is not None:
         if wrong:
             raise joined(wrong)
-        print(part(to_yaml(config), request.package), end="")
+        print(yaml_below(to_yaml(config), request.package), end="")
         return
     if not verb.resumes:
         _refuse_resuming(verb, config)
-    with _failures_named(verb), watchdog.guard(config.cluster.timeouts.stop):
+    with _failure_file_hint(verb), watchdog.guard(config.cluster.timeouts.stop):
         passed = {name: request.options[name] for name in verb.passed}
         further = {}
         if verb.further:
@@ -186,7 +186,7 @@ def _refuse_resuming(verb: Verb, config: RunConfig) -> None:
 
 
 @contextlib.contextmanager
-def _failures_named(verb: Verb) -> Iterator[None]:
+def _failure_file_hint(verb: Verb) -> Iterator[None]:
     """Say what comes next where a run ends by a file, or by `sys.exit`. rlcore doesn't call that in
     here: a plugin that does would end a run as if all were well.
 

@@ -279,7 +279,7 @@ def _assign(node: DictConfig, values: Mapping[str, Any], section: Any, path: str
             continue
         wanted = schema_tree.type_of(section, name)
         try:
-            _refuse_what_would_pass(wanted, value)
+            _reject_implicit_conversion(wanted, value)
             node[name] = value
         except (OmegaConfBaseException, ValueError, OverflowError):  # no float is that large
             raise ConfigError(
@@ -288,7 +288,7 @@ def _assign(node: DictConfig, values: Mapping[str, Any], section: Any, path: str
             ) from None
 
 
-def _refuse_what_would_pass(wanted: str, value: Any) -> None:
+def _reject_implicit_conversion(wanted: str, value: Any) -> None:
     """Refuse values that OmegaConf converts but nobody intends: any number is
     true, a text may hold the character that ends it for the system, and a part of a value may be
     left open. Raises ValueError."""

@@ -37,11 +37,11 @@ from rlcore.plugins.registry import Registry, load_plugins
 ALL_COMPONENTS = tuple(COMPONENT_GROUPS)
 
 
-class Ungiven(ConfigError):
+class MissingValueError(ConfigError):
     """A key that must be given."""
 
 
-class Unfinished(ConfigError):
+class IncompleteRecipeError(ConfigError):
     """A configuration whose rest can be looked at nevertheless.
 
     Attributes:
@@ -87,7 +87,7 @@ def compose(
     files = _files(catalog, groups)
     try:
         config = _finish(files, values, registry, _origin(groups, config_dirs))
-    except Unfinished as error:
+    except IncompleteRecipeError as error:
         _require(error.draft, require, catalog)
         if not draft:
             raise
@@ -193,7 +193,7 @@ def to_yaml(config: RunConfig) -> str:
     return OmegaConf.to_yaml(OmegaConf.create(asdict(config)))
 
 
-def part(text: str, path: str | None) -> str:
+def yaml_below(text: str, path: str | None) -> str:
     """Of a configuration as text, what is below a key; all of it where none is named.
 
     Raises:
@@ -248,7 +248,7 @@ def _finish(
             env.settle(registry.get("env", env.env_type).spec)
     config.freeze()
     if errors:
-        raise Unfinished(errors, config)
+        raise IncompleteRecipeError(errors, config)
     return config
 
 
@@ -258,7 +258,9 @@ def _ungiven(values: Values, root: RunConfig) -> Iterator[ConfigError]:
         if schema_tree.find(values, key.path) == MISSING:
             take(values, key.path)
             said = f": {key.help}" if key.help else ""
-            yield Ungiven(f"{key.path} must be given{said}", hint=f"rlcore train --help {key.path}")
+            yield MissingValueError(
+                f"{key.path} must be given{said}", hint=f"rlcore train --help {key.path}"
+            )
 
 
 def _require(config: RunConfig, groups: Sequence[str], catalog: Catalog) -> None:

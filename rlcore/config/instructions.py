@@ -36,7 +36,7 @@ WRITE = (
 )
 
 
-class Unsaid(ConfigError):
+class UnlistedInstruction(ConfigError):
     """Raised for a file of sentences that does not map them to tasks."""
 
 
@@ -142,7 +142,7 @@ def _found(value: str, path: str, env: str, checkpoint: str | None) -> dict[str,
     """The sentences in the first of these files that says which task has which; None: in none."""
     for place in [each for group in places(value, env, checkpoint).values() for each in group]:
         if _file_and_part(place, path)[0].is_file():
-            with suppress(Unsaid):
+            with suppress(UnlistedInstruction):
                 said = _of_file(place, path)
                 warn(f"the policy gets the sentences of {place}")
                 return said
@@ -200,7 +200,7 @@ def _read(file: Path, part: str) -> Mapping[Any, Any]:
 def _checked(found: Mapping[Any, Any], path: str, where: str) -> dict[str, str]:
     """Names and words, or one error. A text with `${` would be read as the value of another key."""
     if not found:
-        raise Unsaid(f"{path} must have a sentence for each task, {where} has none")
+        raise UnlistedInstruction(f"{path} must have a sentence for each task, {where} has none")
     for task, sentence in found.items():
         good = isinstance(sentence, str) and sentence.strip() and "${" not in sentence
         if not isinstance(task, str) or not task or not good:

@@ -3,7 +3,7 @@
     policy + networks + algorithm.acting -> ActingPolicy
 
 It goes wherever a policy goes: it acts, its weights travel, it is saved and loaded. Who learns
-takes the policy out again (:func:`alone`). Knows no model and no algorithm.
+takes the policy out again (:func:`without_acting_networks`). Knows no model and no algorithm.
 """
 
 from __future__ import annotations
@@ -156,7 +156,7 @@ def as_if_learned(policy: Policy) -> Iterator[None]:
         policy.learned = before
 
 
-def together(
+def with_acting_networks(
     policy: Policy,
     algorithm: Algorithm,
     env: EnvSpec,
@@ -194,6 +194,6 @@ def together(
     return whole
 
 
-def alone(policy: Policy) -> Policy:
+def without_acting_networks(policy: Policy) -> Policy:
     """Without the part of an algorithm."""
     return cast(Policy, policy.policy) if isinstance(policy, ActingPolicy) else policy

@@ -24,7 +24,9 @@ from rlcore.rollout import columns
 T = TypeVar("T")
 
 
-def meet(device: torch.device, *, url: str, rank: int, world_size: int, timeout: float) -> None:
+def join_process_group(
+    device: torch.device, *, url: str, rank: int, world_size: int, timeout: float
+) -> None:
     """Meet the other ranks at `url` (`tcp://HOST:PORT`).
 
     Args:
@@ -42,37 +44,37 @@ def meet(device: torch.device, *, url: str, rank: int, world_size: int, timeout:
     )
 
 
-def several() -> bool:
+def is_distributed() -> bool:
     """Check whether this process has joined other ranks."""
     return dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1
 
 
-def number() -> int:
+def rank() -> int:
     """Return this process's rank; 0 without others."""
-    return dist.get_rank() if several() else 0
+    return dist.get_rank() if is_distributed() else 0
 
 
-def count() -> int:
+def world_size() -> int:
     """Return the number of ranks."""
-    return dist.get_world_size() if several() else 1
+    return dist.get_world_size() if is_distributed() else 1
 
 
-def of_all(value: T) -> list[T]:
+def all_gather(value: T) -> list[T]:
     """Gather all ranks' values, in rank order."""
-    values = [value] * count()
-    if several():
+    values = [value] * world_size()
+    if is_distributed():
         dist.all_gather_object(values, value)
     return values
 
 
-def total(number: float) -> float:
+def all_sum(number: float) -> float:
     """Sum all ranks' numbers; the same on all ranks."""
-    return sum(of_all(number))
+    return sum(all_gather(number))
 
 
-def most(count: int) -> int:
+def all_max(count: int) -> int:
     """Return the maximum over all ranks."""
-    return max(of_all(count))
+    return max(all_gather(count))
 
 
 def add_gradients(parameters: Iterable[nn.Parameter]) -> None:
@@ -82,7 +84,7 @@ def add_gradients(parameters: Iterable[nn.Parameter]) -> None:
     A parameter without a gradient on any rank keeps none, as on a single one: zeros would let the
     optimizer decay it. Call it with the same parameters on all ranks.
     """
-    if not several():
+    if not is_distributed():
         return
     shared = [one for one in parameters if not parts.is_sharded(one)]
     if not shared:
@@ -100,7 +102,7 @@ def add_gradients(parameters: Iterable[nn.Parameter]) -> None:
 def merge_metrics(metrics: Metrics) -> Metrics:
     """Merge the metrics of all ranks, in rank order."""
     merged = Metrics()
-    for part in of_all(metrics):
+    for part in all_gather(metrics):
         merged.merge(part)
     return merged
 
@@ -114,13 +116,13 @@ def whole_batch(trajectory: Trajectory | None) -> Trajectory:
     Args:
         trajectory: what this rank gathered; None: nothing, and one of the others did.
     """
-    if not several():
+    if not is_distributed():
         assert trajectory is not None
         return columns.canonical(trajectory)
     light = None if trajectory is None else replace(trajectory, inputs={}, replay={})
-    gathered = of_all(light)
+    gathered = all_gather(light)
     none = columns.take(next(part for part in gathered if part is not None), [])
-    trajectory = _lend_a_row(none if trajectory is None else trajectory)
+    trajectory = _lend_row(none if trajectory is None else trajectory)
     parts = [none if part is None else part for part in gathered]
     chunks = max(part.shape[0] for part in parts)
     padded = [columns.pad(part, chunks) for part in parts]
@@ -131,11 +133,11 @@ def whole_batch(trajectory: Trajectory | None) -> Trajectory:
     return columns.canonical(replace(whole, inputs=trajectory.inputs, replay=trajectory.replay))
 
 
-def _lend_a_row(trajectory: Trajectory) -> Trajectory:
+def _lend_row(trajectory: Trajectory) -> Trajectory:
     """Give a rank without decisions one of another rank's, in no sample: it must take part in the
     forwards of the others."""
     held = any(len(rows) for rows in trajectory.inputs.values())
-    holds = of_all(held)
+    holds = all_gather(held)
     if all(holds) or not any(holds):
         return trajectory
     lender = holds.index(True)

@@ -25,12 +25,12 @@ def is_sharded(tensor: Tensor) -> bool:
     return known is not None and isinstance(tensor, known.DTensor)
 
 
-def part(tensor: Any) -> Tensor:
+def local_shard(tensor: Any) -> Tensor:
     """Return the local shard, over the same memory; all of an unsharded tensor."""
     return tensor.to_local() if is_sharded(tensor) else tensor
 
 
-def whole(tensor: Any) -> Tensor:
+def full_tensor(tensor: Any) -> Tensor:
     """Gather all rows from all ranks at once; return an unsharded tensor as it is."""
     return tensor.full_tensor() if is_sharded(tensor) else tensor
 
@@ -50,10 +50,10 @@ def rows_for(saved: Any, parameter: Tensor) -> Tensor:
     if not is_sharded(parameter):
         return saved[:] if parameter.dim() else saved
     first = first_row(parameter)
-    return saved[first : first + len(part(parameter))]
+    return saved[first : first + len(local_shard(parameter))]
 
 
-def share(parameters: Iterable[Any]) -> tuple[int, int] | None:
+def row_count(parameters: Iterable[Any]) -> tuple[int, int] | None:
     """Return which shard this rank saves, and of how many; None where another rank with the same
     shard saves it."""
     for parameter in parameters:
@@ -65,7 +65,7 @@ def share(parameters: Iterable[Any]) -> tuple[int, int] | None:
     return (0, 1) if _first() else None
 
 
-def written(parameter: Tensor, held: Tensor) -> bool:
+def is_saved_here(parameter: Tensor, held: Tensor) -> bool:
     """Check whether this rank saves this tensor: its shard if it is sharded, else only on rank
     0."""
     if is_sharded(parameter) and held.dim():

@@ -68,12 +68,12 @@ class UpdateLearning:
 
     def logprobs(self, rows: Tensor, *, reference: bool = False) -> Tensor:
         with self.reference.in_place() if reference else nullcontext():
-            return self.micro.fitting(partial(self._logprobs, rows), self.settle)
+            return self.micro.retry_on_oom(partial(self._logprobs, rows), self.settle)
 
     @torch.no_grad()
     def _logprobs(self, rows: Tensor) -> Tensor:
         made = torch.zeros(len(rows), *self.rollout.shape[2:])
-        for piece in self.micro.cut(len(rows)):
+        for piece in self.micro.split(len(rows)):
             some = rows[piece] if len(piece) else _FILLER
             made[piece] = self.evaluate(some).logprobs.float().cpu()[: len(piece)]
         self.settle()

@@ -41,20 +41,20 @@ class MicroBatches:
         """Check whether memory has run out so far."""
         return self.size < self._asked
 
-    def cut(self, count: int) -> Sequence[Tensor]:
+    def split(self, count: int) -> Sequence[Tensor]:
         """Places of `count` samples by micro-batch; at least one, if an empty one. In lockstep as
         many as the rank with the most has. An empty one stands for a sample that does not count.
         """
         pieces = torch.arange(count).split(self.size)
         if not self._lockstep:
             return pieces
-        return [*pieces, *[torch.arange(0)] * (collectives.most(len(pieces)) - len(pieces))]
+        return [*pieces, *[torch.arange(0)] * (collectives.all_max(len(pieces)) - len(pieces))]
 
-    def fitting(self, work: Callable[[], T], undo: Callable[[], None]) -> T:
+    def retry_on_oom(self, work: Callable[[], T], undo: Callable[[], None]) -> T:
         """Return the result of `work`, run in micro-batches that fit into memory.
 
         Args:
-            work: forwards and backwards over :meth:`cut`.
+            work: forwards and backwards over :meth:`split`.
             undo: drops what it has added up when it breaks off.
 
         Raises:

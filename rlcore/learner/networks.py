@@ -23,7 +23,7 @@ class Networks:
     Attributes:
         live: as they are trained.
         lagged: copies without gradients, of those that have one.
-        acting: of both, those that the policy holds that acts, by name (:meth:`share`).
+        acting: of both, those that the policy holds that acts, by name (:meth:`share_acting`).
     """
 
     def __init__(self, made: Mapping[str, nn.Module], needs: Sequence[NetworkNeeds]) -> None:
@@ -34,7 +34,7 @@ class Networks:
         }
         self._needs, self.acting = needs, dict[str, nn.Module]()
 
-    def share(self, acting: Mapping[str, nn.Module] | nn.ModuleDict) -> None:
+    def share_acting(self, acting: Mapping[str, nn.Module] | nn.ModuleDict) -> None:
         """Have those that act in common with who acts; what they have learned, the network or the
         lagged copy beside them gets too."""
         self.acting = dict(acting.items())
@@ -51,7 +51,7 @@ class Networks:
             network.to(device)
 
     @torch.no_grad()
-    def follow(self, trained: Sequence[str]) -> None:
+    def update_targets(self, trained: Sequence[str]) -> None:
         """Move the lagged copies of networks that were trained: w' <- (1 - t) w' + t w; buffers
         become those of the network."""
         for name in self._lags.keys() & set(trained):

@@ -29,7 +29,7 @@ class HostCopies:
         """Return the number of bytes that are offloaded now."""
         return sum(len(copy) for _, copy in self._away.values())
 
-    def leave(self, tensors: Iterable[Tensor], device: torch.device) -> None:
+    def offload(self, tensors: Iterable[Tensor], device: torch.device) -> None:
         """Copy tensors to the host and free their memory on `device`.
 
         Tensors that are elsewhere stay, as those that already lie on the host do, and so does
@@ -37,7 +37,7 @@ class HostCopies:
         """
         left = {}
         for tensor in tensors:
-            storage = dtensor.part(tensor.detach()).untyped_storage()
+            storage = dtensor.local_shard(tensor.detach()).untyped_storage()
             moves = storage.device.type == device.type and storage.resizable()
             if moves and storage.nbytes():
                 left[storage._cdata] = storage
@@ -51,7 +51,7 @@ class HostCopies:
             self._spare.clear()
         _give_back(device)  # also where only what was computed lay there
 
-    def back(self) -> None:
+    def restore(self) -> None:
         """Copy all tensors back to where they were. If they do not fit, raise torch's error; the
         rest can be copied back later."""
         for key, (storage, copy) in list(self._away.items()):
@@ -65,7 +65,7 @@ class HostCopies:
         self._away.clear()
         self._spare.clear()
 
-    def at_hand(self, tensor: Tensor) -> Tensor:
+    def resident(self, tensor: Tensor) -> Tensor:
         """Return the tensor; while offloaded, one over its host copy, to read and to write."""
         held = self._away.get(tensor.detach().untyped_storage()._cdata)
         if held is None:

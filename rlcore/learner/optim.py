@@ -97,12 +97,12 @@ class PolicyOptimizer:
         self._parameters = {name: list(parameters) for name, parameters in groups.items()}
         every = [one for parameters in self._parameters.values() for one in parameters]
         self._masters = {
-            parameter: nn.Parameter(dtensor.part(parameter.detach()).float())
+            parameter: nn.Parameter(dtensor.local_shard(parameter.detach()).float())
             for parameter in every
             if parameter.element_size() < torch.float32.itemsize
         }
         self._parts = {
-            parameter: nn.Parameter(dtensor.part(parameter.detach()))
+            parameter: nn.Parameter(dtensor.local_shard(parameter.detach()))
             for parameter in every
             if dtensor.is_sharded(parameter) and parameter not in self._masters
         }
@@ -180,7 +180,10 @@ class PolicyOptimizer:
         """Clip, and step every group that has gradients; others keep weights and moments."""
         for parameter, stepped in (*self._masters.items(), *self._parts.items()):
             if parameter.grad is not None:  # one by one, so that no second copy of all is held
-                stepped.grad, parameter.grad = dtensor.part(parameter.grad).to(stepped.dtype), None
+                stepped.grad, parameter.grad = (
+                    dtensor.local_shard(parameter.grad).to(stepped.dtype),
+                    None,
+                )
         norms = self._clip()
         rates = self.learning_rates()
         if not all(map(math.isfinite, norms.values())):
@@ -193,7 +196,7 @@ class PolicyOptimizer:
         with torch.no_grad():
             for parameter, master in self._masters.items():
                 if master.grad is not None:
-                    dtensor.part(parameter).copy_(master)
+                    dtensor.local_shard(parameter).copy_(master)
         for name, parameters in self._parameters.items():
             self._steps[name] += any(self._stepped(p).grad is not None for p in parameters)
         self.zero_grad()
@@ -246,7 +249,7 @@ class PolicyOptimizer:
                 if parameter in self._masters:
                     moments[MASTER] = self._masters[parameter]
                 for moment, value in moments.items():
-                    if dtensor.written(parameter, value):
+                    if dtensor.is_saved_here(parameter, value):
                         tensors[f"{name}.{index}.{moment}"] = value.detach().cpu().clone()
         return {
             "tensors": tensors,

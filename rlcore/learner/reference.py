@@ -21,7 +21,7 @@ class ReferenceWeights:
 
     def __init__(self, parameters: Sequence[nn.Parameter]) -> None:
         self._parameters = parameters
-        self.tensors = [dtensor.part(one.detach()).clone() for one in parameters]
+        self.tensors = [dtensor.local_shard(one.detach()).clone() for one in parameters]
 
     @contextmanager
     def in_place(self) -> Iterator[None]:
@@ -37,7 +37,7 @@ class ReferenceWeights:
         """Let present and reference weights change places, in place and one by one: what gathers
         sharded parameters looks at their memory."""
         for parameter, reference in zip(self._parameters, self.tensors, strict=True):
-            held = dtensor.part(parameter)
+            held = dtensor.local_shard(parameter)
             present = held.clone()
             held.copy_(reference)
             reference.copy_(present)
@@ -48,7 +48,7 @@ class ReferenceWeights:
         return {
             f"{REFERENCE}{index}": tensor.cpu().clone()
             for index, (parameter, tensor) in enumerate(pairs)
-            if dtensor.written(parameter, tensor)
+            if dtensor.is_saved_here(parameter, tensor)
         }
 
     def load_state_dict(self, tensors: Mapping[str, Tensor | Rows]) -> None:

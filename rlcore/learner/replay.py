@@ -47,39 +47,39 @@ class Segment:
     batch: Trajectory
 
     @cached_property
-    def places(self) -> tuple[Tensor, Tensor]:
+    def decisions(self) -> tuple[Tensor, Tensor]:
         """(chunk, column) of each decision, column by column: int64 `[M]` each."""
         column, chunk = self.batch.valid.any(-1).T.nonzero(as_tuple=True)
         return chunk, column
 
     def __len__(self) -> int:
-        return len(self.places[0])
+        return len(self.decisions[0])
 
     @cached_property
     def success(self) -> Tensor:
         """bool `[M]`: whether the episode of the decision succeeded, sooner or later."""
-        chunk, column = self.places
+        chunk, column = self.decisions
         won = self.batch.success & self.batch.valid.any(-1)
         same = self.batch.episode[chunk, column][:, None] == self.batch.episode.T[column]
         return (same & won.T[column]).any(-1)
 
     @property
-    def held(self) -> Tensor:
+    def is_local(self) -> Tensor:
         """bool `[M]`: whether this rank has its inputs."""
-        return self.batch.sample_index[self.places] != NO_DECISION
+        return self.batch.sample_index[self.decisions] != NO_DECISION
 
     def inputs(self, rows: Tensor) -> dict[str, Tensor]:
-        chunk, column = (place[rows] for place in self.places)
+        chunk, column = (place[rows] for place in self.decisions)
         at = self.batch.sample_index[chunk, column]
         return {name: array[at] for name, array in self.batch.inputs.items()}
 
     def actions(self, rows: Tensor) -> dict[str, Tensor]:
-        chunk, column = (place[rows] for place in self.places)
+        chunk, column = (place[rows] for place in self.decisions)
         return {"actions": self.batch.actions[chunk, column]}
 
     def targets(self, rows: Tensor, horizon: int) -> dict[str, Tensor]:
         """Actions `[B, H, A]` and mask `[B, H]`: see :class:`rlcore.contracts.learning.Replay`."""
-        chunk, column = (place[rows] for place in self.places)
+        chunk, column = (place[rows] for place in self.decisions)
         ahead, same = _ahead(self.batch, chunk, column, -(-horizon // self.batch.valid.shape[-1]))
         executed = (self.batch.valid[ahead] & same[..., None]).flatten(1)  # [B, n C]
         actions = self.batch.actions[ahead].flatten(1, 2)
@@ -94,7 +94,7 @@ class Segment:
 
     def following(self, rows: Tensor, chunks: int, gamma: float) -> dict[str, Tensor]:
         """Rewards, discounts, known and `inputs.NAME`: see :class:`Following`."""
-        chunk, column = (place[rows] for place in self.places)
+        chunk, column = (place[rows] for place in self.decisions)
         ahead, same = _ahead(self.batch, chunk, column, chunks + 1)
         executed = self.batch.valid[ahead] & same[..., None]
         executed[:, chunks:] = False
@@ -119,14 +119,14 @@ class Segment:
             total += len(self) * array.shape[1:].numel() * array.element_size()
         return total
 
-    def own(self) -> Trajectory:
+    def local_columns(self) -> Trajectory:
         """The columns whose inputs are here."""
         mine = (self.batch.sample_index != NO_DECISION).any(0).nonzero().squeeze(1)
         return take(self.batch, mine.tolist())
 
 
 @dataclass(frozen=True)
-class Taught:
+class DemonstrationRows:
     """Demonstrations, which every rank has: rank r holds every n-th of them."""
 
     samples: SupervisedSamples
@@ -135,8 +135,8 @@ class Taught:
         return len(self.samples)
 
     @property
-    def held(self) -> Tensor:
-        return torch.arange(len(self)) % collectives.count() == collectives.number()
+    def is_local(self) -> Tensor:
+        return torch.arange(len(self)) % collectives.world_size() == collectives.rank()
 
     def inputs(self, rows: Tensor) -> dict[str, Tensor]:
         return {name: array[rows] for name, array in self.samples.inputs.items()}
@@ -162,13 +162,13 @@ class ReplayStore:
         channels = () if env is None else env.actions
         bounds = [(channel.low, channel.high) for channel in channels for _ in range(channel.size)]
         self._range = torch.tensor(bounds).T if bounds else None
-        self._taught: list[Taught] = []
+        self._taught: list[DemonstrationRows] = []
         self._segments: list[Segment] = []
         self._renumber()
 
     def teach(self, samples: SupervisedSamples) -> None:
         """Have demonstrations among the rows."""
-        self._taught = [Taught(samples)]
+        self._taught = [DemonstrationRows(samples)]
         self._renumber()
 
     def add(self, number: int, batch: Trajectory) -> None:
@@ -182,7 +182,7 @@ class ReplayStore:
             batch = take(batch, won.tolist())
         decided = {name: one for name, one in batch.replay.items() if name in self._needs.decided}
         kept = replace(batch, inputs=batch.inputs | decided, replay={})
-        segment = Segment(number, collectives.count(), kept)
+        segment = Segment(number, collectives.world_size(), kept)
         if len(segment):
             self._segments.append(segment)
         while sum(one.bytes() for one in self._segments) > self._needs.size:
@@ -200,7 +200,7 @@ class ReplayStore:
             "successes": shown + won.nonzero().squeeze(1),
             "failures": shown + (~won).nonzero().squeeze(1),
         }
-        tasks = [torch.zeros(0), *(s.batch.task[s.places][s.success] for s in self._segments)]
+        tasks = [torch.zeros(0), *(s.batch.task[s.decisions][s.success] for s in self._segments)]
         _, of, counts = torch.cat(tasks).unique(return_inverse=True, return_counts=True)
         self._chances = 1 / counts[of].double() / len(counts)  # each task alike
         self._held = torch.cat([torch.zeros(0).bool(), *(one.held for one in self._kinds)])
@@ -280,9 +280,9 @@ class ReplayStore:
         (number, parts) of all segments."""
         known = set(known)
         for one in self._segments:
-            name = segment_files(one.number, one.parts)[collectives.number() % one.parts]
-            if one.parts == collectives.count() and name not in known:
-                own = one.own()
+            name = segment_files(one.number, one.parts)[collectives.rank() % one.parts]
+            if one.parts == collectives.world_size() and name not in known:
+                own = one.local_columns()
                 light = {field: getattr(own, field) for field in LIGHT}
                 inputs = {f"{_INPUTS}{field}": array for field, array in own.inputs.items()}
                 write_segment(folder / name, {**light, **inputs})
@@ -297,7 +297,7 @@ class ReplayStore:
         """
         self._segments = []
         for number, parts in saved:
-            mine = segment_files(number, parts)[collectives.number() :: collectives.count()]
+            mine = segment_files(number, parts)[collectives.rank() :: collectives.world_size()]
             read = [_trajectory(read_segment(folder / name)) for name in mine]
             batch = collectives.whole_batch(append(read) if read else None)
             self._segments.append(Segment(number, parts, batch))

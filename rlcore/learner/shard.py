@@ -38,7 +38,7 @@ from rlcore.learner import dtensor
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
 
 
-def divide(
+def shard_parameters(
     policy: Policy,
     config: FSDPConfig,
     device: torch.device,
@@ -102,7 +102,7 @@ def divide(
         register_fsdp_forward_method(policy, "sft_loss")
 
 
-def settle(policy: Policy) -> None:
+def initialise_shards(policy: Policy) -> None:
     """Free blocks that are still gathered: call it when forwards are over and weights may
     change."""
     assert isinstance(policy, nn.Module)
@@ -112,7 +112,7 @@ def settle(policy: Policy) -> None:
 
 
 @contextmanager
-def together(policy: Policy) -> Iterator[bool]:
+def gathered_on_rank0(policy: Policy) -> Iterator[bool]:
     """Inside, the policy of rank 0 holds its whole weights on the host, gathered one by one from
     all ranks at once; nothing can be computed with it meanwhile. What modules share they share
     there too. Gives whether this is rank 0."""
@@ -126,7 +126,7 @@ def together(policy: Policy) -> Iterator[bool]:
     gathered: dict[nn.Parameter, nn.Parameter] = {}
     try:
         for parameter in dict.fromkeys(parameter for _, _, parameter in own):
-            full = dtensor.whole(parameter.detach())
+            full = dtensor.full_tensor(parameter.detach())
             if first:
                 gathered[parameter] = nn.Parameter(full.cpu(), requires_grad=False)
         for module, name, parameter in own if first else ():

@@ -19,9 +19,11 @@ Groups = Mapping[str, Sequence[nn.Parameter]]
 def kept(groups: Groups) -> dict[str, Tensor]:
     """Copy trained parameters to the CPU, named by group and index: `parameters.policy.0`. Of
     sharded parameters, only the local rows."""
-    held = {name: (one, dtensor.part(one.detach())) for name, one in _named(groups).items()}
+    held = {name: (one, dtensor.local_shard(one.detach())) for name, one in _named(groups).items()}
     return {
-        name: rows.cpu().clone() for name, (one, rows) in held.items() if dtensor.written(one, rows)
+        name: rows.cpu().clone()
+        for name, (one, rows) in held.items()
+        if dtensor.is_saved_here(one, rows)
     }
 
 
@@ -42,7 +44,7 @@ def restore(groups: Groups, tensors: Mapping[str, Tensor | Rows]) -> None:
         )
     with torch.no_grad():
         for name, parameter in trained.items():
-            dtensor.part(parameter).copy_(dtensor.rows_for(stored[name], parameter))
+            dtensor.local_shard(parameter).copy_(dtensor.rows_for(stored[name], parameter))
 
 
 def _named(groups: Groups) -> dict[str, nn.Parameter]:

@@ -28,7 +28,7 @@ from rlcore.contracts.specs import EnvSpec, ReplayNeeds
 from rlcore.contracts.trajectory import Trajectory
 from rlcore.demonstrations.datasets import SupervisedSamples
 from rlcore.learner import collectives, dtensor, trained_parameters
-from rlcore.learner.acting import ActingPolicy, alone
+from rlcore.learner.acting import ActingPolicy, without_acting_networks
 from rlcore.learner.learning import METRIC_NAMES, UpdateLearning
 from rlcore.learner.micro_batches import MicroBatches
 from rlcore.learner.networks import Networks, make_networks
@@ -90,7 +90,7 @@ class Learner:
         env: EnvSpec | None = None,
         keeps: ReplayNeeds | None = None,
     ) -> None:
-        self._policy = alone(policy)
+        self._policy = without_acting_networks(policy)
         self._acting = policy if isinstance(policy, ActingPolicy) else None
         self._algorithm = algorithm
         self._actor = actor
@@ -109,14 +109,14 @@ class Learner:
             spec = self._policy.spec
             self._networks = make_networks(owner, spec, inputs, named=named, seed=seed)
             if self._acting is not None:
-                self._networks.share(self._acting.networks)
+                self._networks.share_acting(self._acting.networks)
             self._networks.to(self._device)
         self._env = env
         self._groups = {**groups, **self._networks.groups()}
         self._optimizer = PolicyOptimizer(self._groups, actor.optim, needs.networks)
         # ranks that divide parameters gather them together, so all make the same forwards
         self._lockstep = any(map(dtensor.is_sharded, every))
-        most = min(actor.micro_batch_size, actor.share_of_each(collectives.count()))
+        most = min(actor.micro_batch_size, actor.share_of_each(collectives.world_size()))
         self._micro = MicroBatches(most, lockstep=self._lockstep)
         self._keeps = needs.replay or keeps
         self._replay = ReplayStore(self._keeps or ReplayNeeds(0), policy.spec, env, self._device)
@@ -178,8 +178,8 @@ class Learner:
         self._judge_skipped_steps(update, counts)
         steps = counts.made.total()
         shrunk, least = (
-            collectives.most(size_before - self._micro.size),
-            -collectives.most(-self._micro.size),
+            collectives.all_max(size_before - self._micro.size),
+            -collectives.all_max(-self._micro.size),
         )
         rates = self._optimizer.learning_rates()
         numbers = collectives.merge_metrics(metrics).numbers(steps)
@@ -192,9 +192,9 @@ class Learner:
             "train/actor/skipped_steps": float(counts.skipped.total()),
             "train/actor/zero_gradient_steps": float(counts.zero_gradient),
             "train/actor/weights_moved": float(
-                collectives.most(self._optimizer.moved_from(weights_before))
+                collectives.all_max(self._optimizer.moved_from(weights_before))
             ),
-            "train/actor/trained_samples": collectives.total(counts.samples),
+            "train/actor/trained_samples": collectives.all_sum(counts.samples),
             **learning.numbers,
             **({MICRO_BATCH_SIZE: float(least)} if shrunk else {}),
         }
@@ -237,7 +237,9 @@ class Learner:
                     hint="AlgorithmNeeds.networks names what else there is to train",
                 )
             with self._training(step):
-                part = self._micro.fitting(partial(self._backward, step), self._optimizer.zero_grad)
+                part = self._micro.retry_on_oom(
+                    partial(self._backward, step), self._optimizer.zero_grad
+                )
             for name, group in self._groups.items():
                 if name not in step.trains:
                     for parameter in group:  # of a lockstep
@@ -257,7 +259,7 @@ class Learner:
                 continue
             metrics.merge(part)
             metrics.add(self._grad_norms(step, report))
-            self._networks.follow(step.trains)
+            self._networks.update_targets(step.trains)
             counts.made[groups] += 1
             counts.samples += step.samples
             counts.zero_gradient += report.grad_norm == 0.0
@@ -276,7 +278,7 @@ class Learner:
     def _backward(self, step: Step) -> Metrics:
         """Add the gradient of one step, micro-batch by micro-batch; its metrics."""
         metrics = Metrics()
-        for piece in self._micro.cut(step.samples):
+        for piece in self._micro.split(step.samples):
             loss, terms = step.loss(piece)
             if loss.requires_grad:  # not so where the policy is frozen and nothing has a value
                 loss.backward()
@@ -288,9 +290,9 @@ class Learner:
     def _settle(self) -> None:
         """Free gathered blocks after forwards, before weights change."""
         if self._lockstep:
-            from rlcore.learner.shard import settle  # takes a second to import
+            from rlcore.learner.shard import initialise_shards  # takes a second to import
 
-            settle(self._policy)
+            initialise_shards(self._policy)
 
     @contextmanager
     def _training(self, step: Step) -> Iterator[None]:
@@ -320,7 +322,9 @@ class Learner:
     @property
     def share(self) -> tuple[int, int] | None:
         """Which part of how many :meth:`state_dict` gives here; None: another rank gives it."""
-        return dtensor.share(parameter for group in self._groups.values() for parameter in group)
+        return dtensor.row_count(
+            parameter for group in self._groups.values() for parameter in group
+        )
 
     # -- state --------------------------------------------------------------------------------
 
@@ -359,7 +363,7 @@ class Learner:
         saved = self._optimizer.state_dict()
         tensors = {f"{OPTIMIZER}{name}": tensor for name, tensor in saved["tensors"].items()}
         tensors |= self._reference.state_dict()
-        if collectives.number() == 0:
+        if collectives.rank() == 0:
             tensors |= self._networks.state_dict()
         if self._actor.model.is_lora:
             tensors |= trained_parameters.kept(self._groups)

@@ -30,19 +30,21 @@ TURNS = 3  # ways in which rows change places
 Function = Callable[[Tensor], Tensor]
 
 
-def look(policy: Policy, spec: EnvSpec, device: str, forward_batch: int | None) -> BatchInvariance:
+def check_batch_invariance(
+    policy: Policy, spec: EnvSpec, device: str, forward_batch: int | None
+) -> BatchInvariance:
     """Check how this process rounds; with a fixed forward batch, its policy too."""
     rows = ROWS if forward_batch is None else padded_rows(forward_batch)
-    _, digest = kernels_alone(ROWS, device)  # of as many rows in every run, to compare
-    kernels, _ = kernels_alone(rows, device)
+    _, digest = check_kernels(ROWS, device)  # of as many rows in every run, to compare
+    kernels, _ = check_kernels(rows, device)
     asked = forward_batch is not None and rows > 1
     return BatchInvariance(
-        rows, kernels, moved_decisions(policy, spec, rows) if asked else (), digest
+        rows, kernels, variant_decisions(policy, spec, rows) if asked else (), digest
     )
 
 
 @lru_cache(maxsize=8)
-def kernels_alone(rows: int, device: str = "cpu") -> tuple[tuple[str, ...], str]:
+def check_kernels(rows: int, device: str = "cpu") -> tuple[tuple[str, ...], str]:
     """(sums whose bits depend on place or batch, a digest of the results).
 
     The digests of two processes are equal if they rounded these sums the same way.
@@ -52,12 +54,12 @@ def kernels_alone(rows: int, device: str = "cpu") -> tuple[tuple[str, ...], str]
         one, other = (_numbers((rows, *shape), name).to(device) for name in ("one", "other"))
         result = function(one)
         seen.update(result.float().cpu().numpy().tobytes())
-        if _moves(function, one, other, result):
+        if _varies(function, one, other, result):
             moved.append(name)
     return tuple(moved), seen.hexdigest()[:16]
 
 
-def moved_decisions(policy: Policy, spec: EnvSpec, rows: int) -> tuple[str, ...]:
+def variant_decisions(policy: Policy, spec: EnvSpec, rows: int) -> tuple[str, ...]:
     """Find parts of the policy's decisions that change with a row's place or with other rows.
 
     It is shown random pixels and states of its env; nothing is drawn but from keys.
@@ -116,7 +118,7 @@ def _linear(weight: Tensor, bias: Tensor) -> Function:
     return lambda x: functional.linear(x.to(weight.dtype), weight, bias)
 
 
-def _moves(function: Function, one: Tensor, other: Tensor, result: Tensor) -> bool:
+def _varies(function: Function, one: Tensor, other: Tensor, result: Tensor) -> bool:
     rows = len(one)
     turns = range(1, min(rows, TURNS + 1))
     if any(not torch.equal(function(one.roll(n, 0)), result.roll(n, 0)) for n in turns):

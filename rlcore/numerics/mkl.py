@@ -4,8 +4,8 @@ batch nor on the other rows (docs/repeatability.md).
     processor --setting--> MKL_CBWR in the environment --> read by MKL at its first call
 
 `import rlcore` chooses for its own process (:func:`choose`). Workers use what all their processors
-support, and a resumed run what it started with (:func:`settle`, :func:`adopt`), before they
-compute.
+support, and a resumed run the kernels that it started with (:func:`choose_for_workers`,
+:func:`apply`). Both are set before the workers compute.
 
 Knows processors by their features. Loads no tensor library: :mod:`rlcore.numerics.batch_invariance`
 checks what the kernels really do.
@@ -110,22 +110,22 @@ class BatchInvariance:
 
 
 @lru_cache(maxsize=1)
-def processor() -> Processor:
+def local_processor() -> Processor:
     """This machine's."""
     machine = os.uname().machine.lower()
     if machine not in X86:
         return Processor(NONE, machine or ANY_MAKER)
     told = cpuinfo.processor()
-    return known_by(told.get("vendor_id", ANY_MAKER), set(told.get("flags", "").split()))
+    return from_flags(told.get("vendor_id", ANY_MAKER), set(told.get("flags", "").split()))
 
 
-def known_by(maker: str, flags: set[str]) -> Processor:
+def from_flags(maker: str, flags: set[str]) -> Processor:
     """The x86 processor with those flags, as Linux calls them."""
     level = next((each for each in (AVX512, AVX2) if flags >= NEEDED[each]), COMPATIBLE)
     return Processor(level, maker, tuple(unit for unit in BF16_UNITS if unit in flags))
 
 
-def in_common(processors: Sequence[Processor]) -> Processor:
+def common_features(processors: Sequence[Processor]) -> Processor:
     """The features that all of them have."""
     first, *others = processors
     return Processor(
@@ -135,10 +135,10 @@ def in_common(processors: Sequence[Processor]) -> Processor:
     )
 
 
-def shared(processors: Sequence[Processor]) -> dict[str, str]:
+def common_environment(processors: Sequence[Processor]) -> dict[str, str]:
     """The environment under which all of them compute the same bits: better processors are limited
     to the common features."""
-    common = in_common(processors)
+    common = common_features(processors)
     found = {MKL: common.setting} if common.setting else {}
     if any(each != common for each in processors) and common.level in HELD:
         found |= HELD[common.level]
@@ -149,40 +149,40 @@ def shared(processors: Sequence[Processor]) -> dict[str, str]:
 
 def choose() -> None:
     """Choose this processor's best kernels, unless the user has chosen."""
-    setting = processor().setting
+    setting = local_processor().setting
     if setting and MKL not in os.environ:
         os.environ |= {MKL: setting, OURS: setting}
 
 
-def by_hand() -> str | None:
+def user_setting() -> str | None:
     """The MKL_CBWR that a user set; None where it is rlcore's choice."""
     setting = os.environ.get(MKL)
     return None if setting == os.environ.get(OURS) else setting
 
 
-def settle(offered: Sequence[Processor], begun: Kernels | None = None) -> Kernels:
+def choose_for_workers(offered: Sequence[Processor], begun: Kernels | None = None) -> Kernels:
     """The kernels of a run whose workers sit on these processors.
 
     Args:
         offered: their features.
         begun: what the run computed with before; used again if every worker can.
     """
-    common = in_common(offered)
-    if by_hand() is not None:
-        return Kernels(common, in_effect(), by_hand=True)
-    if begun is None or in_common([begun.processor, common]) != begun.processor:
-        return Kernels(common, shared(offered))
-    again = {**shared([begun.processor, *offered]), **begun.environment}
+    common = common_features(offered)
+    if user_setting() is not None:
+        return Kernels(common, current_environment(), by_hand=True)
+    if begun is None or common_features([begun.processor, common]) != begun.processor:
+        return Kernels(common, common_environment(offered))
+    again = {**common_environment([begun.processor, *offered]), **begun.environment}
     return Kernels(begun.processor, again)
 
 
-def adopt(kernels: Kernels) -> None:
+def apply(kernels: Kernels) -> None:
     """Use these kernels from now on; without effect on a library that has computed already."""
     os.environ |= kernels.environment
     if not kernels.by_hand and MKL in kernels.environment:
         os.environ[OURS] = kernels.environment[MKL]
 
 
-def in_effect() -> dict[str, str]:
+def current_environment() -> dict[str, str]:
     """Those of VARIABLES that are set."""
     return {name: os.environ[name] for name in VARIABLES if name in os.environ}

@@ -25,7 +25,7 @@ PLAIN = re.compile(r"[\w, .-]*").fullmatch  # a folder from elsewhere puts nothi
 
 
 @dataclass(frozen=True)
-class Computed:
+class RecordedKernels:
     """The kernels of an earlier run, or of the start of this one.
 
     Attributes:
@@ -37,7 +37,7 @@ class Computed:
     digests: tuple[str, ...]
 
 
-def computed(manifest: Path) -> Computed | None:
+def read_kernels(manifest: Path) -> RecordedKernels | None:
     """Read it from `manifest.json`; None if missing, too old or damaged. Only the last bits
     depend on it."""
     try:
@@ -52,10 +52,12 @@ def computed(manifest: Path) -> Computed | None:
     if level not in LEVELS or not all(type(text) is str and PLAIN(text) for text in texts):
         return None
     processor = Processor(level, maker, tuple(units))
-    return Computed(Kernels(processor, environment, by_hand=kept.get("by_hand") is True), digests)
+    return RecordedKernels(
+        Kernels(processor, environment, by_hand=kept.get("by_hand") is True), digests
+    )
 
 
-def entry(kernels: Kernels, seen: Sequence[BatchInvariance]) -> dict[str, Any]:
+def manifest_entry(kernels: Kernels, seen: Sequence[BatchInvariance]) -> dict[str, Any]:
     """The entry of the manifest."""
     return {
         **asdict(kernels),
@@ -68,11 +70,11 @@ def entry(kernels: Kernels, seen: Sequence[BatchInvariance]) -> dict[str, Any]:
     }
 
 
-def words(
+def warnings_for(
     kernels: Kernels,
     seen: Sequence[BatchInvariance],
     forward_batch: int | None,
-    before: Computed | None,
+    before: RecordedKernels | None,
 ) -> list[str]:
     """Lines for the user, one for each promise that does not hold."""
     found = []
@@ -82,7 +84,7 @@ def words(
             f"{MKL}={kernels.environment.get(MKL)} was set by hand and is kept; rlcore would "
             f"choose {own or 'nothing'}"
         )
-    kept = entry(kernels, seen)["rounding"]
+    kept = manifest_entry(kernels, seen)["rounding"]
     if kept["decisions"]:
         mend = f"unset {MKL}" if kernels.by_hand else f"{MKL}=COMPATIBLE rlcore ... (slower)"
         found.append(

@@ -56,7 +56,7 @@ class Batch:
 
 
 @dataclass(frozen=True)
-class Need:
+class MemoryNeed:
     """Bytes of a process. All but `host` lies where it computes.
 
     Attributes:
@@ -90,19 +90,19 @@ class Need:
         return self.gathered + max(self.sample * max(self.samples, self.taught), self.stepping)
 
     @property
-    def most(self) -> int:
+    def peak(self) -> int:
         """At any time, where it computes: it acts and learns in turns."""
         return self.weights + self.state + max(self.acting, self.learning)
 
     @property
-    def leaving(self) -> int:
+    def offloaded(self) -> int:
         """What leaves in the other's turn; of one that acts and learns, the weights stay."""
         return self.state + (0 if self.acts and self.learns else self.weights)
 
-    def in_turns(self, *, leaves: bool) -> tuple[int, int]:
+    def by_turn(self, *, leaves: bool) -> tuple[int, int]:
         """Held while the rollout acts, and while the actor learns."""
         if not leaves:
-            return self.most, self.most
+            return self.peak, self.peak
         return (
             self.weights + self.acting if self.acts else 0,
             self.weights + self.state + self.learning if self.learns else 0,
@@ -122,7 +122,7 @@ def memory_per_process(
     recomputes: bool = False,
     offloads: bool = False,
     on_cores: bool = False,
-) -> Need:
+) -> MemoryNeed:
     """Estimate the memory of a process.
 
     With P parameters, T of them trained, b bytes each (4 in fp32, 2 in bf16), R rows that a forward
@@ -149,10 +149,10 @@ def memory_per_process(
     In main memory there are besides the program, its libraries, and stored decisions.
 
     Parameters a model keeps in fp32 within bf16 (adapters: they need no master copies) are counted
-    like the others. What an accelerator's driver takes comes on top (:func:`of_driver`).
+    like the others. What an accelerator's driver takes comes on top (:func:`driver_memory`).
     """
     if role == "env":
-        return Need()
+        return MemoryNeed()
     size, batch = BYTES[precision], batch or Batch()
     acts, learns = "rollout" in role, "actor" in role
     weights, state, stepping = spec.parameters * size, 0, 0
@@ -178,7 +178,7 @@ def memory_per_process(
     made = spec.activations
     per_row = spec.cache_numbers * size + made.passing
     kept = made.recomputed if recomputes else made.kept
-    return Need(
+    return MemoryNeed(
         weights=weights,
         state=state,
         acting=batch.rows * per_row if acts else 0,
@@ -193,23 +193,23 @@ def memory_per_process(
     )
 
 
-def with_samples(memory: Mapping[str, Need], samples: int) -> dict[str, Need]:
+def with_samples(memory: Mapping[str, MemoryNeed], samples: int) -> dict[str, MemoryNeed]:
     """The same with micro-batches of so many samples at most."""
     return {role: replace(n, samples=min(samples, n.samples)) for role, n in memory.items()}
 
 
-def of_micro_batch(memory: Mapping[str, Need]) -> tuple[int, int]:
+def micro_batch_memory(memory: Mapping[str, MemoryNeed]) -> tuple[int, int]:
     """Samples of a micro-batch, and the bytes that each takes while it is learned from."""
     return max((need.samples, need.sample) for need in memory.values())
 
 
-def halved(plan: Plan, memory: Mapping[str, Need]) -> int | None:
+def fitting_micro_batch(plan: Plan, memory: Mapping[str, MemoryNeed]) -> int | None:
     """What micro-batches come to that are halved until all accelerators hold them; None: even one
     of a single sample is too much."""
-    samples, _ = of_micro_batch(memory)
+    samples, _ = micro_batch_memory(memory)
     nodes = list(enumerate(plan.inventory.nodes))
     while any(
-        not fits(fullest(plan, index, with_samples(memory, samples)), node.gpu_memory)
+        not fits(most_loaded(plan, index, with_samples(memory, samples)), node.gpu_memory)
         for index, node in nodes
     ):
         if samples <= 1:
@@ -218,24 +218,26 @@ def halved(plan: Plan, memory: Mapping[str, Need]) -> int | None:
     return samples
 
 
-def cut(plan: Plan, memory: Mapping[str, Need]) -> Mapping[str, Need]:
+def with_fitting_micro_batches(
+    plan: Plan, memory: Mapping[str, MemoryNeed]
+) -> Mapping[str, MemoryNeed]:
     """The need after micro-batches are halved for lack of memory; not possible with sharded
     parameters."""
-    samples = halved(plan, memory)
+    samples = fitting_micro_batch(plan, memory)
     return with_samples(memory, samples) if samples and plan.shards == 1 else memory
 
 
-def fillable(have: int) -> float:
+def usable(have: int) -> float:
     """The part of so many bytes that a run may use."""
     return (1 - FREE) * have
 
 
 def fits(need: float, have: int) -> bool:
     """Whether memory of `have` bytes (0: unknown) holds so many."""
-    return not have or need <= fillable(have)
+    return not have or need <= usable(have)
 
 
-def of_driver(plan: Plan, role: str, process: Process) -> int:
+def driver_memory(plan: Plan, role: str, process: Process) -> int:
     """Bytes that CUDA and NCCL take of each accelerator of a process, whatever it does."""
     if plan.is_on_cores(process):
         return 0
@@ -245,24 +247,26 @@ def of_driver(plan: Plan, role: str, process: Process) -> int:
     return CONTEXT if role == "env" or alone else CONTEXT + NCCL
 
 
-def load(plan: Plan, rank: int, memory: Mapping[str, Need]) -> float:
+def memory_on_rank(plan: Plan, rank: int, memory: Mapping[str, MemoryNeed]) -> float:
     """Bytes on one rank in the fuller of the two turns; a process spreads evenly over the ranks it
     owns."""
     always, acting, learning = 0, 0.0, 0.0
     for role, process in plan.processes_on(rank):
-        always += of_driver(plan, role, process)
-        turns = memory[role].in_turns(leaves=plan.is_offloaded(role, process))
+        always += driver_memory(plan, role, process)
+        turns = memory[role].by_turn(leaves=plan.is_offloaded(role, process))
         acting += turns[0] / len(process.resources)
         learning += turns[1] / len(process.resources)
     return always + max(acting, learning)
 
 
-def fullest(plan: Plan, node: int, memory: Mapping[str, Need]) -> float:
+def most_loaded(plan: Plan, node: int, memory: Mapping[str, MemoryNeed]) -> float:
     """Bytes on the fullest accelerator of a node."""
-    return max((load(plan, rank, memory) for rank in plan.inventory.ranks(node)), default=0.0)
+    return max(
+        (memory_on_rank(plan, rank, memory) for rank in plan.inventory.ranks(node)), default=0.0
+    )
 
 
-def in_main(plan: Plan, node: int, memory: Mapping[str, Need]) -> int:
+def main_memory(plan: Plan, node: int, memory: Mapping[str, MemoryNeed]) -> int:
     """Bytes of a node's main memory: all of processes on cores, and of the others what lies there
     and what leaves accelerators."""
     total = 0
@@ -272,12 +276,12 @@ def in_main(plan: Plan, node: int, memory: Mapping[str, Need]) -> int:
                 need = memory[role]
                 total += need.host
                 if plan.is_on_cores(process):
-                    total += need.most
+                    total += need.peak
                 elif plan.is_offloaded(role, process):
-                    total += need.leaving
+                    total += need.offloaded
     return total
 
 
-def size(count: float) -> str:
+def format_bytes(count: float) -> str:
     """Bytes in words: `1.50 GiB`, `3.00 MiB`."""
     return f"{count / 2**30:.2f} GiB" if count >= 2**30 else f"{count / 2**20:.2f} MiB"

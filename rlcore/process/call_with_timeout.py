@@ -32,7 +32,7 @@ def call_with_timeout(call: Callable[[], object], seconds: float) -> BaseExcepti
     countdown = Countdown(seconds)
     thread.start()
     while thread.is_alive():
-        if countdown.over():
+        if countdown.expired():
             raise TimeoutError
         thread.join(min(TICK, seconds))
     return raised[0] if raised else None

@@ -23,16 +23,16 @@ ENDS: dict[int, type[KeyboardInterrupt]] = {
 _last: list[int] = []
 
 
-def heed() -> None:
+def install_handlers() -> None:
     """Make these signals raise from now on. One that is ignored stays so, but for SIGTERM."""
     _last.clear()
     if in_main_thread():
         for number in {*not_ignored(), signal.SIGTERM}:
-            signal.signal(number, end)
+            signal.signal(number, raise_for)
 
 
 @contextlib.contextmanager
-def handled(by: Mapping[int, Handler]) -> Iterator[None]:
+def handlers(by: Mapping[int, Handler]) -> Iterator[None]:
     """Put these handlers in place inside; afterwards all that end a run are handled as before."""
     if not in_main_thread():
         yield
@@ -57,7 +57,7 @@ def in_main_thread() -> bool:
     return threading.current_thread() is threading.main_thread()
 
 
-def end(number: int, frame: FrameType | None) -> None:
+def raise_for(number: int, frame: FrameType | None) -> None:
     """The handler: remembers the signal and raises what it stands for."""
     remember(number)
     raise ENDS[number]
@@ -76,7 +76,7 @@ def number_of(error: KeyboardInterrupt) -> int:
     return signal.SIGTERM if isinstance(error, Terminated) else signal.SIGINT
 
 
-def last_words(number: int) -> str:
+def final_message(number: int) -> str:
     """The command's last line, e.g. "rlcore: terminated"."""
     return "rlcore: interrupted" if number == signal.SIGINT else "rlcore: terminated"
 

@@ -39,9 +39,9 @@ class StopSignals:
 
     def __enter__(self) -> StopSignals:
         if signals.in_main_thread():
-            self._held.enter_context(watchdog.hold())
+            self._held.enter_context(watchdog.defer_first_signal())
             by = dict.fromkeys(signals.not_ignored(), self._note)
-            self._held.enter_context(signals.handled(by))
+            self._held.enter_context(signals.handlers(by))
         return self
 
     def __exit__(self, *exception: object) -> None:
@@ -50,7 +50,7 @@ class StopSignals:
     def _note(self, number: int, frame: FrameType | None) -> None:
         signals.remember(number)
         if self._received is not None:
-            signals.end(number, frame)
+            signals.raise_for(number, frame)
         self._received = signal.Signals(number)
         self._tell(
             f"{self._received.name}: stopping after this step, with a checkpoint; "

@@ -4,8 +4,8 @@ A call into a C++ library that never returns runs no signal handler and no Pytho
 thread watches: it knows the current operation and its time limit, it receives signals by itself,
 and it ends the process with one error if the main thread can't.
 
-Only the command line owns its process. Without :func:`guard`, :func:`limit` and :func:`hold` do
-nothing. Knows no Ray and no worker.
+Only the command line owns its process. Without :func:`guard`, :func:`limit` and
+:func:`defer_first_signal` do nothing. Knows no Ray and no worker.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Countdown:
         self.left = seconds
         self._seen = time.monotonic()
 
-    def over(self) -> bool:
+    def expired(self) -> bool:
         """Whether the time is up; to be asked every second or more often."""
         now = time.monotonic()
         self.left -= min(now - self._seen, 2 * TICK)
@@ -100,11 +100,11 @@ class Watchdog:
                 for number in os.read(self._read, 64):
                     self._note(number)
             for one in [] if self._debugged() else list(self.limits):
-                if one.countdown.over():
+                if one.countdown.expired():
                     self._end_with(one)
-            if self._end_in is not None and self._end_in.over():
+            if self._end_in is not None and self._end_in.expired():
                 number = self._received[-1]
-                _end(f"{signals.last_words(number)}\n", signals.exit_code(number))
+                _end(f"{signals.final_message(number)}\n", signals.exit_code(number))
 
     def _debugged(self) -> bool:
         """Whether a debugger holds the main thread, which then stands still as long as a person
@@ -150,7 +150,7 @@ def guard(stop_seconds: float) -> Iterator[None]:
         yield
         return
     watchdog = Watchdog(stop_seconds)
-    with marked():
+    with mark_children():
         watchdog.start()
         _current = watchdog
         try:
@@ -161,7 +161,7 @@ def guard(stop_seconds: float) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def marked() -> Iterator[None]:
+def mark_children() -> Iterator[None]:
     """Mark processes started inside, and their children, for :func:`kill_started`."""
     global _mark
     if _mark is not None:
@@ -199,7 +199,7 @@ def limit(error: Cause, seconds: float, *, place: bool = True) -> Iterator[None]
 
 
 @contextlib.contextmanager
-def hold() -> Iterator[None]:
+def defer_first_signal() -> Iterator[None]:
     """Let the main thread handle the first signal inside in its own time."""
     watchdog = _current
     if watchdog is not None:
@@ -211,15 +211,15 @@ def hold() -> Iterator[None]:
             watchdog.spare = 0
 
 
-def know(processes: Iterable[psutil.Process]) -> None:
+def also_kill(processes: Iterable[psutil.Process]) -> None:
     """Add processes to those that :func:`kill_started` kills: some overwrite their environment,
     and the mark with it, when they give themselves a title."""
     _known[:] = [*(one for one in _known if one.is_running()), *processes]
 
 
 def kill_started() -> None:
-    """Kill all processes that were started while :func:`marked`, their children, and those
-    that :func:`know` added."""
+    """Kill all processes that were started while :func:`mark_children`, their children, and those
+    that :func:`also_kill` added."""
     import psutil
 
     for process in _known:

@@ -56,7 +56,7 @@ def ending(attempt: Path) -> Iterator[None]:
         raise
 
 
-def set_aside(attempt: Path, files: Iterable[Path]) -> None:
+def archive(attempt: Path, files: Iterable[Path]) -> None:
     """Move what an earlier attempt came to into its entry, as it is going to be made again."""
     before = [path for path in entered(attempt.parent.parent) if _number(path) < _number(attempt)]
     for file in files:
@@ -68,7 +68,7 @@ def set_aside(attempt: Path, files: Iterable[Path]) -> None:
             file.unlink()
 
 
-def papers(run: Path, name: str) -> list[Path]:
+def read_from_attempts(run: Path, name: str) -> list[Path]:
     """The paper of that name of each attempt that has it, oldest first."""
     return [path / name for path in entered(run) if (path / name).is_file()]
 

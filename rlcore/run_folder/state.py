@@ -18,7 +18,7 @@ from rlcore.files.digests import DIGEST, Extent, digests, sizes, text_digest
 FORMAT = "rlcore-checkpoint"
 FORMAT_VERSION = 5
 STATE = "state.json"
-STANDS_ON = "stands_on"
+DEPENDS_ON = "stands_on"
 """Key of the run's own state: files beside the checkpoints that go with it, and how they began."""
 OWN_DIGEST = f"{DIGEST}_of_the_rest"
 """Key of `state.json`: the digest of all its other keys."""
@@ -99,7 +99,7 @@ def read_facts(path: Path) -> dict[str, Any]:
     return facts
 
 
-def relied_on(path: Path, state: Mapping[str, Any]) -> dict[str, Extent]:
+def dependencies(path: Path, state: Mapping[str, Any]) -> dict[str, Extent]:
     """How the files of the run began that a checkpoint stands on, by their paths in its folder.
 
     Args:
@@ -110,7 +110,7 @@ def relied_on(path: Path, state: Mapping[str, Any]) -> dict[str, Extent]:
         CheckpointError: it does not say so.
     """
     with blaming(path):
-        return {name: Extent(**facts) for name, facts in state[STANDS_ON].items()}
+        return {name: Extent(**facts) for name, facts in state[DEPENDS_ON].items()}
 
 
 def own_digest(facts: Mapping[str, Any]) -> str:

@@ -47,7 +47,7 @@ class TrackerThread:
             raise TimeoutError
         return None if self._failure is None else self._failure[1]
 
-    def trouble(self) -> str | None:
+    def disabled_reason(self) -> str | None:
         """Why it should get no more calls; None: it should."""
         if self._failure is not None:
             return "failed at {}: {!r}".format(*self._failure)

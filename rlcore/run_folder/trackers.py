@@ -181,7 +181,7 @@ class Trackers:
         self._log.log(metrics, step)
         for thread in list(self._threads):
             thread.log(metrics, step)
-            if trouble := thread.trouble():
+            if trouble := thread.disabled_reason():
                 self._threads.remove(thread)
                 warn(f"tracker {thread.name!r} {trouble}; it is off from now on")
 

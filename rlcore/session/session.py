@@ -140,14 +140,14 @@ class Session:
                 "otherwise from here on"
             )
 
-    def record_batch_invariance(self, before: record.Computed | None) -> None:
+    def record_batch_invariance(self, before: record.RecordedKernels | None) -> None:
         """Record in the manifest the workers' kernels and how they round; report promises that do
         not hold."""
         batch, kernels = self.config.rollout.forward_batch, self.group.kernels
         seen = self.group.batch_invariance(batch)
-        self.manifest[record.KEY] = record.entry(kernels, seen)
+        self.manifest[record.KEY] = record.manifest_entry(kernels, seen)
         self._write_manifest()
-        for line in record.words(kernels, seen, batch, before):
+        for line in record.warnings_for(kernels, seen, batch, before):
             self.progress.line(line)
 
     def _write_manifest(self) -> None:
@@ -186,7 +186,7 @@ def open_session(
     interpreters = assembly.interpreters()
     assembly = assembly.simulated_by(interpreters)
     earlier = like or folder
-    before = None if earlier is None else record.computed(earlier.manifest)
+    before = None if earlier is None else record.read_kernels(earlier.manifest)
     then = {} if folder is None else earlier_versions(folder.manifest)
     worker_specs = replace(assembly.worker_specs, begun=None if before is None else before.kernels)
     runs = Path(config.runner.logger.log_path) if folder is None else folder.path.parent
@@ -195,7 +195,7 @@ def open_session(
     manifest = _manifest(assembly, at, interpreters)
     logger, clock = config.runner.logger, Clock()
     with contextlib.ExitStack() as own:
-        papers = _papers(config, registry)
+        papers = _run_files(config, registry)
         if folder is None:
             folder = RunFolder.create(logger.log_path, logger.experiment_name)
             try:
@@ -257,7 +257,7 @@ def caveat(assembly: Assembly, side: str = "eval") -> str:
     return "; ".join(filter(None, said))
 
 
-def _papers(config: RunConfig, registry: Registry) -> dict[str, str]:
+def _run_files(config: RunConfig, registry: Registry) -> dict[str, str]:
     """What the run is made with, by the names of the files: its configuration, and its recipe as
     that is today."""
     papers = {CONFIG: to_yaml(config)}

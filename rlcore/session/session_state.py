@@ -18,10 +18,10 @@ from rlcore.files.digests import Extent
 from rlcore.run_folder import history
 from rlcore.run_folder.checkpoint import Checkpoint, load_checkpoint
 from rlcore.run_folder.folder import METRICS, RunFolder
-from rlcore.run_folder.state import STANDS_ON, STATE, relied_on, write_state
+from rlcore.run_folder.state import DEPENDS_ON, STATE, dependencies, write_state
 from rlcore.session.session import Session
 
-SAVED = ("seed", "totals", "steering", "seconds", "best", "successes", STANDS_ON)
+SAVED = ("seed", "totals", "steering", "seconds", "best", "successes", DEPENDS_ON)
 """What :func:`state` saves, by name."""
 
 
@@ -37,7 +37,7 @@ def state(session: Session) -> dict[str, Any]:
         "seconds": session.clock.seconds,
         "best": session.best,
         "successes": session.successes,  # since the best was last judged
-        STANDS_ON: dict(_extent(folder, path) for path in relied_on if path.is_file()),
+        DEPENDS_ON: dict(_extent(folder, path) for path in relied_on if path.is_file()),
     }
 
 
@@ -45,10 +45,10 @@ def _extent(folder: RunFolder, path: Path) -> tuple[str, dict[str, Any]]:
     return path.relative_to(folder.path).as_posix(), asdict(Extent.of(path))
 
 
-def stand_on(folder: RunFolder, at: Checkpoint, path: Path) -> None:
+def add_dependencies(folder: RunFolder, at: Checkpoint, path: Path) -> None:
     """Let a checkpoint rely on a file that was recomputed since it was written."""
     name, extent = _extent(folder, path)
-    at.state[STANDS_ON][name] = extent
+    at.state[DEPENDS_ON][name] = extent
     write_state(at.path / STATE, at.state)
 
 
@@ -93,9 +93,9 @@ def extents(at: Checkpoint) -> dict[str, Extent]:
     Raises:
         CheckpointError: it does not say so.
     """
-    extents = relied_on(at.path / STATE, at.state)
+    extents = dependencies(at.path / STATE, at.state)
     if METRICS not in extents:
-        raise damaged(at.path / STATE, f"state.{STANDS_ON} names no {METRICS}")
+        raise damaged(at.path / STATE, f"state.{DEPENDS_ON} names no {METRICS}")
     return extents
 
 

@@ -79,7 +79,7 @@ def _history(
     config: RunConfig, folder: RunFolder, registry: Registry
 ) -> Iterator[tuple[Path, str, Learned]]:
     """(configuration, its split, what was trained on) of each attempt of a run."""
-    for file in (*attempts.papers(folder.path, CONFIG), folder.config):
+    for file in (*attempts.read_from_attempts(folder.path, CONFIG), folder.config):
         then = schema_tree.find(read_mapping(file), "env.train")
         if not isinstance(then, dict) or then.get("split") not in SPLITS:
             continue

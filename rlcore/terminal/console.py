@@ -13,7 +13,7 @@ from typing import TextIO, cast
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 
-from rlcore.terminal.stdio import Drawn, PlainOutput
+from rlcore.terminal.stdio import PlainOutput, TerminalText
 from rlcore.terminal.text import plain
 
 
@@ -30,7 +30,7 @@ class Canvas(Console):
         self, width: int | None = None, colours: bool | None = None, file: TextIO | None = None
     ) -> None:
         super().__init__(
-            file=cast(TextIO, PlainOutput(file or sys.stdout or io.StringIO(), Drawn)),
+            file=cast(TextIO, PlainOutput(file or sys.stdout or io.StringIO(), TerminalText)),
             width=width,
             force_terminal=colours,
             color_system="auto" if colours is None else "standard" if colours else None,

@@ -19,7 +19,7 @@ from rlcore.terminal.text import plain
 RAY_LISTENER = "ray_listen_error_messages"  # its thread prints pages; we report what failed
 
 
-class Drawn(str):
+class TerminalText(str):
     """Text with colours and moves of the cursor that are ours; nothing of it is spelled out."""
 
 
@@ -29,7 +29,7 @@ class PlainOutput:
 
     Args:
         stream: where it goes.
-        means: what becomes of a text; :class:`Drawn`: it is ours.
+        means: what becomes of a text; :class:`TerminalText`: it is ours.
     """
 
     def __init__(self, stream: TextIO, means: Callable[[str], str] = plain) -> None:
@@ -38,14 +38,14 @@ class PlainOutput:
 
     def write(self, text: str) -> int:
         """Write; returns the length of the text."""
-        if not isinstance(text, Drawn):
+        if not isinstance(text, TerminalText):
             text = self._means(text)
         try:
             self._stream.write(text)
         except UnicodeEncodeError:
             encoding = self._stream.encoding
             lacking = text.encode(encoding, "replace").decode(encoding)
-            self._stream.write(Drawn(lacking))
+            self._stream.write(TerminalText(lacking))
         return len(text)
 
     def writelines(self, lines: Any) -> None:
@@ -57,7 +57,7 @@ class PlainOutput:
         return getattr(self._stream, name)
 
 
-class LastingOutput(PlainOutput):
+class BrokenPipeTolerantOutput(PlainOutput):
     """One that takes everything; what can't be written is dropped.
 
     Once a write has failed, the file behind the stream is the null device, so that what is still
@@ -87,7 +87,7 @@ class LastingOutput(PlainOutput):
                 os.close(null)
 
 
-def print_plainly() -> None:
+def escape_output() -> None:
     """Make standard output and standard error plain, to the end of the process."""
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
@@ -96,7 +96,7 @@ def print_plainly() -> None:
 
 
 @contextlib.contextmanager
-def lasting() -> Iterator[None]:
+def tolerate_broken_output() -> Iterator[None]:
     """Standard output and standard error inside last, whatever becomes of them."""
     former = sys.stdout, sys.stderr
     with contextlib.ExitStack() as stack:
@@ -104,7 +104,7 @@ def lasting() -> Iterator[None]:
             stack.enter_context(open(os.devnull, "w", encoding="utf-8")) if one is None else one
             for one in former
         ]
-        lasting = [cast(TextIO, LastingOutput(one)) for one in streams]
+        lasting = [cast(TextIO, BrokenPipeTolerantOutput(one)) for one in streams]
         sys.stdout, sys.stderr = lasting
         try:
             yield

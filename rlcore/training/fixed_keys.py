@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from rlcore.checks.facts import Facts
-from rlcore.checks.run import drawn_otherwise
+from rlcore.checks.run import render_differs
 from rlcore.config import schema_tree
 from rlcore.config.old_names import warn
 from rlcore.config.schema import RunConfig
@@ -56,7 +56,7 @@ def check_fixed_keys(
                 f"{key.path} has no effect on the initial weights, which were drawn with "
                 f"{written(then)}; a repeated evaluation before training would use others"
             )
-    for sentence in drawn_otherwise(facts, at.path.name):
+    for sentence in render_differs(facts, at.path.name):
         warn(sentence)
     *_, tensors = check_learner(at.path)
     _check_reference(at, facts, tensors)

@@ -21,7 +21,7 @@ from rlcore.plugins.registry import load_component, load_plugins
 from rlcore.results.parquet import read_note
 from rlcore.results.tables import EpisodeResult, read_results
 from rlcore.run_folder import history
-from rlcore.run_folder.attempts import set_aside
+from rlcore.run_folder.attempts import archive
 from rlcore.run_folder.checkpoint import Checkpoint, has_checkpoint, load_checkpoint
 from rlcore.run_folder.folder import RunFolder
 from rlcore.run_folder.protocol_record import describe_difference
@@ -132,7 +132,7 @@ def after_failure(
     return again
 
 
-def take_up(session: Session, saved: Saved) -> None:
+def rewind_run_folder(session: Session, saved: Saved) -> None:
     """Bring the folder of the run back to the checkpoint that it goes on from: move newer
     checkpoints and later results aside, and truncate the metrics, as the updates are repeated."""
     at = saved.checkpoint
@@ -146,13 +146,13 @@ def take_up(session: Session, saved: Saved) -> None:
                 f"set aside, as the run goes on from {at.path.name}: {', '.join(given_up)} (now in "
                 f"{session.folder.checkpoints / history.SUPERSEDED})"
             )
-    set_aside(session.attempt, _behind(session.folder, saved.step))
+    archive(session.attempt, _files_after_step(session.folder, saved.step))
     if at is None and session.folder.metrics.stat().st_size:
         session.progress.line("the run has no checkpoint: its updates are made again")
     session.trackers.cut(0 if at is None else extents(at)[session.folder.metrics.name].size)
 
 
-def _behind(folder: RunFolder, step: int) -> Iterator[Path]:
+def _files_after_step(folder: RunFolder, step: int) -> Iterator[Path]:
     """Files that a run wrote after that many updates, besides checkpoints."""
     yield from (folder.summary, folder.report)
     for path in folder.evaluations.glob("*.parquet"):
@@ -177,11 +177,11 @@ def restore(session: Session, saved: Saved | None) -> int:
     session.group.sync()
     restore_state(session, at)
     session.progress.line(f"resumed after update {at.step}")
-    _steer_on(session, saved)
+    _restore_steering(session, saved)
     return at.step
 
 
-def _steer_on(session: Session, saved: Saved) -> None:
+def _restore_steering(session: Session, saved: Saved) -> None:
     """Adapt the settings of plugins to this session, and report those that are dropped."""
     steering, tasks = session.steering, session.run.tasks
     if steering.stopped and saved.named:

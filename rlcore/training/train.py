@@ -58,7 +58,7 @@ def run(assembly: Assembly) -> Summary:
             folder, at = (None, None) if saved is None else (saved.folder, saved.name)
             with open_session(assembly, folder=folder, at=at, holds=holds) as session:
                 try:
-                    return _story(session, saved)
+                    return _run_stages(session, saved)
                 except (WorkerError, MicroBatchError) as error:
                     saved = resume.after_failure(session, error, saved)
                     short = isinstance(error, MicroBatchError)
@@ -69,10 +69,10 @@ def run(assembly: Assembly) -> Summary:
             assembly = on_remaining_nodes(asked_for)
 
 
-def _story(session: Session, saved: resume.Saved | None) -> Summary:
+def _run_stages(session: Session, saved: resume.Saved | None) -> Summary:
     config = session.config
     if saved is not None:
-        resume.take_up(session, saved)
+        resume.rewind_run_folder(session, saved)
     if config.runner.only_eval:
         return conclude(session, {"after": evaluate(session, "eval")})
     if saved is None or saved.checkpoint is None:
@@ -118,7 +118,7 @@ def _before(
         label = path.relative_to(session.folder.evaluations).with_suffix("").as_posix()
         found = evaluate(session, label, side=side)
         if saved is not None and saved.checkpoint is not None:
-            session_state.stand_on(session.folder, saved.checkpoint, path)
+            session_state.add_dependencies(session.folder, saved.checkpoint, path)
     return found
 
 
@@ -166,7 +166,7 @@ def _updates(session: Session, update: int, stop: StopSignals) -> int:
         if ending():  # give up what was gathered: the policy is as the last update left it
             session.totals, session.steering = before
             return update
-        metrics |= improve(session, update)
+        metrics |= update_policy(session, update)
         update += 1
         session.due = checkpoint_is_due(
             runner, update, session.totals.env_steps, before[0].env_steps
@@ -227,7 +227,7 @@ def rollout(
     return metrics
 
 
-def improve(session: Session, update: int) -> dict[str, float]:
+def update_policy(session: Session, update: int) -> dict[str, float]:
     """Make one policy update from the gathered episodes."""
     with session.clock.measure("sync") as moved:
         if session.config.env.train.enable_offload or session.config.env.eval.enable_offload:

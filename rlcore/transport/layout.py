@@ -97,7 +97,7 @@ def local_shards(sent: Mapping[str, Tensor], part: int) -> Iterator[tuple[ByteRa
     """
     for name, tensor in sent.items():
         sharded = dtensor.is_sharded(tensor)
-        shard = dtensor.part(tensor)
+        shard = dtensor.local_shard(tensor)
         if not shard.numel() or (part and not sharded):
             continue
         row_bytes = shard[:1].nbytes if sharded else 0
@@ -106,7 +106,7 @@ def local_shards(sent: Mapping[str, Tensor], part: int) -> Iterator[tuple[ByteRa
 
 LocateWeight = Callable[[Tensor], Tensor]
 """Function that returns the memory in which a weight can be read and written now: an offloaded
-weight is on the host (:meth:`rlcore.learner.offload.HostCopies.at_hand`)."""
+weight is on the host (:meth:`rlcore.learner.offload.HostCopies.resident`)."""
 
 
 def identity(weight: Tensor) -> Tensor:

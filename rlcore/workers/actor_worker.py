@@ -44,9 +44,11 @@ class ActorWorker(PolicyWorker):
 
             if self._settings.actor.fsdp_config.gradient_checkpointing:
                 from rlcore.learner.lazy_init import LEAST
-                from rlcore.learner.malloc import map_alone
+                from rlcore.learner.malloc import set_mmap_threshold
 
-                map_alone(LEAST)  # it is slower, and who recomputes would rather have the memory
+                set_mmap_threshold(
+                    LEAST
+                )  # it is slower, and who recomputes would rather have the memory
             self._learner = Learner(
                 self.policy,
                 self._algorithm(),
@@ -73,7 +75,9 @@ class ActorWorker(PolicyWorker):
         settings say so; a rank waits `timeout` seconds for the others, then and in every update."""
         from rlcore.learner import collectives
 
-        collectives.meet(self.device, url=url, rank=rank, world_size=world_size, timeout=timeout)
+        collectives.join_process_group(
+            self.device, url=url, rank=rank, world_size=world_size, timeout=timeout
+        )
         if self._divides:
             self._place()
 
@@ -87,9 +91,9 @@ class ActorWorker(PolicyWorker):
             return super()._placed(policy)
         from rlcore.learner import collectives
 
-        if collectives.several():
-            from rlcore.learner.malloc import USUAL, map_alone
-            from rlcore.learner.shard import divide
+        if collectives.is_distributed():
+            from rlcore.learner.malloc import USUAL, set_mmap_threshold
+            from rlcore.learner.shard import shard_parameters
             from rlcore.transport.checksums import checksums
 
             settings, lazy = self._settings, self._lazy
@@ -101,14 +105,14 @@ class ActorWorker(PolicyWorker):
                     lazy.fill([one])
                     self._full_checksums |= checksums([(names[one], one)])
 
-            divide(
+            shard_parameters(
                 policy,
                 settings.actor.fsdp_config,
                 self.device,
                 among=settings.shards,
                 fill=fill,
             )
-            map_alone(USUAL)
+            set_mmap_threshold(USUAL)
             self._lazy = None
         return policy
 
@@ -117,9 +121,11 @@ class ActorWorker(PolicyWorker):
         if not self._divides:
             return super().make(model)
         from rlcore.learner.lazy_init import LEAST, LazyInit
-        from rlcore.learner.malloc import map_alone
+        from rlcore.learner.malloc import set_mmap_threshold
 
-        map_alone(LEAST)  # what is drawn and given up is to be gone, until the parts are there
+        set_mmap_threshold(
+            LEAST
+        )  # what is drawn and given up is to be gone, until the parts are there
         with LazyInit() as lazy:
             policy = super().make(model)
         lazy.fill(policy.buffers())  # each rank has all of these
@@ -173,21 +179,25 @@ class ActorWorker(PolicyWorker):
             on_progress: called after each step; of several ranks, the first one's.
         """
         from rlcore.learner import collectives
-        from rlcore.learner.acting import alone
+        from rlcore.learner.acting import without_acting_networks
         from rlcore.plugins.registry import load_component
 
         self._changed("all")
         given: dict[str, Any] = {"seed": self._settings.seed, "device": self.device}
-        told = None if collectives.number() else on_progress
+        told = None if collectives.rank() else on_progress
         if continue_samples is None:
             fit = load_component("function", "fit_demonstrations")
-            history = fit(alone(self.policy), Path(data), sft, **given, on_progress=told)
+            history = fit(
+                without_acting_networks(self.policy), Path(data), sft, **given, on_progress=told
+            )
         else:
             if self._going_on is None:
                 more = self.learner.successes() if own_successes else None
                 given |= {"samples": continue_samples, "more": more}
                 begin = load_component("function", "more_demonstrations")
-                self._going_on = begin(alone(self.policy), Path(data), sft, **given)
+                self._going_on = begin(
+                    without_acting_networks(self.policy), Path(data), sft, **given
+                )
             history = self._going_on(until, told)
         return dict(history)
 
@@ -195,13 +205,13 @@ class ActorWorker(PolicyWorker):
         """See :meth:`PolicyWorker.save`: asked of all ranks, of which the first one writes."""
         from rlcore.learner import collectives
 
-        if self._divides and collectives.several():
-            from rlcore.learner.shard import together
+        if self._divides and collectives.is_distributed():
+            from rlcore.learner.shard import gathered_on_rank0
 
-            with together(self.policy) as first:
+            with gathered_on_rank0(self.policy) as first:
                 if first:
                     super().save(path, trial=trial)
-        elif collectives.number() == 0:
+        elif collectives.rank() == 0:
             super().save(path, trial=trial)
 
     def save_learner(self, path: str, known: Sequence[str] = ()) -> None:

@@ -92,7 +92,7 @@ class EnvWorkerSettings:
     beside_actor: bool = False
 
 
-def made_env(target: str, config: EnvConfig, **settings: int) -> Env:
+def build_env(target: str, config: EnvConfig, **settings: int) -> Env:
     """An env by its factory.
 
     Raises:
@@ -113,7 +113,7 @@ def _taken(envs: Sequence[CheckedEnv]) -> list[str]:
     return taken
 
 
-class InTurn(Executor):
+class SerialExecutor(Executor):
     """Carries a call out at once, in the caller's thread."""
 
     def submit(self, call: Callable[..., Any], /, *arguments: Any, **named: Any) -> Future[Any]:
@@ -171,7 +171,7 @@ class EnvWorker:
         with contextlib.ExitStack() as undo:  # of a side that can't be built nothing is left
             for _ in range(self._settings.stages):
                 make = partial(
-                    made_env,
+                    build_env,
                     target,
                     config,
                     num_envs=rows,
@@ -224,7 +224,7 @@ class EnvWorker:
         """Stages simulate side by side, each in a thread that waits for its simulators. Where
         simulation is in this very process (one stage, or pdb) it stays in this thread."""
         alone = self._settings.stages == 1 or self._settings.sides[side].config.num_processes == 0
-        return InTurn() if alone else ThreadPoolExecutor(self._settings.stages)
+        return SerialExecutor() if alone else ThreadPoolExecutor(self._settings.stages)
 
     def demonstrate(
         self, episodes: Sequence[Episode], collect: CollectConfig, seed: int

@@ -25,7 +25,7 @@ from rlcore.config.schema import CollectConfig, SFTConfig
 from rlcore.contracts.errors import WorkerError
 from rlcore.contracts.protocols import Demonstration
 from rlcore.contracts.specs import Episode
-from rlcore.numerics.mkl import BatchInvariance, processor, settle
+from rlcore.numerics.mkl import BatchInvariance, choose_for_workers, local_processor
 from rlcore.placement.routes import WeightRoute
 from rlcore.rollout.messages import InteractJob, InteractReport, RolloutJob, RolloutResult
 from rlcore.terminal.text import some
@@ -42,7 +42,7 @@ class WorkerGroup(ABC):
     def __init__(self, worker_specs: WorkerSpecs) -> None:
         self._worker_specs = worker_specs
         self._timeouts = worker_specs.cluster.timeouts
-        self.kernels = settle([processor()], worker_specs.begun)
+        self.kernels = choose_for_workers([local_processor()], worker_specs.begun)
         """What the workers compute with; a backend that spans machines settles it anew."""
         self.routes: tuple[WeightRoute, ...] = worker_specs.routes
         """How weights get to rollout workers of their own; a backend says what it can do."""

@@ -11,7 +11,7 @@ from typing import Any
 
 from rlcore.config.schema import ClusterConfig, RunConfig
 from rlcore.contracts.errors import UserError, WorkerError
-from rlcore.numerics.mkl import adopt
+from rlcore.numerics.mkl import apply
 from rlcore.placement.routes import IN_PROCESS
 from rlcore.process import watchdog
 from rlcore.rollout.messages import Conversation
@@ -63,7 +63,7 @@ class LocalGroup(WorkerGroup):
         return []
 
     def _launch(self) -> None:
-        adopt(self.kernels)
+        apply(self.kernels)
         for worker in self._workers.values():
             if isinstance(worker, PolicyWorker):  # before an env loads torch and sets it up
                 worker.load_torch()

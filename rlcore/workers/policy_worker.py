@@ -229,9 +229,11 @@ class PolicyWorker:
             forward_batch: rows of a forward, where decisions are made at a fixed number; None: it
                 only learns, or they are not.
         """
-        from rlcore.numerics.batch_invariance import look
+        from rlcore.numerics.batch_invariance import check_batch_invariance
 
-        return look(self.policy, self._settings.env_spec, self.device.type, forward_batch)
+        return check_batch_invariance(
+            self.policy, self._settings.env_spec, self.device.type, forward_batch
+        )
 
     def _use_up(self, doing: str) -> Trajectory | None:
         """Take what was gathered, and drop it here; None: no column of it came this way.
@@ -260,7 +262,7 @@ class PolicyWorker:
     def suspend(self) -> None:
         """Offload to host memory until the next computation, if the settings say so."""
         if self._settings.offload and self._placed_yet:
-            self._copies.leave(self._leaving(), self.device)
+            self._copies.offload(self._leaving(), self.device)
 
     def _leaving(self) -> Iterator[Tensor]:
         """What is offloaded."""
@@ -279,7 +281,7 @@ class PolicyWorker:
             if not self._placed_yet and self._policy is not None:
                 self._place()
             if self._away is not None:
-                self._away.back()
+                self._away.restore()
         except torch.OutOfMemoryError as error:
             raise WorkerError(
                 f"what was moved to the host does not fit on the accelerator again: {error}",
@@ -329,10 +331,10 @@ class PolicyWorker:
             policy.set_checkpointing(True)
         if not settings.acts:
             return policy
-        from rlcore.learner.acting import together
+        from rlcore.learner.acting import with_acting_networks
 
         algorithm, config = self._algorithm(), settings.algorithm
-        return together(
+        return with_acting_networks(
             policy,
             algorithm,
             settings.env_spec,

@@ -94,7 +94,7 @@ class RolloutWorker(PolicyWorker):
             routes=routes,
             connections=connections,
             timeout=patience,
-            locate=self._copies.at_hand,
+            locate=self._copies.resident,
         )
         if hands_on:
             yield from send_weights(
@@ -103,7 +103,7 @@ class RolloutWorker(PolicyWorker):
                 subset=announcement.subset,
                 routes=hands_on,
                 connections=connections,
-                locate=self._copies.at_hand,
+                locate=self._copies.resident,
             )
         self._pulled = announcement.version
         return self._pulled

@@ -30,20 +30,20 @@ def look() -> dict[str, Any]:
     from rlcore_testing.toy_policy import make
     from rlcore_testing.toy_settings import ToyEnvConfig, ToyModelConfig, env_spec
 
-    from rlcore.numerics.batch_invariance import ROWS, kernels_alone, moved_decisions
+    from rlcore.numerics.batch_invariance import ROWS, check_kernels, variant_decisions
 
     torch.set_num_threads(1)
     torch.manual_seed(0)
     spec = env_spec(ToyEnvConfig(env_type="toy"))
     model = ToyModelConfig(model_type="toy", add_value_head=True, value_type="action_level")
     return {
-        "moved": {rows: names for rows in BATCHES if (names := kernels_alone(rows)[0])},
+        "moved": {rows: names for rows in BATCHES if (names := check_kernels(rows)[0])},
         "decisions": [
             f"{name}, {rows} rows"
             for rows in BATCHES[1:]
-            for name in moved_decisions(make(model, env_spec=spec), spec, rows)
+            for name in variant_decisions(make(model, env_spec=spec), spec, rows)
         ],
-        "digests": [kernels_alone.__wrapped__(ROWS)[1] for _ in range(2)],
+        "digests": [check_kernels.__wrapped__(ROWS)[1] for _ in range(2)],
     }
 
 

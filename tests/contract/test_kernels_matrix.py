@@ -27,10 +27,10 @@ from rlcore.numerics.mkl import (
     NONE,
     OURS,
     VARIABLES,
-    processor,
+    local_processor,
 )
 
-HERE = processor()
+HERE = local_processor()
 PROGRAM = Path(__file__).with_name("kernels_here.py")
 OFFERED = LEVELS[: LEVELS.index(HERE.level) + 1]
 SETTINGS = {  # those that keep rows apart, by what they need

@@ -13,7 +13,7 @@ from rlcore.checks.run import check
 from rlcore.cli.main import main
 from rlcore.config.compose import compose
 from rlcore.placement import make_plan
-from rlcore.placement.memory import CONTEXT, Need
+from rlcore.placement.memory import CONTEXT, MemoryNeed
 
 pytestmark = pytest.mark.filterwarnings("ignore::rlcore.config.old_names.ConfigWarning")
 
@@ -26,7 +26,7 @@ TAKEN = (
 )
 
 
-def whole(recipe: str, *words: str) -> Need:
+def whole(recipe: str, *words: str) -> MemoryNeed:
     """What one process holds that acts and learns, undivided."""
     words = (*words, "env.train.sentences=own", "actor.fsdp_config.sharding_strategy=no_shard")
     config = compose([f"experiment={recipe}", *words])
@@ -51,7 +51,7 @@ def test_comments_are_found():
 @pytest.mark.parametrize(("recipe", "line"), said())
 def test_comments_of_recipes(recipe: str, line: str):
     need = whole(recipe)
-    held = round((need.most + CONTEXT) / GIB)
+    held = round((need.peak + CONTEXT) / GIB)
     activations = round(need.sample * need.samples / GIB)
     assert line in (NEEDED.format(held), TAKEN.format(activations))
 

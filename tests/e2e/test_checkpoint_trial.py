@@ -147,7 +147,7 @@ def test_a_large_policy_writes_no_weights(log_path: Path, monkeypatch):
 def test_by_default_little_is_lost_and_one_checkpoint_stays(log_path: Path, monkeypatch):
     """A worker dies in the sixteenth of 20 updates: of those before it, the newest even one is
     there."""
-    monkeypatch.setattr(train, "improve", Failing(train.improve, [15]))
+    monkeypatch.setattr(train, "update_policy", Failing(train.update_policy, [15]))
     words = ["sft.enabled=false", "runner.val_before_train=false", "runner.max_epochs=20"]
     with pytest.raises(WorkerError):
         started(log_path, *TOY, *words)

@@ -67,7 +67,7 @@ def test_resumed_equals_undisturbed(log_path: Path, name: str, monkeypatch: pyte
     with plugged_in(import_module(name), name):
         whole = start(log_path, "whole", *CASES[name])
         with monkeypatch.context() as patch:
-            patch.setattr(train, "improve", Failing(train.improve, [2]))
+            patch.setattr(train, "update_policy", Failing(train.update_policy, [2]))
             with pytest.raises(WorkerError):
                 start(log_path, "broken", *CASES[name])
         go_on(log_path / "broken")

@@ -87,7 +87,7 @@ def test_a_summary_of_another_seed(own: Path):
 def test_a_start_is_not_logged_with_the_losses_of_another(
     log_path: Path, runs: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(train, "improve", Failing(train.improve, [0]))
+    monkeypatch.setattr(train, "update_policy", Failing(train.update_policy, [0]))
     with pytest.raises(WorkerError):
         start(log_path, "broken")
     run = log_path / "broken"

@@ -13,11 +13,11 @@ import pytest
 from resume_cases import COMMON, go_on
 
 from rlcore.config.compose import compose
-from rlcore.numerics.mkl import MKL, OURS, in_effect, processor
+from rlcore.numerics.mkl import MKL, OURS, current_environment, local_processor
 from rlcore.session.assembly import assemble
 from rlcore.training import train
 
-needs_mkl = pytest.mark.skipif(not processor().setting, reason="no MKL for this processor")
+needs_mkl = pytest.mark.skipif(not local_processor().setting, reason="no MKL for this processor")
 
 
 def kernels(run: Path) -> dict[str, Any]:
@@ -46,8 +46,8 @@ def start(log_path: Path) -> Path:
 def test_a_run_keeps_what_it_computed_with(log_path: Path, capsys: pytest.CaptureFixture[str]):
     run = start(log_path)
     kept = kernels(run)
-    assert kept["environment"] == in_effect()
-    assert kept["processor"]["level"] == processor().level
+    assert kept["environment"] == current_environment()
+    assert kept["processor"]["level"] == local_processor().level
     assert kept["rounding"]["rows"] == 4 and kept["rounding"]["decisions"] == []
     (digest,) = kept["rounding"]["digests"]
     go_on(run, "runner.max_epochs=2")
@@ -66,7 +66,7 @@ def test_a_run_that_goes_on_elsewhere_says_so(log_path: Path, capsys: pytest.Cap
     go_on(run, "runner.max_epochs=2")
     said = " ".join(capsys.readouterr().out.split())
     assert "rounds sums differently from the one before (Elsewhere Inc." in said
-    assert kernels(run)["processor"]["maker"] == processor().maker
+    assert kernels(run)["processor"]["maker"] == local_processor().maker
 
 
 @needs_mkl

@@ -25,8 +25,8 @@ from rlcore.config.compose import compose
 from rlcore.contracts.errors import WorkerError
 from rlcore.contracts.trajectory import Trajectory
 from rlcore.evaluation.evaluate import evaluate
-from rlcore.numerics.batch_invariance import kernels_alone
-from rlcore.numerics.mkl import in_effect
+from rlcore.numerics.batch_invariance import check_kernels
+from rlcore.numerics.mkl import current_environment
 from rlcore.rollout.columns import HEAVY, LIGHT
 from rlcore.run_folder.checkpoint import load_checkpoint
 from rlcore.session.assembly import assemble
@@ -244,8 +244,8 @@ def test_trajectories_and_updates_are_bitwise_equal(reference: Played, other: Pl
 def ask_of_this_machine() -> None:
     """Bits follow from kernels that keep rows apart, which a setting by hand may have taken away;
     what is left then is line 3."""
-    if moved := kernels_alone(4)[0]:
-        pytest.skip(f"rows depend on their place here: {in_effect()}, {moved[0]}")
+    if moved := check_kernels(4)[0]:
+        pytest.skip(f"rows depend on their place here: {current_environment()}, {moved[0]}")
 
 
 def assert_equal_light(one: Trajectory, two: Trajectory) -> None:
@@ -364,7 +364,7 @@ def uninterrupted(where: Path, data: Path, *overrides: str) -> Path:
 def interrupted(where: Path, data: Path, *overrides: str) -> Path:
     """A run of which a worker fails in the second of three updates."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(train, "improve", Failing(train.improve, [1]))
+        patch.setattr(train, "update_policy", Failing(train.update_policy, [1]))
         with pytest.raises(WorkerError, match="told to fail"):
             uninterrupted(where, data, *overrides)
     run = where / "quickstart_ppo"

@@ -77,7 +77,7 @@ def test_from_an_earlier_checkpoint(
 def test_after_a_failure_before_the_first_checkpoint(
     log_path: Path, whole: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(train, "improve", Failing(train.improve, [0]))
+    monkeypatch.setattr(train, "update_policy", Failing(train.update_policy, [0]))
     with pytest.raises(WorkerError):
         start(log_path, "broken")
     run = log_path / "broken"
@@ -109,7 +109,7 @@ def test_a_failure_again_and_again(
 
 @pytest.mark.long
 def test_no_progress_ends_it(log_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(train, "improve", Failing(train.improve, [2, 2, 2]))
+    monkeypatch.setattr(train, "update_policy", Failing(train.update_policy, [2, 2, 2]))
     with pytest.raises(WorkerError, match="told to fail"):
         start(log_path, "hopeless", "runner.auto_resume=true")
     assert load_checkpoint(log_path / "hopeless").step == 2
@@ -144,7 +144,7 @@ def test_ranks_in_lockstep_go_on_with_smaller_micro_batches(
 def test_the_same_command_again_goes_on(
     log_path: Path, whole: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(train, "improve", Failing(train.improve, [2]))
+    monkeypatch.setattr(train, "update_policy", Failing(train.update_policy, [2]))
     with pytest.raises(WorkerError):
         start(log_path, "job")
     run = start(log_path, "job", "runner.auto_resume=true")
@@ -181,14 +181,14 @@ def test_a_signal_makes_a_checkpoint(
 @pytest.mark.long
 def test_a_stop_does_not_change_which_is_the_best(log_path: Path, monkeypatch: pytest.MonkeyPatch):
     asked = ["runner.save_interval=2", "runner.keep_best=true"]
-    run, improve = log_path / "stopped", train.improve
+    run, improve = log_path / "stopped", train.update_policy
 
     def stopped_in_third(session: session.Session, update: int) -> dict[str, float]:
         if update == 2:
             os.kill(os.getpid(), signal.SIGTERM)
         return improve(session, update)
 
-    monkeypatch.setattr(train, "improve", stopped_in_third)
+    monkeypatch.setattr(train, "update_policy", stopped_in_third)
     with pytest.raises(KeyboardInterrupt):
         start(log_path, "stopped", *asked)
     monkeypatch.undo()
@@ -346,14 +346,14 @@ def test_the_folder_is_moved_while_it_runs(
     log_path: Path, whole: Path, monkeypatch: pytest.MonkeyPatch
 ):
     moved = log_path / "moved"
-    make = train.improve
+    make = train.update_policy
 
     def move(session: session.Session, update: int) -> dict[str, float]:
         if update == 2 and not moved.exists():
             session.folder.path.rename(moved)
         return make(session, update)
 
-    monkeypatch.setattr(train, "improve", move)
+    monkeypatch.setattr(train, "update_policy", move)
     with pytest.raises(CheckpointError, match="was moved, removed or replaced"):
         start(log_path, "short")
     go_on(moved)
@@ -365,14 +365,14 @@ def test_checkpoints_that_are_moved_away_while_it_runs(
     log_path: Path, whole: Path, monkeypatch: pytest.MonkeyPatch
 ):
     """Also by the same place of another run: no history of both is ever written."""
-    make, run, away = train.improve, log_path / "short", log_path / "away"
+    make, run, away = train.update_policy, log_path / "short", log_path / "away"
 
     def move(session: session.Session, update: int) -> dict[str, float]:
         if update == 2 and not away.exists():
             (run / "checkpoints").rename(away)
         return make(session, update)
 
-    monkeypatch.setattr(train, "improve", move)
+    monkeypatch.setattr(train, "update_policy", move)
     with pytest.raises(CheckpointError, match="its latest checkpoint is none instead of step_0000"):
         start(log_path, "short")
     assert not (run / "checkpoints").exists()
@@ -386,14 +386,14 @@ def test_checkpoints_that_are_moved_away_while_it_runs(
 def test_metrics_that_are_removed_while_it_runs(
     log_path: Path, whole: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    make = train.improve
+    make = train.update_policy
 
     def remove(session: session.Session, update: int) -> dict[str, float]:
         if update == 2:
             session.folder.metrics.unlink()
         return make(session, update)
 
-    monkeypatch.setattr(train, "improve", remove)
+    monkeypatch.setattr(train, "update_policy", remove)
     with pytest.warns(UserWarning, match="is put back"):
         run = start(log_path, "short", "runner.max_epochs=3")
     go_on(run, "runner.max_epochs=4")
@@ -520,7 +520,7 @@ def test_an_earlier_end_is_no_end_of_what_follows(
 
 @pytest.mark.long
 def test_an_evaluation_does_not_go_on_with_a_run(log_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(train, "improve", Failing(train.improve, [1]))
+    monkeypatch.setattr(train, "update_policy", Failing(train.update_policy, [1]))
     with pytest.raises(WorkerError):
         start(log_path, "job")
     before = (log_path / "job" / "config.yaml").read_text()

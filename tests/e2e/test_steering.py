@@ -83,7 +83,7 @@ def test_rates_follow_their_factors(whole: Path):
 def test_resumed_equals_undisturbed(log_path: Path, whole: Path, monkeypatch: pytest.MonkeyPatch):
     with plugged_in(Steersman()):
         with monkeypatch.context() as patch:
-            patch.setattr(train, "improve", Failing(train.improve, [2]))
+            patch.setattr(train, "update_policy", Failing(train.update_policy, [2]))
             with pytest.raises(WorkerError):
                 start(log_path, "broken")
         go_on(log_path / "broken")

@@ -16,7 +16,7 @@ from rlcore.api import build_policy, open_run
 from rlcore.cli.main import main
 from rlcore.config.compose import compose, load
 from rlcore.contracts.rng import RowKeys
-from rlcore.learner.acting import alone
+from rlcore.learner.acting import without_acting_networks
 from rlcore.numerics.batch_invariance import random_observation
 from rlcore.run_folder.acting import saved_with
 from rlcore.run_folder.checkpoint import find_checkpoint
@@ -79,9 +79,9 @@ def test_a_loaded_policy_is_the_frozen_one_under_the_actors_mean_noise(whole: Pa
     with torch.no_grad():
         seen = {name: torch.from_numpy(array) for name, array in inputs.items()}
         noise = actor.unrolled(actor.mean(critic.features(seen))).numpy()
-    given = alone(policy).act(inputs, keys, deterministic=True, noise=noise)
+    given = without_acting_networks(policy).act(inputs, keys, deterministic=True, noise=noise)
     assert np.array_equal(steered.actions, given.actions)
-    itself = alone(policy).act(inputs, keys, deterministic=True)
+    itself = without_acting_networks(policy).act(inputs, keys, deterministic=True)
     assert not np.array_equal(steered.actions, itself.actions)
 
 

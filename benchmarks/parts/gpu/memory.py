@@ -12,7 +12,7 @@ from dataclasses import replace
 from parts.gpu.device import GIB, device, fits, peak, reset_peak
 from parts.gpu.row_process import Report
 from parts.gpu.subject import Subject, build, subject_words
-from rlcore.placement.memory import Need
+from rlcore.placement.memory import MemoryNeed
 
 MICRO_BATCHES = (1, 2, 4, 8, 16, 32)
 ACTING = (1, 8, 64)
@@ -82,14 +82,14 @@ def planned(subject: Subject, samples: int, recomputes: bool) -> int:
     return learning(recomputing(subject, recomputes), samples)
 
 
-def recomputing(subject: Subject, recomputes: bool) -> Need:
+def recomputing(subject: Subject, recomputes: bool) -> MemoryNeed:
     """Return what the plan counts for the process, with recomputed activations or without."""
     fsdp = replace(subject.config.actor.fsdp_config, gradient_checkpointing=recomputes)
     config = replace(subject.config, actor=replace(subject.config.actor, fsdp_config=fsdp))
     return replace(subject.facts, config=config).memory[ROLE]
 
 
-def learning(need: Need, samples: int) -> int:
+def learning(need: MemoryNeed, samples: int) -> int:
     """Return its bytes while it learns from so many samples at once."""
     need = replace(need, samples=samples, taught=0)
     return need.weights + need.state + need.learning

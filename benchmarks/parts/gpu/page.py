@@ -18,7 +18,7 @@ from rlcore_tools.described_nodes import SOLD
 from parts.gpu.memory import MICRO_BATCHES, learning, recomputing
 from parts.gpu.operations import COUNTED
 from parts.gpu.subject import METHODS, Subject, planned_facts, published
-from rlcore.placement.memory import CONTEXT, Need, fits
+from rlcore.placement.memory import CONTEXT, MemoryNeed, fits
 
 GIB = 2**30
 SHOWN = (1, 8, 32)
@@ -47,7 +47,7 @@ class Case:
 
     model: str
     method: str
-    needs: Mapping[bool, Need]
+    needs: Mapping[bool, MemoryNeed]
 
     @property
     def words(self) -> str:

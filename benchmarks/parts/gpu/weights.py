@@ -231,12 +231,12 @@ def offload(report: Report, *, quick: bool, mib: float = 4096, repeats: int = 3)
     tensors = [one.data for one in weights.layers]
     copies = HostCopies()
     # the first time, memory of the host is made; it is used again
-    leaving = seconds_of(lambda: copies.leave(tensors, device()), 1, warm_up=0)
-    returning = seconds_of(copies.back, 1, warm_up=0)
+    leaving = seconds_of(lambda: copies.offload(tensors, device()), 1, warm_up=0)
+    returning = seconds_of(copies.restore, 1, warm_up=0)
     report(mib=mib, first=True, leave_seconds=leaving, back_seconds=returning)
     for _ in range(repeats):
-        leaving = seconds_of(lambda: copies.leave(tensors, device()), 1, warm_up=0)
-        returning = seconds_of(copies.back, 1, warm_up=0)
+        leaving = seconds_of(lambda: copies.offload(tensors, device()), 1, warm_up=0)
+        returning = seconds_of(copies.restore, 1, warm_up=0)
         report(mib=mib, first=False, leave_seconds=leaving, back_seconds=returning)
     if not all(bool((one == 0).all()) for one in tensors):
         raise RuntimeError("what came back is not what left")

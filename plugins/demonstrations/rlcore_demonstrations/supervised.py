@@ -199,7 +199,7 @@ class SupervisedTrainer:
             with torch.no_grad():
                 total += float(self._own_sum(batch, rows, "sft-validation", 0))
         self._settle()
-        return collectives.total(total) / len(samples)
+        return collectives.all_sum(total) / len(samples)
 
     def _run(
         self,
@@ -259,8 +259,8 @@ class SupervisedTrainer:
     def _require_finite(self, history: SupervisedHistory) -> None:
         """Refuse losses and weights that are not finite, also without validation data."""
         self._require_steps(history.skipped_steps, history.steps, f"its {history.steps} steps")
-        if collectives.most(
-            not all(bool(dtensor.part(one).isfinite().all()) for one in self._trained)
+        if collectives.all_max(
+            not all(bool(dtensor.local_shard(one).isfinite().all()) for one in self._trained)
         ):
             raise _failed("a weight holds")
 
@@ -306,20 +306,20 @@ class SupervisedTrainer:
         self._settle()
         collectives.add_gradients(self._trained)
         done = self._optimizer.step()
-        return collectives.total(float(loss.detach())), done
+        return collectives.all_sum(float(loss.detach())), done
 
     def _own_sum(self, batch: Batch, rows: Tensor, phase: str, step: int) -> Tensor:
         """Sum of the losses of this rank's share of a batch. A rank whose share is empty makes the
         others' forward all the same, with a sample that does not count."""
         losses = self._losses(batch, own(rows), phase, step)
-        return losses.sum() if collectives.number() < len(rows) else losses[:0].sum()
+        return losses.sum() if collectives.rank() < len(rows) else losses[:0].sum()
 
     def _settle(self) -> None:
         """Free gathered blocks after forwards, before weights change."""
         if self._sharded:
-            from rlcore.learner.shard import settle  # takes a second to import
+            from rlcore.learner.shard import initialise_shards  # takes a second to import
 
-            settle(self._policy)
+            initialise_shards(self._policy)
 
     def _losses(self, batch: Batch, rows: Tensor, phase: str, step: int) -> Tensor:
         """Loss per sample `[B]`, with noise keyed by (phase, step, sample)."""
@@ -343,5 +343,5 @@ def _failed(what: str) -> TrainingError:
 
 def own(rows: Tensor) -> Tensor:
     """This rank's share of a batch; where that is empty, its first sample."""
-    mine = rows[collectives.number() :: collectives.count()]
+    mine = rows[collectives.rank() :: collectives.world_size()]
     return mine if len(mine) else rows[:1]

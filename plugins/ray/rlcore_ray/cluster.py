@@ -50,7 +50,7 @@ def cluster_session(cluster: ClusterConfig) -> Iterator[None]:
         require_startable()
     else:
         require_answer(cluster.address, cluster.timeouts.ray)
-    with watchdog.marked():
+    with watchdog.mark_children():
         _start(cluster)
         health = RayHealth(cluster.timeouts.ray)
         try:
@@ -70,7 +70,7 @@ def _start(cluster: ClusterConfig) -> None:
         # Ray replaces the handler of SIGTERM by one that exits without a message. What it starts
         # does not end with the terminal: workers are needed for the checkpoint.
         hangup = dict.fromkeys(signals.HANGUP, signal.SIG_IGN)
-        with watchdog.limit(late, start), signals.handled(hangup):
+        with watchdog.limit(late, start), signals.handlers(hangup):
             ray.init(
                 address="local" if local else cluster.address,
                 # those that were planned for: Ray would count, and start a process for, all cores

@@ -136,7 +136,7 @@ class Waiting:
     def _death_among(self, others: Mapping[Any, str], doing: str) -> WorkerDied | None:
         """The death of one of these, if Ray tells of it within a few seconds."""
         left, pending = Countdown(DEATH_SECONDS), list(others)
-        while pending and not left.over():
+        while pending and not left.expired():
             with self._health.answering(doing, POLL_SECONDS):
                 done, pending = ray.wait(pending, num_returns=1, timeout=POLL_SECONDS)
                 self._health.check()
@@ -185,7 +185,7 @@ class _Pulse:
             self._asked = [one.totals.remote() for one in self._queues.all]
         _, silent = ray.wait(self._asked, num_returns=len(self._asked), timeout=0)
         if silent:
-            late, too_late = self._left.over(), self._longer.over()
+            late, too_late = self._left.expired(), self._longer.expired()
             if too_late or (late and self._asked[0] in silent):
                 raise queues_lost(GetTimeoutError(), self._patience)
             return None

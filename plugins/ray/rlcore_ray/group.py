@@ -22,7 +22,7 @@ import ray
 from ray.exceptions import GetTimeoutError, RayError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from rlcore.numerics.mkl import settle
+from rlcore.numerics.mkl import choose_for_workers
 from rlcore.placement import Node
 from rlcore.placement.plan import Allocation
 from rlcore.rollout.messages import InteractReport
@@ -86,7 +86,7 @@ class RayGroup(WorkerGroup):
     def _settle(self) -> None:
         """Set the same kernels on all workers, whatever their processors."""
         offered = self._ask_all(lambda _, worker: worker.processor.remote())
-        self.kernels = settle(offered, self._worker_specs.begun)
+        self.kernels = choose_for_workers(offered, self._worker_specs.begun)
         self._ask_all(lambda _, worker: worker.adopt.remote(self.kernels))
 
     def _ask_all(self, ask: Callable[[str, Any], Any]) -> list[Any]:

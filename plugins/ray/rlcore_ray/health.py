@@ -45,7 +45,7 @@ class RayHealth:
             with contextlib.suppress(psutil.Error):
                 if child.name() in NAMES:
                     self._watch(child)
-                    watchdog.know(child.children(recursive=True))  # the raylet's agents
+                    watchdog.also_kill(child.children(recursive=True))  # the raylet's agents
         self._head: _Head | None = None
         if not self._processes and ray.is_initialized():
             joined = ray.get_runtime_context()
@@ -95,7 +95,7 @@ class RayHealth:
             self._stopped = None
             return
         self._stopped = self._stopped or watchdog.Countdown(self.patience)
-        if self._stopped.over():
+        if self._stopped.expired():
             raise ClusterLost(f"{asleep} for {self.patience:g} s {KEY}", hint=GOES_ON)
 
     @contextlib.contextmanager
@@ -139,7 +139,7 @@ class _Head:
             socket.create_connection((host.strip("[]"), int(port)), timeout=1.0).close()
         except OSError as error:
             self._silent = self._silent or watchdog.Countdown(self._patience)
-            if not self._silent.over():
+            if not self._silent.expired():
                 return None
             return (
                 f"nobody has answered at the head of the cluster ({self._address}) for "

@@ -15,7 +15,7 @@ from typing import Any
 import ray
 from ray.exceptions import RayError
 
-from rlcore.numerics.mkl import Kernels, Processor, adopt, processor
+from rlcore.numerics.mkl import Kernels, Processor, apply, local_processor
 from rlcore.workers.channel import drive
 from rlcore.workers.policy_worker import PolicyWorkerSettings
 from rlcore.workers.roles import ROLES
@@ -43,11 +43,11 @@ class WorkerProcess:
 
     def processor(self) -> Processor:
         """Describe this process's processor."""
-        return processor()
+        return local_processor()
 
     def adopt(self, kernels: Kernels) -> None:
         """Compute with these; asked before anything is computed."""
-        adopt(kernels)
+        apply(kernels)
 
     def call(self, method: str, arguments: Mapping[str, Any], watched: bool = False) -> Any:
         told = {"on_progress": self._channel.tell} if watched else {}

@@ -8,7 +8,7 @@ import pytest
 from served import serving
 
 import rlcore
-from rlcore.learner.acting import alone
+from rlcore.learner.acting import without_acting_networks
 
 COMMON = (
     "cluster.backend=local", "cluster.torch_threads=1", "env.train.total_num_envs=8",
@@ -39,7 +39,9 @@ def test_it_acts_and_succeeds_as_in_process(tmp_path: Path, algorithm: str) -> N
     envs = rlcore.make_env("toy", num_envs=2)
     seen = envs.reset(seed=3)[0]
     envs.close()
-    alone_policy = rlcore.api.LoadedPolicy(alone(policy.policy), policy.env_spec, policy.config)
+    alone_policy = rlcore.api.LoadedPolicy(
+        without_acting_networks(policy.policy), policy.env_spec, policy.config
+    )
     steered, by_itself = (one.select_actions(seen) for one in (policy, alone_policy))
     assert not (steered == by_itself).all()  # so what follows says that the steering is served
     chunks = policy.policy.spec.num_action_chunks

@@ -25,7 +25,7 @@ from rlcore_simulation.block import ObservationBlock
 from rlcore_simulation.messages import Command, Demonstrate, Failure, Hosting, Reply, Reset
 from rlcore_simulation.settings import SimulatedEnvConfig
 from rlcore_simulation.staging import LIBRARY, staged
-from rlcore_simulation.translate import ANSWERS, told, understood
+from rlcore_simulation.translate import ANSWERS, decode, encode
 from rlcore_simulation.wire import Message, WireError, pack, receive
 
 # Seconds for a process to end by itself once its pipe is closed.
@@ -68,7 +68,7 @@ class SimulatorProcess:
             ConfigError: what it needs of this interpreter's packages can't be handed on.
             AssetError: its interpreter is gone, or there is no room for what it is handed.
         """
-        hosting = pack(told(self._hosting))
+        hosting = pack(encode(self._hosting))
         self._pipe, theirs = Pipe()
         _limit(self._pipe, self._hosting.config.simulator_timeout)
         descriptors = (theirs.fileno(), self._block.descriptor)
@@ -97,7 +97,7 @@ class SimulatorProcess:
         if isinstance(command, Reset):
             self._episodes |= command.episodes
         self._block.busy[self.rows.start : self.rows.stop] = 0
-        self._tell(pack(told(command)))
+        self._tell(pack(encode(command)))
 
     def ready(self, timeout: float) -> bool:
         """Whether :meth:`receive` would return or raise at once; waits up to `timeout` seconds."""
@@ -117,7 +117,7 @@ class SimulatorProcess:
         if self._pipe is None:
             raise SimulatorError(f"{self.name} is not running: it was lost or closed")
         try:
-            reply: Reply | Failure = understood(self._answer(self._pipe), ANSWERS)
+            reply: Reply | Failure = decode(self._answer(self._pipe), ANSWERS)
         except (TimeoutError, BlockingIOError):  # nothing came, or it stopped in the middle
             seconds = self._hosting.config.simulator_timeout
             text = f"did not answer within {seconds:g} s (env simulator_timeout)"

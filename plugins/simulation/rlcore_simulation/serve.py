@@ -24,7 +24,7 @@ from rlcore.process.signals import ENDS
 from rlcore_simulation.block import ObservationBlock
 from rlcore_simulation.host import RowHost
 from rlcore_simulation.messages import Failure, Hosting
-from rlcore_simulation.translate import COMMANDS, told, understood
+from rlcore_simulation.translate import COMMANDS, decode, encode
 from rlcore_simulation.wire import pack, receive
 
 # Seconds between checks whether the parent is alive.
@@ -66,17 +66,17 @@ def main() -> None:
 def _serve(pipe: Connection, descriptor: int) -> None:
     message = receive(pipe)
     try:
-        hosting: Hosting = understood(message, COMMANDS)
+        hosting: Hosting = decode(message, COMMANDS)
         host = RowHost(hosting, ObservationBlock(hosting.num_envs, hosting.spec, descriptor))
     except BaseException as error:
-        pipe.send_bytes(pack(told(Failure.of(error))))
+        pipe.send_bytes(pack(encode(Failure.of(error))))
         return
     while True:
         message = receive(pipe)
         try:
-            answer = pack(told(host.carry_out(understood(message, COMMANDS))))
+            answer = pack(encode(host.carry_out(decode(message, COMMANDS))))
         except BaseException as error:  # whatever the simulator raises: it would do so again
-            answer = pack(told(Failure.of(error)))
+            answer = pack(encode(Failure.of(error)))
         pipe.send_bytes(answer)
 
 

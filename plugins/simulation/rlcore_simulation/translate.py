@@ -36,7 +36,7 @@ CONTENT = "content"
 MAPPINGS = (dict, Mapping)
 
 
-def told(said: Said) -> Message:
+def encode(said: Said) -> Message:
     """The message of a command or an answer."""
     name = "frames" if isinstance(said, dict) else type(said).__name__
     arrays: Arrays = {}
@@ -44,7 +44,7 @@ def told(said: Said) -> Message:
     return Message(name, {CONTENT: content}, arrays)
 
 
-def understood(message: Message, kinds: Kinds) -> Any:
+def decode(message: Message, kinds: Kinds) -> Any:
     """The command or the answer of a message.
 
     Args:

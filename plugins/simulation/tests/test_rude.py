@@ -25,7 +25,7 @@ from rlcore_simulation.block import ObservationBlock
 from rlcore_simulation.env import SimulatedEnv
 from rlcore_simulation.messages import LONGEST, Failure
 from rlcore_simulation.process import _limit
-from rlcore_simulation.translate import ANSWERS, told, understood
+from rlcore_simulation.translate import ANSWERS, decode, encode
 from rlcore_simulation.wire import pack, unpack
 from rude_simulator import Empty, RudeConfig, Speechless, Wordy, make_env
 from test_processes import wait_gone
@@ -69,7 +69,7 @@ def test_whatever_is_raised_is_told(
     try:
         raise error
     except Exception as raised:
-        failure = understood(unpack(pack(told(Failure.of(raised)))), ANSWERS)
+        failure = decode(unpack(pack(encode(Failure.of(raised)))), ANSWERS)
     assert failure.summary.startswith(said) and "raise error" in failure.traceback
     assert str(failure.error) == str(mendable) and type(failure.error) is type(mendable)
 

@@ -20,7 +20,7 @@ from rlcore_simulation.messages import (
     TakeFrames,
 )
 from rlcore_simulation.simulator import SimulatorSource
-from rlcore_simulation.translate import ANSWERS, COMMANDS, settings_from, told, understood
+from rlcore_simulation.translate import ANSWERS, COMMANDS, decode, encode, settings_from
 from rlcore_simulation.wire import Message, WireError, pack, unpack
 
 from rlcore.config.schema import VideoConfig
@@ -89,17 +89,17 @@ def same(one: Any, other: Any) -> bool:
 
 @pytest.mark.parametrize(("words", "said"), SAID, ids=lambda each: type(each).__name__)
 def test_what_is_said_comes_back_as_it_was(words: Any, said: Any) -> None:
-    assert same(understood(unpack(pack(told(said))), words), said)
+    assert same(decode(unpack(pack(encode(said))), words), said)
 
 
 def test_all_words_are_among_these() -> None:
-    known = [told(said).kind for _, said in SAID]
+    known = [encode(said).kind for _, said in SAID]
     assert sorted(known) == sorted([*COMMANDS, *ANSWERS])
 
 
 def test_an_error_a_user_can_mend_comes_as_the_nearest_of_ours() -> None:
     error = Failure.of(LineAssetError("no scene", hint="get it"))
-    found = understood(unpack(pack(told(error))), ANSWERS).error
+    found = decode(unpack(pack(encode(error))), ANSWERS).error
     assert type(found) is AssetError
     assert (found.message, found.hint) == ("no scene", "get it")
 
@@ -108,8 +108,8 @@ def test_an_error_a_user_can_mend_comes_as_the_nearest_of_ours() -> None:
     ("message", "said"),
     [
         (Message("Nonsense"), "'Nonsense', which is none of Started, Played"),
-        (told(Record((1,))), "'Record', which is none of"),  # an answer is never a command
-        (told(SAID[0][1]), "'Hosting', which is none of"),
+        (encode(Record((1,))), "'Record', which is none of"),  # an answer is never a command
+        (encode(SAID[0][1]), "'Hosting', which is none of"),
         (Message("Started"), "'Started' can't be understood: KeyError"),
         (Message("Played", {"content": {"infos": []}}), "'Played' can't be understood: TypeError"),
         (
@@ -120,14 +120,14 @@ def test_an_error_a_user_can_mend_comes_as_the_nearest_of_ours() -> None:
 )
 def test_an_answer_that_is_none_is_one_error(message: Message, said: str) -> None:
     with pytest.raises(WireError) as caught:
-        understood(message, ANSWERS)
+        decode(message, ANSWERS)
     assert said in caught.value.message
 
 
 def test_an_info_that_is_no_number_is_one_error() -> None:
     played = replace(SAID[7][1], infos=[{"gap": np.zeros(2)}])
     with pytest.raises(WireError, match="neither a number nor a text"):
-        pack(told(played))
+        pack(encode(played))
 
 
 def test_settings_are_frozen_as_in_a_run() -> None:

@@ -15,7 +15,7 @@ import pytest
 from line_simulator import LineConfig, env_spec
 from rlcore_simulation.messages import Hosting
 from rlcore_simulation.simulator import SimulatorSource
-from rlcore_simulation.translate import COMMANDS, told, understood
+from rlcore_simulation.translate import COMMANDS, decode, encode
 from rlcore_simulation.values import plain, restored
 from rlcore_simulation.wire import pack, unpack
 
@@ -72,7 +72,7 @@ def test_settings_of_all_kinds_reach_a_process() -> None:
     config = RichConfig()
     source = SimulatorSource("line_simulator:make_pool", name="line")
     hosting = Hosting(env_spec(config), source, config, range(1), 1)
-    found = understood(unpack(pack(told(hosting))), COMMANDS).config
+    found = decode(unpack(pack(encode(hosting))), COMMANDS).config
     assert found == config and type(found.gains[1][1][0]) is Level
 
 

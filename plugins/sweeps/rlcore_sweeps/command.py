@@ -30,13 +30,13 @@ from omegaconf.errors import OmegaConfBaseException
 from rlcore.checks import places
 from rlcore.cli.main import main as rlcore
 from rlcore.config.catalog import named_recipe
-from rlcore.config.compose import part
+from rlcore.config.compose import yaml_below
 from rlcore.config.overrides import quote
 from rlcore.config.schema import LoggerConfig, RunConfig
 from rlcore.contracts.errors import ConfigError, UserError
 from rlcore.files import lock
 from rlcore.run_folder.folder import SWEEP_TABLE, RunFolder
-from rlcore.terminal.stdio import lasting
+from rlcore.terminal.stdio import tolerate_broken_output
 from rlcore.terminal.text import short
 from rlcore_sweeps import table
 from rlcore_sweeps.admitted import is_admitted
@@ -82,7 +82,7 @@ def main(arguments: Sequence[str]) -> int:
         print(f"{ENTERED}\nrlcore train ... -m is short for it; --help of the verb has its keys")
         return 0
     version.setbase("1.3")
-    with lasting():
+    with tolerate_broken_output():
         if arguments[0] == "resume":
             return _resume(arguments[1:])
         order = with_recipe(Order.read(arguments))
@@ -117,7 +117,7 @@ def _show(order: Order, *, whole: bool, multirun: bool) -> int:
     text = OmegaConf.to_yaml(config, resolve="--resolve" in order.flags)
     (package,) = order.values(*PACKAGE)[-1:] or (None,)
     if not whole or (package or "").startswith("hydra"):
-        print(part(text, package), end="")
+        print(yaml_below(text, package), end="")
         return 0
     print(text if package is None else "", end="")
     flags = tuple("job" if flag == "all" else flag.replace("=all", "=job") for flag in order.flags)
@@ -249,7 +249,7 @@ def _sweep(loader: SweepLoader, player: Player, words: list[str], *, announce: b
         patient = None
         is_basic = config.hydra.sweeper._target_ == BASIC  # Hydra loads its class a second time
         if is_basic and sweeper.launcher is not None:
-            sweeper.launcher = patient = Patient(sweeper.launcher)
+            sweeper.launcher = patient = WaitingLauncher(sweeper.launcher)
         sweeper.sweep(arguments=listed(config.hydra.overrides.task))
     except (HydraException, OmegaConfBaseException, ImportError) as error:
         if sweeper is None:
@@ -278,7 +278,7 @@ def _sweep(loader: SweepLoader, player: Player, words: list[str], *, announce: b
     return patient is not None and patient.failed
 
 
-class Patient(Launcher):
+class WaitingLauncher(Launcher):
     """A launcher for Hydra's basic sweeper, which otherwise gives up after a batch in which a job
     failed.
 

@@ -22,7 +22,7 @@ from rlcore.files.atomic import write_text
 from rlcore.files.damaged_files import damaged, read_as
 from rlcore.placement import Inventory
 from rlcore.placement.inventory import joins
-from rlcore.placement.memory import fillable, in_main
+from rlcore.placement.memory import main_memory, usable
 from rlcore.plugins.registry import load_plugins
 from rlcore_sweeps.job import JOBS
 
@@ -151,7 +151,7 @@ def _fitting(configs: Sequence[RunConfig]) -> int:
     limits = [room // max(ranks for ranks, _ in found) for room in rooms]
     most = max(memory for _, memory in found)
     if node.memory and most:
-        limits.append(int(fillable(node.memory) // most))
+        limits.append(int(usable(node.memory) // most))
     return max(1, min(len(configs), *limits))
 
 
@@ -166,7 +166,7 @@ def _need(config: RunConfig, cpus: int, gpus: int) -> tuple[int, int] | None:
             facts = gather_facts(config, registry, plan)
         except UserError:
             continue
-        return ranks, in_main(plan, 0, facts.memory)
+        return ranks, main_memory(plan, 0, facts.memory)
     return None
 
 

@@ -16,16 +16,16 @@ from rlcore.placement.memory import (
     CONTEXT,
     FREE,
     NCCL,
-    Need,
-    cut,
-    fillable,
+    MemoryNeed,
+    driver_memory,
     fits,
-    fullest,
-    halved,
-    in_main,
-    of_driver,
-    of_micro_batch,
-    size,
+    fitting_micro_batch,
+    format_bytes,
+    main_memory,
+    micro_batch_memory,
+    most_loaded,
+    usable,
+    with_fitting_micro_batches,
 )
 from rlcore.placement.plan import Plan
 from rlcore.placement.routes import WeightRoute, describe_transports
@@ -52,7 +52,7 @@ def placement_table(facts: Facts) -> str:
 def render(
     plan: Plan,
     spec: PolicySpec,
-    memory: Mapping[str, Need],
+    memory: Mapping[str, MemoryNeed],
     precision: str = "fp32",
     *,
     routes: Sequence[WeightRoute] = (),
@@ -90,11 +90,11 @@ def _summary(
     plan: Plan,
     spec: PolicySpec,
     precision: str,
-    memory: Mapping[str, Need],
+    memory: Mapping[str, MemoryNeed],
     routes: Sequence[WeightRoute],
 ) -> list[str]:
     """What the table does not say: totals, and nodes with too little memory."""
-    sent = size(spec.trainable_parameters * BYTES[precision])
+    sent = format_bytes(spec.trainable_parameters * BYTES[precision])
     lines = [
         *(
             ["rollout and actor are one process over one set of weights"]
@@ -109,19 +109,24 @@ def _summary(
         f"{spec.name}: {spec.parameters:,} parameters in {precision}, "
         f"{spec.trainable_parameters:,} trained",
     ]
-    samples, each = of_micro_batch(memory)
+    samples, each = micro_batch_memory(memory)
     if samples * each:
         lines.append(
-            f"an update takes {size(samples * each)} of activations, {size(each)} for each of "
-            f"{samples} samples (actor.micro_batch_size)"
+            f"an update takes {format_bytes(samples * each)} of activations, {format_bytes(each)} "
+            f"for each of {samples} samples (actor.micro_batch_size)"
         )
-    fitting = halved(plan, memory) or samples
+    fitting = fitting_micro_batch(plan, memory) or samples
     for index, node in enumerate(plan.inventory.nodes):
         held, kind = [], ""
         if plan.inventory.kind == "GPU" and (node.gpus or len(plan.inventory.nodes) == 1):
-            need, kind = fullest(plan, index, cut(plan, memory)), " of main memory"
+            need, kind = (
+                most_loaded(plan, index, with_fitting_micro_batches(plan, memory)),
+                " of main memory",
+            )
             held = [_held("the fullest GPU holds", need, node.gpu_memory)]
-        held.append(_held("its processes hold", in_main(plan, index, memory), node.memory, kind))
+        held.append(
+            _held("its processes hold", main_memory(plan, index, memory), node.memory, kind)
+        )
         named = f"node {index}" + (f" ({node.name})" if node.name else "")
         lines.append(f"{named}: {node.cpus} cores, {node.gpus} GPUs; {'; '.join(held)}")
     if fitting < samples:
@@ -140,8 +145,9 @@ def _summary(
 def assumed(inventory: Inventory) -> list[str]:
     """What the estimate takes for granted, a line each."""
     of_gpus = [
-        f"{size(CONTEXT)} of a GPU for each process on it, as the context of CUDA or a renderer",
-        f"{size(NCCL)} of a GPU for each process on it that talks to others over NCCL",
+        f"{format_bytes(CONTEXT)} of a GPU for each process on it, as the context of CUDA or a "
+        "renderer",
+        f"{format_bytes(NCCL)} of a GPU for each process on it that talks to others over NCCL",
     ]
     said = [
         *inventory.assumed,
@@ -151,13 +157,13 @@ def assumed(inventory: Inventory) -> list[str]:
     return [f"assumed: {line}" for line in said]
 
 
-def _of_process(plan: Plan, role: str, process: Process, need: Need) -> str:
+def _of_process(plan: Plan, role: str, process: Process, need: MemoryNeed) -> str:
     """All of it on cores; elsewhere what it holds on accelerators."""
-    beside = need.host if plan.is_on_cores(process) else of_driver(plan, role, process)
-    return size(need.most + beside) if need.most + beside else "-"
+    beside = need.host if plan.is_on_cores(process) else driver_memory(plan, role, process)
+    return format_bytes(need.peak + beside) if need.peak + beside else "-"
 
 
-def _offload(plan: Plan, memory: Mapping[str, Need]) -> list[str]:
+def _offload(plan: Plan, memory: Mapping[str, MemoryNeed]) -> list[str]:
     """What leaving accelerators to others makes of the fullest GPU, or would make of it."""
     if plan.inventory.kind != "GPU":
         return []
@@ -170,14 +176,20 @@ def _offload(plan: Plan, memory: Mapping[str, Need]) -> list[str]:
     return [f"with {named} the fullest GPU holds {most}"] if best else []
 
 
-def _most(plan: Plan, memory: Mapping[str, Need]) -> str:
+def _most(plan: Plan, memory: Mapping[str, MemoryNeed]) -> str:
     """What the fullest accelerator of all nodes holds."""
-    return size(max(fullest(plan, node, memory) for node in range(len(plan.inventory.nodes))))
+    return format_bytes(
+        max(most_loaded(plan, node, memory) for node in range(len(plan.inventory.nodes)))
+    )
 
 
 def _held(what: str, need: float, have: int, kind: str = "") -> str:
-    text = f"{what} {size(need)}" + (f" of {size(have)}" if have else "") + kind
-    return text if fits(need, have) else f"{text}: {TOO_MUCH}, {size(fillable(have))} may be filled"
+    text = f"{what} {format_bytes(need)}" + (f" of {format_bytes(have)}" if have else "") + kind
+    return (
+        text
+        if fits(need, have)
+        else f"{text}: {TOO_MUCH}, {format_bytes(usable(have))} may be filled"
+    )
 
 
 def _ranks(plan: Plan, process: Process) -> str:

@@ -9,7 +9,7 @@ from rlcore.api import Assembly, Checkpoint, Phase, Played
 from rlcore.contracts.episodes import Footage
 from rlcore.contracts.specs import Episode
 from rlcore.evaluation.evaluate import EVAL_UPDATE
-from rlcore.numerics.record import computed
+from rlcore.numerics.record import read_kernels
 from rlcore.results.tables import EpisodeResult, from_outcomes
 from rlcore.rollout.messages import GatherOrder
 from rlcore.rollout.schedule import Column
@@ -64,7 +64,7 @@ def gathered_again(
     """
     evaluates, rollout = phase == "eval", assembly.config.rollout
     assembly = assembly.simulated_by(assembly.interpreters())
-    before = computed(RunFolder.containing(checkpoint.path).manifest)
+    before = read_kernels(RunFolder.containing(checkpoint.path).manifest)
     worker_specs = replace(assembly.worker_specs, begun=None if before is None else before.kernels)
     words = sampling(assembly.config) if evaluates else STOCHASTIC
     rules = protocol(assembly).digest if evaluates else ""

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from rlcore.placement.inventory import Inventory
-from rlcore.placement.memory import Need, fits, fullest, in_main
+from rlcore.placement.memory import MemoryNeed, fits, main_memory, most_loaded
 from rlcore.placement.plan import Plan
 
 PRESETS = ("1x24GB", "1x80GB", "8x80GB", "2x8x80GB")
@@ -59,7 +59,7 @@ def layouts(inventory: Inventory) -> dict[str, dict[str, str]]:
     return found
 
 
-def fill(plan: Plan, memory: Mapping[str, Need]) -> tuple[Fill, ...]:
+def fill(plan: Plan, memory: Mapping[str, MemoryNeed]) -> tuple[Fill, ...]:
     """How full a plan makes its machines: the fullest accelerator, where there are any, and the
     fullest main memory.
 
@@ -67,8 +67,8 @@ def fill(plan: Plan, memory: Mapping[str, Need]) -> tuple[Fill, ...]:
         memory: what a process needs, by its role.
     """
     nodes = list(enumerate(plan.inventory.nodes))
-    gpus = [Fill(fullest(plan, n, memory), node.gpu_memory) for n, node in nodes if node.gpus]
-    main = [Fill(in_main(plan, n, memory), node.memory, "node") for n, node in nodes]
+    gpus = [Fill(most_loaded(plan, n, memory), node.gpu_memory) for n, node in nodes if node.gpus]
+    main = [Fill(main_memory(plan, n, memory), node.memory, "node") for n, node in nodes]
     return tuple(max(each, key=lambda one: one.share) for each in (gpus, main) if each)
 
 
@@ -76,12 +76,12 @@ def _span(first: int, stop: int) -> str:
     return str(first) if stop - first == 1 else f"{first}-{stop - 1}"
 
 
-def worth_leaving(plan: Plan, memory: Mapping[str, Need]) -> tuple[str, ...]:
+def worth_leaving(plan: Plan, memory: Mapping[str, MemoryNeed]) -> tuple[str, ...]:
     """Which of "rollout" and "actor" should be asked to leave accelerators to others, so that none
     holds more than it must: no more of them than make a difference."""
 
     def most(offloads: tuple[str, ...]) -> float:
         asked = replace(plan, offloads=offloads)
-        return max(fullest(asked, node, memory) for node in range(len(plan.inventory.nodes)))
+        return max(most_loaded(asked, node, memory) for node in range(len(plan.inventory.nodes)))
 
     return min(((), ("actor",), ("rollout",), ("rollout", "actor")), key=most)

@@ -21,13 +21,13 @@ from rlcore.files.reading import parse_json, read_lines
 from rlcore.placement import joins
 from rlcore.placement.memory import (
     BYTES,
-    cut,
-    fillable,
     fits,
-    fullest,
-    in_main,
+    format_bytes,
+    main_memory,
     memory_per_process,
-    size,
+    most_loaded,
+    usable,
+    with_fitting_micro_batches,
 )
 from rlcore.training.limits import checkpoint_interval
 from rlcore_tools.plan_command import plan_command
@@ -72,20 +72,23 @@ def _computing(facts: Facts) -> Iterator[Row]:
 def _memory(facts: Facts, fix: str) -> Iterator[Row]:
     """Check the memory of each node: of its fullest accelerator, and main memory."""
     plan, least = facts.placement, facts.least_memory
-    expected = cut(plan, facts.memory)
+    expected = with_fitting_micro_batches(plan, facts.memory)
     for index, node in enumerate(plan.inventory.nodes):
         of = f" of node {index}" if len(plan.inventory.nodes) > 1 else ""
-        gpu = [fullest(plan, index, each) for each in (least, expected)]
-        main = [in_main(plan, index, each) for each in (least, expected)]
+        gpu = [most_loaded(plan, index, each) for each in (least, expected)]
+        main = [main_memory(plan, index, each) for each in (least, expected)]
         kinds = (("GPU memory", gpu, node.gpu_memory), ("main memory", main, node.memory))
         for kind, (bare, most), have in kinds:
             if not have:
                 continue
-            said, status = f"about {size(most)} of {size(have)}", "ok"
+            said, status = f"about {format_bytes(most)} of {format_bytes(have)}", "ok"
             if bare > have:
-                said, status = f"{BARE} take {size(bare)} of {size(have)}", "missing"
+                said, status = (
+                    f"{BARE} take {format_bytes(bare)} of {format_bytes(have)}",
+                    "missing",
+                )
             elif not fits(most, have):
-                said, status = f"{said}, and {size(fillable(have))} may be filled", "warning"
+                said, status = f"{said}, and {format_bytes(usable(have))} may be filled", "warning"
             yield row(kind + of, said, status, fix)
 
 
@@ -99,10 +102,14 @@ def _disk(facts: Facts) -> Iterator[Row]:
     runner = config.runner
     place = Path(runner.logger.log_path).absolute()
     free = shutil.disk_usage(next(one for one in (place, *place.parents) if one.exists())).free
-    said = f"{kept} checkpoints of {size(each)}" if kept > 1 else f"a checkpoint of {size(each)}"
+    said = (
+        f"{kept} checkpoints of {format_bytes(each)}"
+        if kept > 1
+        else f"a checkpoint of {format_bytes(each)}"
+    )
     shared = facts.replay_bytes  # by checkpoints, but for what the newest have given up
-    said += f" and a replay of {size(shared)}" if shared else ""
-    said = f"{said}, {size(free)} free at {place}"
+    said += f" and a replay of {format_bytes(shared)}" if shared else ""
+    said = f"{said}, {format_bytes(free)} free at {place}"
     fix = "runner.logger.log_path=FOLDER, or runner.keep_last=1"
     # supervised training alone keeps no optimizer
     if (need.weights if config.sft.enabled else each + shared) > free:

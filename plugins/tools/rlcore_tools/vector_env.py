@@ -30,7 +30,7 @@ from rlcore.contracts.protocols import Observation
 from rlcore.contracts.specs import EnvSpec, Episode
 from rlcore.plugins.registry import load_plugins
 from rlcore.workers.checked_env import CheckedEnv as CheckedEnv
-from rlcore.workers.env_worker import made_env
+from rlcore.workers.env_worker import build_env
 from rlcore.workers.restarting_env import RestartingEnv
 
 LONGEST = 4096  # characters of a sentence
@@ -289,7 +289,7 @@ def checked_env(config: RunConfig, side: Phase, num_envs: int) -> tuple[CheckedE
     spec = env_spec(registry, f"env.{side}", settings)
     processes = settings.num_processes
     make = partial(
-        made_env, target, settings,
+        build_env, target, settings,
         num_envs=num_envs, rank=0, world_size=1,
         num_processes=min(num_envs, os.cpu_count() or 1) if processes is None else processes,
     )  # fmt: skip

@@ -72,7 +72,7 @@ def test_other_imports_are_not_named(install):
 
 
 def test_the_doctor_names_file_and_line_before_anything_fails(install, capsys, monkeypatch):
-    monkeypatch.setattr(batch_invariance, "kernels_alone", lambda rows: ((), "digest"))
+    monkeypatch.setattr(batch_invariance, "check_kernels", lambda rows: ((), "digest"))
     alone = {"RLCORE_PLUGINS": "acme,rlcore-tools"}
     for command in (doctor, check):
         monkeypatch.setattr(command, "load_plugins", lambda: Registry.load(environ=alone))

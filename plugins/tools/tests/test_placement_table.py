@@ -29,7 +29,7 @@ def policy(parameters, trained):
 
 
 def most(role, spec, precision="fp32", **more):
-    return memory_per_process(role, spec, precision, **more).most
+    return memory_per_process(role, spec, precision, **more).peak
 
 
 def shown(plan, spec, precision="fp32", *, routes=(), **more):

@@ -15,7 +15,7 @@ from rlcore.config.catalog import Catalog
 from rlcore.config.compose import compose
 from rlcore.config.schema import ClusterConfig
 from rlcore.placement import Inventory, Node, make_plan, memory
-from rlcore.placement.memory import Need
+from rlcore.placement.memory import MemoryNeed
 from rlcore.plugins.registry import load_plugins
 
 GIB = 2**30
@@ -35,9 +35,9 @@ def test_the_layouts_of_two_machines_of_eight():
 
 def test_the_fullest_counts():
     mapping = {"env": 0, "rollout": "1-2", "actor": "2"}
-    rollout = Need(30 * GIB, host=7 * GIB, acts=True)
-    actor = Need(20 * GIB, 30 * GIB, host=8 * GIB, learns=True)
-    memory = {"env": Need(), "rollout": rollout, "actor": actor}
+    rollout = MemoryNeed(30 * GIB, host=7 * GIB, acts=True)
+    actor = MemoryNeed(20 * GIB, 30 * GIB, host=8 * GIB, learns=True)
+    memory = {"env": MemoryNeed(), "rollout": rollout, "actor": actor}
     plan = make_plan(
         ClusterConfig(component_placement=mapping),
         Inventory((Node(cpus=4, gpus=3, gpu_memory=100 * GIB, memory=24 * GIB),)),

@@ -72,7 +72,7 @@ def test_a_run_that_failed_says_why(log_path, monkeypatch, capsys):
     def breaks(session, update):
         raise WorkerError("env worker 0 died")
 
-    monkeypatch.setattr(train, "improve", breaks)
+    monkeypatch.setattr(train, "update_policy", breaks)
     assert main(["train", *TOY, f"runner.logger.log_path={log_path}"]) == 1
     assert states(log_path) == {"run": ("failed", "env worker 0 died")}
     assert "rlcore resume" in shown(capsys, "show", str(log_path / "run"))

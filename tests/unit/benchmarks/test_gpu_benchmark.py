@@ -245,10 +245,12 @@ def _case() -> Any:
     """A process of 10 GiB of weights and 2 of learning, and 1 GiB a sample, or a quarter."""
     from parts.gpu.page import Case
 
-    from rlcore.placement.memory import Need
+    from rlcore.placement.memory import MemoryNeed
 
-    kept = Need(weights=10 * GIB, state=2 * GIB, sample=GIB, acts=True, learns=True)
-    recomputed = Need(weights=10 * GIB, state=2 * GIB, sample=GIB // 4, acts=True, learns=True)
+    kept = MemoryNeed(weights=10 * GIB, state=2 * GIB, sample=GIB, acts=True, learns=True)
+    recomputed = MemoryNeed(
+        weights=10 * GIB, state=2 * GIB, sample=GIB // 4, acts=True, learns=True
+    )
     return Case("pi05", "lora", {False: kept, True: recomputed})
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from rlcore.checks.facts import gather_facts
-from rlcore.checks.processes import offloads_in_vain
+from rlcore.checks.processes import offload_has_no_effect
 from rlcore.config.compose import compose
 from rlcore.placement import Inventory, Node, make_plan
 
@@ -132,11 +132,11 @@ def test_who_can_not_leave_is_told_so(facts, mapping, key, reason):
     asked = [f"cluster.component_placement={mapping}", f"{key}.enable_offload=true"]
     found = facts(*asked)
     found = replace(found, placement=replace(found.placement, offloads=found.config.offloads))
-    said = list(offloads_in_vain(found))
+    said = list(offload_has_no_effect(found))
     assert bool(said) == bool(reason)
     assert not reason or f"{key}.enable_offload=true does nothing: {reason}" in said[0]
     cores = make_plan(
         found.config.cluster, Inventory.uniform(1, Node(cpus=4)), offloads=found.config.offloads
     )
-    (said,) = offloads_in_vain(replace(found, placement=cores))
+    (said,) = offload_has_no_effect(replace(found, placement=cores))
     assert "its processes sit on cores, and all their memory is the host's" in said

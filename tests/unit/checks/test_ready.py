@@ -13,7 +13,7 @@ from rlcore.checks.doctor_rows import Finding
 from rlcore.checks.ready import Makes, look, require
 from rlcore.cli import doctor
 from rlcore.cli.main import main
-from rlcore.config.compose import Unfinished, Ungiven, compose
+from rlcore.config.compose import IncompleteRecipeError, MissingValueError, compose
 from rlcore.config.old_names import ConfigWarning
 from rlcore.contracts.errors import AssetError, ConfigError, UserError
 from rlcore.contracts.hookspecs import hookimpl
@@ -157,9 +157,9 @@ def test_keys_that_must_be_given_hide_nothing(lacking: None, left_open: list[str
 
 def test_a_draft_has_the_defaults_of_keys_that_must_be_given(left_open: list[str]) -> None:
     words = ["experiment=open", *WORDS[3:]]
-    with pytest.raises(Unfinished) as caught:
+    with pytest.raises(IncompleteRecipeError) as caught:
         compose(words, config_dirs=["mine"])
-    assert [type(one) for one in caught.value.several] == [Ungiven, Ungiven]
+    assert [type(one) for one in caught.value.several] == [MissingValueError, MissingValueError]
     draft = caught.value.draft
     assert draft.env.eval.sentences == "own" and draft.actor.model.model_path is None
     assert compose(words, config_dirs=["mine"], draft=True) == draft

@@ -8,7 +8,7 @@ from rlcore.cli import doctor
 from rlcore.cli.doctor import BATCHES
 from rlcore.cli.main import main
 from rlcore.numerics import batch_invariance
-from rlcore.numerics.mkl import MKL, processor
+from rlcore.numerics.mkl import MKL, local_processor
 from rlcore.plugins.registry import Registry
 
 HOLD: tuple[tuple[str, ...], str] = ((), "digest")
@@ -17,14 +17,14 @@ HOLD: tuple[tuple[str, ...], str] = ((), "digest")
 def said(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], moved: int) -> str:
     """What it prints where batches of `moved` rows don't keep rows apart."""
     found = {moved: (("linear 39 to 2",), "digest")}
-    monkeypatch.setattr(batch_invariance, "kernels_alone", lambda rows: found.get(rows, HOLD))
+    monkeypatch.setattr(batch_invariance, "check_kernels", lambda rows: found.get(rows, HOLD))
     assert main(["doctor", "env=toy"]) == 0  # nothing is missing that a run needs
     return capsys.readouterr().out
 
 
 def test_the_kernels_of_this_machine_are_looked_at(capsys):
     assert main(["doctor", "env=toy"]) in (0, 1)
-    assert f" kernels: {MKL}=" in capsys.readouterr().out or not processor().setting
+    assert f" kernels: {MKL}=" in capsys.readouterr().out or not local_processor().setting
 
 
 def test_kernels_that_keep_rows_apart(monkeypatch, capsys):
@@ -40,7 +40,7 @@ def test_kernels_that_don_t(monkeypatch, capsys):
     assert "(linear 39 to 2, 8 rows)" in out
 
 
-@pytest.mark.skipif(not processor().setting, reason="no MKL for this processor")
+@pytest.mark.skipif(not local_processor().setting, reason="no MKL for this processor")
 def test_a_user_s_setting_is_named_and_can_be_taken_back(monkeypatch, capsys):
     monkeypatch.setenv(MKL, "SSE4_2")
     out = said(monkeypatch, capsys, moved=4)

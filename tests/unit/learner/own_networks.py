@@ -114,7 +114,9 @@ def main(rank: int, size: int, url: str, folder: Path) -> None:
     """Train as rank `rank` of `size`."""
     torch.set_num_threads(1)
     learner, policy = made()
-    collectives.meet(torch.device("cpu"), url=url, rank=rank, world_size=size, timeout=300.0)
+    collectives.join_process_group(
+        torch.device("cpu"), url=url, rank=rank, world_size=size, timeout=300.0
+    )
     for update in range(3):
         mine = folder / f"{update}-{rank}.pt"
         metrics = learner.update(Trajectory(**torch.load(mine)) if mine.is_file() else None, update)
@@ -126,7 +128,7 @@ def main(rank: int, size: int, url: str, folder: Path) -> None:
             again.load_state_dict(policy.state_dict())
             policy = again
             saved = {"tensors": saved["tensors"], "state": saved["state"]}
-            everyone = collectives.of_all(saved)[0]
+            everyone = collectives.all_gather(saved)[0]
             learner.load_state_dict(everyone)
             learner.load_replay(folder, state)
     found = {"weights": weights(learner, policy), "metrics": metrics}

@@ -39,7 +39,9 @@ def main(rank: int, size: int, url: str, folder: Path) -> None:
     config = parts.ToyConfig(name="toy", update_epoch=EPOCHS)
     actor = ActorConfig(optim=OptimConfig(**OPTIM), **SETTINGS)
     learner = Learner(policy, parts.ToyActorCritic(config), actor, config, seed=0)
-    collectives.meet(torch.device("cpu"), url=url, rank=rank, world_size=size, timeout=300.0)
+    collectives.join_process_group(
+        torch.device("cpu"), url=url, rank=rank, world_size=size, timeout=300.0
+    )
     mine = folder / f"{rank}.pt"
     gathered = Trajectory(**torch.load(mine)) if mine.is_file() else None
     metrics = learner.update(gathered, 0)

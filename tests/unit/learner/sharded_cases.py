@@ -323,9 +323,9 @@ def run(
         policy.load_state_dict(torch.load(resumed / "weights.pt"))
     mine = share(case, batch, rank, size)
     if size > 1 and not how.endswith("copies"):
-        from rlcore.learner.shard import divide
+        from rlcore.learner.shard import shard_parameters
 
-        divide(policy, case.fsdp, CPU, among=case.fsdp.fsdp_size or size)
+        shard_parameters(policy, case.fsdp, CPU, among=case.fsdp.fsdp_size or size)
     if how.startswith("supervised"):
         return supervised(policy)
     trainer = learner(case, policy)
@@ -347,11 +347,11 @@ def be_away(policy: nn.Module, trainer: Learner) -> None:
     """Free all memory of weights, gradients and optimizer, and have it again."""
     everything = [*policy.parameters(), *policy.buffers(), *trainer.tensors()]
     copies = HostCopies()
-    copies.leave(everything, CPU)
+    copies.offload(everything, CPU)
     assert len(copies) and not any(
-        dtensor.part(one.detach()).untyped_storage().nbytes() for one in everything
+        dtensor.local_shard(one.detach()).untyped_storage().nbytes() for one in everything
     )
-    copies.back()
+    copies.restore()
 
 
 def kept(folder: Path, name: str, size: int) -> Path:
@@ -373,7 +373,7 @@ def supervised(policy: Any) -> dict[str, Any]:
     config = SFTConfig(enabled=True, max_steps=4, batch_size=2, val_interval=2, lr_warmup_steps=0)
     history = SupervisedTrainer(policy, config, seed=0).fit(samples(20), samples(5))
     losses = [loss for _, loss in (*history.train_loss, *history.val_loss)]
-    weights = {name: dtensor.whole(one.detach()) for name, one in policy.named_parameters()}
+    weights = {name: dtensor.full_tensor(one.detach()) for name, one in policy.named_parameters()}
     return {"losses": losses, "weights": weights}
 
 
@@ -392,16 +392,18 @@ def keep(policy: Any, trainer: Learner, folder: Path) -> None:
 
 def whole(policy: Any) -> AbstractContextManager[bool]:
     """Inside, the first rank has all weights; gives whether this is it."""
-    if not collectives.several():
+    if not collectives.is_distributed():
         return nullcontext(True)
-    from rlcore.learner.shard import together
+    from rlcore.learner.shard import gathered_on_rank0
 
-    return together(policy)
+    return gathered_on_rank0(policy)
 
 
 def outcome(policy: nn.Module, trainer: Learner) -> dict[str, Any]:
     """Whole weights by name, and whole moments in the order of the parameters."""
-    weights = {name: dtensor.whole(one.detach()).float() for name, one in policy.named_parameters()}
+    weights = {
+        name: dtensor.full_tensor(one.detach()).float() for name, one in policy.named_parameters()
+    }
     optimizer = trainer._optimizer
     moments = []
     for group in ("policy", "value"):
@@ -432,7 +434,7 @@ def _like(moment: torch.Tensor, parameter: Any) -> torch.Tensor:
 def main(rank: int, size: int, folder: Path, names: Sequence[str]) -> None:
     """Run cases as one rank of several, divided and not (`NAME:copies`)."""
     torch.set_num_threads(1)
-    collectives.meet(
+    collectives.join_process_group(
         CPU, url=f"file://{folder}/meet-{size}", rank=rank, world_size=size, timeout=PATIENCE
     )
     for name in names:

@@ -19,7 +19,7 @@ from rlcore.config.schema import ActorConfig, AlgorithmConfig
 from rlcore.contracts.errors import AlgorithmError, CheckpointError
 from rlcore.contracts.rng import RowKeys
 from rlcore.contracts.specs import AlgorithmNeeds, NetworkNeeds, ReplayNeeds
-from rlcore.learner.acting import ActingPolicy, alone, together
+from rlcore.learner.acting import ActingPolicy, with_acting_networks, without_acting_networks
 from rlcore.learner.update import Learner
 from rlcore.numerics.batch_invariance import random_observation
 from rlcore.rollout.decide import decide
@@ -91,7 +91,7 @@ def made(folder=None, *, seed=0):
     from rlcore_testing.toy_policy import make
 
     policy = make(config, env_spec=ENV)
-    return together(policy, Shifting(), ENV, named="shifting", seed=seed, folder=folder)
+    return with_acting_networks(policy, Shifting(), ENV, named="shifting", seed=seed, folder=folder)
 
 
 def learner_of(policy):
@@ -117,7 +117,7 @@ def act(policy, rows=range(6), forward_batch=4):
 
 def test_before_it_learns_the_policy_is_itself():
     policy = made()
-    assert np.array_equal(act(policy), act(alone(policy)))
+    assert np.array_equal(act(policy), act(without_acting_networks(policy)))
 
 
 def test_a_policy_without_acting_networks_stays_as_it_is():
@@ -125,7 +125,9 @@ def test_a_policy_without_acting_networks_stays_as_it_is():
         needs = replace(Shifting.needs, networks=())
 
     policy = ToyPolicy(MODEL, ENV)
-    assert together(policy, Silent(), ENV, named="silent", seed=0, folder=None) is policy
+    assert (
+        with_acting_networks(policy, Silent(), ENV, named="silent", seed=0, folder=None) is policy
+    )
 
 
 def test_what_acts_is_what_learns(trained):
@@ -136,7 +138,7 @@ def test_what_acts_is_what_learns(trained):
     assert live["taste"].by.item() == pytest.approx(0.1)
     assert float(policy.networks["taste"].by) == pytest.approx(0.05)
     assert policy.networks["shift"] is live["shift"] and policy.networks["taste"] is lagged["taste"]
-    assert not np.array_equal(act(policy), act(alone(policy)))
+    assert not np.array_equal(act(policy), act(without_acting_networks(policy)))
     # who acts keeps them while the learner's memory is lent to others
     lent = {id(one) for one in learner.tensors()}
     assert lent.isdisjoint(id(one) for one in policy.parameters())
@@ -207,7 +209,7 @@ def test_a_lagged_copy_that_acts_needs_a_lag():
 
     policy = ToyPolicy(MODEL, ENV)
     with pytest.raises(AlgorithmError, match="a lag where the copy acts"):
-        together(policy, Hasty(), ENV, named="hasty", seed=0, folder=None)
+        with_acting_networks(policy, Hasty(), ENV, named="hasty", seed=0, folder=None)
 
 
 class Likes(nn.Module):
@@ -228,7 +230,7 @@ def test_the_example_of_the_page_of_plugins_chooses():
     assert shown is not None
     names = {"RowKeys": RowKeys, "torch": torch, "np": np, "dataclasses": dataclasses}
     exec(dedent(shown[1]), names)
-    policy, critic = alone(made()), Likes()
+    policy, critic = without_acting_networks(made()), Likes()
     best = names["BestOf"](3, critic)
     inputs = policy.prepare(random_observation(ENV, 6))
     keys = RowKeys(tuple(("row", row) for row in range(6)))

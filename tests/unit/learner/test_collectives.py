@@ -79,7 +79,9 @@ def test_ranks_on_accelerators_exchange_what_lies_on_the_host_too(monkeypatch, d
     monkeypatch.setattr(
         torch.distributed, "init_process_group", lambda kind, **_: asked.append(kind)
     )
-    collectives.meet(torch.device(device), url="tcp://host:1", rank=0, world_size=2, timeout=1.0)
+    collectives.join_process_group(
+        torch.device(device), url="tcp://host:1", rank=0, world_size=2, timeout=1.0
+    )
     assert asked == [backend]
 
 
@@ -122,4 +124,4 @@ def test_a_rank_that_dies_frees_the_one_that_waits_for_it(tmp_path):
 def test_alone_nothing_is_exchanged():
     parameter = nn.Parameter(torch.zeros(2))
     collectives.add_gradients([parameter])
-    assert not collectives.several() and parameter.grad is None
+    assert not collectives.is_distributed() and parameter.grad is None

@@ -9,12 +9,12 @@ import pytest
 PROBE = """
 import sys
 from pathlib import Path
-from rlcore.learner.malloc import map_alone
+from rlcore.learner.malloc import set_mmap_threshold
 
 def held():
     return int(Path("/proc/self/statm").read_text().split()[1]) * 4096 / 2**20
 
-map_alone(int(sys.argv[1]))
+set_mmap_threshold(int(sys.argv[1]))
 large, small = [], []
 for _ in range(64):  # 2 MiB each, and beside each something that stays
     large.append(bytearray(b"x") * 2**21)

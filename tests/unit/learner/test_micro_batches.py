@@ -70,8 +70,8 @@ def test_in_lockstep_it_is_said_what_to_set():
         raise torch.OutOfMemoryError("CUDA out of memory")
 
     with pytest.raises(MicroBatchError, match="micro_batch_size=6") as error:
-        MicroBatches(6, lockstep=True).fitting(work, lambda: None)
+        MicroBatches(6, lockstep=True).retry_on_oom(work, lambda: None)
     assert "set actor.micro_batch_size to 3 or less" in str(error.value.hint)
     with pytest.raises(TrainingError, match="micro_batch_size=1") as error:
-        MicroBatches(1, lockstep=True).fitting(work, lambda: None)
+        MicroBatches(1, lockstep=True).retry_on_oom(work, lambda: None)
     assert type(error.value) is TrainingError  # nothing smaller is left to go on with

@@ -23,19 +23,19 @@ def test_all_bytes_leave_and_come_back_as_they_were():
     plain, half = torch.arange(6.0), torch.arange(4).to(torch.bfloat16)
     row, same = plain.view(2, 3)[1], plain.detach()
     copies = HostCopies()
-    copies.leave([plain, half, row, plain], HERE)
+    copies.offload([plain, half, row, plain], HERE)
     # 6 numbers of 4 bytes and 4 of 2, each memory once
     assert len(copies) == 32 and held(plain, half, row, same) == 0
     assert plain.shape == (6,) and half.dtype == torch.bfloat16
-    copies.leave([plain, half], HERE)  # they are away already
+    copies.offload([plain, half], HERE)  # they are away already
     assert len(copies) == 32
-    copies.back()
+    copies.restore()
     assert len(copies) == 0 and held(plain, half, row, same) == 32
     assert plain.tolist() == [0, 1, 2, 3, 4, 5] and half.tolist() == [0, 1, 2, 3]
     assert row.tolist() == [3, 4, 5] and same.tolist() == plain.tolist()
     plain += 1
-    copies.leave([plain], HERE)  # what was copied before is not taken for what is there now
-    copies.back()
+    copies.offload([plain], HERE)  # what was copied before is not taken for what is there now
+    copies.restore()
     assert row.tolist() == [4, 5, 6]
 
 
@@ -43,13 +43,13 @@ def test_what_is_away_can_be_read_and_written_on_the_host():
     whole = torch.arange(6.0)
     row = whole.view(2, 3)[1]
     copies = HostCopies()
-    assert copies.at_hand(row) is row
-    copies.leave([whole], HERE)
-    there = copies.at_hand(row)
+    assert copies.resident(row) is row
+    copies.offload([whole], HERE)
+    there = copies.resident(row)
     assert there.tolist() == [3, 4, 5]
     there[0] = 9
-    assert copies.at_hand(whole).tolist() == [0, 1, 2, 9, 4, 5]
-    copies.back()
+    assert copies.resident(whole).tolist() == [0, 1, 2, 9, 4, 5]
+    copies.restore()
     assert whole.tolist() == [0, 1, 2, 9, 4, 5]
 
 
@@ -58,18 +58,18 @@ def test_what_lies_elsewhere_or_is_not_torchs_own_stays():
 
     borrowed, empty = torch.from_numpy(np.arange(3.0)), torch.empty(0)
     copies = HostCopies()
-    copies.leave([borrowed, empty], HERE)
-    copies.leave([torch.ones(3)], torch.device("cuda"))
-    copies.leave([torch.empty(3, device="meta")], HERE)
+    copies.offload([borrowed, empty], HERE)
+    copies.offload([torch.ones(3)], torch.device("cuda"))
+    copies.offload([torch.empty(3, device="meta")], HERE)
     assert len(copies) == 0 and borrowed.tolist() == [0, 1, 2]
 
 
 def test_what_was_forgotten_does_not_come_back():
     one = torch.ones(2)
     copies = HostCopies()
-    copies.leave([one], HERE)
+    copies.offload([one], HERE)
     copies.forget()
-    copies.back()
+    copies.restore()
     assert held(one) == 0 and len(copies) == 0
 
 

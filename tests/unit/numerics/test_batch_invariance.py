@@ -11,7 +11,7 @@ from torch.nn import functional
 
 from rlcore.contracts.protocols import PolicyOutput
 from rlcore.numerics import batch_invariance
-from rlcore.numerics.batch_invariance import kernels_alone, moved_decisions
+from rlcore.numerics.batch_invariance import check_kernels, variant_decisions
 
 SPEC = paper_env(state=3, action=2, cameras=0)
 
@@ -47,14 +47,14 @@ class Policy(nn.Module):
 )
 def test_decisions_that_move_with_the_batch_are_seen(shift, moved):
     policy = Policy(shift)
-    assert moved_decisions(policy, SPEC, 4) == moved
+    assert variant_decisions(policy, SPEC, 4) == moved
     assert set(policy.asked) == {4}
 
 
 def test_nothing_is_drawn_from_torch():
     torch.manual_seed(1)
     state = torch.get_rng_state()
-    kernels_alone.__wrapped__(4)
+    check_kernels.__wrapped__(4)
     assert torch.equal(torch.get_rng_state(), state)
 
 
@@ -71,16 +71,16 @@ def test_kernels_that_move_rows_are_named(monkeypatch, rows):
         lambda device: iter([("turned", turned, (64,)), ("layer norm", lambda x: functional.
                              layer_norm(x, (64,)), (64,))]),
     )  # fmt: skip
-    moved, digest = kernels_alone.__wrapped__(rows)
+    moved, digest = check_kernels.__wrapped__(rows)
     assert moved == ("turned",)
-    assert kernels_alone.__wrapped__(rows) == (moved, digest)  # the same numbers each time
+    assert check_kernels.__wrapped__(rows) == (moved, digest)  # the same numbers each time
 
 
 def test_a_digest_tells_other_rounding(monkeypatch):
     def digest(factor: float) -> str:
         double = [("double", lambda x: x * factor, (8,))]
         monkeypatch.setattr(batch_invariance, "_functions", lambda device: iter(double))
-        found: str = kernels_alone.__wrapped__(4)[1]
+        found: str = check_kernels.__wrapped__(4)[1]
         return found
 
     assert digest(2.0) == digest(2.0) != digest(float(np.nextafter(np.float32(2), np.float32(3))))

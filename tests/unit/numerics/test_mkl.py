@@ -17,13 +17,13 @@ from rlcore.numerics.mkl import (
     OURS,
     Kernels,
     Processor,
-    adopt,
-    by_hand,
-    in_common,
-    known_by,
-    processor,
-    settle,
-    shared,
+    apply,
+    choose_for_workers,
+    common_environment,
+    common_features,
+    from_flags,
+    local_processor,
+    user_setting,
 )
 
 AVX512_FLAGS, AVX2_FLAGS = NEEDED["AVX512"], NEEDED["AVX2"]
@@ -54,63 +54,67 @@ def own_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_the_best_strict_kernels_that_a_processor_has(flags, setting):
-    assert known_by("GenuineIntel", flags | {"sse2"}).setting == setting
+    assert from_flags("GenuineIntel", flags | {"sse2"}).setting == setting
 
 
 def test_where_there_is_no_mkl_nothing_is_set():
-    assert ARM.setting == "" and shared([ARM, ARM]) == {}
+    assert ARM.setting == "" and common_environment([ARM, ARM]) == {}
 
 
 def test_processors_have_in_common_what_all_offer():
-    assert in_common([XEON]) == XEON
-    assert in_common([XEON, SKYLAKE]) == SKYLAKE
-    assert in_common([DESKTOP, XEON]) == DESKTOP
-    assert in_common([XEON, EPYC]) == Processor("AVX512", "any", ("avx512_bf16",))
+    assert common_features([XEON]) == XEON
+    assert common_features([XEON, SKYLAKE]) == SKYLAKE
+    assert common_features([DESKTOP, XEON]) == DESKTOP
+    assert common_features([XEON, EPYC]) == Processor("AVX512", "any", ("avx512_bf16",))
 
 
 def test_a_better_one_is_held_to_what_is_shared():
-    assert shared([XEON, XEON]) == {MKL: "AVX512,STRICT"}  # alike: nothing to hold
-    assert shared([XEON, SKYLAKE]) == {
+    assert common_environment([XEON, XEON]) == {MKL: "AVX512,STRICT"}  # alike: nothing to hold
+    assert common_environment([XEON, SKYLAKE]) == {
         MKL: "AVX512,STRICT", ATEN: "avx512", ONEDNN: "AVX512_CORE",
     }  # fmt: skip
-    assert shared([XEON, DESKTOP]) == {MKL: "AVX2,STRICT", ATEN: "avx2", ONEDNN: "AVX2"}
+    assert common_environment([XEON, DESKTOP]) == {MKL: "AVX2,STRICT", ATEN: "avx2", ONEDNN: "AVX2"}
     # the only kernels of MKL that are the same on processors of two makers
-    assert shared([XEON, EPYC]) == {
+    assert common_environment([XEON, EPYC]) == {
         MKL: "COMPATIBLE", ATEN: "avx512", ONEDNN: "AVX512_CORE_BF16",
     }  # fmt: skip
 
 
 def test_a_run_goes_on_with_what_it_began_with():
-    begun = settle([DESKTOP])
+    begun = choose_for_workers([DESKTOP])
     assert begun == Kernels(DESKTOP, {MKL: "AVX2,STRICT"})
-    again = settle([XEON], begun)
+    again = choose_for_workers([XEON], begun)
     assert again.processor == DESKTOP
     assert again.environment == {MKL: "AVX2,STRICT", ATEN: "avx2", ONEDNN: "AVX2"}
-    assert settle([DESKTOP], again) == again  # and back where it began
+    assert choose_for_workers([DESKTOP], again) == again  # and back where it began
 
 
 def test_a_processor_that_can_t_takes_its_own_best():
-    assert settle([DESKTOP], settle([XEON])) == settle([DESKTOP])
-    assert settle([EPYC], settle([XEON])) == settle([EPYC])
+    assert choose_for_workers([DESKTOP], choose_for_workers([XEON])) == choose_for_workers(
+        [DESKTOP]
+    )
+    assert choose_for_workers([EPYC], choose_for_workers([XEON])) == choose_for_workers([EPYC])
 
 
 def test_what_a_user_set_by_hand_in_the_earlier_run_is_taken_up():
     begun = Kernels(XEON, {MKL: "AVX512"}, by_hand=True)
-    assert settle([XEON], begun).environment == {MKL: "AVX512"}
+    assert choose_for_workers([XEON], begun).environment == {MKL: "AVX512"}
 
 
 def test_what_a_user_sets_is_kept(monkeypatch):
     monkeypatch.setenv(MKL, "SSE4_2")
-    assert by_hand() == "SSE4_2"
-    assert settle([XEON], settle([XEON])) == Kernels(XEON, {MKL: "SSE4_2"}, by_hand=True)
-    adopt(settle([XEON]))
-    assert by_hand() == "SSE4_2"  # still known as theirs
+    assert user_setting() == "SSE4_2"
+    assert choose_for_workers([XEON], choose_for_workers([XEON])) == Kernels(
+        XEON, {MKL: "SSE4_2"}, by_hand=True
+    )
+    apply(choose_for_workers([XEON]))
+    assert user_setting() == "SSE4_2"  # still known as theirs
 
 
 def test_adopting_is_told_from_a_user_s_choice():
-    adopt(settle([XEON, DESKTOP]))
+    apply(choose_for_workers([XEON, DESKTOP]))
     assert (os.environ[MKL], os.environ[ATEN]) == ("AVX2,STRICT", "avx2")
-    assert by_hand() is None
+    assert user_setting() is None
 
 
 def imported(**environment: str) -> list[str | None]:
@@ -128,7 +132,7 @@ def imported(**environment: str) -> list[str | None]:
 
 
 def test_importing_chooses_and_leaves_a_user_s_choice_alone():
-    own = processor().setting or None
+    own = local_processor().setting or None
     assert imported() == [own, None]
     assert imported(MKL_CBWR="AVX2") == ["AVX2", "AVX2"]
     assert imported(MKL_CBWR="") == ["", ""]  # asked for none

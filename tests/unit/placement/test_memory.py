@@ -15,23 +15,26 @@ from rlcore.placement import Inventory, Node, make_plan
 from rlcore.placement.memory import (
     LEARNING,
     Batch,
-    Need,
+    MemoryNeed,
+    driver_memory,
     fits,
-    halved,
-    in_main,
-    load,
+    fitting_micro_batch,
+    main_memory,
+    memory_on_rank,
     memory_per_process,
-    of_driver,
 )
 
 GIB = 2**30
 BOTH = ("rollout", "actor")
 APART = {
-    "env": Need(),
-    "rollout": Need(4 * GIB, acting=1 * GIB, acts=True),
-    "actor": Need(4 * GIB, state=2 * GIB, learns=True),
+    "env": MemoryNeed(),
+    "rollout": MemoryNeed(4 * GIB, acting=1 * GIB, acts=True),
+    "actor": MemoryNeed(4 * GIB, state=2 * GIB, learns=True),
 }
-FUSED = {"env": Need(), "rollout+actor": Need(4, state=3, acting=2, acts=True, learns=True)}
+FUSED = {
+    "env": MemoryNeed(),
+    "rollout+actor": MemoryNeed(4, state=3, acting=2, acts=True, learns=True),
+}
 
 
 def planned(mapping, *, offloads=(), gpus=4, divides=1):
@@ -48,31 +51,31 @@ def planned(mapping, *, offloads=(), gpus=4, divides=1):
 def test_two_processes_on_one_accelerator(offloads, gib):
     plan = planned({"env,rollout,actor": "all"}, offloads=offloads, divides=0)
     # and contexts of env, rollout and actor, and the group of the actors
-    assert load(plan, 0, APART) == (gib + 3 * 0.5 + 0.5) * GIB
+    assert memory_on_rank(plan, 0, APART) == (gib + 3 * 0.5 + 0.5) * GIB
     # what leaves waits on the host: weights of 4, and of 4 + 2, from each of 4 accelerators
     waits = {(): 0, ("rollout",): 16, ("actor",): 24, BOTH: 40}[offloads]
-    assert in_main(plan, 0, APART) == waits * GIB
+    assert main_memory(plan, 0, APART) == waits * GIB
 
 
 def test_only_who_shares_an_accelerator_leaves_it():
     plan = planned({"env": 0, "rollout": 1, "actor": "2-3"}, offloads=BOTH)
-    assert [load(plan, rank, APART) / GIB for rank in range(4)] == [0.5, 5.5, 7, 7]
-    assert not in_main(plan, 0, APART) and worth_leaving(plan, APART) == ()
+    assert [memory_on_rank(plan, rank, APART) / GIB for rank in range(4)] == [0.5, 5.5, 7, 7]
+    assert not main_memory(plan, 0, APART) and worth_leaving(plan, APART) == ()
     hybrid = planned({"env": "0-1", "rollout": "2-3", "actor": "all"}, offloads=BOTH)
     # the actor leaves to an env as well
     assert all(hybrid.is_offloaded("actor", process) for process in hybrid.processes("actor"))
-    assert [load(hybrid, rank, APART) / GIB for rank in range(4)] == [7.5] * 4
-    assert in_main(hybrid, 0, APART) == (4 * 6 + 2 * 4) * GIB
+    assert [memory_on_rank(hybrid, rank, APART) / GIB for rank in range(4)] == [7.5] * 4
+    assert main_memory(hybrid, 0, APART) == (4 * 6 + 2 * 4) * GIB
 
 
 def test_of_one_process_the_weights_stay():
     plan = planned({"env,rollout,actor": "all"}, offloads=("actor",))
     driver = 3 * GIB // 2  # two contexts, and a group of four actors
     # acting 4 + 2, learning 4 + 3; without offload the state stays while it acts
-    assert load(plan, 0, FUSED) - driver == 7
-    assert load(replace(plan, offloads=()), 0, FUSED) - driver == 9
-    assert in_main(plan, 0, FUSED) == 4 * 3
-    assert load(replace(plan, offloads=("rollout",)), 0, FUSED) - driver == 9
+    assert memory_on_rank(plan, 0, FUSED) - driver == 7
+    assert memory_on_rank(replace(plan, offloads=()), 0, FUSED) - driver == 9
+    assert main_memory(plan, 0, FUSED) == 4 * 3
+    assert memory_on_rank(replace(plan, offloads=("rollout",)), 0, FUSED) - driver == 9
     assert worth_leaving(plan, FUSED) == ("actor",)
 
 
@@ -80,7 +83,10 @@ def test_cores_have_no_other_memory_to_leave_to():
     cluster = ClusterConfig(component_placement={"env": 0, "rollout": 1, "actor": "0-1"})
     plan = make_plan(cluster, Inventory((Node(cpus=2),)), offloads=BOTH)
     # on the first the actor, which spreads over both: all of it is main memory, once
-    assert load(plan, 1, APART) == 11 * GIB and in_main(plan, 0, APART) == (5 + 2 * 6) * GIB
+    assert (
+        memory_on_rank(plan, 1, APART) == 11 * GIB
+        and main_memory(plan, 0, APART) == (5 + 2 * 6) * GIB
+    )
 
 
 def test_the_peak_is_said_with_and_without():
@@ -111,8 +117,8 @@ def test_what_is_gathered_of_divided_parameters_never_goes_to_the_host():
     again = memory_per_process("actor", spec, "fp32", shares=2)
     assert (again.weights, again.state, again.gathered) == (2000, 600, 1200)
     # and a step for all of 50 tensors of 4 bytes at once
-    assert again.most == 4000 and again.leaving == 2600
-    assert again.in_turns(leaves=True) == (0, 4000)
+    assert again.peak == 4000 and again.offloaded == 2600
+    assert again.by_turn(leaves=True) == (0, 4000)
     # kept until the backward, all blocks are whole at once
     kept = memory_per_process("actor", spec, "fp32", shares=2, gathers_again=False)
     assert kept.gathered == 4000
@@ -136,8 +142,8 @@ def test_what_forwards_and_steps_take():
     # supervised training makes no micro-batches: 9 samples of 50; 400 for a step
     assert (actor.learning, need("actor", recomputes=True).learning) == (450, 400)
     assert need("actor", recomputes=True, on_cores=True).learning == 9 * 20
-    assert actor.most == 4000 + 1200 + 450 and both.most == actor.most
-    assert rollout.most == 4038
+    assert actor.peak == 4000 + 1200 + 450 and both.peak == actor.peak
+    assert rollout.peak == 4038
     # 6 decisions of 11 bytes, three times while they are collected, twice where they arrive
     assert rollout.host - actor.host == 6 * 11 - LEARNING
     assert both.host == rollout.host + LEARNING
@@ -148,9 +154,9 @@ def test_what_forwards_and_steps_take():
 def test_divided_parameters_in_main_memory():
     """Half of 4000 + 1200 bytes lies there, and 300 parameters are gathered where it computes."""
     plain, offloads = need("actor", shares=2), need("actor", shares=2, offloads=True)
-    assert plain.most == 2600 + 1200 + 450
-    assert offloads.most == 1200 + 450 and offloads.host - plain.host == 2600
-    assert not offloads.leaving
+    assert plain.peak == 2600 + 1200 + 450
+    assert offloads.peak == 1200 + 450 and offloads.host - plain.host == 2600
+    assert not offloads.offloaded
     assert need("actor", offloads=True) == need("actor")  # nothing is divided
 
 
@@ -162,15 +168,15 @@ def test_divided_parameters_in_main_memory():
 )
 def test_how_small_micro_batches_get(gib, samples):
     memory = {
-        "env": Need(),
-        "rollout+actor": Need(
+        "env": MemoryNeed(),
+        "rollout+actor": MemoryNeed(
             4 * GIB, state=2 * GIB, sample=2 * GIB, samples=7, acts=True, learns=True
         ),
     }
     plan = planned({"env,rollout,actor": "all"})
     node = Node(cpus=8, gpus=4, gpu_memory=gib * GIB)
     plan = replace(plan, inventory=Inventory((node,)))
-    assert halved(plan, memory) == samples
+    assert fitting_micro_batch(plan, memory) == samples
     said = render(plan, SPEC, memory)
     assert ("TOO MUCH" in said) == (samples is None)
     cut = (
@@ -194,7 +200,7 @@ def test_who_talks_to_others(nodes, mapping, talking):
     plan = make_plan(cluster, Inventory.uniform(nodes, Node(cpus=2, gpus=2)))
     for role, processes in plan.roles():
         for process in processes:
-            assert of_driver(plan, role, process) == (GIB if role in talking else GIB // 2)
+            assert driver_memory(plan, role, process) == (GIB if role in talking else GIB // 2)
 
 
 def test_a_tenth_stays_free():

@@ -13,7 +13,7 @@ from rlcore.cli.main import main
 from rlcore.config.schema import ClusterConfig
 from rlcore.contracts.errors import PlacementError, PluginError
 from rlcore.placement import Inventory, Node, make_plan
-from rlcore.placement.memory import Need
+from rlcore.placement.memory import MemoryNeed
 from rlcore.placement.plan import Allocation, parts_of_stage, rollout_rank_of
 from rlcore.plugins.entry_points import Installed
 from rlcore.plugins.registry import Registry, load_plugins
@@ -350,7 +350,11 @@ def functions_called(nodes: int) -> int:
 
     half = 4 * nodes
     mapping = {"env,actor": f"0-{2 * half - 1}", "rollout": f"{half}-{2 * half - 1}"}
-    memory = {"env": Need(), "rollout": Need(2, acts=True), "actor": Need(2, 3, learns=True)}
+    memory = {
+        "env": MemoryNeed(),
+        "rollout": MemoryNeed(2, acts=True),
+        "actor": MemoryNeed(2, 3, learns=True),
+    }
     sys.setprofile(note)
     try:
         plan = plan_for(mapping, Inventory.uniform(nodes, EIGHT_GPUS))

@@ -19,7 +19,7 @@ BLOCKED = """
 import ctypes, subprocess
 from rlcore.process import signals, watchdog
 from rlcore.contracts.errors import WorkerError
-signals.heed()
+signals.install_handlers()
 def child():
     print(subprocess.Popen(["sleep", "600"]).pid, flush=True)
 def block():
@@ -90,7 +90,9 @@ def test_a_person_in_the_debugger_may_take_longer():
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_second_signal_ends_what_hears_none(number: signal.Signals):
     """The first is held back, as during an update; the second ends after 0.2 s."""
-    run, child = start("with watchdog.guard(0.2), watchdog.hold():\n    child(); block()\n")
+    run, child = start(
+        "with watchdog.guard(0.2), watchdog.defer_first_signal():\n    child(); block()\n"
+    )
     time.sleep(0.5)  # until it blocks
     run.send_signal(number)
     time.sleep(1.5)

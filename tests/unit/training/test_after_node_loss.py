@@ -95,7 +95,7 @@ def test_after_each_failure_it_takes_as_many_nodes_as_were_asked_for(
         return "done"
 
     monkeypatch.setattr(train, "open_session", opened)
-    monkeypatch.setattr(train, "_story", played)
+    monkeypatch.setattr(train, "_run_stages", played)
     monkeypatch.setattr(train.resume, "after_failure", lambda *_: None)
     with pytest.warns(RunWarning, match="the run goes on over 1"):
         assert train.run(made("{env: 0, rollout: 0, actor: 1}")) == "done"
@@ -121,7 +121,7 @@ def test_where_memory_runs_out_after_a_node_left_it_goes_on_over_the_others(
         return "done"
 
     monkeypatch.setattr(train, "open_session", opened)
-    monkeypatch.setattr(train, "_story", played)
+    monkeypatch.setattr(train, "_run_stages", played)
     monkeypatch.setattr(train.resume, "after_failure", lambda *_: None)
     asked_for = made("{env: 0, rollout: 0, actor: 1}")
     size = asked_for.config.actor.micro_batch_size

@@ -331,7 +331,7 @@ def test_a_fused_group_has_nothing_to_send(tmp_path):
 @pytest.mark.parametrize("recomputes", [False, True])
 def test_who_recomputes_gives_freed_memory_back(recomputes, monkeypatch: pytest.MonkeyPatch):
     sizes = []
-    monkeypatch.setattr("rlcore.learner.malloc.map_alone", sizes.append)
+    monkeypatch.setattr("rlcore.learner.malloc.set_mmap_threshold", sizes.append)
     monkeypatch.setattr(ToyPolicy, "set_checkpointing", lambda *_: None, raising=False)
     settings = policy_settings()
     fsdp = replace(settings.actor.fsdp_config, gradient_checkpointing=recomputes)

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from rlcore.contracts.protocols import Observation, PolicyOutput, take_rows
-from rlcore.numerics.batch_invariance import kernels_alone
+from rlcore.numerics.batch_invariance import check_kernels
 from rlcore.validation.policy import checked_evaluation, checked_inputs, checked_output
 from rlcore_testing.conformance.base import (
     Doubt,
@@ -151,7 +151,7 @@ class ActingChecks(PolicySubject):
             self.policy.act(rows_of(self.inputs, rows), keys(rows.tolist()))
             for rows in (first, second)
         )
-        machine_moves_rows, _ = kernels_alone(len(first))
+        machine_moves_rows, _ = check_kernels(len(first))
         shared, before, after = np.intersect1d(first, second, return_indices=True)
         self._require_equal(
             f"decisions of rows {shared.tolist()} in a batch of {len(first)}, beside other rows "

@@ -19,7 +19,7 @@ import torch
 from rlcore.contracts.rng import RowKeys
 from rlcore.contracts.specs import ActionChannel, EnvSpec, StateChannel
 from rlcore.demonstrations.datasets import SupervisedSamples
-from rlcore.learner.acting import alone, together
+from rlcore.learner.acting import with_acting_networks, without_acting_networks
 from rlcore.learner.update import Learner
 from rlcore.validation.policy import checked_output
 from rlcore_testing.conformance.algorithm_subject import BEST, UPDATES, AlgorithmSubject
@@ -42,7 +42,9 @@ class ReplaySubject(AlgorithmSubject):
         """A learner, and what acts: the bandit, or it with networks of the algorithm."""
         algorithm = self.algorithm
         bandit: Any = Bandit(values=int(algorithm.needs.values))
-        policy: Any = together(bandit, algorithm, ENV, named=self.name, seed=0, folder=None)
+        policy: Any = with_acting_networks(
+            bandit, algorithm, ENV, named=self.name, seed=0, folder=None
+        )
         learner = self.learner_of(policy, algorithm, env=ENV)
         if algorithm.needs.demonstrations:
             shown = torch.full((SHOWN, 1, 1), BEST)
@@ -53,7 +55,7 @@ class ReplaySubject(AlgorithmSubject):
     def train(self, learner: Learner, policy: Any, updates: range) -> None:
         """Let it play and learn."""
         for update in updates:
-            bandit: Any = alone(policy)
+            bandit: Any = without_acting_networks(policy)
             learner.update(bandit_rollout(bandit, seed=update, actor=policy), update)
 
     def decided(self, policy: Any, rows: np.ndarray, *, deterministic: bool = True) -> np.ndarray:
@@ -73,7 +75,7 @@ class ActingChecks(ReplaySubject):
             require_equal(
                 "actions with networks that have learned nothing",
                 self.decided(policy, rows, deterministic=deterministic),
-                self.decided(alone(policy), rows, deterministic=deterministic),
+                self.decided(without_acting_networks(policy), rows, deterministic=deterministic),
                 hint="a checkpoint of before the first update must be the policy: pass its keys "
                 "on as they are, and keep a buffer in a network that says when it has learned",
             )
@@ -96,7 +98,9 @@ class ActingChecks(ReplaySubject):
             for parameter in policy.networks.parameters():
                 parameter.mul_(30.0)
         far = np.abs(self.decided(policy, np.arange(ROWS), deterministic=False)).max()
-        most = max(LIMIT, np.abs(self.decided(alone(policy), np.arange(ROWS))).max())
+        most = max(
+            LIMIT, np.abs(self.decided(without_acting_networks(policy), np.arange(ROWS))).max()
+        )
         require(far <= most, f"with wild networks an action is {far:.3g}, the env's range ends at "
                 f"{LIMIT:g}", hint="clip what was changed to EnvSpec.actions")  # fmt: skip
 
@@ -104,8 +108,13 @@ class ActingChecks(ReplaySubject):
         policy, rows = self._trained(), np.arange(ROWS)
         with tempfile.TemporaryDirectory() as folder:
             policy.save_pretrained(Path(folder))
-            loaded: Any = together(
-                alone(policy), self.algorithm, ENV, named=self.name, seed=1, folder=folder
+            loaded: Any = with_acting_networks(
+                without_acting_networks(policy),
+                self.algorithm,
+                ENV,
+                named=self.name,
+                seed=1,
+                folder=folder,
             )
         require_equal("actions of what was saved", self.decided(loaded, rows),
                       self.decided(policy, rows),
@@ -138,8 +147,8 @@ class ReplayConformance(ActingChecks):
     def test_a_bandit_learns(self) -> None:
         learner, policy = self.learner()
         self.train(learner, policy, range(UPDATES))
-        mean = float(alone(policy).mean.detach())  # type: ignore[attr-defined]  # a bandit
-        if policy is not alone(policy):
+        mean = float(without_acting_networks(policy).mean.detach())  # type: ignore[attr-defined]  # a bandit
+        if policy is not without_acting_networks(policy):
             mean = float(self.decided(policy, np.arange(64)).mean())
         self.require_best(mean, plot="the losses")
 

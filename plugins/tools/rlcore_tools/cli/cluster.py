@@ -14,7 +14,7 @@ from rlcore.checks.facts import planned
 from rlcore.checks.run import announce, check
 from rlcore.cli.request import parse_request, print_help
 from rlcore.placement import Inventory, find_inventory, joins
-from rlcore.placement.memory import size
+from rlcore.placement.memory import format_bytes
 from rlcore.plugins.registry import load_plugins
 from rlcore.terminal.console import as_text
 from rlcore.terminal.text import spans
@@ -51,9 +51,9 @@ def _as_table(inventory: Inventory) -> str:
             str(index),
             node.name or "-",
             str(node.gpus),
-            size(node.gpu_memory) if node.gpu_memory else "-",
+            format_bytes(node.gpu_memory) if node.gpu_memory else "-",
             str(node.cpus),
-            size(node.memory) if node.memory else "-",
+            format_bytes(node.memory) if node.memory else "-",
             spans(inventory.ranks(index)) or "-",
             ", ".join(f"{name}={value}" for name, value in node.labels.items()) or "-",
         )

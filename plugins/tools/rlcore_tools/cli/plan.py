@@ -21,7 +21,7 @@ from rlcore.config.schema import RunConfig
 from rlcore.config.schema.actor import WHOLE
 from rlcore.contracts.errors import UserError
 from rlcore.placement import Inventory, Plan, find_inventory
-from rlcore.placement.memory import fillable, size, with_samples
+from rlcore.placement.memory import format_bytes, usable, with_samples
 from rlcore.plugins.registry import Registry, load_plugins
 from rlcore.terminal.text import written
 from rlcore_tools.described_nodes import KEY, pretended
@@ -211,9 +211,9 @@ def _assigned(keys: Mapping[str, Any]) -> list[str]:
 
 
 def _left(found: Fill) -> str:
-    of = f" of {size(found.have)}" if found.have else "; its size is not known"
+    of = f" of {format_bytes(found.have)}" if found.have else "; its size is not known"
     main = " of main memory" if found.what == "node" else ""
-    return f"the fullest {found.what} holds {size(found.need)}{of}{main}"
+    return f"the fullest {found.what} holds {format_bytes(found.need)}{of}{main}"
 
 
 def _why_not(one: Tried) -> Iterator[str]:
@@ -221,6 +221,6 @@ def _why_not(one: Tried) -> Iterator[str]:
         yield f"{one.name} is refused: {one.refused}"
         return
     full = max(one.fills, key=lambda each: each.share)
-    of = f"{size(full.have)}, of which {size(fillable(full.have))} may be filled"
-    what = f"the fullest {full.what} would hold {size(full.need)} of {of}"
+    of = f"{format_bytes(full.have)}, of which {format_bytes(usable(full.have))} may be filled"
+    what = f"the fullest {full.what} would hold {format_bytes(full.need)} of {of}"
     yield f"{one.name} does not fit: memory binds, {what}"

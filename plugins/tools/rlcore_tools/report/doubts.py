@@ -17,7 +17,7 @@ from rlcore.results.tables import EpisodeResult, comparable, success_by_start
 from rlcore.run_folder.folder import RunFolder
 from rlcore.run_folder.history import read_history
 from rlcore.run_folder.sft_record import HISTORIES, unlike_log
-from rlcore.run_folder.state import STATE, read_facts, relied_on
+from rlcore.run_folder.state import STATE, dependencies, read_facts
 
 Values = Mapping[str, Any]
 Evaluations = Mapping[str, Sequence[EpisodeResult]]
@@ -60,7 +60,7 @@ def _since_checkpoint(folder: RunFolder) -> Iterator[str]:
     path = folder.checkpoints / (latest or "") / STATE
     if latest is None or not path.is_file():
         return
-    for name, extent in relied_on(path, read_facts(path)["state"]).items():
+    for name, extent in dependencies(path, read_facts(path)["state"]).items():
         fault = extent.fault(folder.path / name)
         if fault is not None:
             yield f"{name} {fault}: it is not the one that {latest} was written with"
