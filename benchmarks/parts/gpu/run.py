@@ -37,8 +37,8 @@ def quickstart_expo(report: Report, *, quick: bool) -> None:
         RuntimeError: the run ended with an error; its last lines are in the message.
     """
     with tempfile.TemporaryDirectory() as place:
-        folder = Path(place) / "run"
-        words = [*SHORT, *(QUICK if quick else ()), f"runner.logger.log_path={folder}"]
+        words = [*SHORT, *(QUICK if quick else ()), f"runner.logger.log_path={place}"]
+        folder = Path(place) / "quickstart_expo"  # the recipe's experiment_name
         began = time.monotonic()
         process = subprocess.Popen(
             [sys.executable, "-m", "rlcore.cli.main", "train", *words],
