@@ -23,15 +23,14 @@ def try_context() -> None:
 
 
 if __name__ == "__main__":
-    code, said = 0, ""
     try:
         try_context()
     except BaseException as error:  # a driver may fail in any way
-        code = 1
         try:
             said = " ".join(str(error).split())
         except Exception:  # PyOpenGL's errors can't always be written
             said = ""
         sys.stderr.write("\n" + type(error).__name__ + (": " + said if said else "") + "\n")
         sys.stderr.flush()
-    os._exit(code)  # software GL complains in its exit handlers
+        os._exit(1)  # at once: contexts that were half made complain as they are deleted
+    os._exit(0)  # software GL complains in its exit handlers

@@ -112,6 +112,7 @@ def test_a_library_that_makes_no_context_is_found_before_a_run(
     (check,) = gl.doctor_checks("arm")
     assert check["status"] == ("missing" if hint else "ok")
     assert check["fix"].startswith(hint)
+    assert "has no attribute" not in check["detail"]  # of a context that was half made
     for name, value in variables.items():
         assert not hint or f"{name}={value}" in check["detail"]
 
