@@ -263,7 +263,8 @@ def open_run(path: str | os.PathLike[str]) -> SavedRun:
             f"a run is named by its folder, got {type(path).__name__}",
             hint='rlcore.open_run("logs/run"), or what rlcore.train returned',
         )
-    return SavedRun(RunFolder.containing(path), Path(path).expanduser().absolute())
+    named = os.fspath(path)
+    return SavedRun(RunFolder.containing(named), Path(named).expanduser().absolute())
 
 
 def protocol_difference(one: Mapping[str, Any], other: Mapping[str, Any]) -> str:
