@@ -53,7 +53,7 @@ def is_ours(distribution: str) -> bool:
     own = normal(distribution)
     if own == DISTRIBUTION or any(own in brought for brought in extras().values()):
         return True
-    return own.startswith(f"{DISTRIBUTION}-") and own in _shipped()
+    return own.startswith(f"{DISTRIBUTION}-") and own in _distributions_of_rlcore()
 
 
 def lacking(packages: Iterable[str]) -> list[str]:
@@ -134,7 +134,7 @@ def _further_names() -> dict[str, dict[str, list[str]]]:
 
 
 @lru_cache(maxsize=1)
-def _shipped() -> frozenset[str]:
+def _distributions_of_rlcore() -> frozenset[str]:
     """Distributions beginning with `rlcore-` that rlcore requires, directly or in turn."""
     found, left = set[str](), {DISTRIBUTION}
     while left:
