@@ -81,7 +81,7 @@ def _measure(options: argparse.Namespace, rows: list[Row]) -> int:
         except KeyboardInterrupt:
             print("interrupted", file=sys.stderr)
             wrong = 130
-    return _told(options, record, wrong)
+        return _told(options, record, wrong)
 
 
 def _run(options: argparse.Namespace, driver: Driver, record: Record, rows: list[Row]) -> int:
@@ -259,4 +259,7 @@ def _arguments() -> argparse.Namespace:
 if __name__ == "__main__":
     if sys.version_info < SMALLEST:
         _refuse("Python {}.{} or newer is needed".format(*SMALLEST))
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:  # while the temporary folder is removed: the figures are written
+        sys.exit(130)
