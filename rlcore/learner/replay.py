@@ -203,7 +203,7 @@ class ReplayStore:
         tasks = [torch.zeros(0), *(s.batch.task[s.decisions][s.success] for s in self._segments)]
         _, of, counts = torch.cat(tasks).unique(return_inverse=True, return_counts=True)
         self._chances = 1 / counts[of].double() / len(counts)  # each task alike
-        self._held = torch.cat([torch.zeros(0).bool(), *(one.held for one in self._kinds)])
+        self._held = torch.cat([torch.zeros(0).bool(), *(kind.is_local for kind in self._kinds)])
 
     # -- rows ---------------------------------------------------------------------------------
 
