@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from rlcore.api.run import Callback, Draft, RunResult, train
 from rlcore.api.saved_run import open_run
 from rlcore.config.catalog import COMPONENT_GROUPS, is_folder
-from rlcore.config.overrides import quote
 from rlcore.config.schema import RunConfig
 from rlcore.contracts.errors import ConfigError
 
@@ -60,6 +59,7 @@ def config_to_resume(
     Raises:
         UserError: the folder holds no run, a damaged one, or a key that can't be changed.
     """
+    from rlcore.config.overrides import quote
     from rlcore.run_folder.config_edits import warn_of_edits
     from rlcore.run_folder.folder import SWEEP_TABLE
 

@@ -152,7 +152,7 @@ def value_of(override: Override) -> Any:
     """The value of an override that is not a sweep, with scalars."""
     line = override.input_line or ""
     _, sign, text = line.partition("=")
-    if not sign or override.is_sweep_override():
+    if not sign or not text.strip() or override.is_sweep_override():
         return override.value()
     return Override._convert_value(parsed(text))
 

@@ -16,7 +16,7 @@ from rlcore.api.run import config_to_evaluate
 from rlcore.cli.main import main
 from rlcore.config.compose import compose, load, recipe_of, to_yaml
 from rlcore.config.schema import RunConfig
-from rlcore.contracts.errors import ConfigError
+from rlcore.contracts.errors import ConfigError, UserError
 from rlcore.session.assembly import Assembly, assemble
 from rlcore.training import train
 
@@ -185,7 +185,7 @@ def test_a_recipe_of_theirs_is_not_composed(run, tmp_path):
         assert config.recipe.config_dirs == []
         try:
             recipe_config = recipe_of(config)
-        except ConfigError:
+        except UserError:
             recipe_config = None
         assert recipe_config is None or SECRET not in to_yaml(recipe_config)
 

@@ -121,7 +121,7 @@ def imported(**environment: str) -> list[str | None]:
     """(MKL_CBWR, what of it is by hand) after `import rlcore` in a fresh interpreter."""
     script = (
         "import json, os, rlcore, rlcore.numerics.mkl as k;"
-        "print(json.dumps([os.environ.get('MKL_CBWR'), k.by_hand()]))"
+        "print(json.dumps([os.environ.get('MKL_CBWR'), k.user_setting()]))"
     )
     plain = {name: value for name, value in os.environ.items() if name not in (MKL, OURS)}
     done = subprocess.run(
