@@ -1,21 +1,22 @@
-"""Choose the matrix kernels of a process, so that a row's bits depend neither on its place in a
-batch nor on the other rows (docs/repeatability.md).
+"""Select batch-invariant matrix kernels: a row's result, bit for bit, is the same in any batch.
 
     processor --setting--> MKL_CBWR in the environment --> read by MKL at its first call
 
-`import rlcore` chooses for its own process (:func:`choose`). Workers use what all their processors
-support, and a resumed run the kernels that it started with (:func:`choose_for_workers`,
-:func:`apply`). Both are set before the workers compute.
+`import rlcore` selects kernels for its own process (:func:`choose`). Workers use the best kernels
+that all their processors support; a resumed run uses the kernels that it started with
+(:func:`choose_for_workers`, :func:`apply`). The variables are set before the workers compute.
+docs/repeatability.md describes what this guarantees.
 
-Knows processors by their features. Loads no tensor library: :mod:`rlcore.numerics.batch_invariance`
-checks what the kernels really do.
+This module identifies processors by their features and imports no tensor library.
+:mod:`rlcore.numerics.batch_invariance` checks the results of the selected kernels.
 
 Environment variables:
-    MKL_CBWR              of MKL; not changed if the user has set it
-    ATEN_CPU_CAPABILITY   of torch and
-    ONEDNN_MAX_CPU_ISA    of oneDNN; set only to limit a better processor to the common features
-    RLCORE_KERNELS        the MKL_CBWR that rlcore chose, so that a child process can tell it from a
-                          user's
+    MKL_CBWR              setting of MKL; not changed if the user has set it
+    ATEN_CPU_CAPABILITY   setting of torch; set only to limit a better processor to the common
+                          features
+    ONEDNN_MAX_CPU_ISA    setting of oneDNN; set in the same case
+    RLCORE_KERNELS        the MKL_CBWR that rlcore chose, which tells a child process that the user
+                          did not set it
 """
 
 from __future__ import annotations
@@ -33,12 +34,12 @@ OURS = "RLCORE_KERNELS"
 
 NONE, COMPATIBLE, AVX2, AVX512 = "none", "COMPATIBLE", "AVX2", "AVX512"
 LEVELS = (NONE, COMPATIBLE, AVX2, AVX512)  # from least to best
-"""What MKL has kernels of its own for that it can be strict with; "none" without MKL."""
-NEEDED = {  # flags of a level, as Linux calls them
+"""Instruction set levels for which MKL has batch-invariant kernels; "none" without MKL."""
+NEEDED = {  # processor flags that a level requires, as Linux names them
     AVX512: {"avx512f", "avx512cd", "avx512bw", "avx512dq", "avx512vl", "avx2", "fma"},
     AVX2: {"avx2", "fma"},
 }
-HELD = {  # what holds torch and oneDNN to a level
+HELD = {  # settings that limit torch and oneDNN to a level
     AVX512: {ATEN: "avx512", ONEDNN: "AVX512_CORE"},
     AVX2: {ATEN: "avx2", ONEDNN: "AVX2"},
     COMPATIBLE: {ATEN: "default", ONEDNN: "SSE41"},
@@ -54,8 +55,8 @@ class Processor:
 
     Attributes:
         level: one of LEVELS.
-        maker: its vendor string, e.g. "GenuineIntel": MKL has other kernels for other makers'.
-        units: those of BF16_UNITS that it has.
+        maker: its vendor string, e.g. "GenuineIntel": MKL selects kernels by vendor.
+        units: the keys of BF16_UNITS that it has.
     """
 
     level: str
@@ -64,10 +65,10 @@ class Processor:
 
     @property
     def setting(self) -> str:
-        """The MKL_CBWR for it; "" without MKL.
+        """MKL_CBWR for this processor; "" without MKL.
 
-        STRICT is what makes a row's place and company not matter. MKL knows it for AVX2 and
-        AVX512 only; the kernels for any processor keep rows apart by themselves, and are slow.
+        STRICT makes the kernels batch-invariant. MKL has it for AVX2 and AVX512 only. The
+        COMPATIBLE kernels, which run on any processor, are batch-invariant without it but slow.
         """
         if self.level == NONE:
             return ""
@@ -81,9 +82,9 @@ class Kernels:
     """The CPU kernels of a run.
 
     Attributes:
-        processor: what its workers' processors have in common.
-        environment: those of VARIABLES that decide.
-        by_hand: whether a user set MKL_CBWR.
+        processor: features that the processors of all workers have.
+        environment: values of those VARIABLES that are set, by name.
+        by_hand: whether the user set MKL_CBWR.
     """
 
     processor: Processor
@@ -93,14 +94,14 @@ class Kernels:
 
 @dataclass(frozen=True)
 class BatchInvariance:
-    """Whether the results of a process depend on its batches, as checked.
+    """Results of the checks for batch invariance in one process.
 
     Attributes:
-        rows: of the batches that were checked.
-        kernels: sums whose rows got other bits at another place or beside other rows.
-        decisions: parts of the policy's decisions of which the same is true; checked only with a
+        rows: batch size of the checks.
+        kernels: operations in which a row's result depends on its position or on other rows.
+        decisions: parts of the policy's decisions that depend on these too; checked only with a
             fixed forward batch.
-        digest: of the sums' results: equal where two processes round them the same way.
+        digest: digest of the operations' results; equal if two processes round the same way.
     """
 
     rows: int
@@ -111,78 +112,85 @@ class BatchInvariance:
 
 @lru_cache(maxsize=1)
 def local_processor() -> Processor:
-    """This machine's."""
+    """Return the features of this machine's processor."""
     machine = os.uname().machine.lower()
     if machine not in X86:
         return Processor(NONE, machine or ANY_MAKER)
-    told = cpuinfo.processor()
-    return from_flags(told.get("vendor_id", ANY_MAKER), set(told.get("flags", "").split()))
+    properties = cpuinfo.processor()
+    return from_flags(
+        properties.get("vendor_id", ANY_MAKER), set(properties.get("flags", "").split())
+    )
 
 
 def from_flags(maker: str, flags: set[str]) -> Processor:
-    """The x86 processor with those flags, as Linux calls them."""
-    level = next((each for each in (AVX512, AVX2) if flags >= NEEDED[each]), COMPATIBLE)
+    """Return the features of an x86 processor with these flags, as Linux names them."""
+    level = next((name for name in (AVX512, AVX2) if flags >= NEEDED[name]), COMPATIBLE)
     return Processor(level, maker, tuple(unit for unit in BF16_UNITS if unit in flags))
 
 
 def common_features(processors: Sequence[Processor]) -> Processor:
-    """The features that all of them have."""
+    """Return the features that all processors have."""
     first, *others = processors
     return Processor(
-        min((each.level for each in processors), key=LEVELS.index),
-        first.maker if all(each.maker == first.maker for each in others) else ANY_MAKER,
-        tuple(unit for unit in first.units if all(unit in each.units for each in others)),
+        min((processor.level for processor in processors), key=LEVELS.index),
+        first.maker if all(other.maker == first.maker for other in others) else ANY_MAKER,
+        tuple(unit for unit in first.units if all(unit in other.units for other in others)),
     )
 
 
 def common_environment(processors: Sequence[Processor]) -> dict[str, str]:
-    """The environment under which all of them compute the same bits: better processors are limited
-    to the common features."""
+    """Return the environment variables under which all processors compute the same bits.
+
+    They limit better processors to the common features.
+    """
     common = common_features(processors)
-    found = {MKL: common.setting} if common.setting else {}
-    if any(each != common for each in processors) and common.level in HELD:
-        found |= HELD[common.level]
+    environment = {MKL: common.setting} if common.setting else {}
+    if any(processor != common for processor in processors) and common.level in HELD:
+        environment |= HELD[common.level]
         if common.level == AVX512 and common.units:
-            found[ONEDNN] = BF16_UNITS[common.units[0]]
-    return found
+            environment[ONEDNN] = BF16_UNITS[common.units[0]]
+    return environment
 
 
 def choose() -> None:
-    """Choose this processor's best kernels, unless the user has chosen."""
+    """Select this processor's best batch-invariant kernels, unless the user set MKL_CBWR."""
     setting = local_processor().setting
     if setting and MKL not in os.environ:
         os.environ |= {MKL: setting, OURS: setting}
 
 
 def user_setting() -> str | None:
-    """The MKL_CBWR that a user set; None where it is rlcore's choice."""
+    """Return the MKL_CBWR that the user set; None if rlcore set it, or if it is unset."""
     setting = os.environ.get(MKL)
     return None if setting == os.environ.get(OURS) else setting
 
 
 def choose_for_workers(offered: Sequence[Processor], begun: Kernels | None = None) -> Kernels:
-    """The kernels of a run whose workers sit on these processors.
+    """Return the kernels of a run.
 
     Args:
-        offered: their features.
-        begun: what the run computed with before; used again if every worker can.
+        offered: features of the workers' processors.
+        begun: kernels that a resumed run started with; used again if every processor has them.
     """
     common = common_features(offered)
     if user_setting() is not None:
         return Kernels(common, current_environment(), by_hand=True)
     if begun is None or common_features([begun.processor, common]) != begun.processor:
         return Kernels(common, common_environment(offered))
-    again = {**common_environment([begun.processor, *offered]), **begun.environment}
-    return Kernels(begun.processor, again)
+    environment = {**common_environment([begun.processor, *offered]), **begun.environment}
+    return Kernels(begun.processor, environment)
 
 
 def apply(kernels: Kernels) -> None:
-    """Use these kernels from now on; without effect on a library that has computed already."""
+    """Set the environment variables of these kernels.
+
+    A library that has already computed in this process does not read them again.
+    """
     os.environ |= kernels.environment
     if not kernels.by_hand and MKL in kernels.environment:
         os.environ[OURS] = kernels.environment[MKL]
 
 
 def current_environment() -> dict[str, str]:
-    """Those of VARIABLES that are set."""
+    """Return the values of those VARIABLES that are set."""
     return {name: os.environ[name] for name in VARIABLES if name in os.environ}

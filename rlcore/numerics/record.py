@@ -1,12 +1,12 @@
 """Record the CPU kernels of a run, and report where bitwise equality is not guaranteed.
 
-Read from an earlier manifest, written into this one; one line for each promise that does not hold.
+The record is an entry of the run's manifest. A resumed run reads the entry of its earlier manifest.
 
     manifest.json: "kernels"
       processor, environment, by_hand   see `rlcore.numerics.mkl.Kernels`
-      rounding                          the checks' results: see `BatchInvariance` in
-                                        `rlcore.numerics.mkl`, and the digests of the
-                                        workers, each once
+      rounding                          results of the checks of all workers, without duplicates:
+                                        rows, kernels and decisions as in
+                                        `rlcore.numerics.mkl.BatchInvariance`; digests
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from rlcore.files.reading import Unreadable, read_json
 from rlcore.numerics.mkl import LEVELS, MKL, VARIABLES, BatchInvariance, Kernels, Processor
 
 KEY = "kernels"
-PLAIN = re.compile(r"[\w, .-]*").fullmatch  # a folder from elsewhere puts nothing else in place
+PLAIN = re.compile(r"[\w, .-]*").fullmatch  # a manifest from elsewhere must not inject other text
 
 
 @dataclass(frozen=True)
 class RecordedKernels:
-    """The kernels of an earlier run, or of the start of this one.
+    """Kernels that a manifest records.
 
     Attributes:
-        kernels: the settings.
-        digests: of its workers' results, each once.
+        kernels: processor and environment variables.
+        digests: digests of the workers' results, without duplicates.
     """
 
     kernels: Kernels
@@ -38,14 +38,17 @@ class RecordedKernels:
 
 
 def read_kernels(manifest: Path) -> RecordedKernels | None:
-    """Read it from `manifest.json`; None if missing, too old or damaged. Only the last bits
-    depend on it."""
+    """Read the kernels from `manifest.json`; return None if missing, too old or damaged.
+
+    There is no error, because a run with other kernels differs in rounding only.
+    """
     try:
-        kept = read_json(manifest)[KEY]
-        level, maker, units = (kept["processor"][name] for name in ("level", "maker", "units"))
-        environment = {name: kept["environment"][name] for name in VARIABLES
-                       if name in kept["environment"]}  # fmt: skip
-        digests = tuple(kept["rounding"]["digests"])
+        entry = read_json(manifest)[KEY]
+        level, maker, units = (entry["processor"][name] for name in ("level", "maker", "units"))
+        environment = {
+            name: entry["environment"][name] for name in VARIABLES if name in entry["environment"]
+        }
+        digests = tuple(entry["rounding"]["digests"])
     except (OSError, Unreadable, KeyError, TypeError):
         return None
     texts = (maker, *units, *environment.values(), *digests)
@@ -53,19 +56,23 @@ def read_kernels(manifest: Path) -> RecordedKernels | None:
         return None
     processor = Processor(level, maker, tuple(units))
     return RecordedKernels(
-        Kernels(processor, environment, by_hand=kept.get("by_hand") is True), digests
+        Kernels(processor, environment, by_hand=entry.get("by_hand") is True), digests
     )
 
 
 def manifest_entry(kernels: Kernels, seen: Sequence[BatchInvariance]) -> dict[str, Any]:
-    """The entry of the manifest."""
+    """Return the manifest's entry for these kernels.
+
+    Args:
+        seen: results of the checks, for each worker.
+    """
     return {
         **asdict(kernels),
         "rounding": {
-            "rows": max((one.rows for one in seen), default=0),
-            "kernels": _each_once(name for one in seen for name in one.kernels),
-            "decisions": _each_once(name for one in seen for name in one.decisions),
-            "digests": _each_once(one.digest for one in seen),
+            "rows": max((check.rows for check in seen), default=0),
+            "kernels": _unique(name for check in seen for name in check.kernels),
+            "decisions": _unique(name for check in seen for name in check.decisions),
+            "digests": _unique(check.digest for check in seen),
         },
     }
 
@@ -76,34 +83,41 @@ def warnings_for(
     forward_batch: int | None,
     before: RecordedKernels | None,
 ) -> list[str]:
-    """Lines for the user, one for each promise that does not hold."""
-    found = []
-    own = kernels.processor.setting
-    if kernels.by_hand and kernels.environment.get(MKL) != own:
-        found.append(
+    """Return lines for the user, one for each guarantee that does not hold.
+
+    Args:
+        seen: results of the checks, for each worker.
+        forward_batch: `rollout.forward_batch`.
+        before: kernels of the earlier start, if the run was resumed.
+    """
+    warnings = []
+    default = kernels.processor.setting
+    if kernels.by_hand and kernels.environment.get(MKL) != default:
+        warnings.append(
             f"{MKL}={kernels.environment.get(MKL)} was set by hand and is kept; rlcore would "
-            f"choose {own or 'nothing'}"
+            f"choose {default or 'nothing'}"
         )
-    kept = manifest_entry(kernels, seen)["rounding"]
-    if kept["decisions"]:
-        mend = f"unset {MKL}" if kernels.by_hand else f"{MKL}=COMPATIBLE rlcore ... (slower)"
-        found.append(
+    rounding = manifest_entry(kernels, seen)["rounding"]
+    if rounding["decisions"]:
+        remedy = f"unset {MKL}" if kernels.by_hand else f"{MKL}=COMPATIBLE rlcore ... (slower)"
+        variant = ", ".join(rounding["decisions"])
+        warnings.append(
             f"warning: rollout.forward_batch={forward_batch} does not give a row the same bits "
-            f"everywhere here: {', '.join(kept['decisions'])} change with its place in the batch "
-            f"or the rows beside it, so runs repeat up to rounding only; it may help to: {mend}"
+            f"everywhere here: {variant} change with its place in the batch "
+            f"or the rows beside it, so runs repeat up to rounding only; it may help to: {remedy}"
         )
-    if forward_batch is not None and len(kept["digests"]) > 1:
-        found.append(
+    if forward_batch is not None and len(rounding["digests"]) > 1:
+        warnings.append(
             "warning: the workers' machines round sums differently, so a run with another "
             "placement repeats up to rounding only, with or without rollout.forward_batch"
         )
-    if before is not None and before.digests and list(before.digests) != kept["digests"]:
-        found.append(
+    if before is not None and before.digests and list(before.digests) != rounding["digests"]:
+        warnings.append(
             f"this machine rounds sums differently from the one before "
             f"({_described(before.kernels)}; here {_described(kernels)}): it learns just as "
             "well, but its numbers will not be bit for bit those of the other machine"
         )
-    return found
+    return warnings
 
 
 def _described(kernels: Kernels) -> str:
@@ -111,5 +125,5 @@ def _described(kernels: Kernels) -> str:
     return f"{kernels.processor.maker}, {f'{MKL}={setting}' if setting else f'no {MKL}'}"
 
 
-def _each_once(values: Iterable[str]) -> list[str]:
+def _unique(values: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(values))

@@ -67,7 +67,7 @@ def test_kernels_that_move_rows_are_named(monkeypatch, rows):
         return torch.tensor([np.cumsum(row, dtype=np.float32)[-1] for row in ordered])
 
     monkeypatch.setattr(
-        batch_invariance, "_functions",
+        batch_invariance, "_operations",
         lambda device: iter([("turned", turned, (64,)), ("layer norm", lambda x: functional.
                              layer_norm(x, (64,)), (64,))]),
     )  # fmt: skip
@@ -79,7 +79,7 @@ def test_kernels_that_move_rows_are_named(monkeypatch, rows):
 def test_a_digest_tells_other_rounding(monkeypatch):
     def digest(factor: float) -> str:
         double = [("double", lambda x: x * factor, (8,))]
-        monkeypatch.setattr(batch_invariance, "_functions", lambda device: iter(double))
+        monkeypatch.setattr(batch_invariance, "_operations", lambda device: iter(double))
         found: str = check_kernels.__wrapped__(4)[1]
         return found
 
