@@ -1,4 +1,4 @@
-"""Call a function with a timeout, in a thread. Knows nothing of what is called."""
+"""Call a function with a timeout, in a thread."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from rlcore.process.watchdog import TICK, Countdown
 
 
 def call_with_timeout(call: Callable[[], object], seconds: float) -> BaseException | None:
-    """Call in a thread of its own, and wait until it returns.
+    """Run `call` in a new thread, and wait until it returns.
 
-    A call that hangs in a library can't be ended from outside. So it is abandoned: its thread
-    ends with the process.
+    Python can't interrupt a call that hangs in a library. After the timeout the call continues in
+    its daemon thread, which ends with the process.
 
     Returns:
-        what it raised, whatever the class; None if it raised nothing.
+        exception of any class that the call raised; None if it raised none.
 
     Raises:
-        TimeoutError: it takes longer than `seconds`.
+        TimeoutError: the call takes longer than `seconds`.
     """
     raised: list[BaseException] = []
 
     def work() -> None:
         try:
             call()
-        except BaseException as error:  # SystemExit too, which would end this thread alone
+        except BaseException as error:  # includes SystemExit, which would end this thread only
             raised.append(error)
 
     thread = threading.Thread(target=work, daemon=True)

@@ -1,7 +1,9 @@
-"""Handle the signals that end a run: what each one raises, its message and its exit code.
+"""Handle the signals that end a run: SIGINT, SIGTERM and SIGHUP.
 
-SIGHUP (the terminal was closed) is treated as SIGTERM, unless it is ignored from the start
-(`nohup`). All handlers of rlcore are set here, in the main thread, the only one that gets signals.
+This module defines the exception that each signal raises, its message and its exit code. SIGHUP
+(the terminal was closed) is handled like SIGTERM, unless the process was started with SIGHUP
+ignored (`nohup`). rlcore sets signal handlers only here, and only in the main thread, because
+Python runs no handler in another thread.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from types import FrameType
 from rlcore.contracts.errors import Terminated
 
 Handler = Callable[[int, FrameType | None], None] | signal.Handlers
-HANGUP: list[int] = [signal.SIGHUP] if hasattr(signal, "SIGHUP") else []  # Windows has none
+HANGUP: list[int] = [signal.SIGHUP] if hasattr(signal, "SIGHUP") else []  # not defined on Windows
 ENDS: dict[int, type[KeyboardInterrupt]] = {
     signal.SIGINT: KeyboardInterrupt,
     **dict.fromkeys([signal.SIGTERM, *HANGUP], Terminated),
@@ -24,7 +26,10 @@ _last: list[int] = []
 
 
 def install_handlers() -> None:
-    """Make these signals raise from now on. One that is ignored stays so, but for SIGTERM."""
+    """Install handlers by which the signals in `ENDS` raise their exceptions.
+
+    An ignored signal remains ignored, except SIGTERM.
+    """
     _last.clear()
     if in_main_thread():
         for number in {*not_ignored(), signal.SIGTERM}:
@@ -33,54 +38,63 @@ def install_handlers() -> None:
 
 @contextlib.contextmanager
 def handlers(by: Mapping[int, Handler]) -> Iterator[None]:
-    """Put these handlers in place inside; afterwards all that end a run are handled as before."""
+    """Install handlers within this context, and restore the previous ones afterwards.
+
+    In another thread than the main one the context does nothing.
+
+    Args:
+        by: handlers by signal number.
+    """
     if not in_main_thread():
         yield
         return
-    former = {number: signal.getsignal(number) for number in ENDS}
+    previous = {number: signal.getsignal(number) for number in ENDS}
     for number, handler in by.items():
         signal.signal(number, handler)
     try:
         yield
     finally:
-        for number, before in former.items():
-            signal.signal(number, before or signal.SIG_DFL)
+        for number, previous_handler in previous.items():
+            signal.signal(number, previous_handler or signal.SIG_DFL)
 
 
 def not_ignored() -> list[int]:
-    """The signals that end this process now."""
+    """Return the signals in `ENDS` that this process does not ignore."""
     return [number for number in ENDS if signal.getsignal(number) is not signal.SIG_IGN]
 
 
 def in_main_thread() -> bool:
-    """Whether this thread is the one that gets signals."""
+    """Check whether this is the main thread, in which Python runs signal handlers."""
     return threading.current_thread() is threading.main_thread()
 
 
 def raise_for(number: int, frame: FrameType | None) -> None:
-    """The handler: remembers the signal and raises what it stands for."""
+    """Handle a signal: record it, and raise its exception from `ENDS`."""
     remember(number)
     raise ENDS[number]
 
 
 def remember(number: int) -> None:
-    """Record that the signal has come."""
+    """Record the signal as the last one received."""
     _last[:] = [number]
 
 
 def number_of(error: KeyboardInterrupt) -> int:
-    """The signal behind it. A library in between may have raised a KeyboardInterrupt of its own
-    in place of our handlers, so the last signal that came counts."""
+    """Return the number of the signal that caused an exception.
+
+    The last recorded signal takes precedence over the exception's class, because a library may
+    raise a plain KeyboardInterrupt for any signal.
+    """
     if _last:
         return _last[0]
     return signal.SIGTERM if isinstance(error, Terminated) else signal.SIGINT
 
 
 def final_message(number: int) -> str:
-    """The command's last line, e.g. "rlcore: terminated"."""
+    """Return the last line that a command prints after a signal, e.g. "rlcore: terminated"."""
     return "rlcore: interrupted" if number == signal.SIGINT else "rlcore: terminated"
 
 
 def exit_code(number: int) -> int:
-    """The shell's convention."""
+    """Return the exit code of a process that a signal ended, by the shell's convention."""
     return 128 + number

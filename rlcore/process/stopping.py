@@ -1,4 +1,4 @@
-"""Stop a run on a signal: after the current step at the first one, at once at the second."""
+"""Stop a run on a signal: after the current step at the first signal, at once at the second."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ from rlcore.process import signals, watchdog
 
 
 class StopSignals:
-    """Holds back SIGINT, SIGTERM and SIGHUP while it is entered; the loop looks at `requested`.
+    """Context manager that turns the first SIGINT, SIGTERM or SIGHUP into a request to stop.
 
-    A cluster's scheduler sends SIGTERM and waits a while, a user presses Ctrl-C, a terminal is
-    closed: the work since the last checkpoint need not be lost. What is ignored (`nohup`) stays so.
-    Only the main thread gets signals; entered in another one, it does nothing.
+    The training loop checks `requested` after each step, so that it can write a checkpoint before
+    it stops. The signal may come from a cluster's scheduler, which waits some time after SIGTERM,
+    from Ctrl-C or from a closed terminal. A second signal raises at once. Ignored signals (`nohup`)
+    remain ignored. In another thread than the main one the context does nothing.
 
     Args:
-        tell: called with one line for the user when a signal has come.
+        tell: called with one line for the user at the first signal.
     """
 
     def __init__(self, tell: Callable[[str], None]) -> None:
@@ -28,26 +29,26 @@ class StopSignals:
 
     @property
     def requested(self) -> bool:
-        """Whether a signal has come."""
+        """Whether a signal was received."""
         return self._received is not None
 
     @property
     def interruption(self) -> BaseException:
-        """What the signal that came would have raised."""
+        """Exception that the received signal raises outside this context."""
         assert self._received is not None
         return signals.ENDS[self._received]()
 
     def __enter__(self) -> StopSignals:
         if signals.in_main_thread():
             self._held.enter_context(watchdog.defer_first_signal())
-            by = dict.fromkeys(signals.not_ignored(), self._note)
-            self._held.enter_context(signals.handlers(by))
+            handlers = dict.fromkeys(signals.not_ignored(), self._on_signal)
+            self._held.enter_context(signals.handlers(handlers))
         return self
 
     def __exit__(self, *exception: object) -> None:
         self._held.close()
 
-    def _note(self, number: int, frame: FrameType | None) -> None:
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
         signals.remember(number)
         if self._received is not None:
             signals.raise_for(number, frame)

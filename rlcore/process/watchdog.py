@@ -1,11 +1,11 @@
-"""End the process from a thread when its main thread hangs.
+"""End the process from a watchdog thread when its main thread hangs.
 
-A call into a C++ library that never returns runs no signal handler and no Python timeout. So a
-thread watches: it knows the current operation and its time limit, it receives signals by itself,
-and it ends the process with one error if the main thread can't.
+While a call into a C++ library does not return, Python runs neither signal handlers nor timeouts in
+the main thread. The watchdog thread knows the current operations and their time limits, receives
+signals through a pipe, and ends the process with one error if the main thread does not respond.
 
-Only the command line owns its process. Without :func:`guard`, :func:`limit` and
-:func:`defer_first_signal` do nothing. Knows no Ray and no worker.
+Only the command line may end its process, so it alone enters :func:`guard`. Elsewhere :func:`limit`
+and :func:`defer_first_signal` do nothing.
 """
 
 from __future__ import annotations
@@ -29,24 +29,30 @@ from rlcore.terminal.text import plain
 if TYPE_CHECKING:
     import psutil
 
-MARK = "RLCORE_PROCESS"  # in the environment of every process that a guarded one starts
-STACK_FRAMES = 5  # innermost ones of the main thread, in an error about what it waits for
-TICK = 0.5  # seconds between two looks
-FLUSH_SECONDS = 1.0
+MARK = "RLCORE_PROCESS"  # environment variable that identifies processes started by a guarded one
+STACK_FRAMES = 5  # innermost stack frames of the main thread that an error shows
+TICK = 0.5  # seconds between two checks
+FLUSH_SECONDS = 1.0  # timeout for flushing the output before the process ends
 Cause = UserError | Callable[[], UserError]
-TRACKER = "resource_tracker"  # Python's own, which frees shared memory when all others are gone
+TRACKER = "resource_tracker"  # Python's process that frees shared memory after all others ended
 
 
 class Countdown:
-    """Seconds that are left, counted only between checks: a process that was suspended and
-    resumed (Ctrl-Z, a laptop's lid) was not waiting meanwhile."""
+    """Timeout that does not count the time in which the process was suspended.
+
+    A process is suspended by Ctrl-Z or by a closed laptop, for example. The time between two checks
+    counts as 2 `TICK` at most.
+
+    Attributes:
+        left: seconds that are left.
+    """
 
     def __init__(self, seconds: float) -> None:
         self.left = seconds
         self._seen = time.monotonic()
 
     def expired(self) -> bool:
-        """Whether the time is up; to be asked every second or more often."""
+        """Check whether the time is up. Call this every second or more often."""
         now = time.monotonic()
         self.left -= min(now - self._seen, 2 * TICK)
         self._seen = now
@@ -55,17 +61,22 @@ class Countdown:
 
 @dataclass(eq=False)
 class _Limit:
+    """Time limit of a current operation: see :func:`limit`."""
+
     error: Cause
     countdown: Countdown
     place: bool
 
 
 class Watchdog:
-    """See :func:`guard`.
+    """Thread that enforces time limits and a timeout after signals: see :func:`guard`.
+
+    Args:
+        stop_seconds: seconds in which the main thread must end the process after a signal.
 
     Attributes:
-        limits: the current waits, and their time limits.
-        spare: signals that the main thread handles in its own time.
+        limits: time limits of the current operations.
+        spare: number of signals to come that start no timeout.
     """
 
     def __init__(self, stop_seconds: float) -> None:
@@ -80,11 +91,13 @@ class Watchdog:
         self._thread = threading.Thread(target=self._watch, name="rlcore-watchdog", daemon=True)
 
     def start(self) -> None:
+        """Start the thread, and receive signal numbers through the pipe."""
         os.set_blocking(self._write, False)
         self._former = signal.set_wakeup_fd(self._write, warn_on_full_buffer=False)
         self._thread.start()
 
     def stop(self) -> None:
+        """Stop the thread, and wait until it ends."""
         self._done.set()
         signal.set_wakeup_fd(self._former)
         os.close(self._write)  # wakes the thread
@@ -98,22 +111,24 @@ class Watchdog:
             ready, _, _ = select.select([self._read], [], [], TICK)
             if ready and not self._done.is_set():
                 for number in os.read(self._read, 64):
-                    self._note(number)
-            for one in [] if self._debugged() else list(self.limits):
-                if one.countdown.expired():
-                    self._end_with(one)
+                    self._on_signal(number)
+            for limit in [] if self._debugged() else list(self.limits):
+                if limit.countdown.expired():
+                    self._end_with(limit)
             if self._end_in is not None and self._end_in.expired():
                 number = self._received[-1]
                 _end(f"{signals.final_message(number)}\n", signals.exit_code(number))
 
     def _debugged(self) -> bool:
-        """Whether a debugger holds the main thread, which then stands still as long as a person
-        reads: pdb traces its frames, and those of editors are pydevd."""
+        """Check whether a debugger is attached, which may pause the main thread for any time.
+
+        pdb traces the frames of the main thread; the debuggers of editors are pydevd.
+        """
         stack = traceback.walk_stack(sys._current_frames()[self._main])
         return "pydevd" in sys.modules or any(frame.f_trace for frame, _ in stack)
 
-    def _note(self, number: int) -> None:
-        """A signal: the first may be granted later, from then on the time runs."""
+    def _on_signal(self, number: int) -> None:
+        """Start the timeout at the first signal that is not a spare one."""
         if number not in signals.ENDS:
             return
         self._received.append(number)
@@ -123,6 +138,7 @@ class Watchdog:
             self._end_in = Countdown(self._stop_seconds)
 
     def _end_with(self, one: _Limit) -> None:
+        """End the process with the error of a limit."""
         error = one.error if isinstance(one.error, UserError) else one.error()
         text = f"error: {error.message}\n"
         if one.place:
@@ -140,10 +156,14 @@ _known: list[psutil.Process] = []
 
 @contextlib.contextmanager
 def guard(stop_seconds: float) -> Iterator[None]:
-    """Watch the block from a thread. For the main thread of the command line, which may
-    end its process; in another one it does nothing.
+    """Run a watchdog thread within this context, which may end the process.
 
-    A signal that asks for the end is given `stop_seconds` to be obeyed.
+    The main thread of the command line enters it. In another thread, or inside another guard, the
+    context does nothing.
+
+    Args:
+        stop_seconds: seconds in which the main thread must end the process after a signal. Then the
+            watchdog ends it.
     """
     global _current
     if _current is not None or not signals.in_main_thread():
@@ -162,45 +182,50 @@ def guard(stop_seconds: float) -> Iterator[None]:
 
 @contextlib.contextmanager
 def mark_children() -> Iterator[None]:
-    """Mark processes started inside, and their children, for :func:`kill_started`."""
+    """Mark processes started within this context, and their children, for :func:`kill_started`."""
     global _mark
     if _mark is not None:
         yield
         return
-    former = os.environ.get(MARK)  # this process may have been started by a marked one
+    former_mark = os.environ.get(MARK)  # set if a marked process started this one
     os.environ[MARK] = _mark = os.urandom(16).hex()
     try:
         yield
     finally:
         _mark = None
-        if former is None:
-            os.environ.pop(MARK, None)  # a plugin may have emptied it
+        if former_mark is None:
+            os.environ.pop(MARK, None)  # a plugin may have cleared the environment
         else:
-            os.environ[MARK] = former
+            os.environ[MARK] = former_mark
 
 
 @contextlib.contextmanager
 def limit(error: Cause, seconds: float, *, place: bool = True) -> Iterator[None]:
-    """End the process with `error` if what is inside takes longer. For calls that should have come
-    back or raised by themselves long before.
+    """End the process with an error if this context is not left in time.
+
+    Use it for calls that normally return or raise long before the limit. It works in the main
+    thread under :func:`guard`; elsewhere it does nothing.
 
     Args:
-        place: say where the main thread was.
+        error: the error, or a function that creates it when the time is up.
+        seconds: the time limit.
+        place: print the stack frames of the main thread too.
     """
     if _current is None or not signals.in_main_thread():
         yield
         return
-    limits, one = _current.limits, _Limit(error, Countdown(seconds), place)
-    limits.append(one)
+    limits = _current.limits
+    entry = _Limit(error, Countdown(seconds), place)
+    limits.append(entry)
     try:
         yield
     finally:
-        limits.remove(one)
+        limits.remove(entry)
 
 
 @contextlib.contextmanager
 def defer_first_signal() -> Iterator[None]:
-    """Let the main thread handle the first signal inside in its own time."""
+    """Start no timeout at the first signal within this context; the main thread handles it."""
     watchdog = _current
     if watchdog is not None:
         watchdog.spare = 1
@@ -212,19 +237,22 @@ def defer_first_signal() -> Iterator[None]:
 
 
 def also_kill(processes: Iterable[psutil.Process]) -> None:
-    """Add processes to those that :func:`kill_started` kills: some overwrite their environment,
-    and the mark with it, when they give themselves a title."""
-    _known[:] = [*(one for one in _known if one.is_running()), *processes]
+    """Add processes to those that :func:`kill_started` kills.
+
+    A process that sets its title may overwrite its environment and lose the mark.
+    """
+    running = [process for process in _known if process.is_running()]
+    _known[:] = [*running, *processes]
 
 
 def kill_started() -> None:
-    """Kill all processes that were started while :func:`mark_children`, their children, and those
+    """Kill all processes that were started within :func:`mark_children`, their children, and those
     that :func:`also_kill` added."""
     import psutil
 
     for process in _known:
         with contextlib.suppress(psutil.Error):
-            process.kill()  # never another one of the same number
+            process.kill()  # psutil kills no other process that has reused the pid
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error):
             marked = _mark is not None and process.environ().get(MARK) == _mark
@@ -233,14 +261,17 @@ def kill_started() -> None:
 
 
 def _end(text: str, code: int) -> None:
-    """The last words, and the end at once: no handler and no other thread is waited for."""
+    """Print a message to standard error, kill the started processes and exit at once.
+
+    Neither exit handlers nor other threads are waited for.
+    """
     try:
-        flush = threading.Thread(target=_flush, daemon=True)  # a writer may hang in there
+        flush = threading.Thread(target=_flush, daemon=True)  # in a thread, as a write may hang
         flush.start()
         flush.join(FLUSH_SECONDS)
         with contextlib.suppress(OSError):
             if os.isatty(2):
-                os.write(2, b"\x1b[?25h")  # bars hide the cursor
+                os.write(2, b"\x1b[?25h")  # show the cursor, which progress bars hide
             os.write(2, plain(text).encode())
         kill_started()
     finally:
