@@ -1,9 +1,10 @@
-"""Let networks of an algorithm act together with the policy: as a policy that holds both.
+"""Combine a policy with the algorithm's networks that take part in acting.
 
     policy + networks + algorithm.acting -> ActingPolicy
 
-It goes wherever a policy goes: it acts, its weights travel, it is saved and loaded. Who learns
-takes the policy out again (:func:`without_acting_networks`). Knows no model and no algorithm.
+The result is a policy: rollout workers act with it, its weights are synced, and it is saved and
+loaded. The learner takes the original policy out again (:func:`without_acting_networks`).
+Knows no model and no algorithm.
 """
 
 from __future__ import annotations
@@ -44,15 +45,15 @@ class ActingPolicy(nn.Module):
     """See :class:`rlcore.contracts.protocols.Policy`.
 
     Args:
-        policy: decides, learns from demonstrations, is saved as its model saves it.
-        networks: of the algorithm, those that act.
-        acting: made from these.
-        named: the algorithm.
-        frozen: whether no update changes the policy.
+        policy: the wrapped policy. Every method other than `act` is its own.
+        networks: the algorithm's networks that act, by name.
+        acting: chooses actions with the policy and these networks.
+        named: name of the algorithm.
+        frozen: whether updates change only the networks, and never the policy.
 
     Attributes:
-        learned: whether the networks differ from those that are drawn anew: else none are saved,
-            and the folder is one of the policy alone.
+        learned: whether the networks have been trained. Untrained networks are not saved, because
+            their initial weights follow from the seed.
     """
 
     def __init__(
@@ -77,29 +78,34 @@ class ActingPolicy(nn.Module):
         return self._acting.act(self.policy, inputs, keys, deterministic=deterministic)
 
     def parameter_groups(self) -> dict[str, list[nn.Parameter]]:
-        """Those of the policy, unless it is frozen, and the networks by name: what an update may
-        change."""
-        own = {name: list(network.parameters()) for name, network in self.networks.items()}
-        return own if self._frozen else {**self.policy.parameter_groups(), **own}
+        """Return the parameters that an update may change: the policy's groups, unless it is
+        frozen, and those of each network by its name."""
+        groups = {name: list(network.parameters()) for name, network in self.networks.items()}
+        return groups if self._frozen else {**self.policy.parameter_groups(), **groups}
 
     def save_pretrained(self, path: Path) -> None:
+        """Write the policy as its model does, and the networks once they have been trained."""
         self.policy.save_pretrained(path)
         if self.learned:
             write_algorithm(path, self._named)
-            tensors = {name: one.contiguous() for name, one in self.networks.state_dict().items()}
+            weights = self.networks.state_dict()
+            tensors = {name: tensor.contiguous() for name, tensor in weights.items()}
             save_file(tensors, path / NETWORKS)
 
     def load_networks(self, folder: Path) -> None:
-        """Take up what :meth:`save_pretrained` wrote; nothing where that was the policy alone.
+        """Load the networks that :meth:`save_pretrained` wrote. Does nothing if the folder holds
+        only a policy, or the networks of another algorithm.
 
         Raises:
-            CheckpointError: the file is damaged, or of other networks.
+            CheckpointError: the file is damaged, or names or shapes differ from the networks'.
         """
-        if saved_with(folder) != self._named:  # the checks have refused or warned of another
+        # networks of another algorithm: the checks before the run have refused them or warned
+        if saved_with(folder) != self._named:
             return
-        file, held = folder / NETWORKS, self.networks.state_dict()
+        file = folder / NETWORKS
+        expected = {name: list(tensor.shape) for name, tensor in self.networks.state_dict().items()}
         stored = {name: list(header.shape) for name, header in read_headers(file).items()}
-        if stored != {name: list(one.shape) for name, one in held.items()}:
+        if stored != expected:
             raise CheckpointError(
                 f"{file} holds other networks than algorithm {self._named} has under "
                 "these settings: names or shapes differ",
@@ -109,7 +115,7 @@ class ActingPolicy(nn.Module):
             self.networks.load_state_dict(load_file(file))
         self.learned = True
 
-    # -- the policy's own -------------------------------------------------------------------------
+    # -- delegated to the policy ------------------------------------------------------------------
 
     def prepare(self, observation: Observation) -> Inputs:
         return cast(Policy, self.policy).prepare(observation)
@@ -145,15 +151,16 @@ class ActingPolicy(nn.Module):
 
 @contextmanager
 def as_if_learned(policy: Policy) -> Iterator[None]:
-    """Have networks of an algorithm saved with the policy, although they have not learned yet."""
+    """Save the networks with the policy inside this context, even if they are untrained."""
     if not isinstance(policy, ActingPolicy):
         yield
         return
-    before, policy.learned = policy.learned, True
+    learned = policy.learned
+    policy.learned = True
     try:
         yield
     finally:
-        policy.learned = before
+        policy.learned = learned
 
 
 def with_acting_networks(
@@ -165,35 +172,37 @@ def with_acting_networks(
     seed: int,
     folder: str | Path | None,
 ) -> Policy:
-    """The policy with the networks of an algorithm that act; itself where none do.
+    """Return the policy combined with the algorithm's acting networks, or the policy itself if the
+    algorithm has none.
 
     Args:
-        env: what it acts in.
-        named: the algorithm.
-        seed: of weights that are drawn.
-        folder: the policy was loaded from; None: from none.
+        env: the env that the policy acts in.
+        named: name of the algorithm.
+        seed: seed of the networks' initial weights.
+        folder: folder that the policy was loaded from, which may hold trained networks; None if
+            there is no such folder.
 
     Raises:
-        AlgorithmError: the algorithm has not what it needs.
-        CheckpointError: what was saved with the policy does not fit.
+        AlgorithmError: `networks()` does not return the networks that the algorithm declares.
+        CheckpointError: the networks in `folder` are damaged or have other names or shapes.
     """
     needs = algorithm.needs
     if not needs.acting:
         return policy
     owner = cast(HasPartInActing, algorithm)
     inputs = policy.prepare(random_observation(env, 1))
-    made = make_networks(owner, policy.spec, inputs, named=named, seed=seed)
+    built = make_networks(owner, policy.spec, inputs, named=named, seed=seed)
     networks = {
-        one.name: (made.live if one.acts == "live" else made.lagged)[one.name]
-        for one in needs.acting
+        network.name: (built.live if network.acts == "live" else built.lagged)[network.name]
+        for network in needs.acting
     }
     acting = owner.acting(policy.spec, env, networks)
-    whole = ActingPolicy(policy, networks, acting, named, frozen=needs.frozen)
+    acting_policy = ActingPolicy(policy, networks, acting, named, frozen=needs.frozen)
     if folder is not None:
-        whole.load_networks(Path(folder))
-    return whole
+        acting_policy.load_networks(Path(folder))
+    return acting_policy
 
 
 def without_acting_networks(policy: Policy) -> Policy:
-    """Without the part of an algorithm."""
+    """Return the policy without the algorithm's networks; any other policy unchanged."""
     return cast(Policy, policy.policy) if isinstance(policy, ActingPolicy) else policy

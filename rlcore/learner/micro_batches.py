@@ -1,8 +1,8 @@
 """Cut the samples of a rank into micro-batches, and retry with smaller ones when memory runs out.
 
-A micro-batch that does not fit is halved, as are all later ones: the gradients accumulated so far
-are dropped, and the minibatch is repeated. Gradients are sums over samples, so only the order of
-sums depends on the cuts.
+After an out-of-memory error, the size of this and all later micro-batches is halved, the gradients
+accumulated so far are dropped, and the minibatch is repeated. Gradients are sums over samples, so
+the size of micro-batches changes only the order of summation.
 """
 
 from __future__ import annotations
@@ -22,59 +22,66 @@ T = TypeVar("T")
 
 
 class MicroBatches:
-    """The cuts of one rank.
+    """Micro-batches of one rank.
 
     Attributes:
-        size: samples of one, at most.
+        size: the largest number of samples in a micro-batch.
 
     Args:
-        size: to begin with.
-        lockstep: whether all ranks make every forward together. Then they make equally many, and
-            none can change its own.
+        size: the initial size.
+        lockstep: whether all ranks run every forward together. Each rank then runs the same number
+            of micro-batches, and no rank can halve the size alone.
     """
 
     def __init__(self, size: int, *, lockstep: bool) -> None:
-        self.size, self._asked, self._lockstep = size, size, lockstep
+        self.size = size
+        self._asked = size
+        self._lockstep = lockstep
 
     @property
     def halved(self) -> bool:
-        """Check whether memory has run out so far."""
+        """Check whether a micro-batch has run out of memory."""
         return self.size < self._asked
 
     def split(self, count: int) -> Sequence[Tensor]:
-        """Places of `count` samples by micro-batch; at least one, if an empty one. In lockstep as
-        many as the rank with the most has. An empty one stands for a sample that does not count.
+        """Return the sample indices of each micro-batch, int64 `[at most size]`.
+
+        Without samples there is a single empty micro-batch. Ranks in lockstep pad to the largest
+        number of micro-batches of any rank with empty ones; each rank runs their forwards too, with
+        a sample that does not count.
         """
         pieces = torch.arange(count).split(self.size)
         if not self._lockstep:
             return pieces
-        return [*pieces, *[torch.arange(0)] * (collectives.all_max(len(pieces)) - len(pieces))]
+        missing = collectives.all_max(len(pieces)) - len(pieces)
+        return [*pieces, *[torch.arange(0)] * missing]
 
     def retry_on_oom(self, work: Callable[[], T], undo: Callable[[], None]) -> T:
-        """Return the result of `work`, run in micro-batches that fit into memory.
+        """Run `work`, retry on out-of-memory with half the size, and return its result.
 
         Args:
-            work: forwards and backwards over :meth:`split`.
-            undo: drops what it has added up when it breaks off.
+            work: runs forwards and backwards over :meth:`split`.
+            undo: drops what a failed `work` has accumulated, such as gradients.
 
         Raises:
-            TrainingError: one sample alone does not fit.
-            MicroBatchError: the ranks are in lockstep: the others wait within a forward, which this
-                one can't end.
+            TrainingError: a single sample does not fit into memory.
+            MicroBatchError: memory ran out on a rank in lockstep. The other ranks wait within the
+                same forward, so this rank can't repeat it.
         """
         while True:
             try:
                 return work()
             except torch.OutOfMemoryError as error:
-                short = error
-            self._halve(short)
-            del short  # it holds the tensors of the forward
+                memory_error = error
+            self._halve(memory_error)
+            del memory_error  # its traceback references the tensors of the forward
             undo()
             gc.collect()
             if torch.cuda.is_available():
                 torch.cuda.empty_cache()
 
     def _halve(self, error: torch.OutOfMemoryError) -> None:
+        """Halve the size, rounded up; raise where that is not possible."""
         problem = f"an update does not fit into memory with {KEY}={self.size}: {error}"
         if self.size == 1:
             hint = "set actor.fsdp_config.gradient_checkpointing=true"

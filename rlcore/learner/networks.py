@@ -1,4 +1,4 @@
-"""Hold the networks of an algorithm, and their lagged copies. Knows no policy."""
+"""Hold the networks of an algorithm and their target networks. Knows no policy."""
 
 from __future__ import annotations
 
@@ -14,59 +14,74 @@ from rlcore.contracts.rng import generator
 from rlcore.contracts.specs import AlgorithmNeeds, NetworkNeeds, PolicySpec
 
 PREFIX = "networks."
-_LIVE, _LAGGED = "live", "lagged"
+_LIVE = "live"
+_LAGGED = "lagged"
 
 
 class Networks:
-    """Networks by name; replicated, so every rank makes the same ones.
+    """The networks of an algorithm, by name. Every rank builds an identical replica.
 
     Attributes:
-        live: as they are trained.
-        lagged: copies without gradients, of those that have one.
-        acting: of both, those that the policy holds that acts, by name (:meth:`share_acting`).
+        live: the networks that are trained.
+        lagged: target networks: copies, without gradients, of the networks that have a lag.
+        acting: the modules that are shared with the rollout policy (:meth:`share_acting`).
     """
 
     def __init__(self, made: Mapping[str, nn.Module], needs: Sequence[NetworkNeeds]) -> None:
-        self.live = {one.name: made[one.name] for one in needs}
-        self._lags = {one.name: one.lag for one in needs if one.lag is not None}
+        self.live = {network.name: made[network.name] for network in needs}
+        self._lags = {network.name: network.lag for network in needs if network.lag is not None}
         self.lagged = {
             name: copy.deepcopy(self.live[name]).requires_grad_(False) for name in self._lags
         }
-        self._needs, self.acting = needs, dict[str, nn.Module]()
+        self._needs = needs
+        self.acting: dict[str, nn.Module] = {}
 
     def share_acting(self, acting: Mapping[str, nn.Module] | nn.ModuleDict) -> None:
-        """Have those that act in common with who acts; what they have learned, the network or the
-        lagged copy beside them gets too."""
+        """Share acting networks with the rollout policy.
+
+        The weights of an acting network, which may come from a checkpoint, are copied into the live
+        network and its target network. The acting module then replaces the one that acts.
+
+        Args:
+            acting: the policy's modules by name, one for each network that acts.
+        """
         self.acting = dict(acting.items())
-        for one in self._needs:
-            if one.acts:
-                for kind in (self.live, self.lagged):
-                    if one.name in kind:
-                        kind[one.name].load_state_dict(acting[one.name].state_dict())
-                (self.live if one.acts == "live" else self.lagged)[one.name] = acting[one.name]
+        for needed in self._needs:
+            if needed.acts:
+                shared = acting[needed.name]
+                for networks in (self.live, self.lagged):
+                    if needed.name in networks:
+                        networks[needed.name].load_state_dict(shared.state_dict())
+                (self.live if needed.acts == "live" else self.lagged)[needed.name] = shared
 
     def to(self, device: torch.device) -> None:
-        """Move all of them."""
+        """Move live and target networks to a device."""
         for network in (*self.live.values(), *self.lagged.values()):
             network.to(device)
 
     @torch.no_grad()
     def update_targets(self, trained: Sequence[str]) -> None:
-        """Move the lagged copies of networks that were trained: w' <- (1 - t) w' + t w; buffers
-        become those of the network."""
+        """Polyak-update the target networks of trained networks: w' <- (1 - t) w' + t w.
+
+        Buffers are copied from the live network.
+
+        Args:
+            trained: names of networks; those without a target network are ignored.
+        """
         for name in self._lags.keys() & set(trained):
-            copied, live = self.lagged[name], self.live[name]
-            for old, new in zip(copied.parameters(), live.parameters(), strict=True):
-                old.lerp_(new, self._lags[name])
-            for held, buffer in zip(copied.buffers(), live.buffers(), strict=True):
-                held.copy_(buffer)
+            target = self.lagged[name]
+            live = self.live[name]
+            for averaged, parameter in zip(target.parameters(), live.parameters(), strict=True):
+                averaged.lerp_(parameter, self._lags[name])
+            for copied, buffer in zip(target.buffers(), live.buffers(), strict=True):
+                copied.copy_(buffer)
 
     def groups(self) -> dict[str, list[nn.Parameter]]:
-        """Trained parameters by network."""
+        """Return the trained parameters of each network."""
         return {name: list(network.parameters()) for name, network in self.live.items()}
 
     def tensors(self) -> Iterator[Tensor]:
-        """All parameters and buffers but those of who acts."""
+        """Yield all parameters and buffers, except those shared with the rollout policy."""
         acting = set(map(id, self.acting.values()))
         for network in (*self.live.values(), *self.lagged.values()):
             if id(network) not in acting:
@@ -74,28 +89,29 @@ class Networks:
                 yield from network.buffers()
 
     def state_dict(self) -> dict[str, Tensor]:
-        """Copies of all weights on the host, by name."""
-        return {name: held.detach().cpu().clone() for name, held in self._named()}
+        """Return copies of all parameters and buffers on the host, by name."""
+        return {name: tensor.detach().cpu().clone() for name, tensor in self._named()}
 
     @torch.no_grad()
     def load_state_dict(self, tensors: Mapping[str, Tensor]) -> None:
-        """Take up what :meth:`state_dict` gave; other tensors are ignored.
+        """Load the result of :meth:`state_dict`; tensors of other components are ignored.
 
         Raises:
-            CheckpointError: it is of other networks.
+            CheckpointError: names or shapes differ from those of the networks.
         """
-        held = dict(self._named())
-        stored = {name: one for name, one in tensors.items() if name.startswith(PREFIX)}
-        if {n: h.shape for n, h in held.items()} != {n: s.shape for n, s in stored.items()}:
+        own = dict(self._named())
+        stored = {name: tensor for name, tensor in tensors.items() if name.startswith(PREFIX)}
+        if {n: t.shape for n, t in own.items()} != {n: t.shape for n, t in stored.items()}:
             raise CheckpointError(
                 f"the {len(stored)} tensors of the algorithm's networks in the checkpoint and the "
-                f"{len(held)} of this algorithm differ in names or shapes",
+                f"{len(own)} of this algorithm differ in names or shapes",
                 hint="set the keys of algorithm as they were, or start a new run from its weights",
             )
-        for name, one in held.items():
-            one.copy_(stored[name])
+        for name, tensor in own.items():
+            tensor.copy_(stored[name])
 
     def _named(self) -> Iterator[tuple[str, Tensor]]:
+        """Yield `networks.KIND.NETWORK.PATH` and the parameter or buffer."""
         for kind, networks in ((_LIVE, self.live), (_LAGGED, self.lagged)):
             for name, network in networks.items():
                 for path, tensor in network.state_dict(keep_vars=True).items():
@@ -105,24 +121,29 @@ class Networks:
 def make_networks(
     algorithm: OwnsNetworks, policy: PolicySpec, inputs: Inputs, *, named: str, seed: int
 ) -> Networks:
-    """Ask an algorithm for its networks; their weights depend on the seed alone.
+    """Build the networks of an algorithm. Their initial weights depend on `seed` alone.
 
     Args:
-        inputs: of one row.
-        named: the algorithm, for errors.
+        inputs: one row of inputs, as the policy prepares them.
+        named: name of the algorithm, for error messages.
 
     Raises:
-        AlgorithmError: they are not those that it needs.
+        AlgorithmError: `networks()` returned other networks than `AlgorithmNeeds.networks` lists,
+            or an entry of that list has a reserved name or acts as a copy that it does not have.
     """
     needs: AlgorithmNeeds = algorithm.needs
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(int(generator(seed, "networks").integers(2**31)))
         made = algorithm.networks(policy, inputs)
-    names = [one.name for one in needs.networks]
-    taken = [name for name in names if name in ("policy", "value") or "." in name]
-    taken += [one.name for one in needs.networks if one.acts == "lagged" and one.lag is None]
-    right = isinstance(made, Mapping) and sorted(made) == sorted(names)
-    if taken or not right or not all(isinstance(one, nn.Module) for one in made.values()):
+    names = [network.name for network in needs.networks]
+    invalid = [name for name in names if name in ("policy", "value") or "." in name]
+    invalid += [
+        network.name
+        for network in needs.networks
+        if network.acts == "lagged" and network.lag is None
+    ]
+    complete = isinstance(made, Mapping) and sorted(made) == sorted(names)
+    if invalid or not complete or not all(isinstance(m, nn.Module) for m in made.values()):
         raise AlgorithmError(
             f"algorithm {named}: networks() gave {made!r:.200}, expected a module for each of "
             f"{names}, names without a dot, neither policy nor value, a lag where the copy acts",
