@@ -1,9 +1,9 @@
-"""Keep decisions beyond the update after them, draw from them, and make targets of them.
+"""Store decisions of past rollouts in a replay, sample them and compute their targets.
 
-Each rollout is a segment, never changed: the whole batch with the inputs that this rank holds.
-Rows are numbered over demonstrations and then all segments, decision by decision in canonical
-order, so every rank draws the same ones. A decision's next inputs are those of the one after it.
-Its files are those of :mod:`rlcore.run_folder.replay_files`.
+Each rollout is an immutable segment: the light arrays of all ranks, and the inputs of this rank.
+Rows are numbered over the demonstrations and then over all segments, decision by decision in
+canonical order, so every rank draws the same rows. The next inputs of a decision are the inputs of
+the decision after it. Segments are saved by :mod:`rlcore.run_folder.replay_files`.
 
 Legend: T chunks, N columns, M decisions, B rows, C actions, H the policy's horizon.
 """
@@ -29,17 +29,17 @@ from rlcore.learner import collectives
 from rlcore.rollout.columns import LIGHT, NO_DECISION, append, take
 from rlcore.run_folder.replay_files import read_segment, segment_files, write_segment
 
-_INPUTS = "inputs."  # how the names of such tensors begin in a file
+_INPUTS = "inputs."  # prefix of the inputs' names in a file
 
 
 @dataclass(frozen=True)
 class Segment:
-    """One rollout.
+    """The decisions of one rollout.
 
     Attributes:
-        number: updates done when it was made.
-        parts: processes that wrote its files.
-        batch: light arrays of all ranks, and the inputs that this one holds.
+        number: number of updates done before the rollout.
+        parts: number of files that the segment is saved in, one for each rank that collected it.
+        batch: light arrays of all ranks, and the inputs that this rank holds.
     """
 
     number: int
@@ -48,7 +48,7 @@ class Segment:
 
     @cached_property
     def decisions(self) -> tuple[Tensor, Tensor]:
-        """(chunk, column) of each decision, column by column: int64 `[M]` each."""
+        """Return (chunk, column) of each decision, column by column: int64 `[M]` each."""
         column, chunk = self.batch.valid.any(-1).T.nonzero(as_tuple=True)
         return chunk, column
 
@@ -57,77 +57,90 @@ class Segment:
 
     @cached_property
     def success(self) -> Tensor:
-        """bool `[M]`: whether the episode of the decision succeeded, sooner or later."""
+        """Return for each decision whether its episode succeeds, then or later: bool `[M]`."""
         chunk, column = self.decisions
-        won = self.batch.success & self.batch.valid.any(-1)
-        same = self.batch.episode[chunk, column][:, None] == self.batch.episode.T[column]
-        return (same & won.T[column]).any(-1)
+        successful = self.batch.success & self.batch.valid.any(-1)
+        same_episode = self.batch.episode[chunk, column][:, None] == self.batch.episode.T[column]
+        return (same_episode & successful.T[column]).any(-1)
 
     @property
     def is_local(self) -> Tensor:
-        """bool `[M]`: whether this rank has its inputs."""
+        """Return for each decision whether this rank has its inputs: bool `[M]`."""
         return self.batch.sample_index[self.decisions] != NO_DECISION
 
     def inputs(self, rows: Tensor) -> dict[str, Tensor]:
-        chunk, column = (place[rows] for place in self.decisions)
-        at = self.batch.sample_index[chunk, column]
-        return {name: array[at] for name, array in self.batch.inputs.items()}
+        """Return the inputs of rows, which this rank must hold: `{name: [B, ...]}`."""
+        chunk, column = (axis[rows] for axis in self.decisions)
+        index = self.batch.sample_index[chunk, column]
+        return {name: array[index] for name, array in self.batch.inputs.items()}
 
     def actions(self, rows: Tensor) -> dict[str, Tensor]:
-        chunk, column = (place[rows] for place in self.decisions)
+        """Return the chunks of rows as decided: `actions` float32 `[B, C, A]`."""
+        chunk, column = (axis[rows] for axis in self.decisions)
         return {"actions": self.batch.actions[chunk, column]}
 
     def targets(self, rows: Tensor, horizon: int) -> dict[str, Tensor]:
-        """Actions `[B, H, A]` and mask `[B, H]`: see :class:`rlcore.contracts.learning.Replay`."""
-        chunk, column = (place[rows] for place in self.decisions)
-        ahead, same = _ahead(self.batch, chunk, column, -(-horizon // self.batch.valid.shape[-1]))
-        executed = (self.batch.valid[ahead] & same[..., None]).flatten(1)  # [B, n C]
-        actions = self.batch.actions[ahead].flatten(1, 2)
-        order = (~executed).int().argsort(dim=1, stable=True)[:, :horizon]  # executed ones first
+        """Return actions `[B, H, A]` and mask `[B, H]`; see `action_targets` of
+        :class:`rlcore.contracts.learning.Replay`."""
+        chunk, column = (axis[rows] for axis in self.decisions)
+        chunks = -(-horizon // self.batch.valid.shape[-1])  # rounded up
+        positions, same_episode = _decisions_from(self.batch, chunk, column, chunks)
+        executed = (self.batch.valid[positions] & same_episode[..., None]).flatten(1)  # [B, n C]
+        actions = self.batch.actions[positions].flatten(1, 2)
+        # executed actions first, in their order
+        order = (~executed).int().argsort(dim=1, stable=True)[:, :horizon]
         count = executed.sum(1, keepdim=True)
-        place = torch.arange(horizon).expand(len(rows), -1)
-        last = order.gather(1, place.minimum(count - 1))
+        step = torch.arange(horizon).expand(len(rows), -1)
+        # past the end of the episode, the last executed action is repeated
+        source = order.gather(1, step.minimum(count - 1))
         return {
-            "actions": actions.gather(1, last[..., None].expand(-1, -1, actions.shape[-1])),
-            "mask": place < count,
+            "actions": actions.gather(1, source[..., None].expand(-1, -1, actions.shape[-1])),
+            "mask": step < count,
         }
 
     def following(self, rows: Tensor, chunks: int, gamma: float) -> dict[str, Tensor]:
-        """Rewards, discounts, known and `inputs.NAME`: see :class:`Following`."""
-        chunk, column = (place[rows] for place in self.decisions)
-        ahead, same = _ahead(self.batch, chunk, column, chunks + 1)
-        executed = self.batch.valid[ahead] & same[..., None]
+        """Return n-step targets: `rewards`, `discounts`, `known` and `inputs.NAME`; see
+        :class:`Following`."""
+        chunk, column = (axis[rows] for axis in self.decisions)
+        # n chunks with rewards, and the decision after them
+        positions, same_episode = _decisions_from(self.batch, chunk, column, chunks + 1)
+        executed = self.batch.valid[positions] & same_episode[..., None]
         executed[:, chunks:] = False
         steps = executed.flatten(1)  # [B, (n + 1) C]
-        # the i-th executed step counts gamma^i
+        # the reward of the i-th executed step, from 0, is discounted by gamma^i
         power = gamma ** (steps.cumsum(1) - 1)
-        rewards = torch.where(steps, self.batch.rewards[ahead].flatten(1) * power, 0.0).sum(1)
-        goes_on = same[:, chunks]
-        discounts = torch.where(goes_on, gamma ** steps.sum(1), 0.0)
-        over = (self.batch.terminated[ahead].flatten(1) & steps).any(1)
-        then = self.batch.sample_index[tuple(axis[:, chunks] for axis in ahead)].clamp(min=0)
-        inputs = {f"{_INPUTS}{name}": array[then] for name, array in self.batch.inputs.items()}
-        numbers = {"rewards": rewards.float(), "discounts": discounts.float()}
-        return {**numbers, "known": goes_on | over, **inputs}
+        rewards = torch.where(steps, self.batch.rewards[positions].flatten(1) * power, 0.0).sum(1)
+        continues = same_episode[:, chunks]
+        discounts = torch.where(continues, gamma ** steps.sum(1), 0.0)
+        terminated = (self.batch.terminated[positions].flatten(1) & steps).any(1)
+        # clamped, because the discount of a row without a next decision is 0
+        index = self.batch.sample_index[tuple(axis[:, chunks] for axis in positions)].clamp(min=0)
+        inputs = {f"{_INPUTS}{name}": array[index] for name, array in self.batch.inputs.items()}
+        returns = {"rewards": rewards.float(), "discounts": discounts.float()}
+        return {**returns, "known": continues | terminated, **inputs}
 
     def bytes(self) -> int:
-        """Of all ranks: light arrays of whole columns, and the inputs of decisions."""
+        """Return the size on all ranks in bytes: light arrays of columns with a decision, and the
+        inputs of all decisions."""
         light = [getattr(self.batch, name)[0, 0] for name in LIGHT]
         chunks = len(self.batch.valid) * int(self.batch.valid.any(-1).any(0).sum())
-        total = chunks * sum(one.numel() * one.element_size() for one in light)
+        total = chunks * sum(array.numel() * array.element_size() for array in light)
         for array in self.batch.inputs.values():
             total += len(self) * array.shape[1:].numel() * array.element_size()
         return total
 
     def local_columns(self) -> Trajectory:
-        """The columns whose inputs are here."""
-        mine = (self.batch.sample_index != NO_DECISION).any(0).nonzero().squeeze(1)
-        return take(self.batch, mine.tolist())
+        """Return the columns whose inputs this rank holds."""
+        columns = (self.batch.sample_index != NO_DECISION).any(0).nonzero().squeeze(1)
+        return take(self.batch, columns.tolist())
 
 
 @dataclass(frozen=True)
 class DemonstrationRows:
-    """Demonstrations, which every rank has: rank r holds every n-th of them."""
+    """Rows of demonstrations.
+
+    Every rank has all samples; rank r of n trains on every n-th of them, from sample r on.
+    """
 
     samples: SupervisedSamples
 
@@ -136,6 +149,7 @@ class DemonstrationRows:
 
     @property
     def is_local(self) -> Tensor:
+        """Return for each sample whether this rank trains on it: bool `[M]`."""
         return torch.arange(len(self)) % collectives.world_size() == collectives.rank()
 
     def inputs(self, rows: Tensor) -> dict[str, Tensor]:
@@ -146,19 +160,21 @@ class DemonstrationRows:
 
 
 class ReplayStore:
-    """See :class:`rlcore.contracts.learning.Replay`.
+    """The replay of a learner; see :class:`rlcore.contracts.learning.Replay`.
 
     Args:
-        needs: of the algorithm.
-        policy: its horizon.
-        env: its range of actions; None: any.
-        device: where rows are wanted.
+        needs: capacity and contents that the algorithm asks for.
+        policy: its action horizon is the length of action targets.
+        env: its action range limits action targets; None: no limit.
+        device: device on which rows are returned. The replay itself is on the host.
     """
 
     def __init__(
         self, needs: ReplayNeeds, policy: PolicySpec, env: EnvSpec | None, device: torch.device
     ) -> None:
-        self._needs, self._horizon, self._device = needs, policy.action_horizon, device
+        self._needs = needs
+        self._horizon = policy.action_horizon
+        self._device = device
         channels = () if env is None else env.actions
         bounds = [(channel.low, channel.high) for channel in channels for _ in range(channel.size)]
         self._range = torch.tensor(bounds).T if bounds else None
@@ -167,43 +183,55 @@ class ReplayStore:
         self._renumber()
 
     def teach(self, samples: SupervisedSamples) -> None:
-        """Have demonstrations among the rows."""
+        """Put demonstrations into the replay, in place of earlier ones."""
         self._taught = [DemonstrationRows(samples)]
         self._renumber()
 
     def add(self, number: int, batch: Trajectory) -> None:
-        """Keep a rollout, or its successful columns; give up the oldest where there is no room.
+        """Add a rollout, and drop the oldest rollouts that exceed the capacity.
+
+        If the algorithm wants no failures, only columns with a successful episode are stored.
 
         Args:
-            batch: of all ranks, with the inputs that this one holds.
+            number: number of updates done before the rollout.
+            batch: light arrays of all ranks, and the inputs that this rank holds.
         """
         if not self._needs.failures:
-            won = (batch.success & batch.valid.any(-1)).any(0).nonzero().squeeze(1)
-            batch = take(batch, won.tolist())
-        decided = {name: one for name, one in batch.replay.items() if name in self._needs.decided}
-        kept = replace(batch, inputs=batch.inputs | decided, replay={})
-        segment = Segment(number, collectives.world_size(), kept)
+            successful = (batch.success & batch.valid.any(-1)).any(0).nonzero().squeeze(1)
+            batch = take(batch, successful.tolist())
+        decided = {
+            name: array for name, array in batch.replay.items() if name in self._needs.decided
+        }
+        stored = replace(batch, inputs=batch.inputs | decided, replay={})
+        segment = Segment(number, collectives.world_size(), stored)
         if len(segment):
             self._segments.append(segment)
-        while sum(one.bytes() for one in self._segments) > self._needs.size:
+        while sum(segment.bytes() for segment in self._segments) > self._needs.size:
             del self._segments[0]
         self._renumber()
 
     def _renumber(self) -> None:
+        """Number the rows, after demonstrations or segments have changed."""
         self._kinds: list[Any] = [*self._taught, *self._segments]
         self._starts = torch.tensor([0, *map(len, self._kinds)]).cumsum(0)
-        shown, total = sum(map(len, self._taught)), int(self._starts[-1])
-        won = torch.cat([torch.zeros(0, dtype=torch.bool), *(s.success for s in self._segments)])
+        demonstrations = sum(map(len, self._taught))
+        total = int(self._starts[-1])
+        # torch.cat needs at least one tensor, so an empty one comes first here and below
+        success = torch.cat(
+            [torch.zeros(0, dtype=torch.bool), *(s.success for s in self._segments)]
+        )
         self._rows: dict[Among, Tensor] = {
-            "demonstrations": torch.arange(shown),
-            "all": torch.arange(shown, total),
-            "successes": shown + won.nonzero().squeeze(1),
-            "failures": shown + (~won).nonzero().squeeze(1),
+            "demonstrations": torch.arange(demonstrations),
+            "all": torch.arange(demonstrations, total),
+            "successes": demonstrations + success.nonzero().squeeze(1),
+            "failures": demonstrations + (~success).nonzero().squeeze(1),
         }
         tasks = [torch.zeros(0), *(s.batch.task[s.decisions][s.success] for s in self._segments)]
-        _, of, counts = torch.cat(tasks).unique(return_inverse=True, return_counts=True)
-        self._chances = 1 / counts[of].double() / len(counts)  # each task alike
-        self._held = torch.cat([torch.zeros(0).bool(), *(kind.is_local for kind in self._kinds)])
+        _, task, counts = torch.cat(tasks).unique(return_inverse=True, return_counts=True)
+        # successful rows are drawn with equal probability for each task
+        self._chances = 1 / counts[task].double() / len(counts)
+        local = (source.is_local for source in self._kinds)
+        self._held = torch.cat([torch.zeros(0).bool(), *local])
 
     # -- rows ---------------------------------------------------------------------------------
 
@@ -211,10 +239,13 @@ class ReplayStore:
         return len(self._rows[among])
 
     def draw(self, count: int, among: Among, key: Sequence[int | str]) -> Tensor:
-        """Rows int64 `[count]`, with replacement; of successes each task as often as another.
+        """Draw rows with replacement, int64 `[count]`; successes are balanced across tasks.
+
+        Args:
+            key: key of the random draw; equal keys draw the same rows on every rank.
 
         Raises:
-            AlgorithmError: there are none.
+            AlgorithmError: the replay has no such rows.
         """
         rows = self._rows[among]
         if not len(rows):
@@ -226,102 +257,124 @@ class ReplayStore:
         return rows[torch.from_numpy(generator(*key, among).choice(len(rows), count, p=chances))]
 
     def held(self, rows: Tensor) -> Tensor:
-        """Those of some rows that this rank has the inputs of, in their order."""
+        """Return those of the rows that this rank trains on, in their order."""
         return rows[self._held[rows]]
 
     def inputs(self, rows: Tensor) -> dict[str, Tensor]:
-        return self._each(rows, lambda kind, some: kind.inputs(some))
+        return self._gather(rows, lambda source, local: source.inputs(local))
 
     def actions(self, rows: Tensor) -> Tensor:
-        return self._each(rows, lambda kind, some: kind.actions(some))["actions"]
+        return self._gather(rows, lambda source, local: source.actions(local))["actions"]
 
     def action_targets(self, rows: Tensor) -> tuple[Tensor, Tensor]:
-        found = self._each(rows, lambda kind, some: kind.targets(some, self._horizon))
-        actions = found["actions"]
+        targets = self._gather(rows, lambda source, local: source.targets(local, self._horizon))
+        actions = targets["actions"]
         if self._range is not None:
             low, high = self._range.to(actions.device)
             actions = actions.clamp(low, high)
-        return actions, found["mask"]
+        return actions, targets["mask"]
 
     def successes(self) -> SupervisedSamples | None:
-        """Decisions of successful episodes as samples of supervised training, where this rank is
-        the only one; None: there are none."""
+        """Return the decisions of successful episodes for supervised training; None if there are
+        no such rows. Works only on a single rank, because it reads the inputs of all rows."""
         rows = self._rows["successes"]
         if not len(rows):
             return None
         return SupervisedSamples(self.inputs(rows), *self.action_targets(rows))
 
     def following(self, rows: Tensor, *, chunks: int, gamma: float) -> Following:
-        found = self._each(rows, lambda kind, some: kind.following(some, chunks, gamma))
-        light = {name: found.pop(name) for name in ("rewards", "discounts", "known")}
-        inputs = {name.removeprefix(_INPUTS): array for name, array in found.items()}
+        arrays = self._gather(rows, lambda source, local: source.following(local, chunks, gamma))
+        light = {name: arrays.pop(name) for name in ("rewards", "discounts", "known")}
+        inputs = {name.removeprefix(_INPUTS): array for name, array in arrays.items()}
         return Following(**light, inputs=inputs)
 
-    def _each(
+    def _gather(
         self, rows: Tensor, ask: Callable[[Any, Tensor], Mapping[str, Tensor]]
     ) -> dict[str, Tensor]:
-        """Ask the segments of some rows, and put the answers into the order of the rows."""
-        of = torch.bucketize(rows, self._starts[1:], right=True)
-        parts, order = [], []
-        for index in of.unique().tolist():
-            there = (of == index).nonzero().squeeze(1)
-            parts.append(ask(self._kinds[index], rows[there] - self._starts[index]))
-            order.append(there)
-        back = torch.cat(order).argsort()
+        """Gather rows across demonstrations and segments, in the order of `rows`, on the device.
+
+        Args:
+            ask: returns the arrays of one source, given the rows' numbers within it.
+        """
+        owner = torch.bucketize(rows, self._starts[1:], right=True)
+        parts = []
+        positions = []
+        for index in owner.unique().tolist():
+            position = (owner == index).nonzero().squeeze(1)
+            parts.append(ask(self._kinds[index], rows[position] - self._starts[index]))
+            positions.append(position)
+        order = torch.cat(positions).argsort()
         return {
-            name: torch.cat([part[name] for part in parts])[back].to(self._device)
+            name: torch.cat([part[name] for part in parts])[order].to(self._device)
             for name in parts[0]
         }
 
     # -- files --------------------------------------------------------------------------------
 
     def save(self, folder: Path, known: Iterable[str]) -> list[tuple[int, int]]:
-        """Write the files of this rank that are not known into a checkpoint's folder; gives
-        (number, parts) of all segments."""
+        """Write this rank's files of the segments into a checkpoint's folder.
+
+        Args:
+            folder: folder of the checkpoint.
+            known: names of files that the checkpoint takes from an earlier one; they are skipped.
+
+        Returns:
+            (number, parts) of every segment, for :meth:`load`.
+        """
         known = set(known)
-        for one in self._segments:
-            name = segment_files(one.number, one.parts)[collectives.rank() % one.parts]
-            if one.parts == collectives.world_size() and name not in known:
-                own = one.local_columns()
-                light = {field: getattr(own, field) for field in LIGHT}
-                inputs = {f"{_INPUTS}{field}": array for field, array in own.inputs.items()}
+        for segment in self._segments:
+            names = segment_files(segment.number, segment.parts)
+            name = names[collectives.rank() % segment.parts]
+            # a segment of another world size was loaded from files, which are known
+            if segment.parts == collectives.world_size() and name not in known:
+                columns = segment.local_columns()
+                light = {field: getattr(columns, field) for field in LIGHT}
+                inputs = {f"{_INPUTS}{field}": array for field, array in columns.inputs.items()}
                 write_segment(folder / name, {**light, **inputs})
-        return [(one.number, one.parts) for one in self._segments]
+        return [(segment.number, segment.parts) for segment in self._segments]
 
     def load(self, folder: Path, saved: Iterable[tuple[int, int]]) -> None:
-        """Take up the segments that :meth:`save` named, all ranks at once: each reads every n-th
-        file.
+        """Load the segments of a checkpoint, for all ranks at once: rank r of n reads every n-th
+        file, from file r on.
+
+        Args:
+            folder: folder of the checkpoint.
+            saved: the result of :meth:`save`.
 
         Raises:
             CheckpointError: a file is missing or damaged.
         """
         self._segments = []
         for number, parts in saved:
-            mine = segment_files(number, parts)[collectives.rank() :: collectives.world_size()]
-            read = [_trajectory(read_segment(folder / name)) for name in mine]
-            batch = collectives.whole_batch(append(read) if read else None)
+            names = segment_files(number, parts)[collectives.rank() :: collectives.world_size()]
+            trajectories = [_trajectory(read_segment(folder / name)) for name in names]
+            batch = collectives.whole_batch(append(trajectories) if trajectories else None)
             self._segments.append(Segment(number, parts, batch))
         self._renumber()
 
 
-def _ahead(
+def _decisions_from(
     batch: Trajectory, chunk: Tensor, column: Tensor, count: int
 ) -> tuple[tuple[Tensor, Tensor], Tensor]:
-    """The n decisions from each of some rows on.
+    """Find `count` consecutive decisions, beginning with each of B decisions.
 
     Returns:
-        (chunk, column), int64 `[B, n]` each, where the last chunk stands for those beyond it; and
-        bool `[B, n]`: whether they are made, and of the row's episode.
+        (chunk, column), int64 `[B, n]` each, clamped to the last chunk of the batch; and whether
+        there is such a decision in the same episode, bool `[B, n]`.
     """
-    later = chunk[:, None] + torch.arange(count)
-    at = (later.clamp(max=len(batch.valid) - 1), column[:, None].expand_as(later))
-    same = (later < len(batch.valid)) & batch.valid[at].any(-1)
-    return at, (same & (batch.episode[at] == batch.episode[chunk, column][:, None]))
+    chunks = chunk[:, None] + torch.arange(count)
+    positions = (chunks.clamp(max=len(batch.valid) - 1), column[:, None].expand_as(chunks))
+    decided = (chunks < len(batch.valid)) & batch.valid[positions].any(-1)
+    same_episode = batch.episode[positions] == batch.episode[chunk, column][:, None]
+    return positions, decided & same_episode
 
 
 def _trajectory(tensors: Mapping[str, Tensor]) -> Trajectory:
+    """Return the trajectory of a segment's file."""
     light = {name: tensors[name] for name in LIGHT}
     inputs = {
-        name.removeprefix(_INPUTS): one for name, one in tensors.items() if name.startswith(_INPUTS)
+        name.removeprefix(_INPUTS): tensor
+        for name, tensor in tensors.items()
+        if name.startswith(_INPUTS)
     }
     return Trajectory(**light, inputs=inputs, replay={})
