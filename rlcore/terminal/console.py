@@ -1,6 +1,7 @@
-"""Print tables and bars with rich. Light.
+"""Print tables and progress bars with rich. Light.
 
-Names and texts from outside are not read as markup, and control characters in them are escaped.
+Text is never parsed as rich markup, and control characters in it are escaped, because names and
+texts may come from files of other people.
 """
 
 from __future__ import annotations
@@ -18,12 +19,12 @@ from rlcore.terminal.text import plain
 
 
 class Canvas(Console):
-    """A console.
+    """rich console without markup, whose text has its control characters escaped.
 
     Args:
-        width: in characters; None: that of the terminal.
-        colours: whether there may be any; None: in a terminal.
-        file: None: standard output, as it is when this is made; nowhere if that was closed.
+        width: width in characters; None: width of the terminal.
+        colours: whether to use colours; None: only in a terminal.
+        file: output stream; None: the current standard output, or no output if that is closed.
     """
 
     def __init__(
@@ -41,14 +42,21 @@ class Canvas(Console):
     def render(
         self, renderable: RenderableType, options: ConsoleOptions | None = None
     ) -> Iterable[Segment]:
-        """Render the parts of a picture; moves of the cursor are rich's own."""
-        for part in super().render(renderable, options):
-            yield part if part.control else Segment(plain(part.text), part.style)
+        """Yield the segments of a renderable, with control characters of their text escaped.
+
+        Control segments pass unchanged: rich creates them to move the cursor.
+        """
+        for segment in super().render(renderable, options):
+            yield segment if segment.control else Segment(plain(segment.text), segment.style)
 
 
 def as_text(*parts: RenderableType, width: int) -> str:
-    """Render tables and lines without colours, for logs and files; a line may be longer than the
-    width."""
+    """Render tables and lines without colours, for logs and files.
+
+    Args:
+        parts: tables, or strings, which are not wrapped.
+        width: width of the tables in characters.
+    """
     canvas = Canvas(width, colours=False)
     with canvas.capture() as captured:
         for part in parts:

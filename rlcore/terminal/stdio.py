@@ -1,8 +1,8 @@
-"""Make standard output safe for a terminal, and continue a run where it can't be written.
+"""Escape control characters in standard output, and drop output that can't be written.
 
-Names and texts from outside must not control the terminal, so control characters are escaped.
-`rlcore train | head -1` or a closed terminal end neither training nor its checkpoints: from then on
-output is dropped.
+Names and texts from outside must not control the terminal, so control characters are escaped. A
+broken pipe (`rlcore train | head -1`) or a closed terminal does not stop training: later output is
+dropped.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from typing import Any, TextIO, cast
 
 from rlcore.terminal.text import plain
 
-RAY_LISTENER = "ray_listen_error_messages"  # its thread prints pages; we report what failed
+RAY_LISTENER = "ray_listen_error_messages"
+"""Name of Ray's thread that prints long tracebacks. They are dropped: rlcore reports the errors."""
 
 
 class TerminalText(str):
-    """Text with colours and moves of the cursor that are ours; nothing of it is spelled out."""
+    """Text whose control characters rlcore wrote (colours, cursor movement); not escaped."""
 
 
 class PlainOutput:
-    """A text stream on which control characters are spelled out, and letters that it lacks are
-    replaced.
+    """Text stream that escapes control characters and replaces unencodable ones.
 
     Args:
-        stream: where it goes.
-        means: what becomes of a text; :class:`TerminalText`: it is ours.
+        stream: stream to write to.
+        means: function applied to each text before writing; :class:`TerminalText`: no escaping.
     """
 
     def __init__(self, stream: TextIO, means: Callable[[str], str] = plain) -> None:
@@ -37,42 +37,42 @@ class PlainOutput:
         self._means = means
 
     def write(self, text: str) -> int:
-        """Write; returns the length of the text."""
+        """Write a text; return the length of the written text."""
         if not isinstance(text, TerminalText):
             text = self._means(text)
         try:
             self._stream.write(text)
         except UnicodeEncodeError:
             encoding = self._stream.encoding
-            lacking = text.encode(encoding, "replace").decode(encoding)
-            self._stream.write(TerminalText(lacking))
+            encodable = text.encode(encoding, "replace").decode(encoding)
+            self._stream.write(TerminalText(encodable))
         return len(text)
 
     def writelines(self, lines: Any) -> None:
-        """Likewise."""
+        """Write lines as :meth:`write` does."""
         for line in lines:
             self.write(line)
 
-    def __getattr__(self, name: str) -> Any:  # encoding, isatty, fileno, ...: the stream's own
+    def __getattr__(self, name: str) -> Any:  # encoding, isatty, fileno, ... of the stream
         return getattr(self._stream, name)
 
 
 class BrokenPipeTolerantOutput(PlainOutput):
-    """One that takes everything; what can't be written is dropped.
+    """Text stream that drops output that can't be written.
 
-    Once a write has failed, the file behind the stream is the null device, so that what is still
-    buffered, and what libraries write, is taken too.
+    After a failed write the stream's file descriptor refers to the null device. So flushing the
+    buffer and writes of libraries to the descriptor succeed too.
     """
 
     def write(self, text: str) -> int:
-        """Write, or drop; returns the length of the text."""
+        """Write a text or drop it; return its length."""
         if threading.current_thread().name != RAY_LISTENER:
             with self._dropping():
                 super().write(text)
         return len(text)
 
     def flush(self) -> None:
-        """Flush, or drop."""
+        """Flush the buffer, or drop its content."""
         with self._dropping():
             self._stream.flush()
 
@@ -80,7 +80,7 @@ class BrokenPipeTolerantOutput(PlainOutput):
     def _dropping(self) -> Iterator[None]:
         try:
             yield
-        except (OSError, ValueError):  # reader or terminal gone, disk full; or it was closed
+        except (OSError, ValueError):  # broken pipe, closed terminal, full disk; closed stream
             with contextlib.suppress(OSError, ValueError):
                 null = os.open(os.devnull, os.O_WRONLY)
                 os.dup2(null, self._stream.fileno())
@@ -88,7 +88,7 @@ class BrokenPipeTolerantOutput(PlainOutput):
 
 
 def escape_output() -> None:
-    """Make standard output and standard error plain, to the end of the process."""
+    """Escape control characters in standard output and standard error until the process ends."""
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if stream is not None and not isinstance(stream, PlainOutput):
@@ -97,18 +97,20 @@ def escape_output() -> None:
 
 @contextlib.contextmanager
 def tolerate_broken_output() -> Iterator[None]:
-    """Standard output and standard error inside last, whatever becomes of them."""
+    """Drop output that can't be written to standard output and standard error in this context."""
     former = sys.stdout, sys.stderr
     with contextlib.ExitStack() as stack:
         streams = [
-            stack.enter_context(open(os.devnull, "w", encoding="utf-8")) if one is None else one
-            for one in former
+            stack.enter_context(open(os.devnull, "w", encoding="utf-8"))
+            if stream is None
+            else stream
+            for stream in former
         ]
-        lasting = [cast(TextIO, BrokenPipeTolerantOutput(one)) for one in streams]
-        sys.stdout, sys.stderr = lasting
+        tolerant = [cast(TextIO, BrokenPipeTolerantOutput(stream)) for stream in streams]
+        sys.stdout, sys.stderr = tolerant
         try:
             yield
         finally:
-            for stream in lasting:  # an env may have put others in their place
-                stream.flush()
+            for output in tolerant:  # not sys.stdout: an env may have replaced it
+                output.flush()
             sys.stdout, sys.stderr = former

@@ -1,4 +1,4 @@
-"""Format values, names and numbers for messages. Knows nothing of what they mean. Light."""
+"""Format values, names and numbers for messages. Light."""
 
 from __future__ import annotations
 
@@ -11,48 +11,59 @@ from typing import Any
 CONTROL = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
 )
-"""What steers a terminal, turns the order of letters round, or can't be encoded; not the line's end
-and the tabulator."""
+"""Characters that control a terminal, change the direction of text or can't be encoded.
+
+The line feed and the tabulator are not among them.
+"""
 
 
 def plain(text: str) -> str:
-    r"""The text with control characters spelled out (`\x1b`): they move the cursor, recolour or
-    rename a terminal, and what we print holds names and texts that others chose."""
-    return CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), text)
+    r"""Return the text with its control characters escaped (`\x1b`).
+
+    Messages contain names and texts from outside, which must not control the terminal.
+    """
+    return CONTROL.sub(lambda match: match[0].encode("unicode_escape").decode("ascii"), text)
 
 
 def written(value: Any) -> str:
-    """Write a value as one would write it in a configuration or on the command line."""
+    """Format a value as in a configuration file or on the command line."""
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
     if isinstance(value, (list, tuple)):
         return f"[{', '.join(map(written, value))}]"
     if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{name}: {written(each)}" for name, each in value.items()) + "}"
+        return "{" + ", ".join(f"{name}: {written(entry)}" for name, entry in value.items()) + "}"
     return str(value)
 
 
 def raised(error: BaseException, trace: TracebackType | None) -> str:
-    """Say in one line what was raised and where, unless Python's import itself did; below it stands
-    the traceback from a frame on."""
-    told = traceback.TracebackException(type(error), error, trace)
-    what = " ".join(f"{type(error).__name__}: {told}".split()).removesuffix(":")
-    last = [at for at in told.stack[-1:] if not at.filename.startswith("<frozen ")]
-    where = "".join(f" ({at.filename}:{at.lineno})" for at in last)
-    return f"{what}{where}\n{''.join(told.format()).rstrip()}"
+    """Format an exception: one line with its message and place, then the traceback.
+
+    The place is omitted if the innermost frame is Python's import system.
+
+    Args:
+        trace: first frame of the traceback to print.
+    """
+    exception = traceback.TracebackException(type(error), error, trace)
+    summary = " ".join(f"{type(error).__name__}: {exception}".split()).removesuffix(":")
+    innermost = [
+        frame for frame in exception.stack[-1:] if not frame.filename.startswith("<frozen ")
+    ]
+    location = "".join(f" ({frame.filename}:{frame.lineno})" for frame in innermost)
+    return f"{summary}{location}\n{''.join(exception.format()).rstrip()}"
 
 
 def short(value: object, most: int = 80) -> str:
-    """Write any value for an error, in at most so many characters."""
+    """Format any value for an error message, in `most` characters at most."""
     try:
         text = repr(value)
-    except Exception:  # a stranger's object
+    except Exception:  # an object of foreign code may have a faulty __repr__
         text = object.__repr__(value)
     return text if len(text) <= most else f"{text[: most - 3]}..."
 
 
 def duration(seconds: float) -> str:
-    """`0.4 s`, `12 s`, `3 min 20 s`, `2 h 5 min`."""
+    """Format a duration: `0.4 s`, `12 s`, `3 min 20 s`, `2 h 5 min`."""
     if seconds < 10:
         return f"{seconds:.1f} s"
     whole = round(seconds)
@@ -63,17 +74,19 @@ def duration(seconds: float) -> str:
 
 
 def some(names: Sequence[str], most: int = 8) -> str:
-    """Name the first of them, and how many more there are: `a, b and 3 more`."""
+    """List the first `most` names, and the number of further ones: `a, b and 3 more`."""
     more = len(names) - most
     return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
 
 
 def spans(numbers: Iterable[int], to: str = "-", between: str = ",") -> str:
-    """Shorten `0, 1, 2, 2, 5` -> `0-2,5`."""
-    found: list[list[int]] = []
+    """Format integers as ranges: `0, 1, 2, 2, 5` -> `0-2,5`."""
+    ranges: list[list[int]] = []
     for number in sorted({*numbers}):
-        if found and number == found[-1][1] + 1:
-            found[-1][1] = number
+        if ranges and number == ranges[-1][1] + 1:
+            ranges[-1][1] = number
         else:
-            found.append([number, number])
-    return between.join(str(a) if a == b else f"{a}{to}{b}" for a, b in found)
+            ranges.append([number, number])
+    return between.join(
+        str(first) if first == last else f"{first}{to}{last}" for first, last in ranges
+    )
