@@ -1,7 +1,7 @@
-"""Write files and folders atomically: whole or absent, whenever a run is killed.
+"""Write files and folders atomically: they are complete or absent, whenever a run is killed.
 
-Everything is written under a hidden temporary name beside its target, flushed to the disk and
-renamed. Knows nothing of what is written.
+Files and folders are written under a hidden temporary name in the folder of their target, flushed
+to the disk and renamed.
 """
 
 from __future__ import annotations
@@ -15,30 +15,31 @@ from itertools import count
 from pathlib import Path
 
 PARTIAL = ".partial-"
-"""What the names of unfinished files and folders begin with."""
+"""Prefix of the names of unfinished files and folders."""
 
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Yield a temporary path to write to; it takes the place of `path` if all went well.
+    """Yield a temporary path to write to; rename it to `path` if the block raises nothing.
 
-    The suffix is kept, as writers choose formats by it.
+    The temporary path has the suffix of `path`, because some writers choose the format by it.
 
     Raises:
-        FileExistsError: something else than a file is there, such as /dev/stdout.
+        FileExistsError: `path` exists and is not a regular file, such as /dev/stdout.
+        OSError: writing failed; the error names the file.
     """
     make_folder(path.parent)
     if path.exists() and not path.is_file():
         raise FileExistsError(errno.EEXIST, "it exists already, and is not a file", str(path))
     partial = _partial(path)
-    if os.path.lexists(partial):  # of an earlier process of this number, or a link
+    if os.path.lexists(partial):  # left by an earlier process with the same pid, or a link
         partial.unlink()
     try:
         yield partial
         sync(partial)
         partial.replace(path)
         sync(path.parent)
-    except OSError as error:  # errors of an open file don't say which
+    except OSError as error:  # errors of writes to an open file don't name it
         if error.filename is None:
             error.filename = str(path)
         raise
@@ -54,18 +55,18 @@ def write_text(path: Path, text: str) -> None:
 
 @contextmanager
 def new_folder(path: Path) -> Iterator[Path]:
-    """Yield an empty folder, which becomes `path` as in :func:`replacing`.
+    """Yield an empty temporary folder; rename it to `path` if the block raises nothing.
 
-    Nothing is ever replaced: that would take two renames, and a kill between them would leave
-    neither. Of two that write to `path` at once, the first to end has it. What a killed one left
-    is removed.
+    An existing folder is not replaced: that needs two renames, and a kill between them would leave
+    neither folder. If two processes write to `path` at once, the first to finish succeeds.
+    Unfinished folders that killed processes left are removed.
 
     Raises:
-        FileExistsError: `path` is taken, by anything but an empty folder.
+        FileExistsError: `path` exists and is not an empty folder.
     """
     make_folder(path.parent)
     for stale in path.parent.glob(f"{PARTIAL}*-{path.name}"):
-        if not _given_up(stale.name):
+        if not _writer_ended(stale.name):
             continue
         if stale.is_dir() and not stale.is_symlink():
             shutil.rmtree(stale)
@@ -88,8 +89,10 @@ def new_folder(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def scratch_folder(parent: Path) -> Iterator[Path]:
-    """Yield an empty folder in `parent` that is removed with all that is in it. What a killed
-    process left is unfinished by its name, and goes with :func:`sweep`."""
+    """Yield an empty folder in `parent`, which is removed with its content afterwards.
+
+    The folder has the name of an unfinished one, so :func:`sweep` removes it after a kill.
+    """
     make_folder(parent)
     folder = _partial(parent / "scratch")
     folder.mkdir()
@@ -100,10 +103,10 @@ def scratch_folder(parent: Path) -> Iterator[Path]:
 
 
 def move(path: Path, into: Path) -> Path:
-    """Rename a file or folder into another folder; `-2`, `-3`, ... is added to a taken name.
+    """Move a file or folder into another folder; append `-2`, `-3`, ... if the name exists there.
 
     Returns:
-        Where it is now.
+        the new path.
     """
     make_folder(into)
     for number in count(1):
@@ -120,32 +123,32 @@ def sweep(folder: Path, spare: tuple[str, ...] = ()) -> None:
     """Remove all unfinished files and folders below a folder.
 
     Args:
-        folder: nobody else may be writing there.
-        spare: names that are not looked into, or whose unfinished files stay as long as there is
-            a process with the number of their writer: others write them.
+        folder: no other process may write below it, except to the names in `spare`.
+        spare: names to which other processes may write. Folders with these names are skipped.
+            Unfinished files with these names are removed only if no process has their writer's pid.
     """
-    for place, folders, files in os.walk(folder):
-        inside = Path(place)
+    for walked, folders, files in os.walk(folder):
+        parent = Path(walked)
         for name in files:
-            if is_partial(name) and (not name.endswith(spare) or _given_up(name)):
-                (inside / name).unlink(missing_ok=True)
+            if is_partial(name) and (not name.endswith(spare) or _writer_ended(name)):
+                (parent / name).unlink(missing_ok=True)
         for name in folders:
             if is_partial(name):
-                shutil.rmtree(inside / name, ignore_errors=True)
+                shutil.rmtree(parent / name, ignore_errors=True)
         folders[:] = [name for name in folders if name not in spare and not is_partial(name)]
 
 
 def is_partial(name: str) -> bool:
-    """Check whether a file or folder of that name was never finished."""
+    """Check whether a name is that of an unfinished file or folder."""
     return name.startswith(PARTIAL)
 
 
 def make_folder(path: Path) -> None:
-    """Make a folder and those above it; their names are flushed to the disk too."""
-    missing = [place for place in (path, *path.parents) if not place.exists()]
+    """Create a folder and its missing parents, and flush their names to the disk."""
+    missing = [folder for folder in (path, *path.parents) if not folder.exists()]
     path.mkdir(parents=True, exist_ok=True)
-    for place in reversed(missing):
-        sync(place.parent)
+    for folder in reversed(missing):
+        sync(folder.parent)
 
 
 def sync(path: Path) -> None:
@@ -157,13 +160,16 @@ def sync(path: Path) -> None:
         os.close(descriptor)
 
 
-def _given_up(partial: str) -> bool:
-    """Return whether the process that wrote an unfinished file is gone, as far as can be told here:
-    one of another machine that writes at this moment gets an error, and tries again."""
-    import psutil  # only where something was left
+def _writer_ended(partial: str) -> bool:
+    """Check whether this machine has no process with the pid in the name of an unfinished file.
 
-    number = partial.removeprefix(PARTIAL).partition("-")[0]
-    return number.isdecimal() and not psutil.pid_exists(int(number))
+    Processes of other machines can't be checked. If one is still writing, it gets an error and must
+    write the file again.
+    """
+    import psutil  # imported here, because unfinished files are rare
+
+    pid = partial.removeprefix(PARTIAL).partition("-")[0]
+    return pid.isdecimal() and not psutil.pid_exists(int(pid))
 
 
 def _partial(path: Path) -> Path:

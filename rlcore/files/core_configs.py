@@ -9,10 +9,13 @@ PRIMARY = "train"
 
 
 def core_configs() -> Path:
-    """The folder of the shipped configs: beside the package in a checkout, inside it in a wheel."""
+    """Return the folder of the configuration files.
+
+    In a checkout it is next to the package; in a wheel it is inside the package.
+    """
     package = Path(__file__).parents[1]
     checkout = package.parent / "configs"
-    # Another package's `configs` may lie beside an installed rlcore: only a checkout has both.
+    # site-packages may contain another package's `configs`, but no pyproject.toml.
     if (checkout / f"{PRIMARY}.yaml").is_file() and (package.parent / "pyproject.toml").is_file():
         return checkout
     return package / "configs"

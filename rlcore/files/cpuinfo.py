@@ -1,4 +1,4 @@
-"""Read what Linux tells of a processor."""
+"""Read the properties of the processor from /proc/cpuinfo."""
 
 from __future__ import annotations
 
@@ -8,8 +8,11 @@ from pathlib import Path
 
 
 def processor() -> dict[str, str]:
-    """What the system tells of its first processor; nothing where that is not Linux. No more is
-    read: on a large machine the full list takes the kernel long."""
+    """Return the properties of the first processor, by name; empty if the system is not Linux.
+
+    The other processors are not read, because the kernel takes long for the full list of a large
+    machine.
+    """
     with suppress(OSError), Path("/proc/cpuinfo").open(encoding="utf-8", errors="replace") as lines:
         pairs = [line.partition(":") for line in takewhile(str.strip, lines)]
         return {name.strip(): value.strip() for name, _, value in pairs}

@@ -1,4 +1,4 @@
-"""Report files that are damaged, or of another version, with one error for all readers. Light."""
+"""Create the errors for files that are damaged or that another version of rlcore wrote. Light."""
 
 from __future__ import annotations
 
@@ -14,28 +14,36 @@ from rlcore.files.typed import as_type
 
 T = TypeVar("T")
 UNLIKE: tuple[type[Exception], ...] = (
-    OSError, ValueError, LookupError, TypeError, AttributeError,
-)  # fmt: skip
-"""What reading a file raises, and taking apart values that are not as expected."""
+    OSError,
+    ValueError,
+    LookupError,
+    TypeError,
+    AttributeError,
+)
+"""Exceptions of reading a file and of accessing values that are not as expected."""
 
 
 def damaged(path: Path, reason: str) -> CheckpointError:
-    """Make the error for a file that is not what it was when it was written."""
+    """Return the error for a file whose content changed since it was written.
+
+    Args:
+        reason: how the change was detected, in a few words.
+    """
     return CheckpointError(
         f"{path} is damaged or incomplete ({reason})", hint="copy or download it again"
     )
 
 
 class OtherVersionError(CheckpointError):
-    """A file that is whole, in a form of another version of rlcore."""
+    """Error for a complete file in the format of another version of rlcore."""
 
 
 def of_another_version(path: Path, says: str, instead: str = "") -> OtherVersionError:
-    """Make the error for a file of another version.
+    """Return the error for a file that another version of rlcore wrote.
 
     Args:
-        says: what there is or is not in it, behind its path.
-        instead: what else can be done with it.
+        says: predicate of the message's sentence, whose subject is the path.
+        instead: another way to use the file, for the hint.
     """
     return OtherVersionError(
         f"{path} {says}: {_writer(path)} wrote it, and this is rlcore {__version__}",
@@ -44,26 +52,26 @@ def of_another_version(path: Path, says: str, instead: str = "") -> OtherVersion
 
 
 def _writer(path: Path) -> str:
-    """Find the version of rlcore that wrote a file, from the manifest of its run."""
+    """Return a description of the program that wrote a file, from the manifest of its run."""
     with suppress(StopIteration, *UNLIKE):
         paths = (folder / "manifest.json" for folder in path.parents)
         manifest = reading.read_json(next(path for path in paths if path.is_file()))
-        git = manifest["git"]  # of a checkout
+        git = manifest["git"]  # empty if rlcore did not run from a checkout
         commit = f" (commit {git['commit'][:10]})" if git else ""
         version = manifest["versions"]["rlcore"]
-        another = "another build of " if version == __version__ else ""
-        words = f"{another}rlcore {version}{commit}"
-        if words.isprintable():
-            return words
+        build = "another build of " if version == __version__ else ""
+        description = f"{build}rlcore {version}{commit}"
+        if description.isprintable():
+            return description
     return "another version of rlcore, or another program,"
 
 
 @contextmanager
 def blaming(path: Path, *kinds: type[Exception]) -> Iterator[None]:
-    """Raise an error about the file `path` for anything inside that can't be read or parsed.
+    """Convert exceptions of reading or parsing a file into one error that names the file.
 
     Args:
-        kinds: of further exceptions, such as those of the library that reads it.
+        kinds: further exception classes, such as those of the library that reads the file.
 
     Raises:
         CheckpointError: see :func:`damaged`.
@@ -89,8 +97,11 @@ def read_mapping(path: Path) -> dict[str, Any]:
 
 
 def read_as(kind: type[T], path: Path) -> T:
-    """Read a JSON file as a type; raise CheckpointError if the file is missing, is not JSON, or
-    holds a value of another type (:func:`rlcore.files.typed.as_type`)."""
+    """Read a JSON file as a value of a type (:func:`rlcore.files.typed.as_type`).
+
+    Raises:
+        CheckpointError: the file is missing, is not JSON, or contains a value of another type.
+    """
     with blaming(path):
         return as_type(kind, reading.read_json(path))
 

@@ -13,26 +13,37 @@ from rlcore.files.damaged_files import blaming, damaged, read_mapping
 from rlcore.files.reading import open_regular
 
 DIGEST = "sha256"
-"""Of the digests, in the words of hashlib; `sha256sum` prints the same."""
+"""Name of the digests' algorithm in hashlib; `sha256sum` prints the same digests."""
 BLOCK_BYTES = 1 << 20
 READ_ALWAYS = 256 << 20
-"""Bytes. Smaller files are compared with their digests each time, larger ones only by `--verify`:
-the optimizer state of a large model takes minutes to read."""
+"""Size in bytes from which on a file's digest is checked only with `--verify`.
+
+The optimizer state of a large model takes minutes to read.
+"""
 SEAL = "rlcore_contents.json"
+"""Name of the file that contains the digests of a sealed folder."""
 
 
 def sizes(folder: Path) -> dict[str, int]:
-    """`{name: bytes}` of all files below a folder."""
+    """Return the sizes in bytes of all files below a folder, by relative path."""
     return {name: file.stat().st_size for name, file in _files(folder)}
 
 
 def digests(folder: Path, ends: tuple[str, ...] = ("",)) -> dict[str, str]:
-    """`{name: hex digest}` of all files below a folder whose names end so."""
+    """Return the hex digests of the files below a folder, by relative path.
+
+    Args:
+        ends: suffixes of the paths to include; by default all files are included.
+    """
     return {name: _digest(file) for name, file in _files(folder) if name.endswith(ends)}
 
 
 def check_sizes(folder: Path, expected: Mapping[str, int]) -> None:
-    """Raise CheckpointError where a file is missing or of another size; quick."""
+    """Raise CheckpointError if a file is missing or has another size. Reads no content.
+
+    Args:
+        expected: sizes in bytes, by relative path.
+    """
     for name, size in expected.items():
         file = folder / name
         if not file.is_file():
@@ -42,37 +53,46 @@ def check_sizes(folder: Path, expected: Mapping[str, int]) -> None:
 
 
 def check_digests(folder: Path, expected: Mapping[str, str], *, verify: bool = False) -> None:
-    """Raise CheckpointError where a file has other content.
+    """Raise CheckpointError if a file has other content.
 
     Args:
+        expected: hex digests, by relative path.
         verify: read files of any size, not only those below :data:`READ_ALWAYS`.
     """
     for name, digest in expected.items():
         with blaming(folder / name):
             if (folder / name).stat().st_size >= READ_ALWAYS and not verify:
                 continue
-            found = _digest(folder / name)
-        if found != digest:
-            raise damaged(folder / name, f"its {DIGEST} is {found}, it was written with {digest}")
+            actual = _digest(folder / name)
+        if actual != digest:
+            raise damaged(folder / name, f"its {DIGEST} is {actual}, it was written with {digest}")
 
 
 def seal(folder: Path, seed: int) -> None:
-    """Store digests of all files of a folder in it, with the seed of its run."""
+    """Write the digests of a folder's files and the seed of its run to the file `SEAL` in it."""
     text = json.dumps({"seed": seed, DIGEST: digests(folder)}, indent=1)
     (folder / SEAL).write_text(text, encoding="utf-8")
 
 
 def check_seal(folder: Path, seed: int, *, verify: bool = False) -> None:
-    """Raise CheckpointError where a sealed folder is not as it was, was never sealed, or is of a
-    run with another seed. For `verify` see :func:`check_digests`."""
+    """Check a folder against its seal.
+
+    Args:
+        seed: seed of the run that reads the folder.
+        verify: see :func:`check_digests`.
+
+    Raises:
+        CheckpointError: a file changed, the folder has no seal, or it belongs to a run with another
+            seed.
+    """
     path = folder / SEAL
     content = read_mapping(path)
     with blaming(path):
         expected = {str(name): str(digest) for name, digest in content[DIGEST].items()}
-        of = content["seed"]
-    if of != seed:
+        sealed_seed = content["seed"]
+    if sealed_seed != seed:
         raise CheckpointError(
-            f"{folder} is of a run with seed {of!r}, runner.seed is {seed}",
+            f"{folder} is of a run with seed {sealed_seed!r}, runner.seed is {seed}",
             hint="put back the run's own; if it is missing it is made again",
         )
     check_digests(folder, expected, verify=verify)
@@ -80,12 +100,13 @@ def check_seal(folder: Path, seed: int, *, verify: bool = False) -> None:
 
 @dataclass(frozen=True)
 class Extent:
-    """Size and digest of a file's beginning when something that relies on it was written; data may
-    have been appended.
+    """Size and digest that a file had when another file that depends on it was written.
+
+    Data may have been appended since, so only the first `size` bytes are compared.
 
     Attributes:
-        size: bytes.
-        sha256: hex digest of them.
+        size: size in bytes.
+        sha256: hex digest of the first `size` bytes.
     """
 
     size: int
@@ -93,12 +114,15 @@ class Extent:
 
     @classmethod
     def of(cls, path: Path) -> Extent:
-        """Describe the present content of a file."""
+        """Return the size and digest of a file's current content."""
         size = path.stat().st_size
         return cls(size, _digest(path, size))
 
     def fault(self, path: Path) -> str | None:
-        """Describe what is wrong with a file that should begin so; None if nothing is."""
+        """Return how a file differs from the recorded content; None if its beginning is the same.
+
+        The text is a predicate, whose subject is the file.
+        """
         try:
             size = path.stat().st_size
             if size < self.size:
@@ -113,21 +137,26 @@ class Extent:
 
 
 def text_digest(text: str) -> str:
-    """Hex digest of a text, in UTF-8."""
+    """Return the hex digest of a text in UTF-8."""
     return hashlib.new(DIGEST, text.encode()).hexdigest()
 
 
 def _files(folder: Path) -> Iterator[tuple[str, Path]]:
+    """Yield the relative path, with slashes, and the path of each file below a folder."""
     for file in sorted(folder.rglob("*")):
         if file.is_file():
             yield file.relative_to(folder).as_posix(), file
 
 
 def _digest(path: Path, size: int | None = None) -> str:
-    """Of the first `size` bytes, or of all; read in blocks, as it may be larger than memory."""
-    digest, left = hashlib.new(DIGEST), size
+    """Return the hex digest of a file, or of its first `size` bytes.
+
+    The file is read in blocks, because it may be larger than memory.
+    """
+    digest = hashlib.new(DIGEST)
+    remaining = size
     with open_regular(path) as file:
-        while block := file.read(BLOCK_BYTES if left is None else min(left, BLOCK_BYTES)):
+        while block := file.read(BLOCK_BYTES if remaining is None else min(remaining, BLOCK_BYTES)):
             digest.update(block)
-            left = None if left is None else left - len(block)
+            remaining = None if remaining is None else remaining - len(block)
     return digest.hexdigest()
