@@ -1,10 +1,10 @@
-"""Lock a run's folder, so that one process at a time writes to it. Reading takes no lock.
+"""Lock a run folder, so that one process at a time writes to it. Readers take no lock.
 
-The lock is `flock` on `.lock`, which the system releases however a process ends. The text in the
-file only names the holder, for the error of the next one. A file system without `flock` is refused,
-unless `runner.logger.require_lock` is false.
+The lock is `flock` on the file `.lock`. The operating system releases it when the process ends, for
+whatever reason. The file's text names the holder, for the error message of another process. A file
+system without `flock` is an error, unless `runner.logger.require_lock` is false.
 
-Children don't inherit the lock: it is closed in a fork, and where a program is executed.
+Child processes don't inherit the lock: its file is closed after a fork and on exec.
 """
 
 from __future__ import annotations
@@ -22,46 +22,51 @@ from rlcore.contracts.errors import CheckpointError
 
 NAME = ".lock"
 _holds: dict[Path, tuple[int, bytes]] = {}
-"""Folders that this process holds: the open file, and the text that was written to it."""
+"""File descriptor and text of each lock that this process holds, by folder."""
 
 
 @contextlib.contextmanager
 def held(folder: Path, *, required: bool) -> Iterator[str | None]:
-    """Hold the lock of a folder; yields a message where a process that is gone had it, else None.
+    """Hold the lock of a folder within this context.
 
     Args:
-        required: refuse a file system without `flock`.
+        required: raise an error on a file system without `flock`.
+
+    Yields:
+        message about the previous holder, if it ended without removing the lock file; else None.
 
     Raises:
-        CheckpointError: another process holds it, or the folder can't be written to or locked.
+        CheckpointError: another process holds the lock, or the folder can't be written or locked.
     """
-    with _named(folder):
-        descriptor = _locked(folder / NAME, required)
-    before = _holder(descriptor)
+    with _file_system_errors(folder):
+        descriptor = _open_locked(folder / NAME, required)
+    former_holder = _holder(descriptor)
     since = datetime.now().isoformat(" ", timespec="seconds")
     text = f"process {os.getpid()} on {socket.gethostname()} since {since}".encode()
     _holds[folder] = descriptor, text
     try:
-        with _named(folder):
+        with _file_system_errors(folder):
             os.pwrite(descriptor, text, 0)
             os.ftruncate(descriptor, len(text))
-        yield None if before is None else f"was held by {before}, which is gone"
+        yield None if former_holder is None else f"was held by {former_holder}, which is gone"
     finally:
-        if _holds.pop(folder, None):  # not in a fork
+        if _holds.pop(folder, None):  # None in a forked child, which does not hold the lock
             with contextlib.suppress(OSError):
-                if _keeps(folder, descriptor, text):
+                if _still_holds(folder, descriptor, text):
                     (folder / NAME).unlink()
             os.close(descriptor)
 
 
 def require_held(folder: Path) -> None:
-    """Before writing again: check that a folder's path still leads to the folder that is held.
+    """Check, before writing, that a path still refers to the folder whose lock this process holds.
+
+    Without a lock of this process nothing is checked.
 
     Raises:
-        CheckpointError: it was moved, removed or replaced meanwhile, or another process has its
-            lock. Never where this process did not take the lock.
+        CheckpointError: the folder or its lock file was moved, removed or replaced since the lock
+            was taken.
     """
-    if folder in _holds and not _keeps(folder, *_holds[folder]):
+    if folder in _holds and not _still_holds(folder, *_holds[folder]):
         raise CheckpointError(
             f"{folder} is not the folder that was written to so far: it, or the file {NAME} in it, "
             "was moved, removed or replaced during the run",
@@ -70,8 +75,8 @@ def require_held(folder: Path) -> None:
         )
 
 
-def _keeps(folder: Path, descriptor: int, text: bytes) -> bool:
-    """Whether the lock in a folder is still the one that was taken."""
+def _still_holds(folder: Path, descriptor: int, text: bytes) -> bool:
+    """Check whether the lock file in a folder is the open one and contains the text."""
     try:
         same = os.path.samestat(os.fstat(descriptor), os.stat(folder / NAME, follow_symlinks=False))
         return same and os.pread(descriptor, len(text) + 1, 0) == text
@@ -80,8 +85,8 @@ def _keeps(folder: Path, descriptor: int, text: bytes) -> bool:
 
 
 @contextlib.contextmanager
-def _named(folder: Path) -> Iterator[None]:
-    """Convert errors of the file system into one error."""
+def _file_system_errors(folder: Path) -> Iterator[None]:
+    """Convert OSError into a CheckpointError that names the folder."""
     try:
         yield
     except OSError as error:
@@ -92,25 +97,29 @@ def _named(folder: Path) -> Iterator[None]:
         ) from error
 
 
-def _forget() -> None:
+def _release_in_child() -> None:
+    """Close the inherited lock files after a fork; the parent still holds the locks."""
     for descriptor, _ in _holds.values():
         os.close(descriptor)
     _holds.clear()
 
 
-os.register_at_fork(after_in_child=_forget)
+os.register_at_fork(after_in_child=_release_in_child)
 
 
-def _locked(path: Path, required: bool) -> int:
-    """The open file, locked. Its last holder removes it, so it may be another file by the time it
-    is locked: then try again."""
+def _open_locked(path: Path, required: bool) -> int:
+    """Open the lock file, lock it and return its descriptor.
+
+    The previous holder removes the file when it ends. If the path refers to another file after
+    locking, open it again.
+    """
     while True:
         with contextlib.suppress(FileNotFoundError):
-            there = os.lstat(path)
-            if there.st_nlink > 1 or not stat.S_ISREG(there.st_mode):
+            status = os.lstat(path)
+            if status.st_nlink > 1 or not stat.S_ISREG(status.st_mode):
                 raise CheckpointError(
                     f"{path} is a link or no file: nothing is written through it",
-                    hint=f"rm {'-r ' if stat.S_ISDIR(there.st_mode) else ''}{path}",
+                    hint=f"rm {'-r ' if stat.S_ISDIR(status.st_mode) else ''}{path}",
                 )
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
         descriptor = os.open(path, flags, 0o644)
@@ -127,6 +136,7 @@ def _locked(path: Path, required: bool) -> int:
 
 
 def _lock(path: Path, descriptor: int, required: bool) -> None:
+    """Lock an open file. Without `flock`, do nothing unless the lock is required."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -138,7 +148,7 @@ def _lock(path: Path, descriptor: int, required: bool) -> None:
     except OSError as error:
         if required:
             if not os.fstat(descriptor).st_size:
-                path.unlink()  # it was made here
+                path.unlink()  # an empty file is the one that this process created
             raise CheckpointError(
                 f"the file system of {path.parent} has no locks (flock: {error.strerror}), so "
                 "nothing would keep two commands from writing to one run",
@@ -149,7 +159,7 @@ def _lock(path: Path, descriptor: int, required: bool) -> None:
 
 
 def _holder(descriptor: int) -> str | None:
-    """The holder that the file names; None if it names nobody, or was not written by rlcore."""
+    """Return the holder that the lock file names; None if its text is not one of rlcore's."""
     try:
         text = os.pread(descriptor, 400, 0).decode()
     except (OSError, ValueError):

@@ -1,10 +1,10 @@
-"""Write large files without their data, where only their form is tried.
+"""Write large files without their data, to test quickly whether they can be written and read.
 
     with without_data():
-        policy.save_pretrained(folder)      names, shapes and settings are there, weights are not
+        policy.save_pretrained(folder)      writes names, shapes and settings, but no weights
 
-Whoever writes large tensors asks :func:`leaves_data_out`. Such a file takes no room on a disk that
-knows holes, and no time.
+Code that writes large tensors must check :func:`leaves_data_out`. Such a file is written at once,
+and takes no space on a file system with sparse files.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _left_out: ContextVar[bool] = ContextVar("left_out", default=False)
 
 @contextmanager
 def without_data() -> Iterator[None]:
-    """Have writers of large tensors leave their data out, within this context."""
+    """Make writers of large tensors omit the data within this context."""
     token = _left_out.set(True)
     try:
         yield
@@ -27,5 +27,5 @@ def without_data() -> Iterator[None]:
 
 
 def leaves_data_out() -> bool:
-    """Return whether the data of large tensors is left out of what is written now."""
+    """Check whether writers of large tensors must omit the data now."""
     return _left_out.get()

@@ -1,8 +1,8 @@
-"""Read small files safely, whatever their path leads to. Light.
+"""Read small files safely, whatever their path refers to. Light.
 
-A path may name a folder, a pipe or a device, or a file far larger than expected. All readers of
-small files that rlcore writes use this module: an unreadable file raises OSError or ValueError at
-once. Knows nothing of what the files mean.
+A path may refer to a folder, a pipe or a device, or to a file far larger than expected. Reading it
+must neither block nor exhaust the memory, but raise OSError or ValueError at once. Use this module
+for all small files that rlcore writes.
 """
 
 from __future__ import annotations
@@ -22,27 +22,27 @@ from typing import Any, BinaryIO
 import yaml  # type: ignore[import-untyped]
 
 MIB = 1 << 20
-LARGEST_TEXT = 16 * MIB  # JSON and other texts; the largest that rlcore writes has some hundred KiB
-LARGEST_YAML = MIB // 8  # of a configuration, which has some ten KiB; the parser is slow
-MOST_NODES = 20_000  # values of a YAML text, with what its aliases repeat
-DEEPEST = 100  # brackets in each other; the parser's time grows with their square
+LARGEST_TEXT = 16 * MIB  # limit for JSON and other texts; rlcore writes some hundred KiB at most
+LARGEST_YAML = MIB // 8  # limit for configurations, which have some ten KiB; the parser is slow
+MOST_NODES = 20_000  # limit for the values of a YAML text after expanding its aliases
+DEEPEST = 100  # limit for nested brackets; the parser's time is quadratic in the depth
 LONGEST_LINE = MIB
 POINTER = b"version https://git-lfs"
-"""How a file begins that Git LFS has not downloaded yet."""
+"""First bytes of a Git LFS pointer: a placeholder for a file that is not downloaded yet."""
 _TOO_DEEP = "its values are nested too deeply"
 _BRACKETS = re.compile(r"[\[\]{}]")
 
 
 class Unreadable(ValueError):
-    """A file of another form than required; the message, put behind a colon, says why."""
+    """Error for a file or text in the wrong format. The message is a clause to follow a colon."""
 
 
 def open_regular(path: str | Path) -> BinaryIO:
-    """Open a file for reading, if it is one (or a link to one).
+    """Open a regular file, or a link to one, for reading bytes.
 
     Raises:
-        OSError: it is not there, or may not be read.
-        Unreadable: it is a folder, a pipe or a device.
+        OSError: the file is missing or its permissions forbid reading.
+        Unreadable: the path refers to a folder, a pipe or a device.
     """
     mode = os.stat(path).st_mode
     if not stat.S_ISREG(mode):
@@ -55,10 +55,10 @@ def read_bytes(path: str | Path, most: int = LARGEST_TEXT) -> bytes:
     """Read the content of a file of at most `most` bytes.
 
     Raises:
-        OSError, Unreadable: see :func:`open_regular`; or it is larger.
+        OSError, Unreadable: see :func:`open_regular`; or the file is larger or a Git LFS pointer.
     """
     with open_regular(path) as file:
-        size = os.fstat(file.fileno()).st_size or most  # files of the kernel say 0
+        size = os.fstat(file.fileno()).st_size or most  # the kernel's files report size 0
         content = file.read(min(size, most) + 1)
     if len(content) > most:
         raise Unreadable(f"it is larger than {_size(most)}")
@@ -68,16 +68,16 @@ def read_bytes(path: str | Path, most: int = LARGEST_TEXT) -> bytes:
 
 
 def read_text(path: str | Path, most: int = LARGEST_TEXT) -> str:
-    """Read as :func:`read_bytes`, for UTF-8 text with any line ends.
+    """Read a UTF-8 text of at most `most` bytes, and convert its line ends to "\\n".
 
     Raises:
-        OSError, Unreadable: likewise; or it is not such a text.
+        OSError, Unreadable: see :func:`read_bytes`; or the file is not UTF-8 text.
     """
     return decode(read_bytes(path, most))
 
 
 def decode(content: bytes) -> str:
-    """Decode bytes of UTF-8 text, line ends made "\\n". Raises Unreadable for others."""
+    """Decode UTF-8 text and convert its line ends to "\\n". Raise Unreadable for other bytes."""
     try:
         text = content.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -86,51 +86,56 @@ def decode(content: bytes) -> str:
 
 
 def read_json(path: str | Path, most: int = LARGEST_TEXT, *, once: bool = False) -> Any:
-    """Read the value that a JSON file holds.
+    """Read the value of a JSON file.
 
     Args:
-        once: refuse a mapping that has a key twice; else the last one counts.
+        most: largest size in bytes.
+        once: raise an error for a duplicate key of a mapping; by default its last value is used.
 
     Raises:
-        OSError, Unreadable: see :func:`read_text`; or it is not JSON.
+        OSError, Unreadable: see :func:`read_text`; or the file is not JSON.
     """
     return parse_json(read_text(path, most), once=once)
 
 
 def parse_json(text: str, *, once: bool = False) -> Any:
-    """Parse the value of a JSON text. Raises Unreadable if it is not JSON."""
+    """Parse a JSON text. Raise Unreadable if it is not JSON; for `once` see :func:`read_json`."""
     try:
-        return json.loads(text, object_pairs_hook=_once if once else None)
+        return json.loads(text, object_pairs_hook=_unique_keys if once else None)
     except (ValueError, RecursionError) as error:
         raise Unreadable(str(error)) from None
 
 
 def read_yaml(path: str | Path, *, once: bool = False) -> Any:
-    """Read the value of a YAML file; tags that make objects are refused, as are texts that expand.
+    """Read the value of a YAML file.
 
     Args:
-        once: refuse a mapping that has a key twice; else the last one counts.
+        once: raise an error for a duplicate key of a mapping; by default its last value is used.
 
     Raises:
-        OSError, Unreadable: see :func:`read_text`; or it is not YAML.
+        OSError, Unreadable: see :func:`read_text` and :func:`check_yaml`; or the file is not YAML,
+            or has tags that create Python objects.
     """
     text = read_text(path, LARGEST_YAML)
     check_yaml(text)
     with _yaml_errors():
         if once:
-            _keys_once(yaml.compose(text, yaml.SafeLoader))
+            _require_unique_keys(yaml.compose(text, yaml.SafeLoader))
         return yaml.safe_load(text)
 
 
 def check_yaml(text: str) -> None:
-    """Refuse a YAML text that is larger than it looks: in which aliases repeat what repeats others.
+    """Check that a YAML text is not too large after expanding its aliases.
+
+    The size of the expanded value can be exponential in the size of the text, where aliases refer
+    to values with further aliases.
 
     Raises:
-        Unreadable: it would be more than :data:`MOST_NODES` values, or brackets are nested too
+        Unreadable: the value has more than :data:`MOST_NODES` nodes, or brackets are nested too
             deeply.
     """
     check_depth(text)
-    if "&" in text and "*" in text:  # else there is no alias
+    if "&" in text and "*" in text:  # the syntax of anchors and aliases
         with _yaml_errors():
             root = yaml.compose(text, yaml.SafeLoader)
             count = _count(root, {})
@@ -140,36 +145,38 @@ def check_yaml(text: str) -> None:
 
 @contextmanager
 def _yaml_errors() -> Iterator[None]:
-    """Raise Unreadable for YAML that can't be parsed."""
+    """Convert errors of the YAML parser into Unreadable."""
     try:
         yield
     except RecursionError:
         raise Unreadable(_TOO_DEEP) from None
-    except (ValueError, yaml.YAMLError) as error:  # a wrong date, for one
+    except (ValueError, yaml.YAMLError) as error:  # ValueError for an invalid date, for example
         raise Unreadable(" ".join(str(error).split())) from None
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return a JSON object's pairs as a dict. Raise Unreadable for a duplicate key."""
     refuse_twice([key for key, _ in pairs])
     return dict(pairs)
 
 
-def _keys_once(node: yaml.Node | None) -> None:
+def _require_unique_keys(node: yaml.Node | None) -> None:
+    """Raise Unreadable for a duplicate key of a mapping, or of a mapping that is its value."""
     if isinstance(node, yaml.MappingNode):
         refuse_twice([key.value for key, _ in node.value if isinstance(key.value, str)])
         for _, value in node.value:
-            _keys_once(value)
+            _require_unique_keys(value)
 
 
 def refuse_twice(names: Sequence[str]) -> None:
-    """Raise Unreadable where a name appears twice."""
-    twice = [name for name, count in Counter(names).items() if count > 1]
-    if twice:
-        raise Unreadable(f"{twice[0]!r} appears twice")
+    """Raise Unreadable if a name appears more than once."""
+    duplicates = [name for name, count in Counter(names).items() if count > 1]
+    if duplicates:
+        raise Unreadable(f"{duplicates[0]!r} appears twice")
 
 
 def check_depth(text: str) -> None:
-    """Raise Unreadable where more than :data:`DEEPEST` brackets lie in each other."""
+    """Raise Unreadable if brackets are nested more than :data:`DEEPEST` deep."""
     depth = 0
     for bracket in _BRACKETS.finditer(text):
         depth = max(0, depth + (1 if bracket[0] in "[{" else -1))
@@ -178,11 +185,13 @@ def check_depth(text: str) -> None:
 
 
 def read_lines(path: str | Path) -> Iterator[str]:
-    """Yield the whole lines of UTF-8 text, one at a time, without their ends; a last one that lacks
-    its end is left out.
+    """Yield the lines of a UTF-8 file without their line ends.
+
+    A last line without a line end is skipped, because its writer may have been killed.
 
     Raises:
-        OSError, Unreadable: see :func:`read_text`; or a line is longer than any that rlcore writes.
+        OSError, Unreadable: see :func:`read_text`; or a line has more than :data:`LONGEST_LINE`
+            bytes.
     """
     with open_regular(path) as file:
         while line := file.readline(LONGEST_LINE + 1):
@@ -193,27 +202,30 @@ def read_lines(path: str | Path) -> Iterator[str]:
 
 
 def reason_of(error: OSError | ValueError) -> str:
-    """Say why something can't be read, for behind a colon: without number and path of an
-    OSError."""
+    """Return why reading failed, as a clause to follow a colon.
+
+    The number and path of an OSError are omitted.
+    """
     if isinstance(error, OSError):
         return error.strerror or str(error)
     return str(error)
 
 
 def _count(node: yaml.Node | None, counts: dict[int, float]) -> float:
-    """Count values in a node and below it, those of repeated nodes as often as they are repeated.
+    """Return the number of values in a node after expanding aliases.
 
     Args:
-        counts: of the nodes that were counted; infinite while one is, as it may contain itself.
+        counts: result for each visited node, by id. It is infinite until the node is counted, so
+            that a node which contains itself has an infinite count.
     """
     if id(node) not in counts:
         counts[id(node)] = math.inf
-        below: Iterable[yaml.Node] = ()
+        children: Iterable[yaml.Node] = ()
         if isinstance(node, yaml.SequenceNode):
-            below = node.value
+            children = node.value
         elif isinstance(node, yaml.MappingNode):
-            below = chain.from_iterable(node.value)
-        counts[id(node)] = 1 + sum(_count(part, counts) for part in below)
+            children = chain.from_iterable(node.value)
+        counts[id(node)] = 1 + sum(_count(child, counts) for child in children)
     return counts[id(node)]
 
 

@@ -1,7 +1,7 @@
 """Read and check the header of a safetensors file without any tensor library.
 
-The rules of the format are safetensors' own: files that are cut off, have holes or overlaps, or
-lack the type, shape or offsets of a tensor are refused.
+The safetensors library checks the format. It rejects truncated files, gaps or overlaps between
+tensors, and tensors without dtype, shape or offsets.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ from rlcore.files.damaged_files import damaged
 from rlcore.files.reading import POINTER, open_regular
 
 MOST_TENSORS = 100_000
-"""In a file; the largest networks have that many in a hundred files."""
-_WHERE = "Error while deserializing header: "  # before the reason, in safetensors' words
+"""Largest number of tensors in a file. The largest networks have as many in a hundred files."""
+_WHERE = "Error while deserializing header: "  # prefix of safetensors' error messages
 
 
 @dataclass(frozen=True)
 class TensorHeader:
-    """One tensor of a file: `dtype` in safetensors' own words ("F32", "BF16", ...)."""
+    """Shape and dtype of a tensor; `dtype` is safetensors' name ("F32", "BF16", ...)."""
 
     dtype: str
     shape: tuple[int, ...]
 
 
 def read_headers(path: Path) -> dict[str, TensorHeader]:
-    """Tensors of a safetensors file, by name. Only the header is read.
+    """Return the headers of a file's tensors, by name. The data is not read.
 
     Raises:
-        CheckpointError: the file is missing, can't be read, is cut off or not a safetensors file.
+        CheckpointError: the file is missing, unreadable, truncated or not a safetensors file.
     """
     check_here(path)
     try:
@@ -42,8 +42,8 @@ def read_headers(path: Path) -> dict[str, TensorHeader]:
             require_few(path, names)
             slices = {name: file.get_slice(name) for name in names}
             return {
-                name: TensorHeader(one.get_dtype(), tuple(one.get_shape()))
-                for name, one in slices.items()
+                name: TensorHeader(tensor.get_dtype(), tuple(tensor.get_shape()))
+                for name, tensor in slices.items()
             }
     except OSError as error:
         raise CheckpointError(f"{path} can't be read: {error.strerror or error}") from error
@@ -52,17 +52,17 @@ def read_headers(path: Path) -> dict[str, TensorHeader]:
 
 
 def require_few(path: Path, names: Collection[str]) -> None:
-    """Raise CheckpointError for a file of more than :data:`MOST_TENSORS`."""
+    """Raise CheckpointError for a file with more than :data:`MOST_TENSORS` tensors."""
     if len(names) > MOST_TENSORS:
         raise damaged(path, f"{len(names)} tensors, a network has at most {MOST_TENSORS}")
 
 
 def check_here(path: Path) -> None:
-    """Refuse a path at which no content is to be read.
+    """Check that a path refers to a regular file with content to read.
 
     Raises:
-        CheckpointError: there is nothing, a pipe, a device or a folder (a pipe would be waited
-            for); or a pointer that Git LFS has left in the place of the file.
+        CheckpointError: the file is missing or can't be read; or it is a pipe, which would block
+            the reader, a device, a folder or a Git LFS pointer.
     """
     if not path.exists():
         raise CheckpointError(f"{path.parent} holds no {path.name}")

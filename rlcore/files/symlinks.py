@@ -1,7 +1,8 @@
-"""Refuse symlinks that lead out of a folder: writing through one changes somebody else's file, and
-copying through one takes a file that the folder's author chose on the reader's machine.
+"""Reject symlinks that point out of a folder, before the folder is written or copied.
 
-Weights may be read through links: download caches are made of them.
+Writing through such a link changes a file outside of the folder. Copying through it copies a file
+of the reader's machine that the folder's author chose. Weights may be read through links, because
+download caches consist of them.
 """
 
 from __future__ import annotations
@@ -14,17 +15,20 @@ from rlcore.contracts.errors import CheckpointError
 
 
 def require_no_way_out(folder: Path) -> None:
-    """Refuse symlinks that lead out of a folder, before it is written to or copied.
+    """Check that no symlink in a folder or its subfolders points out of the folder.
 
     Raises:
-        CheckpointError: names the link and where it leads.
+        CheckpointError: a symlink does; the error names the link and its target.
     """
-    for place, folders, files in os.walk(folder):
-        require_inside(folder, (Path(place, name) for name in (*folders, *files)))
+    for parent, folders, files in os.walk(folder):
+        require_inside(folder, (Path(parent, name) for name in (*folders, *files)))
 
 
 def require_inside(folder: Path, paths: Iterable[Path]) -> None:
-    """Refuse such links among some files of a folder; files that are not there pass."""
+    """Raise CheckpointError if one of these paths is a symlink out of the folder.
+
+    Missing files are allowed.
+    """
     for path in paths:
         if path.is_symlink() and leads_out(folder, path):
             raise CheckpointError(
@@ -35,5 +39,5 @@ def require_inside(folder: Path, paths: Iterable[Path]) -> None:
 
 
 def leads_out(folder: Path, path: Path) -> bool:
-    """Return whether a file of a folder, or a folder above it, is a link that leads out of it."""
+    """Check whether a path in a folder resolves to a file outside of the folder."""
     return not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder))

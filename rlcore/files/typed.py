@@ -1,8 +1,7 @@
 """Check that a value read from a file has the type that its reader expects. Light.
 
-JSON and YAML hold any type under any key. Readers take a value apart with :func:`as_type` first, so
-that a wrong one is an error that names it, and no traceback from where it is used. Values are not
-converted. Knows no file.
+A JSON or YAML file may have a value of any type under any key. Readers check values with
+:func:`as_type`, so that a wrong type raises an error that names the key. Values are not converted.
 """
 
 from __future__ import annotations
@@ -22,15 +21,15 @@ NAMES: dict[Any, str] = {
     str: "a text",
     type(None): "null",
 }
-"""Scalar types in words."""
-SHOWN = 60  # characters of a wrong value
+"""Names of scalar types in messages."""
+SHOWN = 60  # characters of a wrong value that a message shows
 
 
 class _WrongKindError(Unreadable):
-    """A value that is as a whole of another type.
+    """Error for a value whose own type is wrong, not that of an entry or field of the value.
 
     Attributes:
-        name: of the value.
+        name: name of the value.
     """
 
     def __init__(self, message: str, name: str) -> None:
@@ -39,38 +38,41 @@ class _WrongKindError(Unreadable):
 
 
 def as_type(kind: type[T], value: Any, name: str = "") -> T:
-    """Return a value of JSON or YAML as `kind`.
+    """Check a JSON or YAML value against a type, and return it.
 
     Args:
         kind: bool, int, float, str, `Any`, a `Literal`, a union of these, `list[X]`,
-            `tuple[X, ...]`, `tuple[X, Y]`, `dict[str, X]`, or a dataclass of such fields, which is
-            made from a mapping. A float may be written as a whole number.
-        value: what was read.
-        name: what it is called in its file, for the error; empty for the whole file.
+            `tuple[X, ...]`, `tuple[X, Y]`, `dict[str, X]`, or a dataclass with fields of these
+            types, which is created from a mapping. An int is accepted for a float.
+        value: the value.
+        name: its path in the file ("a.b[0]"), for errors; empty for the whole file.
 
     Raises:
-        Unreadable: it is of another type, or lacks a field, or has one that `kind` does not have.
-            The message names the key, the value and the type.
+        Unreadable: the value has another type, lacks a field, or has a field that `kind` does not
+            have. The message names the key; for a wrong type it names the value and the type too.
     """
-    return cast(T, _taken(kind, value, name))
+    return cast(T, _checked(kind, value, name))
 
 
-def _taken(kind: Any, value: Any, name: str) -> Any:
-    origin, parts = get_origin(kind), get_args(kind)
+def _checked(kind: Any, value: Any, name: str) -> Any:
+    """Return a value after checking its type: see :func:`as_type`."""
+    origin = get_origin(kind)
+    parts = get_args(kind)
     if kind is Any:
         return value
     if origin is Literal:
-        if not any(type(value) is type(one) and value == one for one in parts):
+        # the type is compared too, because True == 1
+        if not any(type(value) is type(literal) and value == literal for literal in parts):
             raise _wrong(kind, value, name)
         return value
     if origin in (Union, types.UnionType):
-        return _one_of(kind, parts, value, name)
+        return _union_member(kind, parts, value, name)
     if is_dataclass(kind):
-        return _record(kind, value, name)
+        return _dataclass(kind, value, name)
     if origin is dict:
         if not isinstance(value, dict) or not all(isinstance(key, str) for key in value):
             raise _wrong(kind, value, name)
-        return {key: _taken(parts[1], each, _inside(name, key)) for key, each in value.items()}
+        return {key: _checked(parts[1], entry, _path(name, key)) for key, entry in value.items()}
     if origin in (list, tuple):
         return _sequence(kind, value, name)
     if kind is float and type(value) is int:
@@ -80,49 +82,57 @@ def _taken(kind: Any, value: Any, name: str) -> Any:
     return value
 
 
-def _one_of(kind: Any, parts: tuple[Any, ...], value: Any, name: str) -> Any:
-    inner: list[Unreadable] = []
+def _union_member(kind: Any, parts: tuple[Any, ...], value: Any, name: str) -> Any:
+    """Return a value as the first type of a union that it has."""
+    errors: list[Unreadable] = []
     for part in parts:
         try:
-            return _taken(part, value, name)
+            return _checked(part, value, name)
         except Unreadable as error:
-            inner.append(error)
-    nested = [e for e in inner if not isinstance(e, _WrongKindError) or e.name != name]
+            errors.append(error)
+    # An error inside the value says more than that the value has none of the types.
+    nested = [
+        error for error in errors if not isinstance(error, _WrongKindError) or error.name != name
+    ]
     raise nested[0] if nested else _wrong(kind, value, name)
 
 
-def _record(kind: Any, value: Any, name: str) -> Any:
+def _dataclass(kind: Any, value: Any, name: str) -> Any:
+    """Create a dataclass from a mapping of its fields."""
     if not isinstance(value, Mapping):
         raise _wrong(kind, value, name)
     hints = get_type_hints(kind)
-    own = {field.name: field for field in fields(kind)}
-    where = f"{name} " if name else "it "
+    fields_by_name = {field.name: field for field in fields(kind)}
+    subject = f"{name} " if name else "it "
     for key in value:
-        if key not in own:
-            raise Unreadable(f"{where}has the unknown key {key!r:.{SHOWN}}")
-    for field in own.values():
+        if key not in fields_by_name:
+            raise Unreadable(f"{subject}has the unknown key {key!r:.{SHOWN}}")
+    for field in fields_by_name.values():
         has_default = field.default is not MISSING or field.default_factory is not MISSING
         if field.name not in value and not has_default:
-            raise Unreadable(f"{where}lacks {field.name!r}")
+            raise Unreadable(f"{subject}lacks {field.name!r}")
     return kind(
-        **{key: _taken(hints[key], each, _inside(name, key)) for key, each in value.items()}
+        **{key: _checked(hints[key], entry, _path(name, key)) for key, entry in value.items()}
     )
 
 
 def _sequence(kind: Any, value: Any, name: str) -> Any:
-    origin, parts = get_origin(kind), get_args(kind)
-    open_end = origin is list or parts[-1] is Ellipsis
-    if not isinstance(value, list | tuple) or not (open_end or len(value) == len(parts)):
+    """Return a list or tuple with the checked entries of a list or tuple."""
+    origin = get_origin(kind)
+    parts = get_args(kind)
+    any_length = origin is list or parts[-1] is Ellipsis
+    if not isinstance(value, list | tuple) or not (any_length or len(value) == len(parts)):
         raise _wrong(kind, value, name)
-    kinds = [parts[0]] * len(value) if open_end else parts
+    entry_kinds = [parts[0]] * len(value) if any_length else parts
     entries = [
-        _taken(each, entry, f"{name}[{number}]")
-        for number, (each, entry) in enumerate(zip(kinds, value, strict=True))
+        _checked(entry_kind, entry, f"{name}[{index}]")
+        for index, (entry_kind, entry) in enumerate(zip(entry_kinds, value, strict=True))
     ]
     return origin(entries)
 
 
-def _inside(name: str, key: str) -> str:
+def _path(name: str, key: str) -> str:
+    """Return the path of an entry of a mapping."""
     return f"{name}.{key}" if name else key
 
 
@@ -132,10 +142,11 @@ def _wrong(kind: Any, value: Any, name: str) -> _WrongKindError:
 
 
 def _described(kind: Any) -> str:
-    """Say a type in words."""
-    origin, parts = get_origin(kind), get_args(kind)
+    """Return a description of a type for messages."""
+    origin = get_origin(kind)
+    parts = get_args(kind)
     if origin is Literal:
-        return " or ".join(str(one) for one in parts)
+        return " or ".join(str(literal) for literal in parts)
     if origin in (Union, types.UnionType):
         return " or ".join(_described(part) for part in parts)
     if origin is dict or is_dataclass(kind):
