@@ -134,20 +134,19 @@ class VectorEnv:
     # -- the vector env -----------------------------------------------------------------------
 
     def _reset(self, seeds: list[int], mask: np.ndarray) -> Any:
-        """Reset the rows of `mask`.
+        """Reset the rows of `mask`; the first call resets all rows.
 
         Raises:
-            EnvError: it can't reset some rows and leave the others.
+            EnvError: the vector env takes no seed for each row, or can't leave rows as they are.
         """
         self._over[mask] = False
-        if not self._begun:
-            self._begun = True
-            return self._env.reset(seed=seeds)[0]
+        options = {"reset_mask": mask.copy()} if self._begun else None
+        self._begun = True
         try:
-            return self._env.reset(seed=seeds, options={"reset_mask": mask.copy()})[0]
+            return self._env.reset(seed=seeds, options=options)[0]
         except Exception as error:
             raise EnvError(
-                f"{self._config.id}: its vector env can't reset some rows by their seeds: {error}",
+                f"{self._config.id}: its vector env can't reset rows by their seeds: {error}",
                 hint="env.train.vectorization=processes",
             ) from error
 

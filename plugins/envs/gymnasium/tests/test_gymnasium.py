@@ -154,7 +154,18 @@ def test_a_fall_ends_an_episode_without_success():
         assert result.success.tolist() == [False, False]
 
 
-@pytest.mark.parametrize("how", ["processes", "sync", "vector_entry_point"])
+def test_a_vector_env_that_takes_one_seed_for_all_rows_is_refused():
+    envs = rlcore.make_env(
+        "gymnasium", "env.*.id=CartPole-v1", "env.*.success=return:40", "env.*.cameras={}",
+        "env.*.vectorization=vector_entry_point", num_envs=2,
+    )  # fmt: skip
+    with pytest.raises(EnvError, match="CartPole-v1") as refused:
+        envs.reset(seed=[3, 4])
+    assert refused.value.hint == "env.train.vectorization=processes"
+    envs.close()
+
+
+@pytest.mark.parametrize("how", ["processes", "sync"])
 def test_rows_of_a_foreign_env_are_seeded_and_reset_apart(how):
     envs = rlcore.make_env(
         "gymnasium", "env.*.id=CartPole-v1", "env.*.success=return:40", "env.*.cameras={}",
