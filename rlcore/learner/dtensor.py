@@ -1,8 +1,8 @@
 """Read and gather the local shards of parameters that are sharded over ranks.
 
-A sharded parameter is cut along its first dimension: rank r of n holds the rows from r ceil(R / n)
-on. Functions marked "for all ranks at once" are collective: each rank must call them, in the same
-order. Knows nothing of policies.
+A parameter of R rows is sharded along its first dimension: of n ranks, rank r holds ceil(R / n)
+rows from row r ceil(R / n) on, and the last ranks may hold fewer or none. Functions marked "for all
+ranks at once" are collective: every rank must call them, in the same order. Knows no policy.
 """
 
 from __future__ import annotations
@@ -20,33 +20,33 @@ _DTENSOR = "torch.distributed.tensor"
 
 def is_sharded(tensor: Tensor) -> bool:
     """Check whether a tensor is sharded over ranks."""
-    # takes half a second to import: where nobody has done so, nothing is sharded
-    known = sys.modules.get(_DTENSOR)
-    return known is not None and isinstance(tensor, known.DTensor)
+    # the import takes half a second, and without it no tensor can be sharded
+    module = sys.modules.get(_DTENSOR)
+    return module is not None and isinstance(tensor, module.DTensor)
 
 
 def local_shard(tensor: Any) -> Tensor:
-    """Return the local shard, over the same memory; all of an unsharded tensor."""
+    """Return the local shard, over the same memory, or an unsharded tensor itself."""
     return tensor.to_local() if is_sharded(tensor) else tensor
 
 
 def full_tensor(tensor: Any) -> Tensor:
-    """Gather all rows from all ranks at once; return an unsharded tensor as it is."""
+    """Return all rows, for all ranks at once, or an unsharded tensor itself."""
     return tensor.full_tensor() if is_sharded(tensor) else tensor
 
 
 def first_row(tensor: Any) -> int:
-    """Return the index of the first row in the local shard."""
+    """Return the index of the local shard's first row in the whole tensor."""
     if not is_sharded(tensor):
         return 0
     mesh = tensor.device_mesh
-    each = -(-len(tensor) // mesh.size(mesh.ndim - 1))
-    return min(each * mesh.get_local_rank(mesh.ndim - 1), len(tensor))
+    rows_per_rank = -(-len(tensor) // mesh.size(mesh.ndim - 1))  # rounded up
+    return min(rows_per_rank * mesh.get_local_rank(mesh.ndim - 1), len(tensor))
 
 
 def rows_for(saved: Any, parameter: Tensor) -> Tensor:
-    """Return the rows for the local shard, from a parameter's saved tensor or
-    :class:`rlcore.run_folder.learner_state.Rows`."""
+    """Return the rows of the local shard, from a parameter's saved whole tensor or its
+    :class:`rlcore.run_folder.learner_state.Rows`, which are read lazily."""
     if not is_sharded(parameter):
         return saved[:] if parameter.dim() else saved
     first = first_row(parameter)
@@ -54,47 +54,55 @@ def rows_for(saved: Any, parameter: Tensor) -> Tensor:
 
 
 def row_count(parameters: Iterable[Any]) -> tuple[int, int] | None:
-    """Return which shard this rank saves, and of how many; None where another rank with the same
-    shard saves it."""
+    """Return (index, count) of the shard that this rank saves, or None if another rank with the
+    same shard saves it. Without sharded parameters, rank 0 saves everything: (0, 1)."""
     for parameter in parameters:
         if is_sharded(parameter):
             mesh = parameter.device_mesh
             if mesh.ndim > 1 and mesh.get_local_rank(0) > 0:
                 return None
             return mesh.get_local_rank(mesh.ndim - 1), mesh.size(mesh.ndim - 1)
-    return (0, 1) if _first() else None
+    return (0, 1) if _is_rank0() else None
 
 
 def is_saved_here(parameter: Tensor, held: Tensor) -> bool:
-    """Check whether this rank saves this tensor: its shard if it is sharded, else only on rank
-    0."""
+    """Check whether this rank saves a tensor.
+
+    Every rank saves its shards that have rows; rank 0 also saves unsharded tensors.
+
+    Args:
+        parameter: the parameter that the tensor belongs to.
+        held: the local tensor, such as the parameter's shard or one of its moments.
+    """
     if is_sharded(parameter) and held.dim():
         return len(held) > 0
-    return _first()
+    return _is_rank0()
 
 
-def _first() -> bool:
+def _is_rank0() -> bool:
     return not (dist.is_available() and dist.is_initialized()) or dist.get_rank() == 0
 
 
 def total_norm(gradients: Iterable[tuple[Tensor, Tensor]]) -> Tensor:
-    """2-norm of whole gradients, for all ranks at once.
+    """Return the global 2-norm of gradients, for all ranks at once.
 
     Args:
-        gradients: (parameter, gradient of the part of it that is held here); those of unsharded
-            parameters are the same on all ranks.
+        gradients: pairs of a parameter and the gradient of its local shard. Gradients of unsharded
+            parameters must be the same on all ranks.
     """
-    alone, shared, group = [], [], None
+    replicated = []
+    sharded = []
+    group = None
     for parameter, gradient in gradients:
         if is_sharded(parameter):
-            shared.append(gradient)
-            mesh: Any = parameter.device_mesh  # type: ignore[attr-defined]  # a sharded one has it
+            sharded.append(gradient)
+            mesh: Any = parameter.device_mesh  # type: ignore[attr-defined]  # DTensor has it
             group = mesh.get_group(mesh.ndim - 1)
         else:
-            alone.append(gradient)
-    norm = torch.nn.utils.get_total_norm(alone)
+            replicated.append(gradient)
+    norm = torch.nn.utils.get_total_norm(replicated)
     if group is None:
         return norm
-    squares = torch.nn.utils.get_total_norm(shared).square()
+    squares = torch.nn.utils.get_total_norm(sharded).square()
     dist.all_reduce(squares, group=group)
     return (norm.to(squares.device).square() + squares).sqrt()

@@ -1,16 +1,16 @@
-"""Initialise large weights later, tensor by tensor, to the same bits.
+"""Initialise large weights lazily, tensor by tensor, to bit-identical values.
 
     with LazyInit() as lazy:
-        policy = make()                  tensors have names, shapes and dtypes
-    lazy.fill(block.parameters())   and now values
+        policy = make()              # tensors have names, shapes and dtypes
+    lazy.fill(block.parameters())    # these tensors have values
 
-So no rank of a sharded policy needs all of it at once. Inside the context, a draw into a large
-tensor is executed, so that the generator advances, and its memory released again; the generator's
-state before it is recorded. A cast is only recorded. Any other operation materialises the tensor.
-After leaving, a tensor must not be read or written before it is filled: there is no memory behind
-it, and the process ends.
+A rank of a sharded policy thus never needs memory for the whole policy. Inside the context, a
+random initialisation of a large tensor is run, so that the generator advances; then the tensor's
+memory is released, and the generator's previous state is recorded. A cast is recorded without being
+run. Any other operation materialises the tensor. After the context, a tensor has no memory until it
+is filled: reading or writing it crashes the process.
 
-Knows nothing of policies. On the host only, with torch's own generator.
+Works only on the host and with torch's default generator. Knows no policy.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 LEAST = 2**20
-"""Bytes of a tensor that is worth it: a state of the generator has 5 KB."""
+"""Smallest size in bytes of a lazy tensor: a recorded generator state takes 5 KB."""
 _DRAWS = (torch.ops.aten.normal_.default, torch.ops.aten.uniform_.default)
 _CAST = torch.ops.aten._to_copy.default
 _NOT_PLAIN = {torch.Tag.inplace_view, torch.Tag.nondeterministic_seeded}
-"""Of operations in place, those that change more than numbers, and those that draw."""
+"""Tags of in-place operations that can't be recorded: they change the shape, or draw numbers."""
 
 
 @dataclass
@@ -37,10 +37,10 @@ class _Recipe:
     """How to compute the values of a storage.
 
     Attributes:
-        storage: which one; held, so that no other takes its address.
-        size: its bytes.
-        steps: what makes its numbers, in this order.
-        source: the storage that it is cast from.
+        storage: the storage; the reference prevents another one from reusing its address.
+        size: size in bytes.
+        steps: functions that compute the values, in this order.
+        source: key of the storage that the values are cast from, if they are.
     """
 
     storage: torch.UntypedStorage
@@ -50,10 +50,10 @@ class _Recipe:
 
 
 class LazyInit(TorchDispatchMode):
-    """Context that delays the values of large tensors; see the module.
+    """Context in which large tensors are initialised lazily; see the module.
 
     Args:
-        least: bytes of a tensor from which on its values wait.
+        least: smallest size in bytes of a lazy tensor.
     """
 
     def __init__(self, least: int = LEAST) -> None:
@@ -62,38 +62,41 @@ class LazyInit(TorchDispatchMode):
         self._recipes: dict[int, _Recipe] = {}
 
     def fill(self, tensors: Iterable[Tensor]) -> None:
-        """Compute the values of tensors that are not filled yet."""
+        """Compute the values of those tensors that are not filled yet."""
         for tensor in tensors:
-            self._make(_key(tensor))
+            self._materialise(_key(tensor))
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
         kwargs = kwargs or {}
-        tensors = [one for one in tree_leaves((args, kwargs)) if isinstance(one, Tensor)]
-        alone = len(tensors) == 1 and tensors[0] is args[0]
-        if alone and func in _DRAWS and kwargs.get("generator") is None and self._whole(args[0]):
-            return self._drawn(func, args, kwargs)
-        if alone and func is _CAST and self._large(args[0]) and _only_dtype(args[0], kwargs):
-            return self._cast(args[0], kwargs["dtype"])
+        tensors = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, Tensor)]
+        unary = len(tensors) == 1 and tensors[0] is args[0]
+        draws = func in _DRAWS and kwargs.get("generator") is None
+        if unary and draws and self._is_whole_storage(args[0]):
+            return self._record_draw(func, args, kwargs)
+        if unary and func is _CAST and self._is_large(args[0]) and _only_dtype(args[0], kwargs):
+            return self._record_cast(args[0], kwargs["dtype"])
         if func.is_view:
             return self._view(func, args, kwargs)
         if func._schema.is_mutable:
             changed = {_key(tensor) for tensor in tensors}
             for key, recipe in list(self._recipes.items()):
-                if recipe.source in changed:  # it is cast from what was there before
-                    self._make(key)
-        plain = func._schema.is_mutable and not _NOT_PLAIN.intersection(func.tags)
-        if alone and plain and _key(args[0]) in self._recipes:
-            held = args[0].detach()
-            recipe = self._recipes[_key(held)]
-            recipe.steps.append(lambda: func(held, *args[1:], **kwargs))
+                # the values are cast from those before the change
+                if recipe.source in changed:
+                    self._materialise(key)
+        recordable = func._schema.is_mutable and not _NOT_PLAIN.intersection(func.tags)
+        if unary and recordable and _key(args[0]) in self._recipes:
+            tensor = args[0].detach()
+            recipe = self._recipes[_key(tensor)]
+            recipe.steps.append(lambda: func(tensor, *args[1:], **kwargs))
             return args[0]
         self.fill(tensors)
         return func(*args, **kwargs)
 
     def _view(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """A view; one of a part, as of the row for padding, is refused unless there is memory."""
+        """Make a view of a tensor. Torch refuses a view of a part of released memory, such as the
+        padding row of an embedding, so the memory is allocated meanwhile."""
         recipe = self._recipes.get(_key(args[0]))
         if recipe is None:
             return func(*args, **kwargs)
@@ -103,42 +106,50 @@ class LazyInit(TorchDispatchMode):
         finally:
             recipe.storage.resize_(0)
 
-    def _drawn(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
+    def _record_draw(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
+        """Run a random initialisation, release the tensor's memory and record how to repeat it."""
         tensor: Tensor = args[0]
-        key, storage = _key(tensor), tensor.untyped_storage()
-        for other, recipe in list(self._recipes.items()):
+        key = _key(tensor)
+        storage = tensor.untyped_storage()
+        for cast_key, recipe in list(self._recipes.items()):
             if recipe.source == key:
-                self._make(other)
-        before = self._recipes.pop(key, None)
-        if before is not None:  # what is drawn now takes the place of all that was there
-            storage.resize_(before.size)
-        size, held, state = storage.nbytes(), tensor.detach(), torch.get_rng_state()
+                self._materialise(cast_key)
+        replaced = self._recipes.pop(key, None)
+        if replaced is not None:  # the draw overwrites all values, so the earlier steps are dropped
+            storage.resize_(replaced.size)
+        size = storage.nbytes()
+        alias = tensor.detach()
+        state = torch.get_rng_state()
 
-        def draw() -> None:  # as it is made now
-            now = torch.get_rng_state()
+        def draw() -> None:
+            current_state = torch.get_rng_state()
             torch.set_rng_state(state)
-            func(held, *args[1:], **kwargs)
-            torch.set_rng_state(now)
+            func(alias, *args[1:], **kwargs)
+            torch.set_rng_state(current_state)
 
-        func(held, *args[1:], **kwargs)
+        func(alias, *args[1:], **kwargs)
         storage.resize_(0)
         self._recipes[key] = _Recipe(storage, size, [draw])
         return tensor
 
-    def _cast(self, tensor: Tensor, dtype: torch.dtype) -> Tensor:
-        result, source = torch.empty_like(tensor, dtype=dtype), tensor.detach()
-        storage, held = result.untyped_storage(), result.detach()
+    def _record_cast(self, tensor: Tensor, dtype: torch.dtype) -> Tensor:
+        """Return a tensor of another dtype without memory, and record the cast."""
+        result = torch.empty_like(tensor, dtype=dtype)
+        source = tensor.detach()
+        storage = result.untyped_storage()
+        alias = result.detach()
 
         def cast() -> None:
-            self._make(_key(source))
-            held.copy_(source)
+            self._materialise(_key(source))
+            alias.copy_(source)
 
         size = storage.nbytes()
         storage.resize_(0)
         self._recipes[_key(result)] = _Recipe(storage, size, [cast], source=_key(source))
         return result
 
-    def _make(self, key: int) -> None:
+    def _materialise(self, key: int) -> None:
+        """Allocate a storage and compute its values, if that is still to be done."""
         recipe = self._recipes.pop(key, None)
         if recipe is None:
             return
@@ -146,24 +157,26 @@ class LazyInit(TorchDispatchMode):
         for step in recipe.steps:
             step()
 
-    def _large(self, tensor: Tensor) -> bool:
-        """On the host."""
+    def _is_large(self, tensor: Tensor) -> bool:
+        """Check whether a tensor is on the host and large enough to be lazy."""
         return tensor.device.type == "cpu" and tensor.nbytes >= max(self._least, 1)
 
-    def _whole(self, tensor: Tensor) -> bool:
-        """Whether it is large, and all that there is in its memory."""
-        recipe, storage = self._recipes.get(_key(tensor)), tensor.untyped_storage()
-        has = storage.nbytes() if recipe is None else recipe.size
-        one = tensor.is_contiguous() and has == tensor.nbytes and storage.resizable()
-        return one and self._large(tensor)
+    def _is_whole_storage(self, tensor: Tensor) -> bool:
+        """Check whether a tensor is large and covers its whole storage."""
+        recipe = self._recipes.get(_key(tensor))
+        storage = tensor.untyped_storage()
+        size = storage.nbytes() if recipe is None else recipe.size
+        covers = tensor.is_contiguous() and size == tensor.nbytes and storage.resizable()
+        return covers and self._is_large(tensor)
 
 
 def _key(tensor: Tensor) -> int:
+    """Return the identity of a tensor's storage, shared by all views."""
     return tensor.untyped_storage()._cdata
 
 
 def _only_dtype(tensor: Tensor, named: dict[str, Any]) -> bool:
-    """Whether a copy differs in its dtype, and in nothing else."""
+    """Check whether the arguments of a copy change the dtype and nothing else."""
     dtype = named.get("dtype")
     rest = {name: value for name, value in named.items() if name != "dtype" and value is not None}
     device = rest.pop("device", tensor.device)

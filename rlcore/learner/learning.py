@@ -1,4 +1,4 @@
-"""Give an algorithm what it makes an update from. Knows no algorithm."""
+"""Provide an algorithm with the data and operations of an update. Knows no algorithm."""
 
 from __future__ import annotations
 
@@ -26,19 +26,20 @@ from rlcore.validation.algorithm import checked_row_losses
 from rlcore.validation.policy import checked_evaluation
 
 METRIC_NAMES = {"policy": "actor", "value": "critic"}
-"""Names of groups in metrics, where they have another there."""
-_FILLER = torch.zeros(1, dtype=torch.int64)  # what a forward is made with that does not count
+"""Names of parameter groups in metrics; other groups have the same name there."""
+# row of a forward whose result is dropped, run because all ranks must run equally many forwards
+_FILLER = torch.zeros(1, dtype=torch.int64)
 
 
 @dataclass
 class UpdateLearning:
-    """See :class:`rlcore.contracts.protocols.Learning`.
+    """The learning interface of one update; see :class:`rlcore.contracts.protocols.Learning`.
 
     Attributes:
-        named: the algorithm, for errors.
-        device: where the policy computes.
-        micro: the learner's cuts, for forwards outside steps.
-        settle: frees what such forwards gathered.
+        named: name of the algorithm, for error messages.
+        device: device on which the policy computes.
+        micro: the learner's micro-batches, for forwards outside steps.
+        settle: frees the blocks that such forwards have gathered.
     """
 
     update: int
@@ -72,12 +73,12 @@ class UpdateLearning:
 
     @torch.no_grad()
     def _logprobs(self, rows: Tensor) -> Tensor:
-        made = torch.zeros(len(rows), *self.rollout.shape[2:])
+        logprobs = torch.zeros(len(rows), *self.rollout.shape[2:])
         for piece in self.micro.split(len(rows)):
-            some = rows[piece] if len(piece) else _FILLER
-            made[piece] = self.evaluate(some).logprobs.float().cpu()[: len(piece)]
+            piece_rows = rows[piece] if len(piece) else _FILLER
+            logprobs[piece] = self.evaluate(piece_rows).logprobs.float().cpu()[: len(piece)]
         self.settle()
-        return made
+        return logprobs
 
     def over_all(self, metrics: Metrics) -> dict[str, float]:
         return collectives.merge_metrics(metrics).numbers()
@@ -86,12 +87,14 @@ class UpdateLearning:
         return self.replay.draw(count, among, (self.seed, "replay", self.update, self._steps))
 
     def step(self, rows: Tensor, loss: RowLoss, *, trains: Sequence[str]) -> Step:
-        number, self._steps = self._steps, self._steps + 1
-        held, name = self.replay.held(rows), METRIC_NAMES.get(trains[0], trains[0])
+        number = self._steps
+        self._steps += 1
+        local_rows = self.replay.held(rows)
+        name = METRIC_NAMES.get(trains[0], trains[0])
         return Step(
             trains=tuple(trains),
-            samples=len(held),
-            loss=partial(self._share, held, len(rows), loss, name, number),
+            samples=len(local_rows),
+            loss=partial(self._loss_share, local_rows, len(rows), loss, name, number),
             name=name,
         )
 
@@ -100,10 +103,17 @@ class UpdateLearning:
             self.replay.inputs(rows), *self.replay.action_targets(rows), keys
         )
 
-    def _share(
+    def _loss_share(
         self, held: Tensor, total: int, loss: RowLoss, name: str, number: int, piece: Tensor
     ) -> Terms:
-        """What some rows add to the mean over all."""
+        """Return the share of a micro-batch in the mean loss over all ranks' rows, and metrics.
+
+        Args:
+            held: rows of the step that this rank trains on.
+            total: number of rows of the step on all ranks.
+            number: number of the step within the update, part of the rows' keys.
+            piece: indices into `held`, the micro-batch.
+        """
         rows = held[piece]
         keys = RowKeys(tuple((self.seed, self.update, number, row) for row in rows.tolist()))
         losses, terms = checked_row_losses(self.named, loss(rows, keys), len(rows))

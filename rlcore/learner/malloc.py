@@ -7,13 +7,15 @@ import ctypes
 
 _MMAP_THRESHOLD = -3  # of mallopt(3)
 USUAL = 32 * 2**20
-"""The most that GNU's C library chooses by itself as a process goes on."""
+"""Largest threshold in bytes that the GNU C library chooses when it adapts it by itself."""
 
 
 def set_mmap_threshold(least: int) -> None:
-    """Give allocations of `least` bytes or more a mapping of their own from now on: freed, they
-    return to the system at once, even if small allocations share the arena. That costs a system
-    call each time, so end with :data:`USUAL`. Works with GNU's C library; others are left as they
-    are."""
+    """Serve allocations of `least` bytes or more by mmap from now on.
+
+    Freed, such memory returns to the system at once, and can't be held back by small allocations in
+    the same arena. Each allocation costs a system call, so restore :data:`USUAL` afterwards. Has an
+    effect only with the GNU C library.
+    """
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).mallopt(_MMAP_THRESHOLD, least)

@@ -1,4 +1,4 @@
-"""Keep the weights that training began with. Knows no algorithm."""
+"""Hold the reference weights: those at the start of training. Knows no algorithm."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from rlcore.run_folder.learner_state import REFERENCE, Rows
 
 
 class ReferenceWeights:
-    """Those of some parameters as they are now; of sharded ones the rows that are held here.
+    """A copy of parameters' current weights; of sharded parameters, of the local rows.
 
     Args:
-        parameters: none where nobody needs them.
+        parameters: the policy's parameters; empty if the algorithm needs no reference weights.
     """
 
     def __init__(self, parameters: Sequence[nn.Parameter]) -> None:
         self._parameters = parameters
-        self.tensors = [dtensor.local_shard(one.detach()).clone() for one in parameters]
+        self.tensors = [dtensor.local_shard(parameter.detach()).clone() for parameter in parameters]
 
     @contextmanager
     def in_place(self) -> Iterator[None]:
-        """The parameters have these weights meanwhile."""
+        """Give the parameters the reference weights inside this context."""
         try:
             self._swap()
             yield
@@ -34,16 +34,19 @@ class ReferenceWeights:
 
     @torch.no_grad()
     def _swap(self) -> None:
-        """Let present and reference weights change places, in place and one by one: what gathers
-        sharded parameters looks at their memory."""
+        """Swap current and reference weights, one parameter at a time.
+
+        The values are copied instead of exchanging tensors, because FSDP gathers sharded parameters
+        from their present memory.
+        """
         for parameter, reference in zip(self._parameters, self.tensors, strict=True):
-            held = dtensor.local_shard(parameter)
-            present = held.clone()
-            held.copy_(reference)
-            reference.copy_(present)
+            local = dtensor.local_shard(parameter)
+            current = local.clone()
+            local.copy_(reference)
+            reference.copy_(current)
 
     def state_dict(self) -> dict[str, Tensor]:
-        """Weights by name; of sharded parameters the rows that are held here."""
+        """Return reference weights on the host, by name; of sharded parameters, the local rows."""
         pairs = zip(self._parameters, self.tensors, strict=True)
         return {
             f"{REFERENCE}{index}": tensor.cpu().clone()
@@ -52,8 +55,11 @@ class ReferenceWeights:
         }
 
     def load_state_dict(self, tensors: Mapping[str, Tensor | Rows]) -> None:
-        """Take up the state that :meth:`state_dict` gave. A checkpoint without any is refused
-        before (:mod:`rlcore.training.fixed_keys`)."""
+        """Load the result of :meth:`state_dict`, with all rows of sharded parameters.
+
+        A checkpoint without reference weights is refused earlier, by
+        :mod:`rlcore.training.fixed_keys`.
+        """
         for index, (parameter, reference) in enumerate(
             zip(self._parameters, self.tensors, strict=True)
         ):

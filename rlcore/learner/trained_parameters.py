@@ -17,21 +17,24 @@ Groups = Mapping[str, Sequence[nn.Parameter]]
 
 
 def kept(groups: Groups) -> dict[str, Tensor]:
-    """Copy trained parameters to the CPU, named by group and index: `parameters.policy.0`. Of
-    sharded parameters, only the local rows."""
-    held = {name: (one, dtensor.local_shard(one.detach())) for name, one in _named(groups).items()}
-    return {
-        name: rows.cpu().clone()
-        for name, (one, rows) in held.items()
-        if dtensor.is_saved_here(one, rows)
-    }
+    """Return copies of the trained parameters on the host, by group and index, such as
+    `parameters.policy.0`. A sharded parameter is represented by its local rows."""
+    tensors = {}
+    for name, parameter in _named(groups).items():
+        rows = dtensor.local_shard(parameter.detach())
+        if dtensor.is_saved_here(parameter, rows):
+            tensors[name] = rows.cpu().clone()
+    return tensors
 
 
 def restore(groups: Groups, tensors: Mapping[str, Tensor | Rows]) -> None:
-    """Restore parameters from the result of :func:`kept`; other tensors are ignored.
+    """Load parameters from the result of :func:`kept`; tensors of other components are ignored.
+
+    Args:
+        tensors: whole tensors, or rows that are read lazily.
 
     Raises:
-        CheckpointError: it is of other parameters.
+        CheckpointError: names or shapes differ from those of the trained parameters.
     """
     trained = _named(groups)
     stored = {name: tensor for name, tensor in tensors.items() if name.startswith(PREFIX)}
