@@ -1,14 +1,15 @@
-"""Step AdamW over groups of parameters; warm-up, cosine, clipping, refusal of bad steps.
+"""Step AdamW over parameter groups, with learning-rate schedules and gradient clipping.
 
-The policy and its value head have the settings of `actor.optim`, and are clipped by their common
-norm. Each network of an algorithm has settings of its own, and is clipped by its own norm.
+The policy and its value head have the settings of `actor.optim` and are clipped by their joint
+norm. Each network of an algorithm has separate settings and is clipped by its own norm. A step
+whose gradients are not finite is skipped.
 
-Parameters in less than fp32 have a master copy in fp32 that the optimizer steps: a weight of bf16
-near 1 can't move by less than 2^-8, so the steps of a small learning rate would all be lost.
-Of a sharded parameter, each rank steps its own shard; gradients are clipped by the global norm.
+Parameters of a lower precision than fp32 have a master copy in fp32, which the optimizer steps: a
+bf16 weight near 1 can't change by less than 2^-8, so it would lose the steps of a small learning
+rate. Each rank steps its shard of a sharded parameter; gradients are clipped by the global norm.
 
-Knows nothing of losses. Its state is tensors by name and plain numbers, so that a checkpoint
-needs no pickle.
+Knows no losses. The optimizer's state consists of named tensors and JSON values, so that a
+checkpoint needs no pickle.
 """
 
 from __future__ import annotations
@@ -27,15 +28,16 @@ from rlcore.contracts.specs import NetworkNeeds
 from rlcore.learner import dtensor
 from rlcore.run_folder.learner_state import MASTER
 
-SAMPLE = 1024  # entries of a tensor that are looked at to see whether a step moved anything
+SAMPLE = 1024  # entries of each tensor that are compared to detect whether a step changed weights
 
 
 def learning_rate_factor(config: OptimConfig, step: int) -> float:
-    """Factor on the learning rate at optimizer step `step` (from 0).
+    """Return the factor on the learning rate at optimizer step `step` (from 0).
 
-    Linear warm-up over `lr_warmup_steps` w, ending at 1: (step + 1) / w. Then constant, or a
-    cosine to 0 at `total_training_steps` n, which is beyond the warm-up
-    (:func:`rlcore.checks.updates.cosine_knows_its_end`): (1 + cos(pi (step - w) / (n - w))) / 2.
+    During the warm-up over `lr_warmup_steps` w, the factor is (step + 1) / w. Afterwards it is
+    constant, or decays along a cosine to 0 at `total_training_steps` n:
+    (1 + cos(pi (step - w) / (n - w))) / 2. That n is greater than w is checked before the run, by
+    :func:`rlcore.checks.updates.cosine_knows_its_end`.
     """
     warmup = config.lr_warmup_steps
     if step < warmup:
@@ -47,18 +49,18 @@ def learning_rate_factor(config: OptimConfig, step: int) -> float:
 
 
 def cosine(share: float) -> float:
-    """(1 + cos(pi s)) / 2 of the share s of a schedule that is over; 0 after its end."""
+    """Return (1 + cos(pi s)) / 2 for the completed share s of a schedule; 0 after its end."""
     return 0.5 * (1.0 + math.cos(math.pi * min(1.0, share)))
 
 
 @dataclass(frozen=True)
 class StepReport:
-    """What one optimizer step did.
+    """The result of one optimizer step.
 
     Attributes:
-        grad_norms: norms before clipping, of what is clipped together
-            (:meth:`PolicyOptimizer.clipped_with`), where there were gradients.
-        applied: false if a gradient was not finite and the whole step was left out.
+        grad_norms: norm before clipping of each set of groups that is clipped jointly
+            (:meth:`PolicyOptimizer.clipped_with`); sets without gradients are omitted.
+        applied: false if the whole step was skipped because a gradient was not finite.
     """
 
     grad_norms: Mapping[str, float]
@@ -66,24 +68,24 @@ class StepReport:
 
     @property
     def grad_norm(self) -> float:
-        """Norm over all trained parameters before clipping."""
+        """Return the norm over all trained parameters before clipping."""
         return math.hypot(*self.grad_norms.values())
 
 
 class PolicyOptimizer:
-    """Optimizer of a policy's parameter groups, and of the networks of its algorithm.
+    """Optimizer of a policy's parameter groups and of its algorithm's networks.
 
-    Each group counts its own steps: a policy that waits for its critic's warm-up begins its own
-    warm-up when its turn comes.
+    Each group counts its steps separately. A policy that is not trained while its critic warms up
+    thus begins its learning-rate warm-up with its first step.
 
     Attributes:
-        lr_factors: what the scheduled rate of a group is multiplied by; 1 where it isn't named.
+        lr_factors: factor on the scheduled learning rate by group; 1 for groups without an entry.
 
     Args:
-        groups: `{"policy": [...], "value": [...]}` and the networks' by name, disjoint lists;
-            "value" has its own rate.
-        config: settings of the policy and its value head.
-        networks: those among the groups; each has its own settings, and a constant rate.
+        groups: disjoint lists of parameters by group: "policy", "value" and names of networks.
+        config: settings of the policy and its value head, which has a separate learning rate.
+        networks: the networks among the groups. Each has separate settings and a constant learning
+            rate.
     """
 
     def __init__(
@@ -95,7 +97,7 @@ class PolicyOptimizer:
         self._config = config
         self._networks = {network.name: network for network in networks}
         self._parameters = {name: list(parameters) for name, parameters in groups.items()}
-        every = [one for parameters in self._parameters.values() for one in parameters]
+        every = [parameter for parameters in self._parameters.values() for parameter in parameters]
         self._masters = {
             parameter: nn.Parameter(dtensor.local_shard(parameter.detach()).float())
             for parameter in every
@@ -123,40 +125,43 @@ class PolicyOptimizer:
         )
 
     def _base_rate(self, name: str) -> float:
+        """Return a group's learning rate before schedule and factor."""
         if name in self._networks:
             return self._networks[name].lr
         return self._config.value_lr if name == "value" else self._config.lr
 
     def _adam_settings(self, name: str) -> dict[str, Any]:
-        """Settings of a group as torch's AdamW takes them."""
+        """Return a group's settings as arguments of torch's AdamW."""
         if name in self._networks:
-            own = self._networks[name].optim
-            betas = (own.beta1, own.beta2)
-            return {"betas": betas, "eps": own.eps, "weight_decay": own.weight_decay}
-        shared = self._config
+            settings = self._networks[name].optim
+            return {
+                "betas": (settings.beta1, settings.beta2),
+                "eps": settings.eps,
+                "weight_decay": settings.weight_decay,
+            }
         return {
-            "betas": (shared.adam_beta1, shared.adam_beta2),
-            "eps": shared.adam_eps,
-            "weight_decay": shared.weight_decay,
+            "betas": (self._config.adam_beta1, self._config.adam_beta2),
+            "eps": self._config.adam_eps,
+            "weight_decay": self._config.weight_decay,
         }
 
     def clipped_with(self, group: str) -> str:
-        """Return the group under whose name a group is clipped: a network by itself, the value head
-        with the policy."""
+        """Return the name of the joint norm that clips a group: the policy and its value head share
+        "policy", and a network has its own."""
         return group if group in self._networks else "policy"
 
-    def _largest_norm(self, clipped: str) -> float | None:
-        """Norm to which gradients are clipped; None: they are not."""
+    def _max_norm(self, clipped: str) -> float | None:
+        """Return the norm to which gradients are clipped, or None if they are not clipped."""
         if clipped in self._networks:
             return self._networks[clipped].optim.clip_grad
         return self._config.clip_grad
 
     def parameters(self, group: str) -> list[nn.Parameter]:
-        """The parameters of one group."""
+        """Return the parameters of one group."""
         return self._parameters[group]
 
     def learning_rates(self) -> dict[str, float]:
-        """The rate of each group at its next step."""
+        """Return the learning rate of each group at its next step."""
         scheduled = {
             name: self._base_rate(name)
             * learning_rate_factor(self._config, self._steps[name])
@@ -167,23 +172,27 @@ class PolicyOptimizer:
         return scheduled | {name: network.lr for name, network in self._networks.items()}
 
     def _stepped(self, parameter: nn.Parameter) -> nn.Parameter:
-        """Return the tensor that AdamW steps: the master copy, if there is one, or the local shard,
-        over the same memory."""
+        """Return the tensor that AdamW steps: the parameter's master copy if it has one, else its
+        local shard, over the same memory."""
         return self._masters.get(parameter, self._parts.get(parameter, parameter))
 
     def zero_grad(self) -> None:
+        """Drop all gradients, also those that were not stepped."""
         self._adam.zero_grad(set_to_none=True)
         for parameter in (*self._masters, *self._parts):
             parameter.grad = None
 
     def step(self) -> StepReport:
-        """Clip, and step every group that has gradients; others keep weights and moments."""
+        """Clip gradients, and step every parameter that has one, for all ranks at once.
+
+        Weights and moments of parameters without a gradient do not change. If any gradient is not
+        finite, the whole step is skipped.
+        """
         for parameter, stepped in (*self._masters.items(), *self._parts.items()):
-            if parameter.grad is not None:  # one by one, so that no second copy of all is held
-                stepped.grad, parameter.grad = (
-                    dtensor.local_shard(parameter.grad).to(stepped.dtype),
-                    None,
-                )
+            if parameter.grad is not None:
+                stepped.grad = dtensor.local_shard(parameter.grad).to(stepped.dtype)
+                # freed at once, so that memory never holds all gradients twice
+                parameter.grad = None
         norms = self._clip()
         rates = self.learning_rates()
         if not all(map(math.isfinite, norms.values())):
@@ -203,45 +212,49 @@ class PolicyOptimizer:
         return StepReport(norms, True)
 
     def _clip(self) -> dict[str, float]:
-        """Clip the gradients; return the norms before."""
-        together: dict[str, list[tuple[nn.Parameter, Tensor]]] = {}
+        """Clip gradients in place; return their norms before clipping."""
+        jointly_clipped: dict[str, list[tuple[nn.Parameter, Tensor]]] = {}
         for name, parameters in self._parameters.items():
             for parameter in parameters:
                 gradient = self._stepped(parameter).grad
                 if gradient is not None:
-                    together.setdefault(self.clipped_with(name), []).append((parameter, gradient))
+                    clipped = jointly_clipped.setdefault(self.clipped_with(name), [])
+                    clipped.append((parameter, gradient))
         norms = {}
-        for name, trained in together.items():
-            total = dtensor.total_norm(trained)
-            largest = self._largest_norm(name)
-            if largest is not None:
-                stepped = [self._stepped(parameter) for parameter, _ in trained]
-                nn.utils.clip_grads_with_norm_(stepped, largest, total)
-            norms[name] = float(total)
+        for name, pairs in jointly_clipped.items():
+            norm = dtensor.total_norm(pairs)
+            max_norm = self._max_norm(name)
+            if max_norm is not None:
+                stepped = [self._stepped(parameter) for parameter, _ in pairs]
+                nn.utils.clip_grads_with_norm_(stepped, max_norm, norm)
+            norms[name] = float(norm)
         return norms
 
     def sample(self) -> list[Tensor]:
-        """Copies of the first entries of every trained tensor, at most :data:`SAMPLE` of each."""
+        """Return copies of the first entries of every tensor, at most :data:`SAMPLE` of each."""
         tensors = [self._stepped(p) for ps in self._parameters.values() for p in ps]
         return [tensor.detach().flatten()[:SAMPLE].clone() for tensor in tensors]
 
     def moved_from(self, before: Sequence[Tensor]) -> bool:
-        """Whether any weight differs from an earlier :meth:`sample`."""
+        """Check whether any sampled entry differs from an earlier :meth:`sample`."""
         pairs = zip(before, self.sample(), strict=True)
-        return not all(torch.equal(then, now) for then, now in pairs)
+        return not all(torch.equal(earlier, current) for earlier, current in pairs)
 
     def tensors(self) -> Iterator[Tensor]:
-        """Return the current gradients, moments and master copies."""
+        """Yield the current gradients, moments and master copies."""
         for parameters in self._parameters.values():
             for parameter in parameters:
                 stepped = self._stepped(parameter)
-                yield from (one.grad for one in (parameter, stepped) if one.grad is not None)
+                yield from (p.grad for p in (parameter, stepped) if p.grad is not None)
                 yield from self._adam.state.get(stepped, {}).values()
         yield from self._masters.values()
 
     def state_dict(self) -> dict[str, Any]:
-        """`{"tensors": {"GROUP.INDEX.MOMENT": tensor}, "state": json-able}`; copies on the host. A
-        master copy is stored like a moment. Of sharded parameters, the rows that are held here."""
+        """Return `{"tensors": {"GROUP.INDEX.MOMENT": tensor}, "state": JSON values}`.
+
+        Tensors are copies on the host; those of sharded parameters have the local rows. A master
+        copy is stored like a moment.
+        """
         tensors: dict[str, Tensor] = {}
         for name, parameters in self._parameters.items():
             for index, parameter in enumerate(parameters):
@@ -261,11 +274,11 @@ class PolicyOptimizer:
         }
 
     def load_state_dict(self, saved: Mapping[str, Any]) -> None:
-        """Take up the state that :meth:`state_dict` gave, with all rows of sharded parameters:
-        those that are held here are read, tensor by tensor.
+        """Load the result of :meth:`state_dict`, with all rows of sharded parameters. This rank
+        reads its own rows, tensor by tensor.
 
         Raises:
-            CheckpointError: it belongs to other parameters.
+            CheckpointError: the sizes of groups or the shapes of parameters differ.
         """
         sizes = {name: len(parameters) for name, parameters in self._parameters.items()}
         if saved["state"]["sizes"] != sizes:
@@ -281,12 +294,14 @@ class PolicyOptimizer:
                     f"optimizer state {key} has shape {tuple(tensor.shape)}, "
                     f"its parameter has {tuple(parameter.shape)}"
                 )
-            if moment == MASTER:  # of a parameter that has one, as the precision is the same
+            if (
+                moment == MASTER
+            ):  # the parameter has one here too: a resume can't change the precision
                 self._masters[parameter].data.copy_(dtensor.rows_for(tensor, parameter))
                 continue
             # AdamW keeps its step count on the host
             device = torch.device("cpu") if moment == "step" else parameter.device
-            held = tensor if moment == "step" else dtensor.rows_for(tensor, parameter)
-            self._adam.state[self._stepped(parameter)][moment] = held.clone().to(device)
+            local = tensor if moment == "step" else dtensor.rows_for(tensor, parameter)
+            self._adam.state[self._stepped(parameter)][moment] = local.clone().to(device)
         self._steps = dict(saved["state"]["steps"])
         self.skipped_steps = saved["state"]["skipped_steps"]

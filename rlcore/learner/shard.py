@@ -1,11 +1,11 @@
 """Shard a policy's parameters over the actor ranks (FSDP2).
 
-    divide     keep this rank's shard of every parameter; a block is gathered while it computes
-    settle     free blocks that are still gathered, so that none computes with old weights
-    together   gather the full weights on the host of rank 0, to be saved
+    shard_parameters     keep this rank's shard of each parameter; a block is gathered to compute
+    initialise_shards    free blocks that are still gathered, so that none computes with old weights
+    gathered_on_rank0    gather the full weights on the host of rank 0, for saving
 
-A sharded policy runs in lockstep: all ranks take part in each forward and backward. Gradients come
-back summed, as those of unsharded parameters do in :mod:`rlcore.learner.collectives`.
+A sharded policy runs in lockstep: all ranks take part in each forward and backward. FSDP sums
+gradients over ranks, as :mod:`rlcore.learner.collectives` does for unsharded parameters.
 
 After "PyTorch FSDP: Experiences on Scaling Fully Sharded Data Parallel" (Zhao et al. 2023) and its
 second version in torch, `fully_shard`.
@@ -46,21 +46,24 @@ def shard_parameters(
     among: int,
     fill: Callable[[Iterable[nn.Parameter]], None] | None = None,
 ) -> None:
-    """Shard every parameter and keep this rank's shard on `device`; for all ranks at once.
+    """Shard the parameters and keep this rank's shards on `device`, for all ranks at once.
 
-    Block by block, so that a device never holds more than its parts and one whole block. A policy
-    without blocks is gathered as a whole, and so is what blocks share with each other or with the
-    rest. A few parameters stay whole on every rank: single numbers, within a block those of another
-    dtype than most of what is trained there, as a block's gradients are summed in one piece, and
-    what nobody but several blocks holds.
+    Sharding goes block by block, so that a device never holds more than its shards and one full
+    block. A policy without blocks is gathered as a whole, as are the parameters outside blocks.
+
+    Every rank keeps full copies of a few parameters: scalars; parameters whose dtype differs from
+    that of most trained entries of their block, because a block's gradients are reduced in a single
+    buffer; and parameters that only several blocks share.
 
     Args:
-        policy: on the host, equal on all ranks, which have met (:mod:`rlcore.learner.collectives`).
-        config: how.
-        among: how many ranks divide one copy; it divides the number of ranks.
-        fill: gives parameters their numbers, a block at a time; None: they have them.
+        policy: policy on the host, the same on all ranks. The ranks have joined their process group
+            (:func:`rlcore.learner.collectives.join_process_group`).
+        config: reduction dtype, CPU offload and when blocks are gathered again.
+        among: number of ranks that hold one copy of the policy; it divides the world size.
+        fill: computes the values of parameters, called for each block before it is sharded; None if
+            they have values.
     """
-    assert isinstance(policy, nn.Module)  # as every policy is
+    assert isinstance(policy, nn.Module)  # every policy is one, which its protocol can't say
     reduce = config.mixed_precision.reduce_dtype
     shared: dict[str, Any] = {
         "mesh": _mesh(device, among),
@@ -72,29 +75,33 @@ def shard_parameters(
         else CPUOffloadPolicy(pin_memory=device.type == "cuda"),
     }
     blocks = list(policy.blocks()) if policy.spec.blocks else []
-    tied = _in_several(policy, blocks)
-    kept: set[nn.Parameter] = set()
+    tied = _tied(policy, blocks)
+    replicated: set[nn.Parameter] = set()
     for block in blocks:
         if fill is not None:
             fill(block.parameters())
-        kept |= _kept_whole(one for one in block.parameters() if one not in tied)
+        replicated |= _unsharded(
+            parameter for parameter in block.parameters() if parameter not in tied
+        )
         fully_shard(
             block,
-            ignored_params=kept | tied,
+            ignored_params=replicated | tied,
             reshard_after_forward=config.gathers_again,
             **shared,
         )
     if fill is not None:
-        fill(one for one in policy.parameters() if not dtensor.is_sharded(one))
-    kept |= _kept_whole(one for one in policy.parameters() if one not in kept)
-    # what is in no block is needed again when the backward pass begins
-    fully_shard(policy, ignored_params=kept, reshard_after_forward=False, **shared)
+        fill(parameter for parameter in policy.parameters() if not dtensor.is_sharded(parameter))
+    replicated |= _unsharded(
+        parameter for parameter in policy.parameters() if parameter not in replicated
+    )
+    # the backward pass begins with parameters outside blocks, so they are not resharded before it
+    fully_shard(policy, ignored_params=replicated, reshard_after_forward=False, **shared)
     for parameter in policy.parameters():
         if not dtensor.is_sharded(parameter):
             parameter.data = parameter.data.to(device)
     for module in policy.modules():
         if isinstance(module, FSDPModule):
-            # gradients are summed here; on all backends by plain sums
+            # sum gradients instead of averaging them, by a plain sum on every backend
             module.set_force_sum_reduction_for_comms(True)
             module.set_gradient_divide_factor(1.0)
     register_fsdp_forward_method(policy, "evaluate")
@@ -103,8 +110,7 @@ def shard_parameters(
 
 
 def initialise_shards(policy: Policy) -> None:
-    """Free blocks that are still gathered: call it when forwards are over and weights may
-    change."""
+    """Free blocks that are still gathered. Call it after the forwards, before weights change."""
     assert isinstance(policy, nn.Module)
     for module in policy.modules():
         if isinstance(module, FSDPModule):
@@ -113,11 +119,16 @@ def initialise_shards(policy: Policy) -> None:
 
 @contextmanager
 def gathered_on_rank0(policy: Policy) -> Iterator[bool]:
-    """Inside, the policy of rank 0 holds its whole weights on the host, gathered one by one from
-    all ranks at once; nothing can be computed with it meanwhile. What modules share they share
-    there too. Gives whether this is rank 0."""
+    """Give the policy of rank 0 its full weights on the host, for all ranks at once.
+
+    The weights are gathered parameter by parameter, and tied weights remain tied. The policy can't
+    compute inside this context.
+
+    Yields:
+        Whether this is rank 0.
+    """
     assert isinstance(policy, nn.Module)
-    first = dist.get_rank() == 0
+    is_rank0 = dist.get_rank() == 0
     own = [
         (module, name, parameter)
         for module in policy.modules()
@@ -127,18 +138,19 @@ def gathered_on_rank0(policy: Policy) -> Iterator[bool]:
     try:
         for parameter in dict.fromkeys(parameter for _, _, parameter in own):
             full = dtensor.full_tensor(parameter.detach())
-            if first:
+            if is_rank0:
                 gathered[parameter] = nn.Parameter(full.cpu(), requires_grad=False)
-        for module, name, parameter in own if first else ():
+        for module, name, parameter in own if is_rank0 else ():
             module.register_parameter(name, gathered[parameter])
-        yield first
+        yield is_rank0
     finally:
         for module, name, parameter in own:
             module.register_parameter(name, parameter)
 
 
 def _mesh(device: torch.device, among: int) -> DeviceMesh:
-    """All ranks in a row; with several copies, a row for each copy."""
+    """Return a mesh of all ranks `[ranks]`; with several copies of the policy `[copies, ranks of a
+    copy]`."""
     size = dist.get_world_size()
     if among == size:
         return init_device_mesh(device.type, (size,))
@@ -146,22 +158,28 @@ def _mesh(device: torch.device, among: int) -> DeviceMesh:
     return init_device_mesh(device.type, shape, mesh_dim_names=("copies", "parts"))
 
 
-def _in_several(policy: nn.Module, blocks: Iterable[nn.Module]) -> set[nn.Parameter]:
-    """Find the parameters that several blocks share, or a block and the rest."""
+def _tied(policy: nn.Module, blocks: Iterable[nn.Module]) -> set[nn.Parameter]:
+    """Return the parameters that several blocks share, or a block and the rest of the policy."""
     inside = {module for block in blocks for module in block.modules()}
     rest = [module for module in policy.modules() if module not in inside]
     holders = [set(block.parameters()) for block in blocks]
-    holders.append({one for module in rest for one in module.parameters(recurse=False)})
-    counts = Counter(one for held in holders for one in held)
-    return {one for one, count in counts.items() if count > 1}
+    holders.append({p for module in rest for p in module.parameters(recurse=False)})
+    counts = Counter(parameter for parameters in holders for parameter in parameters)
+    return {parameter for parameter, count in counts.items() if count > 1}
 
 
-def _kept_whole(parameters: Iterable[nn.Parameter]) -> set[nn.Parameter]:
-    """Find the parameters of one block, not yet sharded, that every rank keeps in full."""
-    own = [one for one in parameters if not dtensor.is_sharded(one)]
+def _unsharded(parameters: Iterable[nn.Parameter]) -> set[nn.Parameter]:
+    """Return the parameters of a block that can't be sharded with it: scalars, and trained ones of
+    a dtype other than the most common. Parameters that are already sharded are ignored."""
+    candidates = [parameter for parameter in parameters if not dtensor.is_sharded(parameter)]
     sizes: dict[torch.dtype, int] = {}
-    for one in own:
-        if one.requires_grad and one.dim():
-            sizes[one.dtype] = sizes.get(one.dtype, 0) + one.numel()
-    most = max(sizes, key=lambda dtype: sizes[dtype], default=None)
-    return {one for one in own if not one.dim() or (one.requires_grad and one.dtype != most)}
+    for parameter in candidates:
+        if parameter.requires_grad and parameter.dim():
+            dtype = parameter.dtype
+            sizes[dtype] = sizes.get(dtype, 0) + parameter.numel()
+    block_dtype = max(sizes, key=lambda dtype: sizes[dtype], default=None)
+    return {
+        parameter
+        for parameter in candidates
+        if not parameter.dim() or (parameter.requires_grad and parameter.dtype != block_dtype)
+    }

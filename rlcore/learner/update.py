@@ -1,4 +1,4 @@
-"""Update the policy once: take a trajectory, make the steps that the algorithm asks for.
+"""Update the policy on a trajectory with the gradient steps that the algorithm defines.
 
     trajectory -> replay -> algorithm.updates --Step--> micro-batches -> ranks -> optimizer steps
 
@@ -40,18 +40,19 @@ from rlcore.run_folder.metrics import MICRO_BATCH_SIZE, rollout_metrics
 from rlcore.run_folder.replay_files import REPLAY
 from rlcore.validation.policy import checked_groups
 
-OPTIMIZER = "optimizer."  # how the names of its tensors begin
+OPTIMIZER = "optimizer."  # prefix of the optimizer's tensors in a checkpoint
 
 
 @dataclass
 class _StepCounts:
-    """Count the steps of an update.
+    """Numbers of steps in one update.
 
     Attributes:
-        made, skipped: number of steps by the groups that they train. A step is skipped where a
-            gradient holds NaN or infinity; the same on all ranks, which add their gradients up.
-        zero_gradient: of those made, how many had a gradient of 0.
-        samples: of this rank, in the steps that were made.
+        made: number of applied steps, by the groups that they train.
+        skipped: number of steps that were skipped because a gradient holds NaN or infinity, by
+            group. All ranks skip the same steps, because gradients are summed over ranks.
+        zero_gradient: number of applied steps whose gradient is 0.
+        samples: number of this rank's samples in the applied steps.
     """
 
     made: Counter[str] = field(default_factory=Counter)
@@ -64,18 +65,17 @@ class Learner:
     """Trains a policy with an algorithm.
 
     Args:
-        policy: its weights are changed in place; those of networks that act with it too.
-        algorithm: what the steps of an update are.
+        policy: policy that is trained in place, with its acting networks if it has any.
+        algorithm: algorithm that defines the steps of an update.
         actor: minibatch sizes and optimizer settings.
-        algorithm_config: settings all algorithms share.
-        seed: root of all keys.
-        device: where the policy computes; None: where its parameters are.
-        env: what the policy sees; may be left out where the algorithm has neither networks nor a
-            replay.
-        keeps: the replay, where the algorithm has none of its own.
+        algorithm_config: settings that all algorithms share.
+        seed: root of all random keys.
+        device: device on which the policy computes; None: the device of its parameters.
+        env: env that the policy acts in; needed if the algorithm has networks or a replay.
+        keeps: what to store in the replay if the algorithm asks for none.
 
     Attributes:
-        remarks: what a user should know of the updates so far, by cause; may be empty.
+        remarks: warnings for the user about the updates so far, by cause.
     """
 
     def __init__(
@@ -96,35 +96,40 @@ class Learner:
         self._actor = actor
         self._config = algorithm_config
         self._seed = seed
-        groups, needs = checked_groups(self._policy), algorithm.needs
+        groups = checked_groups(self._policy)
+        needs = algorithm.needs
         every = [parameter for group in groups.values() for parameter in group]
         self._device = device or every[0].device
         if needs.frozen:
             groups = {name: [] for name in groups}
         self._networks = Networks({}, ())
         if needs.networks:
-            assert env is not None  # as a worker has one
+            assert env is not None  # workers always pass one
             inputs = self._policy.prepare(random_observation(env, 1))
-            owner, named = cast(OwnsNetworks, algorithm), algorithm_config.name
-            spec = self._policy.spec
-            self._networks = make_networks(owner, spec, inputs, named=named, seed=seed)
+            self._networks = make_networks(
+                cast(OwnsNetworks, algorithm),
+                self._policy.spec,
+                inputs,
+                named=algorithm_config.name,
+                seed=seed,
+            )
             if self._acting is not None:
                 self._networks.share_acting(self._acting.networks)
             self._networks.to(self._device)
         self._env = env
         self._groups = {**groups, **self._networks.groups()}
         self._optimizer = PolicyOptimizer(self._groups, actor.optim, needs.networks)
-        # ranks that divide parameters gather them together, so all make the same forwards
+        # gathering shards is collective, so all ranks must run the same forwards
         self._lockstep = any(map(dtensor.is_sharded, every))
-        most = min(actor.micro_batch_size, actor.share_of_each(collectives.world_size()))
-        self._micro = MicroBatches(most, lockstep=self._lockstep)
+        size = min(actor.micro_batch_size, actor.share_of_each(collectives.world_size()))
+        self._micro = MicroBatches(size, lockstep=self._lockstep)
         self._keeps = needs.replay or keeps
         self._replay = ReplayStore(self._keeps or ReplayNeeds(0), policy.spec, env, self._device)
         self._reference = ReferenceWeights(groups["policy"] if needs.reference_logprobs else ())
         self.remarks: dict[str, str] = {}
 
     def teach(self, samples: SupervisedSamples) -> None:
-        """Have demonstrations among the rows of the replay."""
+        """Put demonstrations into the replay, in place of earlier ones."""
         self._replay.teach(samples)
 
     # -- one update ---------------------------------------------------------------------------
@@ -135,22 +140,24 @@ class Learner:
         update: int,
         lr_factors: Mapping[str, float] | None = None,
     ) -> dict[str, float]:
-        """Train on a batch.
+        """Train on a batch, for all ranks at once.
 
         Args:
-            trajectory: what this rank gathered, None if nothing; the other ranks' is added here.
-            update: number of updates done before this one; part of all keys.
-            lr_factors: see :class:`PolicyOptimizer`; None: 1 for all.
+            trajectory: trajectory that this rank received, or None; the light arrays of the other
+                ranks are gathered here.
+            update: number of updates done before this one; part of all random keys.
+            lr_factors: learning-rate factors, see :class:`PolicyOptimizer`; None: 1 for all groups.
 
         Returns:
             Metrics under their canonical names, the same on all ranks.
 
         Raises:
-            TrainingError: most of the steps that train a group were skipped, as their gradients
-                hold NaN or infinity.
-            AlgorithmError, PolicyError: an answer that breaks the contract.
+            TrainingError: more than half of the steps that train a group were skipped, because
+                their gradients hold NaN or infinity.
+            AlgorithmError, PolicyError: the algorithm or policy violates its contract.
         """
-        self._optimizer.lr_factors, size_before = lr_factors or {}, self._micro.size
+        self._optimizer.lr_factors = lr_factors or {}
+        size_before = self._micro.size
         batch = collectives.whole_batch(trajectory)
         if self._keeps is not None:
             self._replay.add(update, batch)
@@ -177,10 +184,8 @@ class Learner:
         metrics, counts = self._steps(self._algorithm.updates(learning))
         self._judge_skipped_steps(update, counts)
         steps = counts.made.total()
-        shrunk, least = (
-            collectives.all_max(size_before - self._micro.size),
-            -collectives.all_max(-self._micro.size),
-        )
+        shrunk = collectives.all_max(size_before - self._micro.size)
+        smallest = -collectives.all_max(-self._micro.size)  # the minimum over ranks
         rates = self._optimizer.learning_rates()
         numbers = collectives.merge_metrics(metrics).numbers(steps)
         return {
@@ -196,15 +201,14 @@ class Learner:
             ),
             "train/actor/trained_samples": collectives.all_sum(counts.samples),
             **learning.numbers,
-            **({MICRO_BATCH_SIZE: float(least)} if shrunk else {}),
+            **({MICRO_BATCH_SIZE: float(smallest)} if shrunk else {}),
         }
 
     def _judge_skipped_steps(self, update: int, counts: _StepCounts) -> None:
-        """Leave a remark on steps that were skipped, and refuse an update that is none: one of
-        which most steps of a kind were skipped.
+        """Warn about skipped steps, or fail the update if there are too many.
 
         Raises:
-            TrainingError: it is none.
+            TrainingError: more than half of the steps that train the same groups were skipped.
         """
         shares = [
             f"{skipped} of the {skipped + counts.made[groups]} steps of {groups}"
@@ -227,7 +231,7 @@ class Learner:
             )
 
     def _steps(self, asked: Iterable[Step]) -> tuple[Metrics, _StepCounts]:
-        """Make the steps that are asked for; metrics of those that were made."""
+        """Run the algorithm's steps; return the metrics of applied steps, and counts."""
         metrics, counts = Metrics(), _StepCounts()
         for step in asked:
             if unknown := set(step.trains) - self._groups.keys():
@@ -237,27 +241,31 @@ class Learner:
                     hint="AlgorithmNeeds.networks names what else there is to train",
                 )
             with self._training(step):
-                part = self._micro.retry_on_oom(
+                step_metrics = self._micro.retry_on_oom(
                     partial(self._backward, step), self._optimizer.zero_grad
                 )
             for name, group in self._groups.items():
                 if name not in step.trains:
-                    for parameter in group:  # of a lockstep
+                    for parameter in group:
+                        # in lockstep, groups that the step does not train have gradients too
                         parameter.grad = None
             collectives.add_gradients(
-                one for name in step.trains for one in self._groups[name] if one.requires_grad
+                parameter
+                for name in step.trains
+                for parameter in self._groups[name]
+                if parameter.requires_grad
             )
-            if not step.accept(part):
+            if not step.accept(step_metrics):
                 self._optimizer.zero_grad()
-                if not counts.made:  # what was measured is all there is to say
-                    metrics.merge(part)
+                if not counts.made:  # report the rejected step, as there are no other metrics
+                    metrics.merge(step_metrics)
                 break
             report = self._optimizer.step()
             groups = " and ".join(step.trains)
-            if not report.applied:  # the numbers are no numbers
+            if not report.applied:  # its metrics are not finite
                 counts.skipped[groups] += 1
                 continue
-            metrics.merge(part)
+            metrics.merge(step_metrics)
             metrics.add(self._grad_norms(step, report))
             self._networks.update_targets(step.trains)
             counts.made[groups] += 1
@@ -266,8 +274,8 @@ class Learner:
         return metrics, counts
 
     def _grad_norms(self, step: Step, report: StepReport) -> dict[str, Metric]:
-        """Name the norms of what was clipped together: the first group's as the step is named, each
-        further network's by its own name."""
+        """Return the metrics of gradient norms. The first norm has the name of the step, and the
+        norm of each further network the network's name."""
         clipped = list(dict.fromkeys(map(self._optimizer.clipped_with, step.trains)))
         names = [step.name, *(METRIC_NAMES.get(name, name) for name in clipped[1:])]
         return {
@@ -276,11 +284,11 @@ class Learner:
         }
 
     def _backward(self, step: Step) -> Metrics:
-        """Add the gradient of one step, micro-batch by micro-batch; its metrics."""
+        """Accumulate the gradients of a step over micro-batches; return the step's metrics."""
         metrics = Metrics()
         for piece in self._micro.split(step.samples):
             loss, terms = step.loss(piece)
-            if loss.requires_grad:  # not so where the policy is frozen and nothing has a value
+            if loss.requires_grad:  # false if no trained parameter contributes to the loss
                 loss.backward()
             if len(piece):
                 metrics.add(terms)
@@ -288,7 +296,7 @@ class Learner:
         return metrics
 
     def _settle(self) -> None:
-        """Free gathered blocks after forwards, before weights change."""
+        """Free gathered blocks of a sharded policy, after forwards and before weights change."""
         if self._lockstep:
             from rlcore.learner.shard import initialise_shards  # takes a second to import
 
@@ -296,8 +304,11 @@ class Learner:
 
     @contextmanager
     def _training(self, step: Step) -> Iterator[None]:
-        """Train some groups alone; without gradients the policy's backward costs nothing. In
-        lockstep it is made, as gathered parameters remember how they were gathered first."""
+        """Disable the gradients of groups that a step does not train, which saves their backward.
+
+        In lockstep the policy and value groups still run backward, because FSDP fixes the order of
+        gathering on first use.
+        """
         frozen = [
             parameter
             for name, group in self._groups.items()
@@ -314,14 +325,15 @@ class Learner:
                 parameter.requires_grad_(True)
 
     def tensors(self) -> Iterator[Tensor]:
-        """All that it holds besides the policy's weights."""
+        """Yield all tensors of the learner except the policy's weights."""
         yield from self._optimizer.tensors()
         yield from self._networks.tensors()
         yield from self._reference.tensors
 
     @property
     def share(self) -> tuple[int, int] | None:
-        """Which part of how many :meth:`state_dict` gives here; None: another rank gives it."""
+        """Return (index, count) of the shard that :meth:`state_dict` returns on this rank; None if
+        another rank saves the same shard."""
         return dtensor.row_count(
             parameter for group in self._groups.values() for parameter in group
         )
@@ -329,19 +341,25 @@ class Learner:
     # -- state --------------------------------------------------------------------------------
 
     def save_replay(self, folder: Path, known: Iterable[str]) -> dict[str, Any]:
-        """Write what a checkpoint has not yet of the replay into its folder; what its state says
-        of it. Asked of all ranks.
+        """Write this rank's files of the replay into a checkpoint's folder.
 
         Args:
-            known: names of files that it will get from an earlier checkpoint.
+            folder: folder of the checkpoint.
+            known: names of files that the checkpoint takes from an earlier one; they are skipped.
+
+        Returns:
+            The entries of the replay in the checkpoint's state, for :meth:`load_replay`.
         """
         if self._keeps is None:
             return {}
         return {REPLAY: self._replay.save(folder, known)}
 
     def load_replay(self, folder: Path, state: Mapping[str, Any]) -> None:
-        """Take up the replay of a checkpoint, all ranks at once; the state is :meth:`save_replay`'s
-        answer. One that was written without stays empty.
+        """Load the replay of a checkpoint, for all ranks at once.
+
+        Args:
+            folder: folder of the checkpoint.
+            state: the result of :meth:`save_replay`. Without a replay in it, the replay is empty.
 
         Raises:
             CheckpointError: a file is missing or damaged.
@@ -350,15 +368,17 @@ class Learner:
             self._replay.load(folder, state.get(REPLAY, []))
 
     def successes(self) -> SupervisedSamples | None:
-        """The decisions of successful episodes in the replay; None: there are none."""
+        """Return the replay's decisions of successful episodes, or None if it has no such rows."""
         return self._replay.successes()
 
     def state_dict(self) -> dict[str, Any]:
-        """`{"tensors": {name: tensor}, "state": json-able}`: optimizer, reference weights and
-        networks, of sharded parameters the rows that are held here.
+        """Return `{"tensors": {name: tensor}, "state": JSON values}`.
 
-        With adapters also all trained parameters: a saved policy has them merged into its
-        weights, from which they can't be recovered.
+        The state is that of the optimizer, the reference weights and, on rank 0, the networks.
+        Tensors of sharded parameters have the local rows.
+
+        With adapters, the trained parameters are included. A saved policy has its adapters merged
+        into its weights, so they can't be recovered from it.
         """
         saved = self._optimizer.state_dict()
         tensors = {f"{OPTIMIZER}{name}": tensor for name, tensor in saved["tensors"].items()}
@@ -370,19 +390,21 @@ class Learner:
         return {"tensors": tensors, "state": {"optimizer": saved["state"]}}
 
     def load_state_dict(self, saved: Mapping[str, Any]) -> None:
-        """Take up the state that :meth:`state_dict` gave.
+        """Load the result of :meth:`state_dict`, with all rows of sharded parameters.
 
         Raises:
-            CheckpointError: it is of other parameters.
+            CheckpointError: names or shapes differ from those of this learner's parameters.
         """
         tensors = saved["tensors"]
         if self._actor.model.is_lora:
             trained_parameters.restore(self._groups, tensors)
-        own = {
+        optimizer_tensors = {
             name.removeprefix(OPTIMIZER): tensor
             for name, tensor in tensors.items()
             if name.startswith(OPTIMIZER)
         }
-        self._optimizer.load_state_dict({"tensors": own, "state": saved["state"]["optimizer"]})
+        self._optimizer.load_state_dict(
+            {"tensors": optimizer_tensors, "state": saved["state"]["optimizer"]}
+        )
         self._reference.load_state_dict(tensors)
         self._networks.load_state_dict(tensors)
