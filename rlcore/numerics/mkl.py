@@ -133,8 +133,8 @@ def common_features(processors: Sequence[Processor]) -> Processor:
     first, *others = processors
     return Processor(
         min((processor.level for processor in processors), key=LEVELS.index),
-        first.maker if all(other.maker == first.maker for other in others) else ANY_MAKER,
-        tuple(unit for unit in first.units if all(unit in other.units for other in others)),
+        first.maker if all(processor.maker == first.maker for processor in others) else ANY_MAKER,
+        tuple(unit for unit in first.units if all(unit in processor.units for processor in others)),
     )
 
 
