@@ -2,8 +2,8 @@
 
 A run is struck in its beginning, while a checkpoint is written, in the middle of an update and in
 its last evaluation, each time by `kill -9` from outside; what is left ends equal in every tensor,
-metric and episode. Points within a millisecond of each other, without simulators:
-:mod:`crash_points`.
+metric and episode. EXPO plays the toy env, DSRL and PPO play MetaWorld in simulator processes.
+Points within a millisecond of each other, without simulators: :mod:`crash_points`.
 
 `pytest -m long -n0 tests/e2e/test_kills.py`."""
 
