@@ -130,14 +130,14 @@ def _choice(catalog: Catalog, override: Override) -> tuple[str, bool]:
         if group.split("/")[0] in COMPONENT_GROUPS:
             raise ConfigError(f"{text}: a run needs one", hint=f"another one: {group}=NAME")
         return text, False
+    if isinstance(name, (int, float)):  # a name such as 7, which the grammar reads as a number
+        name = text.partition("=")[2].strip()
     if not isinstance(name, str):
         raise ConfigError(
             f"{group} must be one of {', '.join(catalog.options(group)) or 'none'}, "
             f"got {text.partition('=')[2]!r}"
         )
     # Hydra adds a group of the user's own by a +; components and recipes are always in the list
-    if not isinstance(name, str) and isinstance(override.value(), (int, float)):
-        name = text.partition("=")[2].strip()
     plus = "+" if override.is_add() and group.split("/")[0] not in BUILT_IN else ""
     found, only_eval = (
         catalog.recipe(name) if group == EXPERIMENT else (catalog.option(group, name), False)

@@ -90,3 +90,11 @@ def test_a_recipe_with_such_a_name_is_found(tmp_path, name):
 def test_null_is_no_name():
     assert rlcore.compose(*TOY, "actor.model.model_path=null").actor.model.model_path is None
     assert rlcore.compose(*TOY, f"{NAME}='null'").runner.logger.experiment_name == "null"
+
+
+def test_a_recipe_may_be_named_by_a_number(tmp_path):
+    folder = tmp_path / "experiment"
+    folder.mkdir()
+    (folder / "7.yaml").write_text("# @package _global_\nrunner: {max_epochs: 3}\n")
+    config = rlcore.compose("experiment=7", config_dirs=[tmp_path])
+    assert config.runner.max_epochs == 3
