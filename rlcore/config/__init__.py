@@ -1,2 +1,5 @@
-"""Compose the configuration: :func:`rlcore.config.compose.compose` gives the frozen, typed
-:class:`rlcore.config.schema.RunConfig`."""
+"""Compose the configuration of a run.
+
+:func:`rlcore.config.compose.compose` returns the frozen, typed
+:class:`rlcore.config.schema.RunConfig`.
+"""

@@ -1,9 +1,9 @@
-"""Bind plain values to the typed :class:`RunConfig`; the only place that checks keys and types.
+"""Bind plain values to the typed :class:`RunConfig`. Only this module checks keys and types.
 
     raw values --names--> values under the schema's names --types--> dataclasses --choices-->
 
-Files and the command line pass through the same functions, so a mistake is reported the same way
-wherever it is, and prefixing `+` changes nothing.
+Values of files and of the command line pass through the same functions, so both get the same
+errors. A `+` before a key does not skip these checks.
 """
 
 from __future__ import annotations
@@ -40,12 +40,18 @@ MISSING = "???"
 
 
 class Partial(dict[str, Any]):
-    """A mapping that changes single entries of an open mapping, instead of replacing it."""
+    """A mapping that changes single entries of a key's mapping, instead of replacing all of it."""
 
 
 @dataclass(frozen=True)
 class Slot:
-    """Where a component's section is, and the class every plugin's section must extend."""
+    """A section of the configuration that a component fills.
+
+    Attributes:
+        kind: the kind of the component.
+        section: dotted path of the section.
+        base: the class that the section's dataclass of every plugin must extend.
+    """
 
     kind: Kind
     section: str
@@ -57,7 +63,7 @@ class Slot:
 
     @property
     def group(self) -> str:
-        """The group whose option fills the section: env/train, env/eval, model, algorithm."""
+        """Return the group whose option fills the section, e.g. "env/train" or "model"."""
         return self.section.replace(".", "/") if self.kind == "env" else self.kind
 
 
@@ -70,9 +76,9 @@ SLOTS = (
 
 
 def schema_for(registry: Registry, layers: Iterable[Values]) -> RunConfig:
-    """The defaults of a run of the components the layers name (later layers win).
+    """Return the defaults of a run with the components that the layers name; later layers win.
 
-    Sections of components that are not named get the base class, and an empty name.
+    Where no component is named, the section is an instance of the base class with an empty name.
 
     Raises:
         PluginError: a component that is not installed, or whose settings don't load.
@@ -94,7 +100,14 @@ def schema_for(registry: Registry, layers: Iterable[Values]) -> RunConfig:
 
 
 def plugin_settings(classes: Mapping[str, str]) -> PluginsConfig:
-    """Return the defaults of plugins that have settings, by name."""
+    """Return the default settings of plugins that have settings.
+
+    Args:
+        classes: `"module:attr"` of each settings class, by the plugin's name.
+
+    Raises:
+        PluginError: a target that is no :class:`PluginConfig` dataclass.
+    """
     made = {name: load_target(target)() for name, target in classes.items()}
     for name, one in made.items():
         if not (is_dataclass(one) and isinstance(one, PluginConfig)):
@@ -103,7 +116,15 @@ def plugin_settings(classes: Mapping[str, str]) -> PluginsConfig:
 
 
 def default_settings(registry: Registry, slot: Slot, name: str) -> Settings:
-    """The default section of a component; of no component, if `name` is empty."""
+    """Return the default section of a component.
+
+    Args:
+        name: of the component; empty: the base class with an empty name.
+
+    Raises:
+        PluginError: the component is not installed, its settings are no dataclass that extends
+            `slot.base`, or a key has a type that OmegaConf does not support.
+    """
     if not name:
         return slot.base(**{TYPE_KEYS[slot.kind]: ""})
     component = registry.get(slot.kind, name)
@@ -113,7 +134,7 @@ def default_settings(registry: Registry, slot: Slot, name: str) -> Settings:
     place = f"{slot.kind} {name!r} of {component.distribution}: {component.spec.config}"
     if (
         not (isinstance(cls, type) and issubclass(cls, slot.base))
-        # it may inherit that it is one, and lack the decorator that makes its own keys
+        # without the decorator a subclass passes for a dataclass, but its own keys are no fields
         or vars(cls).get("__annotations__", {}).keys() - vars(cls).get("__dataclass_fields__", {})
     ):
         raise PluginError(f"{place} must be a @dataclass that extends {slot.base.__name__}")
@@ -129,10 +150,10 @@ def default_settings(registry: Registry, slot: Slot, name: str) -> Settings:
 
 
 def merge(values: Values, layer: Mapping[str, Any], root: RunConfig) -> None:
-    """Put a layer over `values`, in place, under the schema's own spellings.
+    """Merge a layer into `values`, in place, with each key spelled as in the schema.
 
     Raises:
-        ConfigError: an unknown key, or a section given as one value.
+        ConfigError: an unknown key, or a single value for a section.
     """
     _merge(values, layer, root, "", root)
 
@@ -169,7 +190,11 @@ def _spelling(raw: str, section: Any, path: str, root: RunConfig) -> str:
 
 
 def _change_entries(mapping: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Replace single entries. A key may join names by commas: the changed name leaves it."""
+    """Return `mapping` with single entries replaced.
+
+    If a changed name is part of a key that joins names by commas, that key is split: each of the
+    other names gets an entry with the old value.
+    """
     result = dict(mapping)
     for name, value in changes.items():
         for joined in [key for key in result if name in _names(key) and key != name]:
@@ -188,10 +213,17 @@ def _names(joined: str) -> list[str]:
 
 
 def unknown(path: str, root: RunConfig, others: Iterable[str] = ()) -> ConfigError:
-    """The error for a key that does not exist, with the nearest that does, by its whole path, or
-    one of the same name elsewhere; or with what else may be meant."""
+    """Return the error for a key that does not exist.
+
+    It suggests at most two keys of the same name in other sections; if there are none, the most
+    similar word among all paths, the groups and `others`. Paths with dots that are written as one
+    key of a file, and groups that are written as keys, get errors that explain this.
+
+    Args:
+        others: further words that may have been meant.
+    """
     known = schema_tree.paths(root)
-    if path in known:  # on a command line it would have been found
+    if path in known:  # an override with this path would have been split at the dots
         nested = ": {".join(path.split(".")) + ": VALUE" + "}" * path.count(".")
         return ConfigError(
             f"{path!r} is one key with dots in a file, where keys stand inside each other",
@@ -213,7 +245,7 @@ def unknown(path: str, root: RunConfig, others: Iterable[str] = ()) -> ConfigErr
 
 
 def not_a_section(path: str, value: Any, default: Any) -> ConfigError:
-    """The error for a section given as one value."""
+    """Return the error for a section that is given a single value."""
     group = {"env": "env", **{slot.section: slot.group for slot in SLOTS}}.get(path)
     chosen = value if isinstance(value, str) else "NAME"
     hint = f"{group}={chosen} chooses one" if group else f"rlcore train --help {path}"
@@ -225,7 +257,11 @@ def not_a_section(path: str, value: Any, default: Any) -> ConfigError:
 
 
 def bind(values: Values, root: RunConfig) -> RunConfig:
-    """The configuration: `root` with `values` (under the schema's names) over it.
+    """Return the configuration: `root` with `values` assigned to its keys.
+
+    Args:
+        values: nested, with each key spelled as in the schema (:func:`merge`).
+        root: the defaults.
 
     Raises:
         ConfigError: a value of the wrong type or not among its choices, an interpolation that
@@ -241,15 +277,19 @@ def bind(values: Values, root: RunConfig) -> RunConfig:
 
 
 def _resolve(node: DictConfig, root: RunConfig) -> None:
-    """Put values in place of all `${...}`."""
+    """Replace all interpolations `${...}` by values, in place.
+
+    Raises:
+        ConfigError: names the key whose interpolation does not resolve.
+    """
     try:
         OmegaConf.resolve(node)
         return
     except OmegaConfBaseException as error:
         problem: Exception = error
-    for key in schema_tree.walk(
-        root
-    ):  # the error names the key that is looked for, not the one at fault
+    # OmegaConf's error names the key that is looked up. To find the key that refers to it, each
+    # key is resolved by itself.
+    for key in schema_tree.walk(root):
         if key.section:
             continue
         section, name = _parent(node, key.path)
@@ -281,7 +321,7 @@ def _assign(node: DictConfig, values: Mapping[str, Any], section: Any, path: str
         try:
             _reject_implicit_conversion(wanted, value)
             node[name] = value
-        except (OmegaConfBaseException, ValueError, OverflowError):  # no float is that large
+        except (OmegaConfBaseException, ValueError, OverflowError):  # overflow: int to float
             raise ConfigError(
                 f"{here} must be {wanted}, got {short(value, 200)}",
                 hint=f"rlcore train --help {here}",
@@ -289,9 +329,12 @@ def _assign(node: DictConfig, values: Mapping[str, Any], section: Any, path: str
 
 
 def _reject_implicit_conversion(wanted: str, value: Any) -> None:
-    """Refuse values that OmegaConf converts but nobody intends: any number is
-    true, a text may hold the character that ends it for the system, and a part of a value may be
-    left open. Raises ValueError."""
+    """Refuse values that OmegaConf accepts although they are surely mistakes.
+
+    Raises:
+        ValueError: a number other than 0 and 1 for a bool, a string with a NUL character, or a
+            list or mapping with a `???` in it.
+    """
     if wanted.startswith("bool") and isinstance(value, (int, float)) and value not in (0, 1):
         raise ValueError
     if isinstance(value, str) and "\0" in value:
@@ -301,7 +344,7 @@ def _reject_implicit_conversion(wanted: str, value: Any) -> None:
 
 
 def _parts(value: Any) -> Iterator[Any]:
-    """Keys and values of a list or mapping, and of those in it."""
+    """Yield the values of a list or mapping, and a mapping's keys, at all levels of nesting."""
     inside = [*value.keys(), *value.values()] if isinstance(value, dict) else value
     for part in inside:
         if isinstance(part, (list, dict)):
@@ -311,7 +354,7 @@ def _parts(value: Any) -> Iterator[Any]:
 
 
 def check_choices(config: RunConfig) -> None:
-    """Refuse a text that is not among the choices of its key.
+    """Check that the value of each key with choices is one of them, or None.
 
     Raises:
         ConfigError: names the key, its value and the choices.

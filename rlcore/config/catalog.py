@@ -1,4 +1,4 @@
-"""List the options of each configuration group, and the file of each. Light: no Hydra.
+"""List the options of each configuration group, and the file of each. Imports no Hydra.
 
 env, model, algorithm   an option is a file `GROUP/NAME.yaml` of a plugin, of configs/ or of
                         the user's own folder, or a registered component without a file
@@ -27,16 +27,22 @@ TYPE_KEYS: dict[str, str] = {"env": "env_type", "model": "model_type", "algorith
 EXPERIMENT = "experiment"
 """The group of recipes."""
 ONLY_EVAL = "_eval"
-"""How the name of a recipe ends that is another one, evaluated only."""
+"""Suffix of a recipe's name that means: only evaluate the recipe."""
 BY_RECIPE = f"{EXPERIMENT}="
-"""How a word that chooses a recipe begins."""
+"""Prefix of an override that chooses a recipe."""
 
 YAML = (".yaml", ".yml")
 
 
 @dataclass(frozen=True)
 class Root:
-    """A place that holds groups: `owner` is a distribution, or "" for configs/ and the user's."""
+    """A folder that contains groups.
+
+    Attributes:
+        owner: distribution of the plugin; "" for configs/ and the user's folders.
+        folder: its path.
+        location: the same as Hydra's search path takes it: a path or `pkg://package.module`.
+    """
 
     owner: str
     folder: Path
@@ -44,7 +50,12 @@ class Root:
 
 
 class Catalog:
-    """All groups and options of a registry, of configs/ and of the user's folders."""
+    """All groups and options: of plugins, of configs/ and of the user's folders.
+
+    Attributes:
+        registry: the plugins.
+        roots: folders with groups; the first one that has an option's file wins.
+    """
 
     def __init__(self, registry: Registry, config_dirs: Sequence[str | Path] = ()) -> None:
         self.registry = registry
@@ -52,56 +63,65 @@ class Catalog:
         shipped = Root("", core_configs(), str(core_configs()))
         plugins = [_plugin_root(owner, path) for owner, path in registry.config_paths]
         roots = [*own, shipped, *filter(None, plugins)]
-        # readers put groups beside the recipes too: config/env/train/NAME.yaml
+        # groups may also be folders in the folder of recipes: experiment/env/train/NAME.yaml
         self.roots = [each for root in roots for each in (*_beside_recipes(root), root)]
         self._known: dict[str, dict[str, list[tuple[Root, Path]]]] = {}
 
     @cached_property
     def groups(self) -> frozenset[str]:
-        """Every group, e.g. "env", "env/train", "experiment"."""
+        """Return all groups, e.g. "env", "env/train", "experiment"."""
         sides = {f"env/{side}" for side in SIDES}
         roots = [root.folder for root in self.roots if root.folder.is_dir()]
         folders = {entry.name for root in roots for entry in root.iterdir() if entry.is_dir()}
         return frozenset({*COMPONENT_GROUPS, *sides, *folders} - {"__pycache__"})
 
     def options(self, group: str) -> list[str]:
-        """Sorted names that may be written behind `group=`."""
+        """Return the sorted names that may follow `group=`."""
         top = group.split("/")[0]
         names = set(self._files(group))
-        if group == "env":  # what both sides have of their own
+        if group == "env":  # names with a file for each side
             names |= set.intersection(*(set(self._files(f"env/{side}")) for side in SIDES))
         if top in COMPONENT_GROUPS:
             names |= set(self.registry.names(COMPONENT_GROUPS[top]))
         return sorted(names)
 
     def file(self, group: str, name: str) -> Path | None:
-        """The file of an option; None for a component that has none.
+        """Return the file of an option; None if it has none.
 
         Raises:
-            PluginError: two plugins bring a file of that name.
+            PluginError: several plugins have a file of that name, and configs/ and the user none.
         """
         found = self._files(group).get(name, [])
         owners = sorted({root.owner for root, _ in found if root.owner})
-        if len(owners) > 1 and found[0][0].owner:  # a file of the user's or of configs/ goes first
+        if len(owners) > 1 and found[0][0].owner:  # files of the user and of configs/ win
             raise PluginError(f"{group.split('/')[0]}={name} is claimed by {' and '.join(owners)}")
         return found[0][1] if found else None
 
     def beside(self, group: str, name: str, file: str) -> Path | None:
-        """A file beside the folder of the group that holds an option; None if either is absent."""
+        """Return a file of the root folder that holds an option; None if either is absent.
+
+        Args:
+            file: path relative to the root folder, which is the parent of the group's folder.
+        """
         roots = [root for root, _ in self._files(group).get(name, [])]
         found = roots[0].folder.joinpath(file) if roots else None
         return found if found is not None and found.is_file() else None
 
     def option(self, group: str, name: str) -> str | None:
-        """The option that is meant by a name, whatever its upper and lower case; None if there is
-        none, or more than one."""
+        """Return the option with this name, or the only one that differs from it just in case.
+
+        None if there is no such option, or if several differ just in case.
+        """
         options = self.options(group)
         near = [option for option in options if option.lower() == name.lower()]
         return name if name in options else near[0] if len(near) == 1 else None
 
     def recipe(self, name: str) -> tuple[str | None, bool]:
-        """The recipe that is meant by a name, and whether it is only to be evaluated: as
-        `NAME_eval`, where that is no recipe of its own."""
+        """Return the recipe with this name, and whether it is only evaluated.
+
+        `NAME_eval` means to only evaluate NAME, unless there is a recipe named `NAME_eval`. The
+        recipe is None if there is none.
+        """
         found = self.option(EXPERIMENT, name)
         if found is None and name.lower().endswith(ONLY_EVAL):
             base = self.option(EXPERIMENT, name[: -len(ONLY_EVAL)])
@@ -109,7 +129,7 @@ class Catalog:
         return found, False
 
     def unknown_option(self, group: str, name: str) -> ConfigError | PluginError:
-        """The error for `group=name` when that option does not exist."""
+        """Return the error for `group=name` when that option does not exist."""
         top = group.split("/")[0]
         choices = self.options(group)
         if top in COMPONENT_GROUPS:
@@ -128,7 +148,10 @@ class Catalog:
         )
 
     def _files(self, group: str) -> dict[str, list[tuple[Root, Path]]]:
-        """By option; a file of one side goes before that of both."""
+        """Return (root, file) pairs by option, in the order of precedence.
+
+        Within a root, a file of `env/train` precedes one of `env` in that group; likewise for eval.
+        """
         if group in self._known:
             return self._known[group]
         found: dict[str, list[tuple[Root, Path]]] = {}
@@ -138,7 +161,7 @@ class Catalog:
                 for entry in folder.iterdir() if folder.is_dir() else ():
                     if entry.name.endswith(".yaml"):
                         found.setdefault(entry.name.removesuffix(".yaml"), []).append((root, entry))
-        self._known[group] = found  # whole, or not at all where a folder can't be read
+        self._known[group] = found  # cached only if all folders could be read
         return found
 
 
@@ -151,31 +174,39 @@ def _user_root(folder: str | Path) -> Root:
 
 
 def _beside_recipes(root: Root) -> list[Root]:
-    """The folder of a place's recipes as a place of groups itself, where it holds folders."""
+    """Return a root's folder of recipes as a root, if that folder contains folders; else none."""
     folder = root.folder / EXPERIMENT
     holds = folder.is_dir() and any(entry.is_dir() for entry in folder.iterdir())
     return [Root(root.owner, folder, str(folder))] if holds else []
 
 
 def _plugin_root(owner: str, location: str) -> Root | None:
-    """A plugin's config path: `pkg://package.module` or a folder; None where it can't be read."""
+    """Return the root at a plugin's config path, which is a folder or `pkg://package.module`.
+
+    None, with a warning, if the package can't be imported.
+    """
     scheme, _, name = location.rpartition("://")
     if scheme == "pkg":
         try:
             return Root(owner, Path(import_module(name).__path__[0]), location)
-        except Exception as error:  # a plugin may fail in any way: it takes no command down
+        except Exception as error:  # a faulty plugin must not end the command
             warn(f"{owner}: its config path {location} is left out: {error}")
             return None
     return Root(owner, Path(name), location)
 
 
 def named_recipe(word: str) -> tuple[str, list[str]]:
-    """The name of the recipe that is named first, and the folder of groups it is in if it is given
-    by its file, DIR/experiment/NAME.yaml. What is no file may be one of ours, at a place where
-    others have them: the name counts.
+    """Return the name of a recipe, and the config folders to search for it.
+
+    Args:
+        word: the recipe's name, or its file DIR/experiment/NAME.yaml. If there is no such file,
+            only NAME counts: a shipped recipe may be given by the path that it has elsewhere.
+
+    Returns:
+        The name; and `[DIR]` for a file, except for a file of configs/, or an empty list.
 
     Raises:
-        ConfigError: it is a file that lies elsewhere.
+        ConfigError: the file is not in a folder named experiment.
     """
     path = Path(word)
     if path.suffix not in YAML:
@@ -193,13 +224,13 @@ def named_recipe(word: str) -> tuple[str, list[str]]:
 
 
 def is_override(word: str) -> bool:
-    """Check whether a word sets or deletes something; flags do not."""
+    """Check whether a word sets or deletes a key or a group; flags (`-...`) do not."""
     return word[:1] != "-" and ("=" in word or word[:1] == "~")
 
 
 def is_folder(word: str) -> bool:
-    """Check whether a folder of that name exists. False for what can't be a path."""
+    """Check whether a folder of that name exists; False for a text that can't be a path."""
     try:
         return bool(word) and Path(word).is_dir()
-    except (OSError, ValueError):  # too long, or with a NUL
+    except (OSError, ValueError):  # too long, or contains a NUL character
         return False

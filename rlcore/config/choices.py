@@ -1,11 +1,11 @@
-"""Rewrite choices of components into the one form that is composed: one per section. Light.
+"""Rewrite choices of components into one form: one choice per section. Imports no Hydra.
 
     env=X                   env/train=X env/eval=X
     - env/train: X          - override /env/train: X
     - env/X@env.train       - override /env/train: X
     - model/Y@actor.model   - override /model: Y
 
-A recipe may write them with or without `override`, a leading slash, or the section behind an `@`.
+A recipe may write them with or without `override`, a leading slash, or `@section`.
 """
 
 from __future__ import annotations
@@ -30,8 +30,10 @@ Choice = tuple[str, Any]
 
 
 def by_side(choices: Iterable[str]) -> list[str]:
-    """`group=option` words, with one for each section in place of `env=NAME`. A side that is chosen
-    by itself wins, wherever it stands."""
+    """Replace `env=NAME` by `env/train=NAME` and `env/eval=NAME` in `group=option` words.
+
+    A side that is chosen by its own word keeps that choice, in any order of the words.
+    """
     pairs = [
         (group, equals + option)
         for group, equals, option in (each.partition("=") for each in choices)
@@ -40,11 +42,11 @@ def by_side(choices: Iterable[str]) -> list[str]:
 
 
 def completed(choices: Sequence[str], chosen: dict[str, str]) -> list[str]:
-    """`choices`, and for a side that nothing chose the other one's env.
+    """Append the other side's env for a side of env that nothing has chosen.
 
     Args:
         choices: words of :func:`by_side`.
-        chosen: the option of each group, as they come out.
+        chosen: the option of each group after composing `choices`.
     """
     train, evaluation = SIDES_OF["env"]
     more = [
@@ -56,19 +58,22 @@ def completed(choices: Sequence[str], chosen: dict[str, str]) -> list[str]:
 
 
 def canonical(file: Path, group: str, entries: Any) -> list[Any]:
-    """A defaults list as Hydra is given it: what is included, then the components that are chosen.
+    """Return a defaults list in the form that Hydra gets.
+
+    Included options come first, then an entry `override /GROUP: OPTION` for each section with a
+    chosen component. The list of a component's own file is returned unchanged.
 
     Args:
-        file: for messages.
-        group: of the file.
-        entries: what stands under `defaults`.
+        file: for error messages.
+        group: group of the file.
+        entries: value of the file's key `defaults`.
 
     Raises:
         ConfigError: an entry that can't be read.
     """
     if not isinstance(entries, list):
         raise ConfigError(f"{file}: defaults must be a list, got {entries!r}")
-    if group.split("/")[0] in COMPONENT_GROUPS:  # a component extends others of its own group
+    if group.split("/")[0] in COMPONENT_GROUPS:  # its entries extend options of its own group
         return entries
     included, chosen = [], list[Choice]()
     for entry in entries:
@@ -81,7 +86,7 @@ def canonical(file: Path, group: str, entries: Any) -> list[Any]:
 
 
 def included(file: Path, group: str, content: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """`(group, option)` of each entry of a file's defaults list.
+    """Yield (group, option) for each entry of a file's defaults list, except `_self_` and nulls.
 
     Raises:
         ConfigError: an entry that can't be read.
@@ -105,7 +110,11 @@ def included(file: Path, group: str, content: dict[str, Any]) -> Iterator[tuple[
 
 
 def _component(file: Path, entry: Any) -> Choice | None:
-    """The component that an entry chooses; None for one that includes something else."""
+    """Return the component that an entry chooses; None if the entry includes another option.
+
+    Raises:
+        ConfigError: the section after `@` is not one of the group.
+    """
     if isinstance(entry, str):
         path, _, section = entry.partition("@")
         group, _, option = _bare(path).rpartition("/")

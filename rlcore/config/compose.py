@@ -1,4 +1,4 @@
-"""Compose the frozen :class:`RunConfig` from the user's words.
+"""Compose the frozen :class:`RunConfig` from the overrides of a command line.
 
 ["env=X", "runner.seed=1"] --parse--> group choices --Hydra--> values of the files
                              values of the command line ----------> | bind --> RunConfig
@@ -38,14 +38,15 @@ ALL_COMPONENTS = tuple(COMPONENT_GROUPS)
 
 
 class MissingValueError(ConfigError):
-    """A key that must be given."""
+    """Raised for a required key that has no value."""
 
 
 class IncompleteRecipeError(ConfigError):
-    """A configuration whose rest can be looked at nevertheless.
+    """Raised for a configuration with faults that leave the rest of it usable.
 
     Attributes:
-        draft: the configuration, with the defaults of the keys at fault.
+        several: one error for each fault.
+        draft: the frozen configuration, with defaults in place of the values at fault.
     """
 
     def __init__(self, errors: Sequence[UserError], draft: RunConfig) -> None:
@@ -62,22 +63,23 @@ def compose(
     registry: Registry | None = None,
     draft: bool = False,
 ) -> RunConfig:
-    """The configuration of a run.
+    """Compose the configuration of a run.
 
     Args:
         overrides: as on the command line: `env=NAME`, `env/train=NAME`, `env/eval=NAME`,
-            `model=NAME`, `algorithm=NAME`, `experiment=NAME`, `section.key=value`; later ones win,
-            and one side of env over both. A side that nothing chooses gets the other one's env.
+            `model=NAME`, `algorithm=NAME`, `experiment=NAME`, `section.key=value`. Later ones
+            win, but `env/train` and `env/eval` win over `env` in any order. If only one side of
+            env is chosen, the other side gets the same env.
         config_dirs: further folders with groups, searched first.
-        require: groups that a run needs.
-        registry: the plugins; None for those installed.
-        draft: whether keys that must be given may be left at their defaults.
+        require: groups of which a component must be chosen.
+        registry: the plugins; None: the installed ones.
+        draft: return the draft of an :class:`IncompleteRecipeError` instead of raising it.
 
     Returns:
         Frozen dataclasses; sections of components are instances of the plugins' classes.
 
     Raises:
-        Unfinished: keys that must be given, and sentences that can't be read.
+        IncompleteRecipeError: required keys without a value, or instructions that can't be read.
         ConfigError: an unknown key or option, a wrong type, a component that is not chosen.
         PluginError: a component that is not installed, is broken, or is claimed twice.
     """
@@ -118,18 +120,19 @@ def load(
     require: Sequence[str] = (),
     trust: bool = False,
 ) -> RunConfig:
-    """The configuration written by an earlier run (`<run>/config.yaml`), with changes.
+    """Load the configuration that an earlier run wrote (`<run>/config.yaml`), with changes.
 
     Args:
         path: the file.
-        overrides: `section.key=value`.
-        registry: the plugins; None for those installed.
+        overrides: `section.key=value`; components can't be exchanged.
+        registry: the plugins; None: the installed ones.
         require: groups of which the file must name a component.
-        trust: whether the file may let code in, see :mod:`rlcore.config.trusted_keys`.
+        trust: whether the file may set keys that load code, see
+            :mod:`rlcore.config.trusted_keys`.
 
     Raises:
-        ConfigError: the file is missing or damaged, does not fit the installed plugins, or lets
-            code in.
+        ConfigError: the file is missing or damaged, does not fit the installed plugins, or sets a
+            key that loads code although `trust` is False.
     """
     registry = registry or load_plugins()
     catalog = Catalog(registry)
@@ -148,7 +151,7 @@ def load(
         _require(config, require, catalog)
     except ConfigError as error:
         _blame(path, saved, require, catalog)
-        # without a draft: nobody has looked at what it may let in
+        # an IncompleteRecipeError would hand out a draft that require_closed_doors has not checked
         raise ConfigError(error.message, hint=error.hint) from None
     if not trust:
         require_closed_doors(Path(path), config, given)
@@ -158,9 +161,13 @@ def load(
 
 
 def recipe_of(config: RunConfig, registry: Registry | None = None) -> RunConfig | None:
-    """What the recipe alone gives, without the changes of the command line: the values of
-    `experiment=NAME`, or without one those of the chosen components. What the recipe left
-    to whoever ran it is as they set it. None for a configuration that was not composed.
+    """Compose what a run was started from, without the `section.key=value` of its command line.
+
+    That is the recipe `experiment=NAME` alone or, without a recipe, the chosen components. Keys
+    that the files require to be set (`???`) have their values from `config`.
+
+    Returns:
+        The configuration; None if `config.recipe` names no choices, so `config` was not composed.
 
     Raises:
         ConfigError, PluginError: the recipe does not compose here.
@@ -172,7 +179,7 @@ def recipe_of(config: RunConfig, registry: Registry | None = None) -> RunConfig 
     folders, groups = config.recipe.config_dirs, experiments or choices
     registry = registry or load_plugins()
     with warnings.catch_warnings():
-        # the run has said what it takes; of the recipe alone that may be something else
+        # the run has already warned, and warnings about the recipe alone may not hold for it
         warnings.simplefilter("ignore", ConfigWarning)
         files = _files(Catalog(registry, folders), groups)
         left_open = [path for path, value in schema_tree.leaves(files.values) if value == MISSING]
@@ -181,7 +188,11 @@ def recipe_of(config: RunConfig, registry: Registry | None = None) -> RunConfig 
 
 
 def _blame(path: str | Path, saved: Values, require: Sequence[str], catalog: Catalog) -> None:
-    """Raise with the file's name if it is at fault without any change."""
+    """Check the saved values without the overrides; an error then gets the name of the file.
+
+    Raises:
+        ConfigError: the file itself is at fault.
+    """
     try:
         _require(_finish(FileValues(saved, {}), (), catalog.registry), require, catalog)
     except ConfigError as error:
@@ -189,12 +200,12 @@ def _blame(path: str | Path, saved: Values, require: Sequence[str], catalog: Cat
 
 
 def to_yaml(config: RunConfig) -> str:
-    """The resolved configuration as text; :func:`load` reads it back."""
+    """Return the resolved configuration as YAML text, which :func:`load` reads from a file."""
     return OmegaConf.to_yaml(OmegaConf.create(asdict(config)))
 
 
 def yaml_below(text: str, path: str | None) -> str:
-    """Of a configuration as text, what is below a key; all of it where none is named.
+    """Return the part of a YAML text at or below a key; all of it if `path` is empty or None.
 
     Raises:
         ConfigError: there is no such key.
@@ -215,8 +226,21 @@ def _finish(
     origin: RecipeConfig | None = None,
     run: Path | None = None,
 ) -> RunConfig:
-    """Values of files and command line, in this order, bound to the schema. `run` is the folder
-    that the values were kept in, if they were."""
+    """Merge the values of the files and then each layer, and bind the result to the schema.
+
+    Args:
+        files: unresolved values, and the option chosen in each group.
+        layers: values of the command line; later layers win.
+        origin: what the run is composed from; None for a configuration that was saved.
+        run: the folder of the run that saved the values; None for values that are composed.
+
+    Returns:
+        The frozen configuration.
+
+    Raises:
+        IncompleteRecipeError: required keys without a value, or instructions that can't be read.
+        ConfigError: an unknown key, a wrong type, or a path that can't be made absolute.
+    """
     raw = [files.values, *layers]
     kept = files.values.get("plugins", {}) if run else {}
     for name in [name for name in kept if name not in registry.settings]:
@@ -227,7 +251,7 @@ def _finish(
     modernise(raw, registry, root)
     if origin is not None:
         root.recipe = origin
-    if EXPERIMENT in files.choices:  # a recipe's runs go under its name
+    if EXPERIMENT in files.choices:  # runs of a recipe are named after it
         root.runner.logger.experiment_name = files.choices[EXPERIMENT]
     values: Values = {}
     for layer in raw:
@@ -253,7 +277,7 @@ def _finish(
 
 
 def _ungiven(values: Values, root: RunConfig) -> Iterator[ConfigError]:
-    """An error for each key that must be given and is not, which leaves the values."""
+    """Yield an error for each required key without a value, and remove its `???` from `values`."""
     for key in schema_tree.walk(root):
         if schema_tree.find(values, key.path) == MISSING:
             take(values, key.path)
@@ -274,37 +298,43 @@ def _require(config: RunConfig, groups: Sequence[str], catalog: Catalog) -> None
 
 
 def chosen(config: RunConfig, group: str) -> bool:
-    """Whether it names a component of that group, or needs none."""
+    """Check whether `config` names a component of a group; env needs one on both sides.
+
+    No algorithm is needed with `runner.only_eval`.
+    """
     names = {
         "env": config.env.train.env_type and config.env.eval.env_type,
         "model": config.actor.model.model_type,
-        "algorithm": config.algorithm.name or config.runner.only_eval,  # it trains nothing
+        "algorithm": config.algorithm.name or config.runner.only_eval,
     }
     return bool(names[group])
 
 
 def _add_critic(config: RunConfig, registry: Registry) -> None:
-    """A model has a critic if the algorithm needs values, unless it was set."""
+    """Set `add_value_head`, if it is None, to whether the algorithm needs values."""
     if config.actor.model.add_value_head is None:
         try:
             needs = algorithm_needs(config, registry) if config.algorithm.name else None
         except UserError:
-            needs = None  # the checks say what is wrong, and with what else
+            needs = None  # the checks report this error, together with others
         config.actor.model.add_value_head = needs is not None and needs.values
 
 
 def _share_checkpoint(config: RunConfig) -> None:
-    """The acting policy and the trained one start from the same weights: one path serves both.
+    """Copy paths that are set in `rollout.model` to `actor.model`.
+
+    The acting policy and the trained policy start from the same weights, so one path serves both.
 
     Raises:
-        ConfigError: two different checkpoints are asked for, and training is meant.
+        ConfigError: both sections name checkpoints, these differ, and the run trains.
     """
     model = config.actor.model
     for name, acting in vars(config.rollout.model).items():
         trained = getattr(model, name)
         if acting is None or acting == trained:
             continue
-        here = trained is not None and not hub.is_name(trained)  # a name: of the recipe, not found
+        # a name that is still here was not found on this machine: the other path replaces it
+        here = trained is not None and not hub.is_name(trained)
         if here and not config.runner.only_eval:
             raise ConfigError(
                 f"rollout.model.{name} must equal actor.model.{name}: the policy that acts is "
@@ -315,10 +345,11 @@ def _share_checkpoint(config: RunConfig) -> None:
 
 
 def _make_paths_absolute(config: RunConfig) -> None:
-    """Paths are meant from where the user stands; a worker's folder may be another one.
+    """Make paths absolute, from the current folder: a worker may run in a different one.
 
     Raises:
-        ConfigError: an empty path, which would be the folder the user stands in; a home of nobody.
+        ConfigError: an empty path, which would mean the current folder, or `~NAME` of an unknown
+            user.
     """
     for key in schema_tree.walk(config):
         if key.place and key.value is not None:
@@ -328,7 +359,7 @@ def _make_paths_absolute(config: RunConfig) -> None:
 def _put_absolute(key: schema_tree.Key) -> str:
     if key.place == "checkpoint" and hub.is_name(key.value):
         found = hub.find(key.value)
-        if found is None:  # whether that matters is for the checks to say
+        if found is None:  # the checks decide whether the run needs it
             return str(key.value)
         if found != Path(key.value).absolute():
             warn(f"{key.value} is taken from {found}")
@@ -338,7 +369,11 @@ def _put_absolute(key: schema_tree.Key) -> str:
 
 
 def _follow(config: RunConfig, run: Path) -> None:
-    """Paths into a run that was moved, found by its name, lead to where they lead now."""
+    """Rewrite paths into a run folder that was moved.
+
+    A path that does not exist, but contains a folder with the name of `run`, is replaced by the
+    same path below `run` if that exists.
+    """
     for key in schema_tree.walk(config):
         if not key.place or key.value is None or Path(key.value).exists():
             continue

@@ -1,5 +1,8 @@
-"""Parse the words of a command line: `group=option`, `section.key=value`, and `env.*.key=value` for
-a key of both envs. :mod:`rlcore.config.compose` merges them with the files."""
+"""Parse the overrides of a command line.
+
+These are `group=option`, `section.key=value`, and `env.*.key=value` for a key of both envs.
+:mod:`rlcore.config.compose` merges their values with those of the files.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,7 @@ from rlcore.contracts.errors import ConfigError
 from rlcore.files.reading import check_depth
 from rlcore.plugins.registry import load_plugins
 
-_OF_GRAMMAR = ",'\"[]{}()"  # more than a path: left to the grammar
+_OF_GRAMMAR = ",'\"[]{}()"  # a value with one of these is more than a path: Hydra parses it
 _BRACES = re.compile(r"""['"]?\{(.*)\}['"]?""", re.DOTALL)
 _ENTRY = re.compile(r"(?:\[[^]]*\]|\{[^}]*\}|[^,])+")
 BUILT_IN = {*COMPONENT_GROUPS, EXPERIMENT}
@@ -33,7 +36,10 @@ SHOWN = 200  # characters of an override in an error
 
 
 def parse(overrides: Sequence[str]) -> list[Override]:
-    """Overrides in Hydra's grammar.
+    """Parse overrides with Hydra's grammar, with additions.
+
+    In addition `~` may begin a path, `env.*.` stands for both envs, and names of a placement may be
+    joined by commas.
 
     Raises:
         ConfigError: a text that is not an override.
@@ -44,17 +50,17 @@ def parse(overrides: Sequence[str]) -> list[Override]:
         key, _, value = text.lstrip("+~").partition("=")
         both = key.startswith(BOTH)
         if value.startswith("~") and value.isprintable() and not set(value) & set(_OF_GRAMMAR):
-            # the grammar has no such values; a shell leaves a home behind "=" as it is
+            # Hydra's grammar has no values with ~, and a shell does not expand ~ after "="
             text = text.removesuffix(value) + quote(value)
         if key == PLACEMENT:
             text = text.removesuffix(value) + _names_apart(value)
-        if key and not key.isascii():  # the grammar has no such letters
+        if key and not key.isascii():  # keys in Hydra's grammar are ASCII
             raise unknown(key, RunConfig())
         if key == EXPERIMENT and not value.isascii():
             raise ConfigError(f"there is no experiment {value!r}", hint="rlcore train --help")
         try:
             check_depth(text)
-            # the grammar has no star
+            # keys in Hydra's grammar have no `*`: parse another name, and put the key back after
             override = parser.parse_override(text.replace(BOTH, "env.both.", 1) if both else text)
             if both:
                 override.key_or_group, override.input_line = key, text
@@ -70,9 +76,11 @@ def parse(overrides: Sequence[str]) -> list[Override]:
 
 
 def _names_apart(value: str) -> str:
-    """A placement whose names are joined by commas, which the grammar does not know, with an entry
-    for each: `{env,rollout: 0, actor: 1}` -> `{env: 0, rollout: 0, actor: 1}`. Quotes round all of
-    it, or round names, may be there."""
+    """Return a placement with an entry for each name, as Hydra's grammar has no joined names.
+
+    `{env,rollout: 0, actor: 1}` -> `{env: 0, rollout: 0, actor: 1}`. Quotes around the whole value
+    or around names are removed. A value of another form is returned unchanged.
+    """
     found = _BRACES.fullmatch(value)
     entries: list[str] = []
     names: list[str] = []
@@ -86,7 +94,7 @@ def _names_apart(value: str) -> str:
 
 
 def keys_of(override: Override) -> list[str]:
-    """Paths of the keys that it sets: one, or that of each env."""
+    """Return the paths of the keys that an override sets: two for `env.*.key`, else one."""
     path = override.key_or_group
     if not path.startswith(BOTH):
         return [path]
@@ -94,13 +102,25 @@ def keys_of(override: Override) -> list[str]:
 
 
 def quote(text: str | Path) -> str:
-    """Quote a value for an override, whatever characters are in it. Backslashes count only before a
-    quotation mark."""
+    """Quote a value for an override; it may contain any characters.
+
+    Backslashes are doubled only before a quotation mark and at the end: elsewhere Hydra's grammar
+    reads them as they are.
+    """
     return "'" + re.sub(r"\\+(?='|\Z)", r"\g<0>\g<0>", str(text)).replace("'", "\\'") + "'"
 
 
 def split(catalog: Catalog, overrides: Sequence[Override]) -> tuple[list[str], list[Values]]:
-    """Group choices, for Hydra, and values, for us, one layer each."""
+    """Separate group choices from values.
+
+    Returns:
+        `group=option` words, which Hydra composes, and a layer of nested values for each key that
+        is set, in the order of the overrides.
+
+    Raises:
+        ConfigError, PluginError: a sweep over several values, an option that does not exist, a key
+            to delete, or a text that can't be read.
+    """
     groups: list[str] = []
     values: list[Values] = []
     for override in overrides:
@@ -122,8 +142,10 @@ def split(catalog: Catalog, overrides: Sequence[Override]) -> tuple[list[str], l
 
 
 def _choice(catalog: Catalog, override: Override) -> tuple[str, bool]:
-    """`group=option` for Hydra, and whether it is a recipe to evaluate only. An option in other
-    upper and lower case is understood."""
+    """Return `group=option` for Hydra, and whether it is a recipe that is only evaluated.
+
+    An option that differs only in case is corrected, with a warning.
+    """
     text = (override.input_line or "").lstrip("+")
     group, name = override.key_or_group, as_text(value_of(override))
     if override.is_delete():
@@ -137,7 +159,8 @@ def _choice(catalog: Catalog, override: Override) -> tuple[str, bool]:
             f"{group} must be one of {', '.join(catalog.options(group)) or 'none'}, "
             f"got {text.partition('=')[2]!r}"
         )
-    # Hydra adds a group of the user's own by a +; components and recipes are always in the list
+    # Hydra needs a + for a group that is not in the defaults list, such as one of the user's own;
+    # components and recipes are always in that list, so a + before them is dropped
     plus = "+" if override.is_add() and group.split("/")[0] not in BUILT_IN else ""
     found, only_eval = (
         catalog.recipe(name) if group == EXPERIMENT else (catalog.option(group, name), False)
@@ -152,8 +175,11 @@ def _choice(catalog: Catalog, override: Override) -> tuple[str, bool]:
 
 
 def keys_given(words: Sequence[str]) -> frozenset[str]:
-    """Paths of the keys that words of a command line set, under the names they have today."""
-    chosen = [word for word in words if not word.startswith(BY_RECIPE)]  # may be any folder
+    """Return the paths of the keys that words of a command line set.
+
+    Old names are replaced by present ones, and paths are in lower case.
+    """
+    chosen = [word for word in words if not word.startswith(BY_RECIPE)]  # may be any path
     layers = [
         nest(path, override.value())
         for override in parse(chosen)
@@ -161,12 +187,13 @@ def keys_given(words: Sequence[str]) -> frozenset[str]:
         for path in keys_of(override)
     ]
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConfigWarning)  # they were given when these were composed
+        warnings.simplefilter("ignore", ConfigWarning)  # compose() has already warned
         modernise(layers, load_plugins(), None)
-    # upper and lower case are mended wherever they occur
+    # compared in lower case, as a key in another case is corrected when it is bound
     return frozenset(path.lower() for layer in layers for path, _ in leaves(layer))
 
 
 def nest(path: str, value: Any) -> Values:
+    """Return a mapping nested along a dotted path: `a.b` and 1 -> `{"a": {"b": 1}}`."""
     head, _, rest = path.partition(".")
     return Partial({head: nest(rest, value) if rest else value})

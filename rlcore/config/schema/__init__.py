@@ -1,9 +1,10 @@
 """Define the keys of a run: types, defaults and meaning. Defaults live here and nowhere else.
 
-Each section of the configuration has a module. :class:`RunConfig` joins them, and none of them
-imports it; `keys.py` has the function that declares a key. Plugins subclass :class:`EnvConfig`,
-:class:`ModelConfig` and :class:`AlgorithmConfig` to add keys of their own, also declared with
-:func:`key`. Its first argument is the help text (`rlcore train --help KEY`).
+Each section of the configuration has a module. :class:`RunConfig` contains all sections, and no
+module of a section imports it; `keys.py` defines :func:`key`, which declares a key. Plugins
+subclass :class:`EnvConfig`, :class:`ModelConfig` and :class:`AlgorithmConfig` to add keys, also
+declared with :func:`key`. Its first argument is the help text (`rlcore train --help KEY`), and the
+first paragraph of a section's docstring is the help text of the section.
 """
 
 from __future__ import annotations
@@ -86,25 +87,30 @@ class RunConfig(Settings):
 
     @property
     def divides(self) -> int:
-        """How many actor processes divide one copy of the parameters, as a plan takes it."""
+        """Return the number of actor processes over which one copy of the parameters is sharded.
+
+        Encoded as :attr:`FSDPConfig.divides`; 1 on the local backend and if the run only evaluates.
+        """
         divides_nothing = self.runner.only_eval or self.cluster.backend == "local"
         return 1 if divides_nothing else self.actor.fsdp_config.divides
 
     @property
     def chooses_on_validation(self) -> bool:
-        """Whether the best checkpoint is the best on validation starts."""
+        """Return whether validation starts decide which checkpoint `runner.keep_best` keeps."""
         evaluates = self.runner.keep_best and self.runner.val_check_interval > 0
         validates = self.env.validation.trials_per_task or self.env.eval.split == "validation"
         return evaluates and bool(validates)
 
     @property
     def played(self) -> dict[str, EnvConfig]:
-        """Settings of the envs that the run plays, by side: who only evaluates needs nothing of
-        what training does."""
+        """Return the settings of the envs that the run plays, by side.
+
+        With `runner.only_eval` that is "eval" alone.
+        """
         return {"eval": self.env.eval} if self.runner.only_eval else self.env.sides
 
     @property
     def offloads(self) -> tuple[str, ...]:
-        """Which of "rollout" and "actor" are asked to leave accelerators to others meanwhile."""
+        """Return which of "rollout" and "actor" offload to host memory (`enable_offload`)."""
         asked = {"rollout": self.rollout.enable_offload, "actor": self.actor.enable_offload}
         return tuple(name for name, leaves in asked.items() if leaves)

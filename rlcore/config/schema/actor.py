@@ -77,15 +77,17 @@ class FSDPConfig(Settings):
 
     @property
     def divides(self) -> int:
-        """Number of actor processes over which one copy of the parameters is sharded: 0 for all, 1
-        for no sharding, -1 for those of a node."""
+        """Return the number of actor processes over which one copy of the parameters is sharded.
+
+        0: all processes; 1: parameters are not sharded; -1: the processes of a node.
+        """
         if self.sharding_strategy == "hybrid_shard":
             return self.fsdp_size or -1
         return 1 if self.sharding_strategy == WHOLE else 0
 
     @property
     def gathers_again(self) -> bool:
-        """Whether a block is freed after its forward, and gathered again for its backward."""
+        """Return whether a block is freed after its forward and gathered again for its backward."""
         asked = self.reshard_after_forward
         return self.sharding_strategy != "shard_grad_op" if asked is None else asked
 
@@ -109,12 +111,25 @@ class ActorConfig(Settings):
     global_batch_size: int = key("chunks per optimizer step over all ranks", 1024, least=1)
 
     def share_of_each(self, ranks: int) -> int:
-        """Chunks of an optimizer step for each of so many ranks, rounded up; no micro-batch is
-        larger."""
+        """Return the chunks per rank of an optimizer step, rounded up.
+
+        This is an upper limit for the size of a micro-batch.
+
+        Args:
+            ranks: number of actor ranks.
+        """
         return -(-self.global_batch_size // ranks)
 
     def micro_batch_within(self, most: int, ranks: int) -> int | None:
-        """The most chunks per forward, up to `most`, with which so many ranks share an optimizer
-        step evenly; None: there is none."""
+        """Return the largest micro-batch size that divides an optimizer step evenly over the ranks.
+
+        Args:
+            most: largest size to consider, in chunks.
+            ranks: number of actor ranks.
+
+        Returns:
+            The largest n <= `most` for which `global_batch_size` is a multiple of n * `ranks`;
+            None if there is none.
+        """
         fitting = [n for n in range(1, most + 1) if self.global_batch_size % (n * ranks) == 0]
         return max(fitting, default=None)

@@ -26,7 +26,7 @@ class NetworkOptimConfig(Settings):
 
     @property
     def adamw(self) -> AdamW:
-        """The same as :class:`rlcore.contracts.specs.NetworkNeeds` takes it."""
+        """Return these settings in the form of :class:`rlcore.contracts.specs.NetworkNeeds`."""
         return AdamW(
             beta1=self.adam_beta1,
             beta2=self.adam_beta2,
@@ -41,7 +41,7 @@ class AlgorithmConfig(Settings):
     """Settings all algorithms share; a plugin's dataclass adds its own.
 
     Attributes:
-        unused: keys, or whole sections, that such an algorithm does not read: `{path: why}`.
+        unused: keys or whole sections that this algorithm does not read: `{path: reason}`.
     """
 
     unused: ClassVar[Mapping[str, str]] = {}

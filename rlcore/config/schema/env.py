@@ -31,8 +31,8 @@ class VideoConfig(Settings):
     fps: int = key("frames per second", 20, least=1, largest=1000)
 
 
-OWN = "own"  # sentences of the env itself
-CHECKPOINT, LEROBOT = "checkpoint", "lerobot"  # sentences that are looked for
+OWN = "own"  # the env's instructions
+CHECKPOINT, LEROBOT = "checkpoint", "lerobot"  # instructions that are searched for in files
 
 
 @dataclass
@@ -84,20 +84,26 @@ class EnvConfig(Settings):
     )
 
     def chunks_per_column(self, num_action_chunks: int) -> int:
-        """Chunks after which a column of fixed length is full."""
+        """Return how many action chunks fill a column of fixed length.
+
+        Args:
+            num_action_chunks: env steps per chunk.
+        """
         steps = self.max_steps_per_rollout_epoch or self.max_episode_steps
         return steps // num_action_chunks
 
     def interpreter(self) -> str | None:
-        """The Python in which its simulators run, where that is not rlcore's own: the path of an
-        interpreter, or of the folder of its virtual environment."""
+        """Return the Python in which the env's simulators run; None: the one that runs rlcore.
+
+        It is the path of an interpreter, or of the folder of its virtual environment.
+        """
         return None
 
     def settle(self, spec: ComponentSpec) -> None:
-        """Fill in what was left to this machine, as a configuration is composed.
+        """Set values that depend on this machine. Called while a configuration is composed.
 
         Args:
-            spec: of the env.
+            spec: the registered spec of the env component.
         """
 
 
@@ -135,5 +141,5 @@ class EnvPair(Settings):
 
     @property
     def sides(self) -> dict[str, EnvConfig]:
-        """Both, by name."""
+        """Return the settings of both envs, by side."""
         return {"train": self.train, "eval": self.eval}

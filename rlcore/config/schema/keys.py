@@ -8,34 +8,37 @@ from dataclasses import dataclass, field, is_dataclass
 from typing import Any, Literal
 
 Place = Literal["read", "checkpoint", "written", "data", "path", "program"]
-"""What a run does with the folder that a key names, and so what it must be before a run starts:
-one that is there, or one that can be written to. A "checkpoint" is read, and may be given by its
-name on a hub (:mod:`rlcore.files.hub`). "data" is a data set, a folder or a file, of which its
-reader says what is wrong (:func:`rlcore.demonstrations.datasets.require_dataset`). Of a "path"
-nothing is asked; who reads it says what is wrong with it. Nor of a "program", which may be a name
-on PATH."""
+"""How a run uses the path in a key, which decides what is checked before the run starts.
+
+"read": the folder must exist. "written": the folder must be writable. "checkpoint": is read, and
+may be given by its name on a hub (:mod:`rlcore.files.hub`). "data": a data set, which is a folder
+or a file; its reader checks it (:func:`rlcore.demonstrations.datasets.require_dataset`). "path":
+is not checked here; the code that reads it reports errors. "program": is not checked either, and
+may be a name on PATH."""
 
 Fixed = Literal["weights", "initial", "start", "no"]
-"""What becomes of another value once a run has made updates. "weights": it is refused, as the key
-decides which weights the run begins with, and which it trains. "initial": a warning says that it
-has no effect on random initial weights. "start": a warning says that it has no effect, as the
-supervised start is made. "no": the key may change."""
+"""What happens if a run that has made updates is resumed with another value.
+
+"weights": the value is refused, as the key decides with which weights the run begins or which of
+them it trains. "initial": a warning says that it has no effect on random initial weights. "start":
+a warning says that it has no effect, as supervised training is already done. "no": the value may
+change."""
 
 LARGEST = 10**6
-"""The largest number of a key that says nothing else: no run needs more, and with more it breaks
-where nobody would look for the key."""
+"""Default upper limit of numbers. No run needs more, and a larger number would cause an error far
+from the key that is at fault."""
 
 
 @dataclass(frozen=True)
 class Range:
-    """Which numbers a key may take; a bound of None means no bound but `largest`. nan and the
-    infinities are never within.
+    """The numbers that a key may take. nan and infinities are never in the range.
 
     Attributes:
-        least, most: bounds that may be taken.
-        above, below: bounds that may not.
-        off: one value outside that switches the thing off.
-        largest: with either sign; larger numbers have a meaning, and are a slip.
+        least, most: inclusive bounds; None: no bound.
+        above, below: exclusive bounds; None: no bound.
+        off: a value outside the bounds that is allowed and means "off"; None: there is none.
+        largest: limit of the absolute value. A larger number would have a meaning, but is most
+            likely a typing error.
     """
 
     least: float | None = None
@@ -55,7 +58,7 @@ class Range:
         )
 
     def __str__(self) -> str:
-        """As it stands behind "must be"."""
+        """Return the range in words that follow "must be" in an error."""
         low = self.least if self.above is None else self.above
         high = self.most if self.below is None else self.below
         if low is not None and high is not None:
@@ -75,15 +78,15 @@ class Range:
 
 @dataclass(frozen=True)
 class Door:
-    """Of a key through which code comes in, or a secret goes out: what it does, and values with
-    which it does not.
+    """The risk of a key that can load code or leak a secret.
 
     Attributes:
-        does: for behind "this" and before the value, e.g. "imports the modules".
-        harmless: values that let nothing in.
-        known: `"module:attr"`, a function that says whether the user has opened it to a value
-            before, on this machine; empty: there is none.
-        risk: for behind "which".
+        does: effect of the key, for an error: it follows "this" and precedes the value, e.g.
+            "imports the modules".
+        harmless: values without a risk.
+        known: `"module:attr"` of a function that takes the key's value and returns whether the user
+            has already allowed it on this machine; empty: there is none.
+        risk: the risk, for an error: it follows "which".
     """
 
     does: str
@@ -94,12 +97,12 @@ class Door:
 
 @dataclass(frozen=True)
 class When:
-    """Another key that decides whether one is read.
+    """A condition under which a key is read: the value of another key.
 
     Attributes:
-        key: the other: a bare name stands in the same section, a dotted path begins at the root.
-        values: those under which the key is read; empty: all but those of `unless`.
-        unless: those under which it is not.
+        key: the other key: a bare name is in the same section, a dotted path begins at the root.
+        values: values of the other key with which this one is read; empty: all except `unless`.
+        unless: values of the other key with which this one is not read; ignored if `values` is set.
     """
 
     key: str
@@ -107,12 +110,12 @@ class When:
     unless: tuple[Any, ...] = ()
 
     def other(self, path: str) -> str:
-        """Dotted path of the other key, for the key at `path`."""
+        """Return the dotted path of the other key, if the key with this condition is at `path`."""
         section, dot, _ = path.rpartition(".")
         return self.key if "." in self.key else f"{section}{dot}{self.key}"
 
     def holds(self, value: Any) -> bool:
-        """Whether the key is read while the other has this value."""
+        """Return whether the key is read if the other key has this value."""
         return value in self.values if self.values else value not in self.unless
 
 
@@ -133,28 +136,28 @@ def key(
     when: When | Sequence[When] = (),
     fixed: Fixed | None = None,
 ) -> Any:
-    """A field with its help text and the values it may take in the metadata.
+    """Declare a key: a dataclass field with its help text and allowed values in the metadata.
 
-    Mutable defaults (lists, mappings, sections) become factories of copies.
+    A mutable default (list, mapping, section) becomes a factory that copies it.
 
     Args:
-        help: one sentence, with the unit.
-        default: its value if none is set; `"???"` if one must be set.
-        choices: of a text, all values there are.
-        least, above, most, below, off, largest: of a number, or of the numbers of a list or
-            mapping: see :class:`Range`. Null, where a key may be null, is always allowed.
-        when: other keys that must all have certain values for this one to be read; if set while
-            it has no effect, a warning says so.
-        place: of a folder, what is done with it (:data:`Place`). It is meant from where the user
-            stands, so it is made absolute when a configuration is composed: a worker, or a later
-            command, stands elsewhere.
-        own: of a key that all components of a kind have: its values mean something to the one
-            they were chosen for only, as names of tasks do. A recipe's value stays behind when
-            another component takes its place.
-        door: of a key whose values let code in, such as names of modules to import: the folder of
-            a run can't decide it, unless who uses it says `--trust`.
-        fixed: whether a resumed run may have another value (:data:`Fixed`); None: as the section
-            says that the key is in, and "no" where it says nothing.
+        help: help text: one sentence, with the unit.
+        default: value if none is set; `"???"` if one must be set.
+        choices: all allowed values of a string; None: any string.
+        least, above, most, below, off, largest: range of a number, or of each number in a list or
+            mapping, see :class:`Range`. Null is always allowed for a key that may be null.
+        own: for a key that all components of a kind have: whether its values only make sense for
+            one component, such as names of tasks. If the component of a recipe is replaced, the
+            recipe's value is dropped.
+        place: for a path, how it is used (:data:`Place`). Composing a configuration makes it
+            absolute, relative to the current folder, as a worker or a later command may run in
+            another folder.
+        door: for a key that can load code, such as names of modules to import. The configuration in
+            a run's folder can't set it, unless the user passes `--trust`.
+        when: conditions on other keys, which must all hold for this key to be read; a warning is
+            given if the key is set but not read.
+        fixed: whether a resumed run may have another value (:data:`Fixed`); None: as declared for
+            the section that contains the key, else "no".
     """
     metadata = {
         "help": help,
@@ -172,12 +175,15 @@ def key(
 
 
 class Settings:
-    """Base of all sections. `compose` hands them out frozen; `dataclasses.replace` makes a
-    changed copy, which is not.
+    """Base class of all sections.
 
-    Where components of one kind share a dataclass whose keys mean the same to all of them, it says
-    `family: ClassVar[bool] = True`: a recipe's values of these stay when one takes the place of
-    another."""
+    :func:`rlcore.config.compose.compose` returns frozen sections; `dataclasses.replace` makes a
+    changed copy, which is not frozen.
+
+    A base class that components of one kind share, and whose keys mean the same to all of them,
+    sets `family: ClassVar[bool] = True`. If a component of a recipe is replaced by another of the
+    family, the recipe's values of these keys are retained.
+    """
 
     def __setattr__(self, name: str, value: Any) -> None:
         if "_frozen" in self.__dict__:
@@ -185,7 +191,7 @@ class Settings:
         super().__setattr__(name, value)
 
     def freeze(self) -> None:
-        """Refuse further assignments, in this section and those inside it."""
+        """Make assignments raise AttributeError, in this section and those inside it."""
         for value in vars(self).values():
             if isinstance(value, Settings):
                 value.freeze()

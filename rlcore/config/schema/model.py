@@ -53,5 +53,9 @@ class ModelConfig(Settings):
     )
 
     def beginning_with(self, folder: str | Path) -> ModelConfig:
-        """The same model with the weights of a checkpoint that has all of its parts."""
+        """Return a copy that starts from the weights in a folder; `lora_path` becomes None.
+
+        Args:
+            folder: a checkpoint that includes its adapters, if it has any.
+        """
         return replace(self, model_path=str(folder), lora_path=None)

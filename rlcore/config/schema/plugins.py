@@ -23,16 +23,20 @@ class PluginsConfig(Settings):
 
     @staticmethod
     def of(sections: Mapping[str, PluginConfig]) -> PluginsConfig:
-        """Make the section that has these."""
+        """Return a section with an attribute for each of these sections.
+
+        Its class is created at run time, with a field for each plugin.
+        """
         return _with(tuple((name, type(one)) for name, one in sections.items()))(**sections)
 
     def __reduce__(self) -> tuple[Any, ...]:
         sections = {each.name: getattr(self, each.name) for each in fields(self)}
-        return PluginsConfig.of, (sections,), vars(self)  # its class is nobody's
+        # the class is created at run time, so pickle could not import it
+        return PluginsConfig.of, (sections,), vars(self)
 
     @property
     def off(self) -> set[str]:
-        """Names of those whose hooks are not called."""
+        """Return the names of plugins whose hooks are not called."""
         return {each.name for each in fields(self) if not getattr(self, each.name).enabled}
 
 

@@ -71,5 +71,8 @@ class RunnerConfig(Settings):
 
     @property
     def checkpoints_kept(self) -> int | None:
-        """How many of the newest checkpoints stay on the disk; None: all."""
+        """Return how many of the newest checkpoints are kept on disk; None: all.
+
+        `keep_last`, or 1 if that and `save_interval` are both None.
+        """
         return 1 if self.save_interval is None and self.keep_last is None else self.keep_last

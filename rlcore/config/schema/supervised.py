@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from rlcore.config.schema.keys import Settings, When, key
 
-TO_LEARN = When("sft.enabled", (True,))  # or `rlcore collect`
+TO_LEARN = When("sft.enabled", (True,))  # `rlcore collect` reads these keys too
 
 
 @dataclass
@@ -104,5 +104,5 @@ class SFTConfig(Settings):
         "of a batch each; null: none",
         choices=("demonstrations", OWN_SUCCESSES),
         when=WITH_SFT,
-        fixed="no",  # it is read at the end too
+        fixed="no",  # it is read after training
     )
