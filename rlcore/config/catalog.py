@@ -1,4 +1,4 @@
-"""List the options of each configuration group, and the file of each. Imports no Hydra.
+"""List the options of each configuration group, and the file of each. Light: no Hydra.
 
 env, model, algorithm   an option is a file `GROUP/NAME.yaml` of a plugin, of configs/ or of
                         the user's own folder, or a registered component without a file

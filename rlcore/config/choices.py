@@ -1,4 +1,4 @@
-"""Rewrite choices of components into one form: one choice per section. Imports no Hydra.
+"""Rewrite choices of components into one form: one choice per section. Light.
 
     env=X                   env/train=X env/eval=X
     - env/train: X          - override /env/train: X

@@ -1,4 +1,4 @@
-"""Call a component's spec function; no other module does. Light."""
+"""Call the spec functions of components. No other module calls them. Light."""
 
 from __future__ import annotations
 
@@ -15,16 +15,19 @@ from rlcore.terminal.text import raised, short
 
 GIVES: dict[Kind, Any] = {"env": EnvSpec, "model": PolicySpec, "algorithm": AlgorithmNeeds}
 SUCCESSES = 2**30
-"""Bytes of successful episodes that are kept for a control that imitates them, at most."""
+"""Capacity in bytes of the replay of successful episodes, for a control that imitates them."""
 PLAIN: dict[str, type] = {"str": str, "int": int, "bool": bool}
-"""Types whose values are checked, by how a field is annotated."""
+"""Types of spec fields whose values are checked, by their annotation."""
 
 
 def algorithm_needs(config: RunConfig, registry: Registry) -> AlgorithmNeeds:
-    """Return what the chosen algorithm requires, and a control that imitates its successes.
+    """Return what the chosen algorithm requires.
+
+    A replay of successful episodes is added if the algorithm has no replay and a control imitates
+    its successes (`sft.control=own_successes`).
 
     Raises:
-        UserError: settings of it that have no meaning.
+        UserError: the algorithm's spec function rejects its settings.
     """
     algorithm, sft = config.algorithm, config.sft
     asked = ask_spec(registry, "algorithm", "algorithm", algorithm.name, algorithm)
@@ -35,11 +38,23 @@ def algorithm_needs(config: RunConfig, registry: Registry) -> AlgorithmNeeds:
 
 
 def ask_spec(registry: Registry, kind: Kind, section: str, name: str, *arguments: Any) -> Any:
-    """What a component's spec function says of its settings: of the type in :data:`GIVES`. A plugin
-    knows its own keys, but not which section they stand in: that is said here.
+    """Call a component's spec function and check the type of its result.
+
+    A plugin does not know in which section its keys are, so `section` is put before its errors.
+
+    Args:
+        section: dotted path of the component's section.
+        name: registered name of the component.
+        arguments: arguments of the spec function.
+
+    Returns:
+        An instance of the type that :data:`GIVES` has for `kind`.
 
     Raises:
-        UserError: settings that have no meaning; a spec function that fails or gives another type.
+        ConfigError: the spec function rejects the settings.
+        PluginError: there is no spec function, it fails, or it returns another type or a field of
+            another type.
+        UserError: any other such error that the spec function raises.
     """
     component = registry.get(kind, name)
     if component.spec.spec is None:

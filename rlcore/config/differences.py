@@ -15,7 +15,7 @@ class Differing:
 
     Attributes:
         path: dotted path of the key.
-        values: one a configuration, None where it has no such key or no value there.
+        values: one per configuration; None if it does not have the key, or its value is null.
     """
 
     path: str
@@ -27,7 +27,7 @@ def differences(*configs: Mapping[str, Any], ignore: tuple[str, ...] = ()) -> li
 
     Args:
         configs: nested mappings.
-        ignore: keys left out, with all that is below them.
+        ignore: keys that are left out, together with all keys below them.
     """
     flat = [dict(leaves(config)) for config in configs]
     found = []

@@ -1,7 +1,8 @@
-"""Print `--help KEY`: sections and keys with type, default and meaning, from the schema. Light.
+"""Format `--help KEY`: sections and keys with type, default and meaning, from the schema. Light.
 
-Without choices the help shows the keys that every component of a kind has. To find keys of a
-single component, all installed ones are searched; each is labelled with the choice that adds it.
+If no component is chosen, the help shows the keys that every component of a kind has. Keys that
+only some components have are searched in all installed components, and each is labelled with the
+components that add it.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ GROUPS = ("env", "model", "algorithm", EXPERIMENT)
 
 
 def overview(catalog: Catalog, root: RunConfig) -> str:
-    """Groups with their options, then all keys of `root`."""
+    """Return a text that lists the groups with their options, and all keys of `root`."""
     lines = ["Groups (group=option):"]
     for group in GROUPS:
         usable, *others = _options(catalog, group)
@@ -36,12 +37,12 @@ def overview(catalog: Catalog, root: RunConfig) -> str:
 
 
 def explain(catalog: Catalog, root: RunConfig, path: str) -> str:
-    """One key, or a section and what is below it.
+    """Return the help text of a key, of a section with all keys below it, or of a group.
 
     Args:
         catalog: groups and plugins.
-        root: the tree that is shown: the defaults, or a composed configuration.
-        path: dotted path of the key, or the name of a group.
+        root: the tree to show: the defaults, or a composed configuration.
+        path: dotted path of the key or section, or the name of a group.
 
     Raises:
         ConfigError: the key does not exist.
@@ -62,11 +63,14 @@ def explain(catalog: Catalog, root: RunConfig, path: str) -> str:
 
 
 def _options(catalog: Catalog, group: str, heading: str = "") -> list[str]:
-    """The options of a group; those that need what is not installed in lines of their own."""
+    """Return a line with the usable options of a group, and lines with those that need a package.
+
+    There is one of these lines for each command that would install what is missing.
+    """
     usable, others = [], dict[str, list[str]]()
     for option in catalog.options(group):
         parts = list[tuple[str, str]]()
-        with suppress(UserError):  # a damaged file is named when it is asked for
+        with suppress(UserError):  # a damaged file is reported when its option is chosen
             parts = absent_parts(catalog, group, option)
         if parts:
             needs = installing(catalog, parts) or ", ".join(map("=".join, parts))
@@ -80,7 +84,7 @@ def _options(catalog: Catalog, group: str, heading: str = "") -> list[str]:
 
 
 def _filled(line: str, head: str = "") -> str:
-    """A line in the columns of the terminal, no name broken; whole where there is none."""
+    """Wrap a line to the width of the terminal without breaking names; no wrapping elsewhere."""
     columns, under = get_terminal_size((10**6, 0)).columns, " " * (len(head) or 4)
     return fill(head + line, columns, subsequent_indent=under, break_on_hyphens=False)
 
@@ -90,8 +94,11 @@ def _is_below(path: str, section: str) -> bool:
 
 
 def _component_keys(catalog: Catalog) -> Iterator[tuple[str, Key]]:
-    """(choice, key) of every installed component; one whose settings don't load is left out here,
-    and named by `rlcore plugins` or when it is chosen."""
+    """Yield (label, key) for each key of every installed component.
+
+    A component whose settings don't load is left out; `rlcore plugins` reports it, and so does
+    choosing it.
+    """
     for slot in SLOTS:
         for name in catalog.registry.names(slot.kind):
             with suppress(UserError):
@@ -101,8 +108,12 @@ def _component_keys(catalog: Catalog) -> Iterator[tuple[str, Key]]:
 
 
 def _lines(keys: Iterable[tuple[Key, list[str]]]) -> list[str]:
-    """Keys, with the choices that bring them, under the headings of their sections; a single key
-    has no heading."""
+    """Return lines that show keys below the headings of their sections.
+
+    Args:
+        keys: pairs of a key and the labels of the components that add it. The keys of a section
+            that is not among them have no heading.
+    """
     headings: dict[str, str] = {}
     entries: dict[str, list[str]] = {}
     for key, by in keys:

@@ -1,7 +1,7 @@
 """Merge group choices and defaults lists into one mapping of plain values, with Hydra.
 
-Values are only gathered here. :mod:`rlcore.config.bind` then checks against the dataclasses whether
-each key exists and its value fits, for files and the command line in the same way.
+This module only collects values. :mod:`rlcore.config.bind` then checks against the dataclasses that
+each key exists and that its value has the right type, also for values of the command line.
 """
 
 from __future__ import annotations
@@ -36,7 +36,12 @@ _NOT_IN_LIST = re.compile(
 
 @dataclass(frozen=True)
 class FileValues:
-    """What the files say: unresolved values, and the option chosen in each group."""
+    """Values composed from files.
+
+    Attributes:
+        values: nested values, with interpolations unresolved.
+        choices: the option chosen in each group; groups without an option are absent.
+    """
 
     values: dict[str, Any]
     choices: dict[str, str]
@@ -46,7 +51,8 @@ def compose_files(catalog: Catalog, group_overrides: Sequence[str]) -> FileValue
     """Compose the root file with the chosen options.
 
     Args:
-        group_overrides: `group=option`, `~group`, by side (:mod:`rlcore.config.choices`).
+        group_overrides: `group=option` or `~group`, with a word for each side of env
+            (:func:`rlcore.config.choices.by_side`).
 
     Raises:
         ConfigError, PluginError: an option that does not exist, a file that can't be read, a
@@ -54,7 +60,7 @@ def compose_files(catalog: Catalog, group_overrides: Sequence[str]) -> FileValue
     """
     try:
         Plugins.instance().register(hydra_source.ComponentSource)
-    except Exception as error:  # whatever a stranger's code raises: Hydra passes over ImportError
+    except Exception as error:  # Hydra imports all of its plugins, and skips only ImportError
         modules = [frame.f_globals["__name__"] for frame, _ in walk_tb(error.__traceback__)]
         name = next((each for each in modules if each.startswith("hydra_plugins.")), "a module")
         said = f"Hydra imports all of its plugins, and can't import {name}: {error}"
@@ -64,8 +70,8 @@ def compose_files(catalog: Catalog, group_overrides: Sequence[str]) -> FileValue
     token = hydra_source.catalog.set(catalog)
     try:
         with initialize_config_dir(str(core_configs()), version_base=HYDRA_VERSION_BASE):
-            # before the folder of the root file, which holds recipes too; `hydra.searchpath`, which
-            # is read after this, can only add behind it
+            # Our source must come before the folder of the root file, which contains recipes too.
+            # `hydra.searchpath` could not do this: its entries are appended to the path.
             path = GlobalHydra.instance().config_loader().get_search_path()
             path.prepend("rlcore", f"{hydra_source.SCHEME}://groups", anchor="main")
             composed = compose(
@@ -75,7 +81,7 @@ def compose_files(catalog: Catalog, group_overrides: Sequence[str]) -> FileValue
             )
     except MissingConfigException as error:
         raise _missing(catalog, error) from None
-    # Hydra has no type of its own for much of what it refuses.
+    # Hydra raises built-in exceptions for many faults of a configuration.
     except (HydraException, OmegaConfBaseException, YAMLError, OSError, ValueError) as error:
         absent = _NOT_IN_LIST.search(str(error))
         raise ConfigError(
@@ -96,13 +102,13 @@ def compose_files(catalog: Catalog, group_overrides: Sequence[str]) -> FileValue
 
 
 def _quoted(word: str) -> str:
-    """A choice whose option stays a text, though it may look like a number."""
+    """Quote the option of a choice, so that one that looks like a number remains a string."""
     group, sign, option = word.partition("=")
     return f"{group}={quote(option)}" if sign and option != "null" else word
 
 
 def _missing(catalog: Catalog, error: MissingConfigException) -> Exception:
-    """The error for a file Hydra did not find: mostly an option of a group."""
+    """Return the error for a file that Hydra did not find, usually an option of a group."""
     if error.missing_cfg_file is None:
         return ConfigError(f"the configuration does not compose: {_chain(error)}")
     group, _, name = error.missing_cfg_file.removesuffix(".yaml").rpartition("/")
@@ -114,11 +120,11 @@ def _missing(catalog: Catalog, error: MissingConfigException) -> Exception:
 
 
 def _chain(error: BaseException) -> str:
-    """First sentences of an error and its causes."""
+    """Join the messages of an error and its causes, each once, by colons."""
     texts: list[str] = []
     cause: BaseException | None = error
     while cause is not None:
-        # Hydra's advice to append with `+` is dropped: it only hides a slip.
+        # Hydra's advice to append a key with `+` is dropped: the key is most likely misspelled.
         lines = [line.split("To append to your")[0].strip() for line in str(cause).splitlines()]
         text = " ".join(line for line in lines if line)
         if text and text not in texts:

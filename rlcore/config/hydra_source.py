@@ -6,7 +6,7 @@
     algorithm/X            the option's file
     experiment/X, ...      the recipe, its defaults list in one form (:mod:`rlcore.config.choices`)
 
-A registered component without a file is an option too: its file would only name it.
+A registered component without a file is an option too. Its only key is the component's name.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from rlcore.config.recipes import ROOT, package_of, read_marked
 SCHEME = "rlcore"
 PACKAGES = {"model": "_global_.actor.model"}
 catalog: ContextVar[Catalog] = ContextVar("catalog")
-"""What is served: Hydra makes sources from an address alone, so it can't be handed over."""
+"""The catalog to serve. It can't be an argument, as Hydra creates a source from its URL alone."""
 
 
 class ComponentSource(ConfigSource):
-    """Serves the groups of components, and recipes."""
+    """Hydra config source that serves all groups of :data:`catalog`."""
 
     @staticmethod
     def scheme() -> str:
@@ -46,7 +46,7 @@ class ComponentSource(ConfigSource):
         return group != "" and self.is_group(group) and name in catalog.get().options(group)
 
     def list(self, config_path: str, results_filter: ObjectType | None) -> list[str]:
-        path = config_path.rstrip("/")  # a group, for messages of Hydra
+        path = config_path.rstrip("/")  # Hydra lists a group for its error messages
         return catalog.get().options(path) if path and self.is_group(path) else []
 
     def load_config(self, config_path: str) -> ConfigResult:
@@ -69,12 +69,12 @@ def _split(config_path: str) -> tuple[str, str]:
 
 
 Content = tuple[DictConfig, str | None]
-"""The keys of an option, and where they start; None: below its group."""
+"""(keys of an option, package where they start); a package of None: below the option's group."""
 
 
 def _recipe(group: str, name: str) -> Content:
     file = catalog.get().file(group, name)
-    assert file is not None  # it is an option for its file
+    assert file is not None  # outside components, every option is a file
     content = read_marked(file)
     if DEFAULTS in content:
         content[DEFAULTS] = canonical(file, group, content[DEFAULTS])
@@ -83,7 +83,10 @@ def _recipe(group: str, name: str) -> Content:
 
 
 def _component(group: str, name: str) -> Content:
-    """The keys an option sets in its section."""
+    """Return the keys that an option sets in its section, and the package of the section.
+
+    For one side of env, keys under `_train_` or `_eval_` of that side override the others.
+    """
     top, _, side = group.partition("/")
     type_key = TYPE_KEYS[top]
     file = catalog.get().file(group, name)
@@ -91,5 +94,5 @@ def _component(group: str, name: str) -> Content:
     sides = {each: config.pop(f"_{each}_", {}) for each in SIDES} if top == "env" else {}
     if type_key not in config and "defaults" not in config:
         config[type_key] = name
-    # A file may set keys that its `defaults` do not know yet: plain merging, checked later.
+    # Merged without a schema: a file may set keys that its `defaults` lack. They are checked later.
     return OmegaConf.merge(config, sides.get(side, {})), PACKAGES.get(group)  # type: ignore[return-value]

@@ -1,13 +1,14 @@
-"""Choose the policy's instructions: the env's own, or a file's (`env.*.sentences`). Light.
+"""Choose the policy's instructions: the env's, or those of a file (`env.*.sentences`). Light.
 
-    own                the env's
-    checkpoint         those the checkpoint was trained on: in its folder, beside it, then
-    lerobot            in an installed LeRobot, which has those of its data sets for some envs
-    FILE, FILE:KEY     a file's
+    own                the env's instructions
+    checkpoint         those that the checkpoint was trained on, searched for in its folder, in the
+                       parent of that folder, and then as for lerobot
+    lerobot            those in an installed LeRobot, which has them for the data sets of some envs
+    FILE, FILE:KEY     those in a file
 
-A file is read when a configuration is composed, and its sentences are stored in the configuration:
-the run does not need the file again. Sentences belong to tasks by name, never by number, as data
-sets number tasks differently than envs do.
+A file is read when a configuration is composed, and its instructions are stored in the
+configuration, so the run does not need the file again. Instructions are assigned to tasks by name,
+never by number, as data sets and envs number tasks differently.
 """
 
 from __future__ import annotations
@@ -28,31 +29,35 @@ from rlcore.files import reading
 from rlcore.terminal.text import some
 
 LOOKED_FOR = (CHECKPOINT, LEROBOT)
-RECORDED = "rlcore_env.json"  # in the folder of a policy, what rlcore says of the env it was for
+RECORDED = "rlcore_env.json"  # in a policy's folder: describes the env it was trained on
 KINDS = (".yaml", ".yml", ".json")
-TABLES = (".jsonl", ".parquet")  # of a data set's tasks: they number sentences
+TABLES = (".jsonl", ".parquet")  # of a data set: these have numbers in place of task names
 WRITE = (
     "write a file NAME.yaml with a line 'TASK: sentence' for each task of the env, and give that"
 )
 
 
 class UnlistedInstruction(ConfigError):
-    """Raised for a file of sentences that does not map them to tasks."""
+    """Raised for a file that has no instructions: its mapping of tasks is empty."""
 
 
 def resolve(
     value: Any, path: str, env: str = "", checkpoint: str | None = None
 ) -> str | dict[str, str]:
-    """Return `own`, or the sentence of each task; `checkpoint` or `lerobot` where none was found.
+    """Resolve the value of `env.*.sentences`.
 
     Args:
-        value: of the key: one of these words, a file, or a mapping.
-        path: of the key, for errors.
-        env: its type.
-        checkpoint: folder of the policy; None: its weights are random, and any sentences will do.
+        value: "own", "checkpoint", "lerobot", a file, or a mapping from task to instruction.
+        path: path of the key, for error messages.
+        env: type of the env (`env_type`).
+        checkpoint: folder of the policy; None: its weights are random, so "checkpoint" means "own".
+
+    Returns:
+        "own", or the instruction of each task; or "checkpoint" or "lerobot", as given, if no
+        instructions were found.
 
     Raises:
-        ConfigError: something else, or a file that does not say which sentence is which task's.
+        ConfigError: any other value, or a file that does not map tasks to instructions.
     """
     if value == OWN or (value == CHECKPOINT and checkpoint is None):
         return OWN
@@ -81,10 +86,14 @@ def _of_file(value: str, path: str) -> dict[str, str]:
 
 
 def with_instructions(spec: EnvSpec, sentences: str | Mapping[str, str], path: str) -> EnvSpec:
-    """The spec of an env whose policy gets these sentences.
+    """Return the spec with these instructions as its `descriptions`.
+
+    Args:
+        sentences: instruction of each task; a string (see :func:`resolve`): `spec` is unchanged.
+        path: path of the env's section, for error messages.
 
     Raises:
-        ConfigError: a task without one, or an env that has other sentences in each episode.
+        ConfigError: a task without an instruction, or an env whose instructions vary by episode.
     """
     if isinstance(sentences, str):
         return spec
@@ -105,8 +114,10 @@ def with_instructions(spec: EnvSpec, sentences: str | Mapping[str, str], path: s
 
 
 def shared(spec: EnvSpec) -> Iterator[tuple[str, list[str]]]:
-    """Return (sentence, tasks) for sentences of several tasks: a policy can't distinguish these
-    tasks."""
+    """Yield (instruction, tasks) for each instruction that several tasks have in common.
+
+    A policy can't distinguish these tasks.
+    """
     for sentence, count in Counter(spec.descriptions).items():
         if count > 1:
             pairs = zip(spec.tasks, spec.descriptions, strict=True)
@@ -117,11 +128,14 @@ def shared(spec: EnvSpec) -> Iterator[tuple[str, list[str]]]:
 
 
 def places(value: str, env: str, checkpoint: str | None) -> dict[str, list[str]]:
-    """Files, as the key takes them, that may say what a checkpoint learned from, by where they are.
+    """Return the files that may hold the instructions a checkpoint was trained on.
 
     Args:
-        value: `checkpoint` or `lerobot`.
+        value: "checkpoint" or "lerobot".
         env, checkpoint: see :func:`resolve`.
+
+    Returns:
+        Lists of FILE:KEY, which may not exist, by a description of their place, in search order.
     """
     lerobots = f"{env}_config.json:TASK_DESCRIPTIONS"
     found: dict[str, list[str]] = {}
@@ -130,7 +144,7 @@ def places(value: str, env: str, checkpoint: str | None) -> dict[str, list[str]]
         folder = Path(checkpoint)
         for where, place in (("the checkpoint", folder), ("beside it", folder.parent)):
             found[f"{where}, {place}"] = [str(place / name) for name in names]
-    spec = find_spec(LEROBOT)  # imports nothing of it
+    spec = find_spec(LEROBOT)  # does not import the package
     found[LEROBOT if spec else f"{LEROBOT}, not installed"] = [
         str(Path(place) / "envs" / lerobots)
         for place in (spec and spec.submodule_search_locations) or ()
@@ -139,7 +153,7 @@ def places(value: str, env: str, checkpoint: str | None) -> dict[str, list[str]]
 
 
 def _found(value: str, path: str, env: str, checkpoint: str | None) -> dict[str, str] | None:
-    """The sentences in the first of these files that says which task has which; None: in none."""
+    """Return the instructions of the first file in :func:`places` that has any; None: none has."""
     for place in [each for group in places(value, env, checkpoint).values() for each in group]:
         if _file_and_part(place, path)[0].is_file():
             with suppress(UnlistedInstruction):
@@ -153,7 +167,11 @@ def _found(value: str, path: str, env: str, checkpoint: str | None) -> dict[str,
 
 
 def _file_and_part(value: str, path: str) -> tuple[Path, str]:
-    """FILE, or FILE:PART where no file is called so."""
+    """Split FILE:PART, unless a file has this whole name; PART is "" if there is none.
+
+    Raises:
+        ConfigError: the file is a folder, the task table of a data set, or of an unknown type.
+    """
     whole = Path(value).expanduser().absolute()
     name, colon, part = value.rpartition(":")
     if whole.exists() or not colon or not name:
@@ -198,7 +216,15 @@ def _read(file: Path, part: str) -> Mapping[Any, Any]:
 
 
 def _checked(found: Mapping[Any, Any], path: str, where: str) -> dict[str, str]:
-    """Names and words, or one error. A text with `${` would be read as the value of another key."""
+    """Return the instructions by task, if all of them are non-empty text.
+
+    An instruction may not contain `${`, which the configuration would read as an interpolation.
+
+    Raises:
+        UnlistedInstruction: there are no instructions.
+        ConfigError: a task or an instruction that is empty or not text, or an instruction with
+            `${`.
+    """
     if not found:
         raise UnlistedInstruction(f"{path} must have a sentence for each task, {where} has none")
     for task, sentence in found.items():

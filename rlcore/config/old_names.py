@@ -1,8 +1,8 @@
-"""Warn about a configuration, and replace the keys and values of earlier versions in it.
+"""Warn about a configuration, and replace its keys and values from earlier versions.
 
-Spellings of other systems are known to plugins
-(:func:`rlcore.contracts.hookspecs.rlcore_old_keys`). A key that differs from today's only in upper
-and lower case is not listed: :mod:`rlcore.config.bind` corrects it wherever it occurs.
+Plugins translate the keys of other systems (:func:`rlcore.contracts.hookspecs.rlcore_old_keys`).
+Keys that differ from the present ones only in case are not handled here:
+:mod:`rlcore.config.bind` corrects them wherever they occur.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ OLD_VALUES = {
 
 
 class ConfigWarning(errors.RunWarning):
-    """Something in the configuration that is understood, but should be written otherwise."""
+    """Warns of something in the configuration that works but should be written differently."""
 
 
 def warn(message: str) -> None:
@@ -35,13 +35,16 @@ def warn(message: str) -> None:
 
 
 def modernise(layers: list[Values], registry: Registry, config: RunConfig | None) -> None:
-    """Replace old spellings in `layers` of values (nested, raw), in place.
+    """Replace old keys and values, in place.
 
     Args:
-        config: the defaults of the chosen components; None where they are not known.
+        layers: mappings of nested values that are not bound to the schema yet.
+        registry: the plugins, whose hook `rlcore_old_keys` is called first.
+        config: the defaults of the chosen components; None: they are not known.
 
     Raises:
-        UserError: an old key whose meaning can't be kept; a plugin fails.
+        UserError: an old key that has no equivalent.
+        PluginError: the hook of a plugin fails.
     """
     try:
         registry.manager.hook.rlcore_old_keys(layers=layers, config=config)
@@ -59,7 +62,11 @@ def modernise(layers: list[Values], registry: Registry, config: RunConfig | None
 
 
 def take(values: Values, path: str) -> tuple[bool, Any]:
-    """Remove the value at a dotted path, and sections it leaves empty."""
+    """Remove the value at a dotted path, and sections that are empty then.
+
+    Returns:
+        Whether there was a value, and the value or None.
+    """
     head, _, rest = path.partition(".")
     if head not in values or (rest and not isinstance(values[head], dict)):
         return False, None
@@ -72,7 +79,10 @@ def take(values: Values, path: str) -> tuple[bool, Any]:
 
 
 def put(values: Values, path: str, value: Any) -> None:
-    """Set a dotted path; a value already there under the new spelling wins."""
+    """Set the value at a dotted path, unless it has one already.
+
+    Two mappings are merged; entries that are already there win.
+    """
     head, _, rest = path.partition(".")
     if rest:
         put(values.setdefault(head, {}), rest, value)

@@ -1,8 +1,8 @@
 """Read the files of a configuration before Hydra does.
 
-For a damaged file Hydra raises whatever exception its own code happens to raise, often without the
-file's name. Here every file that a command line asks for, directly or through the defaults lists of
-others, is read once, and errors name the file.
+For a damaged file Hydra raises exceptions of many types, often without the name of the file. This
+module first reads every file that a command line names, directly or through the defaults lists of
+other files, and its errors name the file.
 """
 
 from __future__ import annotations
@@ -33,11 +33,13 @@ GLOBAL = f"# @package {ROOT}"
 _PACKAGE = re.compile(r"#\s*@package:?\s+(\S+)")
 HYDRA = "hydra"
 OF_A_SWEEP = frozenset({"launcher", "sweeper"})
-"""What a recipe may say below `hydra`; read by the command that plays sweeps."""
+"""Keys that a recipe may have in its section `hydra`; the command for sweeps reads them."""
 
 
 def read_mapping(file: Path) -> dict[str, Any]:
-    """The mapping a YAML file holds, interpolations left as they are; empty for an empty file.
+    """Read a mapping from a YAML file, without resolving interpolations.
+
+    An empty file is an empty mapping.
 
     Raises:
         ConfigError: see :func:`read_marked`.
@@ -47,11 +49,13 @@ def read_mapping(file: Path) -> dict[str, Any]:
 
 
 def read_marked(file: Path) -> dict[str, Any]:
-    """Likewise, with marked scalars (:mod:`rlcore.config.scalars`). Options that are chosen are
-    texts.
+    """Read a mapping from a YAML file, with marked scalars (:mod:`rlcore.config.scalars`).
+
+    Scalars in the defaults list are replaced by their text, as they name options.
 
     Raises:
-        ConfigError: it can't be read, is not YAML, or holds something else.
+        ConfigError: the file can't be read, is not YAML, is nested too deeply, or does not contain
+            a mapping with string keys.
     """
     try:
         content = deepcopy(_content(_text_of(file)))
@@ -70,26 +74,28 @@ def read_marked(file: Path) -> dict[str, Any]:
     return content
 
 
-@lru_cache(maxsize=256)  # a file is read again for each file that names it, and each run composed
+@lru_cache(maxsize=256)  # a file is parsed for each file that includes it, and each run
 def _content(text: str) -> Any:
-    """What YAML holds, shared by all who ask."""
+    """Parse YAML with marked scalars. The result is cached, so callers must copy it."""
     check_yaml(text)
     root = next((event for event in parse(text) if isinstance(event, NodeEvent)), None)
     if isinstance(root, ScalarEvent) and root.value not in ("", "null", "~"):
-        return root.value  # OmegaConf would take it for a key
+        return root.value  # OmegaConf would read it as the key of a mapping
     if root is None or isinstance(root, ScalarEvent):
         return {}
     return OmegaConf.to_container(OmegaConf.create(read_yaml(text)), resolve=False)
 
 
 def header_of(file: Path) -> str:
-    """The first line of a file, which may say where its keys start."""
+    """Return the first line of a file that is not blank; it may set the package of its keys."""
     return _text_of(file).lstrip().split("\n", 1)[0].strip()
 
 
 def package_of(file: Path) -> str | None:
-    """Where the keys of a file start, from the root: "_global_" or "_global_.actor.optim"; None
-    where its first line does not say."""
+    """Return the package in which the keys of a file start, according to its first line.
+
+    It begins at the root, e.g. "_global_" or "_global_.actor.optim". None: the line sets none.
+    """
     found = _PACKAGE.fullmatch(header_of(file))
     if found is None:
         return None
@@ -97,10 +103,10 @@ def package_of(file: Path) -> str | None:
 
 
 def _text_of(file: Path) -> str:
-    """The text of a configuration's file, of a plugin or any other.
+    """Read the text of a configuration file.
 
     Raises:
-        ConfigError: it is not a file, not text, or too large.
+        ConfigError: the path is no file, or the file is not text, too large or can't be read.
     """
     try:
         return read_text(file, LARGEST_YAML)
@@ -109,16 +115,19 @@ def _text_of(file: Path) -> str:
 
 
 def check_recipes(catalog: Catalog, group_overrides: Iterable[str]) -> None:
-    """Read the file of each `group=option`, and of the options that these name in turn.
+    """Read the file of each `group=option`, and the files of the options that these include.
 
     Raises:
         ConfigError: see :func:`absent_parts`.
-        PackageMissing: a recipe whose components are not all installed.
+        PackageMissing: a recipe with components that are not installed, and a command to install
+            them is known.
+        PluginError: a recipe with components that are not installed, and no command is known.
     """
     for text in group_overrides:
         group, _, option = text.lstrip("+~").partition("=")
         parts = absent_parts(catalog, group, option)
-        # also where another is chosen in its place: what the recipe says of it is to be told apart
+        # A recipe's component is needed even if another one replaces it: the component's settings
+        # class decides which of the recipe's values are dropped.
         if not parts or group.split("/")[0] in COMPONENT_GROUPS:
             continue
         if (command := installing(catalog, parts)) is None:
@@ -131,16 +140,16 @@ def check_recipes(catalog: Catalog, group_overrides: Iterable[str]) -> None:
 def absent_parts(
     catalog: Catalog, group: str, option: str, above: tuple[str, ...] = ()
 ) -> list[tuple[str, str]]:
-    """`(group, option)` of the components that an option names and that are not installed.
+    """Return (group, option) for each component that an option needs and that is not installed.
 
     Args:
-        above: options that include this one.
+        above: `group/option` of the options that include this one, outermost first.
 
     Raises:
-        ConfigError: a file that is damaged, includes itself, or whose keys would land elsewhere.
+        ConfigError: a file that is damaged, includes itself, or has keys where it may not.
     """
     top, name = group.split("/")[0], f"{group}/{option}"
-    # Hydra knows more places than the catalog, and says what it does not find
+    # Hydra searches more places than the catalog, and raises an error for what it can't find
     file = None if group not in catalog.groups or "/" in option else catalog.file(group, option)
     if file is None:
         known = top not in COMPONENT_GROUPS or option in catalog.options(top)
@@ -157,14 +166,21 @@ def absent_parts(
 
 
 def installing(catalog: Catalog, parts: list[tuple[str, str]]) -> str | None:
-    """The command that installs absent parts; None if nothing installs them."""
+    """Return the command that installs absent components; None if no such command is known."""
     kinds = [(COMPONENT_GROUPS[group.split("/")[0]], option) for group, option in parts]
     return catalog.registry.install_command(kinds)
 
 
 def _check_package(file: Path, group: str, content: dict[str, Any]) -> None:
-    """Keys of a file stand below the name of its folder, unless its first comment says that they
-    start at the root, or at a section."""
+    """Check in which section the keys of a file are.
+
+    By default Hydra puts the keys of a file below the name of its folder. A first line
+    `# @package ...` puts them at the root or in a section instead.
+
+    Raises:
+        ConfigError: a file with keys but without this line, a line that names no section, keys of
+            `hydra` that are not allowed, or a single value for a section.
+    """
     package = package_of(file)
     keys = [key for key in content if key != DEFAULTS]
     if keys and package is None:

@@ -1,9 +1,9 @@
-"""Keep numbers and truths as they were written, until it is known whether their key holds text.
+"""Preserve the text of numbers and booleans until the type of their key is known. Light.
 
-`1e5`, `7_5`, `true` are read as 100000.0, 75 and True, by Hydra's grammar and by YAML alike. Where
-the key holds text, such as the name of a run or the hash of a commit, that is another text, and two
-names may become one. So a value whose text can't be told from it is a :class:`Scalar` until
-:func:`settle` meets the type of its key. Light.
+Hydra's grammar and YAML both read `1e5`, `7_5` and `true` as 100000.0, 75 and True. For a key that
+holds text, such as the name of a run or the hash of a commit, converting these values back gives
+another text, and two different names may become equal. Therefore a value from which its text can't
+be recovered is a :class:`Scalar` until :func:`settle` looks up the type of its key.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ from omegaconf._utils import get_yaml_loader
 from rlcore.config import schema_tree
 
 MARK = "\0plain:"
-"""How a scalar begins while it is in OmegaConf's hands, which keeps texts alone as they are. No
-value of a configuration may hold a NUL."""
+"""Prefix of a scalar's text while OmegaConf processes it: OmegaConf does not preserve a
+:class:`Scalar`. The NUL makes the prefix unique, as no value of a configuration may contain one."""
 _TAGS = {f"tag:yaml.org,2002:{kind}" for kind in ("int", "float", "bool")}
 _TEXT = re.compile(r"(?:list\[str\]|dict\[str, str\]|str)(?: \| None)?")
 
 
 @dataclass(frozen=True, eq=False)
 class Scalar:
-    """A number or a truth, with its text.
+    """A number or a boolean, with its text. It is equal to its value.
 
     Attributes:
-        text: as it was written.
-        value: what it is read as.
+        text: the text as it was written.
+        value: the value that is read from the text.
     """
 
     text: str
@@ -57,29 +57,46 @@ class Scalar:
 
 
 def scalar_of(text: str, value: Any) -> Any:
-    """A value that was read from a text; a :class:`Scalar` where its text is lost otherwise."""
+    """Return a :class:`Scalar` if `value` is a number or boolean and str() does not give `text`.
+
+    Any other value is returned unchanged.
+
+    Args:
+        text: the text that `value` was read from.
+    """
     lost = isinstance(value, (int, float)) and str(value) != text
     return Scalar(text, value) if lost else value
 
 
 def as_text(value: Any) -> Any:
-    """The value for a key that holds text, or texts."""
+    """Replace scalars, also in lists and mappings, by their text."""
     return _replaced(value, lambda scalar: scalar.text)
 
 
 def as_value(value: Any) -> Any:
-    """The value for any other key."""
+    """Replace scalars, also in lists and mappings, by their value."""
     return _replaced(value, lambda scalar: scalar.value)
 
 
 def holds_text(type_name: str) -> bool:
-    """Check whether a key of a type, as its dataclass has it, holds text or texts."""
+    """Check whether a type is `str`, `list[str]` or `dict[str, str]`, or one of them or None.
+
+    Args:
+        type_name: the annotation in the dataclass, e.g. "str | None".
+    """
     return _TEXT.fullmatch(type_name) is not None
 
 
 def settle(values: Mapping[str, Any], section: Any) -> dict[str, Any]:
-    """Values without scalars, by the types of their keys. What is no key of the section keeps its
-    value: other spellings, and what is refused later."""
+    """Replace scalars by their text or their value, depending on the type of their key.
+
+    Keys are compared without case. A scalar of an unknown key is replaced by its value: such a key
+    is an old name, or is refused later.
+
+    Args:
+        values: nested values.
+        section: the section of the schema with the keys; None: all keys are unknown.
+    """
     known = {} if section is None else vars(section)
     lower = {name.lower(): name for name in known}
     settled = {}
@@ -98,7 +115,7 @@ def settle(values: Mapping[str, Any], section: Any) -> dict[str, Any]:
 
 
 class _Loader(get_yaml_loader()):  # type: ignore[misc]  # OmegaConf makes the class
-    """OmegaConf's loader, which marks scalars. Keys of mappings stay as they are."""
+    """OmegaConf's YAML loader, with scalars marked by :data:`MARK` except in keys of mappings."""
 
     def __init__(self, stream: str) -> None:
         super().__init__(stream)
@@ -117,12 +134,12 @@ class _Loader(get_yaml_loader()):  # type: ignore[misc]  # OmegaConf makes the c
 
 
 def read_yaml(text: str) -> Any:
-    """What YAML holds, with marked scalars."""
+    """Parse YAML, with marked scalars."""
     return yaml.load(text, Loader=_Loader)  # a SafeLoader
 
 
 def unmarked(value: Any) -> Any:
-    """Values in which scalars stand in place of marked texts."""
+    """Replace marked strings, also in lists and mappings, by :class:`Scalar`."""
     if isinstance(value, str) and value.startswith(MARK):
         text = value.removeprefix(MARK)
         read = yaml.load(text, Loader=get_yaml_loader())  # a SafeLoader
@@ -138,8 +155,10 @@ def unmarked(value: Any) -> Any:
 
 
 class _Visitor(HydraOverrideVisitor):
-    """Reads a value as Hydra does, and keeps the texts of scalars. Arguments of functions, and keys
-    of mappings, stay as they are."""
+    """Hydra's visitor of parsed values, with a :class:`Scalar` where a text would be lost.
+
+    Arguments of functions and keys of mappings are read as Hydra does.
+    """
 
     def visitPrimitive(self, ctx: Any) -> Any:
         return scalar_of(ctx.getText().strip(), super().visitPrimitive(ctx))
@@ -149,7 +168,10 @@ class _Visitor(HydraOverrideVisitor):
 
 
 def value_of(override: Override) -> Any:
-    """The value of an override that is not a sweep, with scalars."""
+    """Return the value of an override, with scalars.
+
+    The value of a sweep or of an override without a text is what Hydra returns, without scalars.
+    """
     line = override.input_line or ""
     _, sign, text = line.partition("=")
     if not sign or not text.strip() or override.is_sweep_override():
@@ -158,7 +180,7 @@ def value_of(override: Override) -> Any:
 
 
 def parsed(text: str) -> Any:
-    """What stands behind the = of an override, with scalars."""
+    """Parse the text after the `=` of an override, with scalars."""
     lexer = OverrideLexer(InputStream(text))
     lexer.mode(OverrideLexer.VALUE_MODE)
     tree = OverrideParser(CommonTokenStream(lexer)).value()
@@ -176,5 +198,8 @@ def _replaced(value: Any, chosen: Callable[[Scalar], Any]) -> Any:
 
 
 def _like(value: Mapping[str, Any], changed: dict[str, Any]) -> dict[str, Any]:
-    """A mapping of the same class: one of single entries stays one."""
+    """Return `changed` in the class of `value`.
+
+    A :class:`rlcore.config.bind.Partial` therefore remains one.
+    """
     return type(value)(changed) if isinstance(value, dict) else changed

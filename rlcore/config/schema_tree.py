@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:  # a tree of plain values needs none of it
+if TYPE_CHECKING:  # trees of plain values need no schema
     from rlcore.config.schema import Range, RunConfig
     from rlcore.config.schema.keys import Door, Fixed, Place, When
 
@@ -17,17 +17,17 @@ class Key:
     """One key of the configuration.
 
     Attributes:
-        path: dotted, from the root.
+        path: dotted path from the root.
         type: as written in the dataclass, e.g. "int | None"; the class name for a section.
-        value: its default, or its value where the tree is that of a composed configuration.
-        help: its sentence; for a section the first line of the class's docstring.
-        choices: the values it may take; empty if it is not an enumeration.
-        range: the numbers it may take, if it holds numbers.
-        door: of a key that lets code in, how.
-        section: whether it holds keys of its own.
-        place: of a path, what is done with it.
-        default: of the schema, whatever its value is.
-        when: other keys that decide whether it is read.
+        value: value in the tree: the default, or the value in a composed configuration.
+        help: help text; for a section, the first paragraph of the docstring of its class.
+        choices: all allowed values; empty: values are not limited to a list.
+        range: allowed numbers, for a key that holds numbers.
+        section: whether it contains keys.
+        place: for a path, how it is used; None: the key holds no path.
+        door: for a key that can load code or leak a secret, the risk; None: there is none.
+        default: default in the schema; None for a section.
+        when: conditions on other keys under which this key is read.
         fixed: whether a resumed run may have another value.
     """
 
@@ -46,16 +46,21 @@ class Key:
 
 
 def is_section(value: Any) -> bool:
-    """Return whether a value holds keys of its own: any dataclass does, also a plugin's plain
-    one."""
+    """Return whether a value contains keys: any instance of a dataclass does.
+
+    A plugin's section within its settings need not extend `Settings`.
+    """
     return is_dataclass(value) and not isinstance(value, type)
 
 
 def walk(section: Any, path: str = "", fixed: Fixed = "no") -> Iterator[Key]:
-    """Yield all keys below a section, sections before their keys.
+    """Yield all keys below a section, each section before its keys.
 
     Args:
-        fixed: of its keys that don't say so; sections in it begin anew.
+        section: the section.
+        path: dotted path of the section; empty for the root.
+        fixed: :attr:`Key.fixed` of keys directly in the section that declare none. Sections in it
+            do not inherit this value: their keys have the one that is declared for them, or "no".
     """
     for field in fields(section):
         value = getattr(section, field.name)
@@ -74,7 +79,7 @@ def value_of(root: RunConfig, path: str) -> Any:
 
 
 def find(values: Any, path: str, default: Any = None) -> Any:
-    """Find what stands at a dotted path of nested mappings; `default` where nothing does."""
+    """Return the value at a dotted path of nested mappings; `default` if there is none."""
     for name in path.split("."):
         if not isinstance(values, Mapping) or name not in values:
             return default
@@ -83,7 +88,7 @@ def find(values: Any, path: str, default: Any = None) -> Any:
 
 
 def leaves(values: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield (dotted path, value) of all values of nested mappings; an empty mapping is a value."""
+    """Yield (dotted path, value) for all values of nested mappings; an empty mapping is a value."""
     for name, value in values.items():
         here = join(path, str(name))
         if isinstance(value, Mapping) and value:
@@ -99,7 +104,7 @@ def put(root: RunConfig, path: str, value: Any) -> None:
 
 
 def values_of(value: Any) -> list[Any]:
-    """Return the single values of a key: those of a list or mapping, or the one it is."""
+    """Return the values in a list or mapping; for any other value, a list of this value."""
     if isinstance(value, dict):
         return list(value.values())
     return value if isinstance(value, list) else [value]
@@ -116,8 +121,10 @@ def join(path: str, name: str) -> str:
 
 
 def type_of(section: Any, name: str) -> str:
-    """Return the type of a key of a section, as text. That of an untyped one is "Any": its value is
-    free, and a mapping there is a value as a whole."""
+    """Return the type of a section's key, as text.
+
+    "Any" means that values are not checked; a mapping is then a value, not a section.
+    """
     (field,) = (field for field in fields(section) if field.name == name)
     return type_name(field)
 

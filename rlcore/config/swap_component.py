@@ -1,11 +1,11 @@
 """Replace a component of a recipe: `experiment=NAME algorithm=OTHER`.
 
-The values of the recipe's section were chosen for the component it names. Keys that all components
-of the kind have, with the same meaning for both, keep the recipe's value; the others are dropped,
-with a line that says so.
+The recipe's values for the section were chosen for the component that it names. Keys that have the
+same meaning for both components retain the recipe's value; the others are dropped, with a warning.
 
-Two options of an env may be suites of tasks of one component. Values in which the two differ, such
-as time limits, belong to the tasks: the chosen option's replace the recipe's, also with a line.
+Two options of an env may be task suites of the same component. Values in which the two options
+differ, such as time limits, belong to the tasks: those of the chosen option replace the recipe's,
+also with a warning.
 """
 
 from __future__ import annotations
@@ -24,11 +24,14 @@ from rlcore.plugins.registry import Registry
 
 
 def fit_recipe(catalog: Catalog, groups: Sequence[str], files: FileValues) -> FileValues:
-    """`files` without what its recipe says for components that others take the place of.
+    """Drop or replace the recipe's values for components that other choices replace.
 
     Args:
         groups: all group choices.
-        files: what they come to.
+        files: values composed from these choices; changed in place.
+
+    Returns:
+        `files`.
     """
     recipes = [group for group in groups if group.startswith(BY_RECIPE)]
     if not recipes or len(recipes) == len(groups):
@@ -39,7 +42,7 @@ def fit_recipe(catalog: Catalog, groups: Sequence[str], files: FileValues) -> Fi
         meant, chosen = _name(_section(recipe.values, slot), slot), _name(section, slot)
         if meant is None or chosen is None:
             continue
-        # either may be missing: a recipe for evaluation chooses no env to train on
+        # either may be None: a recipe for evaluation chooses no env for training
         option, other = (each.choices.get(slot.group) for each in (files, recipe))
         if meant == chosen and (option is None or other is None or option == other):
             continue
@@ -49,7 +52,7 @@ def fit_recipe(catalog: Catalog, groups: Sequence[str], files: FileValues) -> Fi
             if said:
                 warn(f"{option} has {said}, in place of what {recipes[-1]} says for {other}")
             continue
-        if meant == chosen:  # another size of it, for which there are other weights
+        if meant == chosen:  # another size of the model, which has other checkpoints
             meant, chosen = str(other), str(option)
             places = ((field.name, field.metadata["place"]) for field in fields(slot.base))  # type: ignore[arg-type]
             shared = {*section} - {name for name, place in places if place == "checkpoint"}
@@ -73,8 +76,18 @@ def _alone(catalog: Catalog, slot: Slot, option: str) -> dict[str, Any]:
 def _of_the_tasks(
     section: dict[str, Any], own: Mapping[str, Any], theirs: Mapping[str, Any], slot: Slot
 ) -> str:
-    """Put the values of the chosen option in place of the recipe's, where its option has others;
-    returns which. Of mappings both have some, so they stay as they were merged."""
+    """Replace values in which the chosen option of an env differs from the recipe's option.
+
+    Mappings are left as they were merged, as they contain entries of both options.
+
+    Args:
+        section: composed values of the env's section; changed in place.
+        own: values of the chosen option without the recipe.
+        theirs: values of the recipe's option without the recipe.
+
+    Returns:
+        `path=value` of each replaced value, joined by commas; empty if there is none.
+    """
     plain = [name for name in own if name in theirs and not isinstance(own[name], dict)]
     differs = [n for n in plain if own[n] != theirs[n] and section[n] != own[n]]
     for name in differs:
@@ -83,8 +96,16 @@ def _of_the_tasks(
 
 
 def _shared(registry: Registry, slot: Slot, meant: str, chosen: str) -> set[str]:
-    """Keys that mean the same to both: those of the kind, or of a family that both are of, that are
-    nobody's own (see :func:`rlcore.config.schema.key`) and that neither declares anew."""
+    """Return the keys that have the same meaning for two components.
+
+    These are keys of the kind's base class, or of a family's that both components extend, except
+    keys that are `own` (see :func:`rlcore.config.schema.key`) and keys that either component
+    declares again.
+
+    Args:
+        meant: name of the recipe's component.
+        chosen: name of the component that replaces it.
+    """
     one, other = (type(default_settings(registry, slot, n)).__mro__ for n in (meant, chosen))
     base = next(c for c in one if c in other and (c is slot.base or "family" in vars(c)))
     classes = (*one[: one.index(base)], *other[: other.index(base)])

@@ -1,8 +1,8 @@
 """Select the tasks that a run asks for from those of its env. Light.
 
-A plugin's spec function may narrow its spec to `config.tasks`; otherwise it is done here. Tasks are
-selected by name, never by number; :mod:`rlcore.workers.checked_env` maps names back to the env's
-numbers.
+A plugin's spec function may narrow its spec to `config.tasks`; if it does not, this module does.
+Tasks are selected by name, never by number; :mod:`rlcore.workers.checked_env` maps the names to the
+env's numbers.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def checked_spec(found: EnvSpec, path: str) -> EnvSpec:
     """Return the result of a spec function if a run can be planned with it.
 
     Raises:
-        PluginError: no run can be planned with it.
+        PluginError: no run can be planned with it (:func:`spec_fault`).
     """
     fault = spec_fault(found)
     if fault:
@@ -72,7 +72,11 @@ def spec_fault(spec: EnvSpec) -> str:
 
 
 def narrowed(spec: EnvSpec, tasks: Sequence[str] | None, path: str) -> EnvSpec:
-    """The spec with the tasks that are asked for, in their order; None: all.
+    """Return the spec with only the given tasks, in the given order.
+
+    Args:
+        tasks: names of tasks; None: all tasks of the spec.
+        path: path of the env's section, for error messages.
 
     Raises:
         ConfigError: a task that the env does not have.

@@ -1,9 +1,10 @@
 """Restrict what the configuration in a run's folder may do on the machine that reads it. Light.
 
-A run's folder may come from elsewhere. Its configuration sets what to play and with which numbers;
-it may not load code (keys that can are marked, see :class:`rlcore.config.schema.Door`), read
-environment variables of this machine, or name folders of configurations to compose. The user can
-allow a key by naming it on the command line, or all of them with `--trust`.
+A run's folder may come from another person. Its configuration may choose components and their
+values. It may not set keys that load code (these are declared with a
+:class:`rlcore.config.schema.Door`), read environment variables of this machine, or name folders of
+configurations to compose. The user can allow a key by giving it on the command line, or allow all
+keys that load code with `--trust`.
 """
 
 from __future__ import annotations
@@ -22,20 +23,22 @@ from rlcore.terminal.text import written
 TRUST = "--trust"
 INTERPOLATION = "${"
 PATHS = frozenset("/\\")
-"""Characters of paths, which would lead to files elsewhere."""
+"""Separators of paths. An option that contains one would be a path to a file elsewhere."""
 
 
 def require_values(path: Path, saved: Mapping[str, Any], given: Collection[str]) -> None:
-    """Refuse a saved configuration that holds interpolations: a run writes values, and what is
-    looked up here (`${oc.env:TOKEN}`) would stand in files that are handed on.
+    """Refuse a saved configuration that contains interpolations.
+
+    A run saves resolved values. An interpolation such as `${oc.env:TOKEN}` would write a secret of
+    this machine into files that may be passed on.
 
     Args:
-        path: the file, for the message.
-        saved: what it holds.
-        given: keys of the command line, whose values take the place of the saved ones.
+        path: the file, for the error message.
+        saved: its values.
+        given: keys of the command line, whose values replace the saved ones.
 
     Raises:
-        ConfigError: names the first key that holds one.
+        ConfigError: names the first key with an interpolation.
     """
     given = {name.lower() for name in given}
     for key, value in schema_tree.leaves(saved):
@@ -48,15 +51,17 @@ def require_values(path: Path, saved: Mapping[str, Any], given: Collection[str])
 
 
 def require_closed_doors(path: Path, config: RunConfig, given: Collection[str]) -> None:
-    """Refuse a saved configuration that lets code in.
+    """Refuse a saved configuration that sets a key with a :class:`~rlcore.config.schema.Door`.
+
+    Values that are harmless, and values that the user has already allowed on this machine, pass.
 
     Args:
-        path: the file, for the message.
-        config: what it holds, with the changes of the command line.
-        given: keys of the command line, which are the user's own word.
+        path: the file, for the error message.
+        config: the file's configuration, with the changes of the command line.
+        given: keys of the command line, which the user has set and thereby allowed.
 
     Raises:
-        ConfigError: says what would be let in.
+        ConfigError: names the key, its value and its risk.
     """
     given = {name.lower() for name in given}
     for key in schema_tree.walk(config):
@@ -73,7 +78,13 @@ def require_closed_doors(path: Path, config: RunConfig, given: Collection[str]) 
 
 
 def own_recipe(recipe: RecipeConfig, groups: Collection[str]) -> RecipeConfig:
-    """What of a saved recipe may be composed again: choices of what is installed here."""
+    """Return the part of a saved recipe that may be composed again on this machine.
+
+    Only choices from known groups remain, without interpolations and paths, and no config folders.
+
+    Args:
+        groups: the known groups.
+    """
     choices = [
         choice
         for choice in recipe.choices
