@@ -56,7 +56,11 @@ def policy_fits_env(facts: Facts) -> Iterator[str]:
 
 @CHECKS.add
 def policy_was_trained_there(facts: Facts) -> Iterator[str]:
-    """Numbers of the same shapes may mean something else. Supervised training learns them anew."""
+    """Check that the checkpoint was trained with the state, actions and cameras of `env.train`.
+
+    Equal shapes are not enough, because the numbers may have another meaning. The check is skipped
+    with supervised training, which trains the policy on this env's meaning of them.
+    """
     trained, env, policy = facts.trained_in, facts.envs["train"], facts.policy
     if trained is None and policy is not None and policy.states:
         trained = EnvFacts.of(replace(env, name="its data set", states=policy.states))
@@ -83,7 +87,10 @@ def algorithm_gets_values(facts: Facts) -> Iterator[str]:
 
 @CHECKS.add
 def final_frames_are_rendered(facts: Facts) -> Iterator[str]:
-    """A value of the observation after the last step is one of its pixels."""
+    """Check that the env renders final frames where the algorithm bootstraps from them.
+
+    The value of the observation after the last step is computed from its pixels.
+    """
     needs, env = facts.needs, facts.envs["train"]
     if needs is None or env.renders_final:
         return
@@ -129,7 +136,10 @@ def algorithm_gets_what_it_learns_from(facts: Facts) -> Iterator[str]:
 
 @CHECKS.add
 def acting_networks_are_supported(facts: Facts) -> Iterator[str]:
-    """An evaluation of the policy alone would be one of another policy."""
+    """Check that an evaluation has the algorithm whose networks act with the saved policy.
+
+    Without these networks another policy would be evaluated.
+    """
     config, named = facts.config, acted_with(facts.config)
     if config.runner.only_eval and named and named != config.algorithm.name:
         yield (
@@ -140,7 +150,10 @@ def acting_networks_are_supported(facts: Facts) -> Iterator[str]:
 
 
 def acted_with(config: RunConfig) -> str | None:
-    """The algorithm whose networks act with the policy that is loaded; None: it acts alone."""
+    """Return the algorithm whose networks act with the policy in `actor.model.model_path`.
+
+    None if the policy acts alone, or no checkpoint is loaded.
+    """
     path = config.actor.model.model_path
     return None if path is None else saved_with(Path(path))
 

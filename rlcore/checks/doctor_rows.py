@@ -1,5 +1,8 @@
-"""Build findings in the form hooks return (:func:`rlcore.contracts.hookspecs.rlcore_doctor`).
-Light."""
+"""Build findings, and the rows that doctor hooks return, which become findings.
+
+See :func:`rlcore.contracts.hookspecs.rlcore_doctor`. Light: imports no simulator and no tensor
+library.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ Row = dict[str, str]
 
 
 def row(name: str, detail: str, status: str = "ok", fix: str = "") -> Row:
-    """Make a row of `rlcore doctor`."""
+    """Return a row of `rlcore doctor`, in the form that doctor hooks return."""
     return {"name": name, "status": status, "detail": detail, "fix": fix}
 
 
@@ -20,11 +23,11 @@ class Finding:
     """One finding of the checks.
 
     Attributes:
-        status: "ok", "warning" (a run starts nevertheless), "missing" (it has to be supplied) or
-            "refused" (it has to be changed).
-        text: what is found, of what.
-        fix: the command that mends it; empty: there is none.
-        error: by which a run ends; None: by none.
+        status: "ok", "warning" (the run starts nevertheless), "missing" (the user must supply
+            something) or "refused" (the user must change something).
+        text: the component or key, and what is wrong with it.
+        fix: command that fixes it; empty if there is none.
+        error: error that a run raises for this finding; None if it can start.
     """
 
     status: str
@@ -38,7 +41,11 @@ class Finding:
 
 
 def of_row(row: Row, lacks: str = "") -> Finding:
-    """A row as a finding; `lacks` begins the error, if it is one of what is missing."""
+    """Convert a row to a finding, with an error if its status is "missing" or "refused".
+
+    Args:
+        lacks: beginning of the error's message, if the status is "missing".
+    """
     text, fix, status = f"{row['name']}: {row['detail']}", row["fix"], row["status"]
     error: UserError | None = None
     if status == "missing":

@@ -1,4 +1,4 @@
-"""Check which episodes are played, and how they fill the columns of a trajectory."""
+"""Check which episodes are played, and that they fit into the columns of a trajectory."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def chunks_fit_episodes(facts: Facts) -> Iterator[str]:
                 f"{path}.max_episode_steps = {env.max_episode_steps}, got {chunk}"
             )
         steps = env.max_steps_per_rollout_epoch
-        if steps is not None and steps % chunk:  # a column of fixed length ends with a chunk
+        if steps is not None and steps % chunk:  # a column of fixed length holds whole chunks
             yield (
                 f"{path}.max_steps_per_rollout_epoch must be divisible by "
                 f"actor.model.num_action_chunks = {chunk}, got {steps}"
@@ -76,7 +76,10 @@ def training_has_trials(facts: Facts) -> Iterator[str]:
 
 @CHECKS.add
 def passes_differ(facts: Facts) -> Iterator[str]:
-    """A further pass over the same starts says something only if the policy draws anew."""
+    """Check that repeated evaluation passes can differ: that the policy draws random numbers.
+
+    A policy that draws none plays the same episodes in every pass.
+    """
     env, policy = facts.config.env.eval, facts.policy
     if policy is None or env.rollout_epoch == 1 or policy.starts_from_noise:
         return
@@ -91,7 +94,7 @@ def passes_differ(facts: Facts) -> Iterator[str]:
 @CHECKS.add
 def temperature_is_supported(facts: Facts) -> Iterator[str]:
     wanted, policy = facts.config.rollout.eval_temperature, facts.policy
-    if policy is None or policy.temperature or wanted in (None, 1):  # at 1 it acts as it is
+    if policy is None or policy.temperature or wanted in (None, 1):  # 1 changes nothing
         return
     yield (
         f"rollout.eval_temperature must be null or 1: {policy.name} does not sample tokens, "
@@ -101,7 +104,10 @@ def temperature_is_supported(facts: Facts) -> Iterator[str]:
 
 @CHECKS.add
 def evaluation_is_held_out(facts: Facts) -> Iterator[str]:
-    """Where something is trained: success at the starts of training shows no skill beyond them."""
+    """Check that a run which trains is evaluated on other starts than those it trains on.
+
+    Success from the starts of training does not show that the policy generalizes.
+    """
     config = facts.config
     if config.runner.only_eval or not (facts.needs or config.sft.enabled):
         return

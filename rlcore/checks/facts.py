@@ -1,4 +1,4 @@
-"""Gather what is known about a run before it starts: component specs and numbers of workers.
+"""Gather what is known about a run before it starts: component specs and placement.
 
 Light: the specs come from the components' spec functions, which load no simulator and no tensor
 library.
@@ -25,7 +25,7 @@ from rlcore.plugins.registry import Registry, wrapped
 from rlcore.run_folder.env_facts import EnvFacts, read_env_facts
 
 NO_POLICY = PolicySpec("no model", 0, 0, 0, 1, 1)
-"""Stands for the policy where demonstrations are all that is wanted."""
+"""Stand-in for the policy's spec where no model is chosen, as in collecting demonstrations."""
 
 
 @dataclass(frozen=True)
@@ -35,14 +35,16 @@ class Facts:
     Attributes:
         config: the configuration.
         envs: `{"train": EnvSpec, "eval": EnvSpec}`.
-        policy, needs: of the model and the algorithm; None where none is chosen (collecting
-            demonstrations needs no model), and `needs` where nothing is trained (`only_eval`).
-        placement: which process sits where.
-        policy_env: the env as the policy sees it: the training env, with the sentences of all envs
-            it will act in.
-        trained_in: the env of the checkpoint that the policy starts from; None if there is
-            no checkpoint, or it does not say.
-        further: specs of envs to evaluate on besides, by the name of their side.
+        policy: spec of the model; None if no model is chosen (collecting demonstrations needs
+            none).
+        needs: needs of the algorithm; None if no algorithm is chosen, or nothing is trained
+            (`runner.only_eval`).
+        placement: node and resources of each process.
+        policy_env: the env as the policy sees it: the training env, with the instructions of all
+            envs that the policy will act in.
+        trained_in: env that the initial checkpoint was trained in; None if there is no checkpoint,
+            or it does not record its env.
+        further: specs of additional envs to evaluate on, by the name of their side.
     """
 
     config: RunConfig
@@ -56,19 +58,23 @@ class Facts:
 
     @property
     def workers(self) -> dict[str, int]:
-        """Number of processes of each component."""
+        """Number of processes of each component, by its name."""
         return {name: self.placement.world_size(name) for name in COMPONENTS}
 
     @property
     def parts(self) -> int:
-        """Parts of the rows of a stage, each for one rollout process."""
+        """Number of parts that the rows of a stage are split into, one per rollout process."""
         workers, stages = self.workers, self.config.rollout.pipeline_stage_num
         return parts_of_stage(workers["env"], stages, workers["rollout"])
 
     @property
     def routes(self) -> tuple[WeightRoute, ...]:
-        """How weights get to rollout processes of their own; none where there are none, or more
-        parts than processes that could hold them, which is refused."""
+        """Routes by which weights get from actor to rollout processes.
+
+        Empty without a policy, if rollout and actor are one process, and with
+        `cluster.backend=local`. Empty too with more shards than actor processes, a setting that is
+        refused elsewhere.
+        """
         if self.policy is None or self.placement.fused or self.config.cluster.backend == "local":
             return ()
         if self.placement.shards > self.workers["actor"]:
@@ -82,8 +88,10 @@ class Facts:
 
     @property
     def rows_per_forward(self) -> int:
-        """Rows that a rollout process decides at once, at most: those of a part of a stage of an
-        env worker, cut into forwards of `rollout.forward_batch`."""
+        """Largest number of rows in one forward of a rollout process.
+
+        These are the rows of one part of an env worker's stage, at most `rollout.forward_batch`.
+        """
         config = self.config
         envs = max(env.total_num_envs for _, env, _ in self.sides)
         streams = self.workers["env"] * config.rollout.pipeline_stage_num * self.parts
@@ -92,8 +100,11 @@ class Facts:
 
     @property
     def counted(self) -> PolicySpec:
-        """Return the policy as counted in the memory estimate: an evaluation has no optimizer, nor
-        has an algorithm that leaves the policy as it is."""
+        """Spec of the policy for the memory estimate.
+
+        It has no trainable parameters in an evaluation, or if the algorithm freezes the policy and
+        there is no supervised training: then the policy has no gradients and no optimizer state.
+        """
         policy, config = self.policy or NO_POLICY, self.config
         frozen = self.needs is not None and self.needs.frozen and not config.sft.enabled
         untrained = config.runner.only_eval or frozen
@@ -101,12 +112,16 @@ class Facts:
 
     @property
     def memory(self) -> dict[str, MemoryNeed]:
-        """What a process needs, by its role."""
+        """Memory of one process of each role, in bytes, with the run's batches."""
         return self._memory(self._batch)
 
     @property
     def least_memory(self) -> dict[str, MemoryNeed]:
-        """Return the memory that every process needs: weights, and what learning stores of them."""
+        """Memory of one process of each role without batches, in bytes.
+
+        It consists of weights, gradients and optimizer state, without the weights that sharding
+        gathers and what the optimizer's step takes.
+        """
         bare = self._memory(lambda processes: Batch())
         return {role: replace(need, gathered=0, stepping=0) for role, need in bare.items()}
 
@@ -130,7 +145,7 @@ class Facts:
         }
 
     def _batch(self, processes: int) -> Batch:
-        """What one of so many policy processes has to do with at once."""
+        """Return the largest batches of a process, if its role has `processes` processes."""
         config, (_, env, _) = self.config, self.sides[0]
         if config.runner.only_eval:
             return Batch(rows=self.rows_per_forward)
@@ -146,13 +161,13 @@ class Facts:
 
     @property
     def replay_bytes(self) -> int:
-        """Of all actor processes, and of a checkpoint; at most."""
+        """Largest size in bytes of the replay, summed over actor processes; a checkpoint's too."""
         kept = None if self.needs is None else self.needs.replay
         return 0 if kept is None else kept.size
 
     @property
     def sides(self) -> list[tuple[str, EnvConfig, EnvSpec]]:
-        """`(path, settings, spec)` of both envs."""
+        """`(path, settings, spec)` of `env.train` and `env.eval`, in that order."""
         env = self.config.env.sides
         return [(f"env.{side}", config, self.envs[side]) for side, config in env.items()]
 
@@ -166,8 +181,11 @@ def gather_facts(
     """Gather the specs of the chosen components and the numbers of workers; start nothing.
 
     Args:
-        further: envs beside both of the configuration that the policy is to act in, by the name
-            of their side.
+        plan: the placement; None plans one for the machines of the cluster.
+        further: specs of additional envs that the policy will act in, by the name of their side.
+
+    Raises:
+        UserError: an invalid setting, a broken plugin, or a placement that can't be carried out.
     """
     sides = config.env.sides
     envs = {side: env_spec(registry, f"env.{side}", one) for side, one in sides.items()}
@@ -188,7 +206,11 @@ def gather_facts(
 
 
 def with_policy(facts: Facts, model: ModelConfig, registry: Registry) -> Facts:
-    """The same run with another policy, which is checked by its files."""
+    """Return the facts of the same run with the policy of `model`.
+
+    Raises:
+        UserError: the model does not fit its files or the env.
+    """
     model, policy = places.found(model), None
     if model.model_type:
         policy = ask_spec(
@@ -198,29 +220,35 @@ def with_policy(facts: Facts, model: ModelConfig, registry: Registry) -> Facts:
 
 
 def planned(config: RunConfig, inventory: Inventory, registry: Registry | None = None) -> Plan:
-    """Plan the placement of a run on some machines.
+    """Plan the placement of a run on the machines of `inventory`.
 
     Raises:
-        UserError: a map that can't be carried out on them.
+        UserError: `cluster.component_placement` can't be carried out on these machines.
     """
     divides, offloads = config.divides, config.offloads
     return make_plan(config.cluster, inventory, registry, shard_over=divides, offloads=offloads)
 
 
 def _trained_in(model: ModelConfig) -> EnvFacts | None:
-    """Read which env the checkpoint was trained in: from its adapters, or else from their base
-    model."""
+    """Read which env the checkpoint was trained in, from the LoRA adapters or their base model.
+
+    The adapters take precedence, as they were trained last. None if neither records its env.
+    """
     paths = [path for path in (model.lora_path, model.model_path) if path is not None]
     found = (read_env_facts(Path(path)) for path in paths)
     return next((facts for facts in found if facts is not None), None)
 
 
 def env_spec(registry: Registry, path: str, config: EnvConfig) -> EnvSpec:
-    """What an env offers a run under its settings: the tasks it is asked for, under the sentences
-    that the policy will get.
+    """Return the spec of an env under its settings and wrappers.
+
+    The spec has only the chosen tasks, with the instructions that the policy will get.
+
+    Args:
+        path: key of the env's section, for error messages: `env.train`.
 
     Raises:
-        UserError: settings that have no meaning, a task that it does not have, a broken plugin.
+        UserError: an invalid setting, a task that the env does not have, or a broken plugin.
     """
     asked = ask_spec(registry, "env", path, config.env_type, config)
     found = checked_spec(wrapped(asked, config.wrappers, "spec"), path)

@@ -1,4 +1,4 @@
-"""Name what a training run is evaluated on besides `env.eval`. Light."""
+"""Find the further evaluations of a training run, in addition to `env.eval`. Light."""
 
 from __future__ import annotations
 
@@ -7,15 +7,16 @@ from rlcore.plugins.import_target import load_target
 from rlcore.plugins.registry import Registry
 
 VALIDATION, FORGETTING = "validation", "forgetting"
-"""Starts to choose on; tasks that are not trained on."""
+"""Sides with starts for choosing a checkpoint, and with tasks that are not trained on."""
 
 
 def further_sides(config: RunConfig, registry: Registry) -> dict[str, RunConfig]:
-    """The configurations whose `env.eval` a training run plays too, by the name of their side;
-    none where no plugin lays them out.
+    """Return configurations whose `env.eval` a training run also evaluates on, by side's name.
+
+    Empty in an evaluation, and if no plugin has the function `further_sides`.
 
     Raises:
-        UserError: they can't be as they are asked for.
+        UserError: the settings of a further side are invalid.
     """
     if config.runner.only_eval or "further_sides" not in registry.names("function"):
         return {}

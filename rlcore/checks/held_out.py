@@ -1,4 +1,4 @@
-"""Find the starts of an evaluation that are trained on too, and describe them. Light."""
+"""Find the starts of an evaluation that are also trained on, and describe them. Light."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from rlcore.terminal.text import some
 HELD_OUT, TRAINED = "held-out starts", "training starts"
 VALIDATION = "validation starts"
 Start = tuple[str, int]
-"""(task, trial)."""
+"""(task name, trial number): the initial state of an episode."""
 
 
 @dataclass(frozen=True)
 class Learned:
-    """Starts that were trained on.
+    """Starts that were trained on: each trial of each task.
 
     Attributes:
-        env: its name.
-        tasks: by name.
-        trials: of each task.
+        env: name of the env.
+        tasks: names of the tasks.
+        trials: trial numbers of each task.
     """
 
     env: str
@@ -30,7 +30,7 @@ class Learned:
     trials: range
 
     def of(self, env: str, starts: Iterable[Start]) -> list[Start]:
-        """Those among some starts of an env."""
+        """Return those of `starts`, which are starts of `env`, that were trained on."""
         return [
             (task, trial)
             for task, trial in starts
@@ -39,7 +39,11 @@ class Learned:
 
 
 def evaluated_starts(config: RunConfig, envs: Mapping[str, EnvSpec]) -> list[Start]:
-    """List all starts that an evaluation visits, `envs` by side."""
+    """List all starts that an evaluation visits.
+
+    Args:
+        envs: `{"train": EnvSpec, "eval": EnvSpec}`, here and in the functions below.
+    """
     spec, settings = envs["eval"], config.env.eval
     trials = spec.trials(settings.split)[: settings.trials_per_task]
     return [(task, trial) for task in spec.tasks for trial in trials]
@@ -48,10 +52,10 @@ def evaluated_starts(config: RunConfig, envs: Mapping[str, EnvSpec]) -> list[Sta
 def shared_starts(
     config: RunConfig, envs: Mapping[str, EnvSpec], before: Iterable[Learned] = ()
 ) -> list[Start]:
-    """Those of them that rollouts and demonstrations may begin at.
+    """List the starts of the evaluation at which rollouts and demonstrations may begin too.
 
     Args:
-        before: what the policy was trained on besides, by earlier attempts.
+        before: further starts that the policy was trained on, by earlier attempts of the run.
     """
     train, visited = envs["train"], evaluated_starts(config, envs)
     now = Learned(train.name, tuple(train.tasks), train.trials(config.env.train.split))
@@ -62,7 +66,11 @@ def shared_starts(
 def starts_in_words(
     config: RunConfig, envs: Mapping[str, EnvSpec], before: Iterable[Learned] = ()
 ) -> str:
-    """Describe which starts are evaluated, in the words of reports."""
+    """Describe which starts are evaluated, for reports: held-out, validation or training starts.
+
+    Args:
+        before: as for :func:`shared_starts`.
+    """
     shared, all_of_them = shared_starts(config, envs, before), evaluated_starts(config, envs)
     if not shared:
         return VALIDATION if config.env.eval.split == "validation" else HELD_OUT
@@ -72,8 +80,10 @@ def starts_in_words(
 
 
 def refusal(config: RunConfig, envs: Mapping[str, EnvSpec]) -> str | None:
-    """What is wrong with training and evaluating on the same starts; None where nothing is, or
-    where it was asked for by name."""
+    """Return an error message if the run trains and evaluates on the same starts.
+
+    None if the starts are disjoint, or `env.eval.allow_training_trials` permits shared ones.
+    """
     shared = shared_starts(config, envs)
     if not shared or config.env.eval.allow_training_trials:
         return None
@@ -85,5 +95,5 @@ def refusal(config: RunConfig, envs: Mapping[str, EnvSpec]) -> str | None:
 
 
 def in_short(starts: Iterable[Start]) -> str:
-    """The first of them by name, and how many more there are."""
+    """Name the first two starts, and say how many more there are."""
     return some([f"{task} trial {trial}" for task, trial in starts], 2)

@@ -1,7 +1,7 @@
-"""Warn about keys that have no effect with these settings.
+"""Warn about keys that have no effect with the other settings of the run.
 
-Each key declares when it is read (`when=` of :func:`rlcore.config.schema.key`), in plugins too.
-Light.
+Each key, a plugin's too, declares under which conditions it is read (`when=` of
+:func:`rlcore.config.schema.key`). Light.
 """
 
 from __future__ import annotations
@@ -26,16 +26,19 @@ SIDES_OF_ONE = {
     "env.eval.auto_reset": "an evaluation plays each start once",
     "env.eval.max_steps_per_rollout_epoch": "an evaluation plays each start once, to its end",
 }
-"""Keys both envs have and one of them reads: `{path: why it does nothing there}`."""
+"""Keys that both envs have and only the other one reads: `{path: why it has no effect}`."""
 
 
 def unread(config: RunConfig, *, collects: bool = False, taught: bool = False) -> list[str]:
-    """A sentence for each key that is not read, and is neither as it is by default nor as the
-    chosen options and recipes that come with rlcore have it.
+    """Return a sentence for each key that the user set by hand and that is not read.
+
+    A key counts as set by hand if its value differs from the default and from the one that the
+    chosen options and the recipes of rlcore give it.
 
     Args:
-        collects: whether demonstrations alone are wanted.
-        taught: whether they are of use to the algorithm, though there is no supervised training.
+        collects: whether the run only collects demonstrations.
+        taught: whether the algorithm learns from demonstrations, so that the section `collect` is
+            read without supervised training too.
     """
     not_written = {} if collects else {OUTPUT: "rlcore collect alone writes there"}
     found = [
@@ -50,10 +53,10 @@ def unread(config: RunConfig, *, collects: bool = False, taught: bool = False) -
 
 
 def _in_vain(config: RunConfig, others: Mapping[str, str]) -> Iterator[tuple[schema_tree.Key, str]]:
-    """Yield each key that does nothing, with a sentence.
+    """Yield each key that is not read and not at its default, with a sentence that says why.
 
     Args:
-        others: keys that do nothing here: `{path: why}`.
+        others: further keys that are not read: `{path: why}`.
     """
     unused = {**SIDES_OF_ONE, **config.algorithm.unused, **others}
     unread_sections: dict[str, str] = {}  # why, by path
@@ -81,14 +84,17 @@ def _why_unread(config: RunConfig, key: schema_tree.Key, unused: Mapping[str, st
 
 
 def _given(config: RunConfig) -> dict[str, Any]:
-    """What the choices alone give, by path: nobody set these values by hand. A recipe in a folder
-    of the user's own is the user's."""
+    """Return the values that the chosen options and recipes give, by path: not set by hand.
+
+    A recipe is left out if the user has config folders, as its values may be the user's.
+    Empty if the choices can't be composed without the other words.
+    """
     own = config.recipe.config_dirs
     choices = [each for each in config.recipe.choices if not (own and BY_RECIPE in each)]
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConfigWarning)  # given when the run was composed
+            warnings.simplefilter("ignore", ConfigWarning)  # shown when the run was composed
             chosen = compose(choices, config_dirs=own, require=())
-    except UserError:  # composed elsewhere, or incomplete without the rest
+    except UserError:  # composed elsewhere, or incomplete without the overrides
         return {}
     return {key.path: key.value for key in schema_tree.walk(chosen)}

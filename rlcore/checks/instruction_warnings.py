@@ -1,5 +1,7 @@
-"""Warn about instructions: a policy performs worse under instructions it was not trained on, and
-nothing else shows it."""
+"""Warn about instructions that a policy was not trained on.
+
+A policy performs worse under such instructions, and no error and no metric names the cause.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +19,11 @@ from rlcore.run_folder.env_facts import EnvFacts
 
 
 def notes(facts: Facts) -> Iterator[str]:
-    """List instructions that several tasks share, and those that differ between training,
-    evaluation, the checkpoint and the demonstrations."""
+    """Yield warnings about instructions that tasks share or that differ where they should agree.
+
+    Instructions are compared between `env.train`, `env.eval`, the checkpoint's training env and
+    the demonstrations, as far as the run uses them.
+    """
     config = facts.config
     train, evaluation = (EnvFacts.of(facts.envs[side]) for side in ("train", "eval"))
     yield from dict.fromkeys(_shared(facts))
@@ -42,9 +47,12 @@ def notes(facts: Facts) -> Iterator[str]:
 
 
 def findings(config: RunConfig) -> list[Row]:
-    """A row where the sentences that a checkpoint learned from were not
-    found, with a line for each place; what one side lacks the other does too. Of a checkpoint that
-    is still to be downloaded nobody knows."""
+    """Return a row if the instructions that a checkpoint was trained on were not found.
+
+    The row lists each place that was searched. One row is enough: what is missing for one env is
+    missing for the other. Instructions to be read from a checkpoint that is still to be downloaded
+    give no row, as nothing is known of them yet.
+    """
     unknown = CHECKPOINT if places.found(config.actor.model).model_path is None else None
     for side, env in config.played.items():
         if env.sentences in instructions.LOOKED_FOR and env.sentences != unknown:

@@ -1,4 +1,4 @@
-"""Check single numbers against the ranges that their keys declare. Light."""
+"""Check each number of a configuration against the range that its key declares. Light."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ OFF = -1
 
 
 def violations(section: object) -> Iterator[str]:
-    """Return a sentence for each number below a section that is outside its range. Null is in range
-    where a key may be null."""
+    """Yield a sentence for each number in a section that is outside its key's range.
+
+    Null counts as in range.
+    """
     for key in schema_tree.walk(section):
         for value in schema_tree.values_of(key.value):
             if isinstance(value, bool) or not isinstance(value, (int, float)):
@@ -25,7 +27,7 @@ def violations(section: object) -> Iterator[str]:
 
 
 def videos(config: RunConfig) -> Iterator[str]:
-    """Return a sentence for each side that films, but no episode."""
+    """Yield a sentence for each side that saves videos, but of less than one episode."""
     for side, env in config.env.sides.items():
         video = env.video_cfg
         if video.save_video and video.num_episodes < 1:

@@ -13,33 +13,40 @@ from rlcore.config import schema_tree
 from rlcore.config.schema import ModelConfig, RunConfig
 from rlcore.files import hub
 
-SHOWN = 200  # characters of a place that a sentence repeats
+SHOWN = 200  # characters of a path that a sentence shows at most
 Model = TypeVar("Model", bound=ModelConfig)
 
 
 def violations(config: RunConfig) -> Iterator[str]:
-    """A sentence for each place that a run could not read from, write to, or be at. What a run does
-    there stands at the key (`place=` of :func:`rlcore.config.schema.key`)."""
+    """Yield a sentence for each folder that a run can't read from or write to, and for a bad name.
+
+    Each key declares what a run does with its folder (`place=` of
+    :func:`rlcore.config.schema.key`). The run's own name must be a relative path below
+    `runner.logger.log_path`.
+    """
     for key in schema_tree.walk(config):
         if key.place not in (None, "path", "program") and key.value:
             yield from [*_unwritable(key.path, key.value)] or _unusable(key)
     name, key_of_name = config.runner.logger.experiment_name, "runner.logger.experiment_name"
     inside = Path(name)
-    # a name in a folder that is not there yet is looked up in one that is
+    # the log folder may not exist yet, so the longest part of the name is looked up in the root
     yield from _unwritable(key_of_name, f"/{max(inside.parts, key=len, default='')}")
     if not inside.parts or inside.is_absolute() or ".." in inside.parts or not name.isprintable():
         yield f"{key_of_name} must be a name or a path below runner.logger.log_path, got {name!r}"
 
 
 def found(model: Model) -> Model:
-    """The model as it can be planned here: without a checkpoint that is still to be downloaded."""
+    """Return the model without checkpoints that are still to be downloaded, so it can be planned.
+
+    Without its base model the adapters (`lora_path`) are dropped too.
+    """
     if _absent(model.model_path):
         return replace(model, model_path=None, lora_path=None)
     return replace(model, lora_path=None) if _absent(model.lora_path) else model
 
 
 def findings(config: RunConfig) -> Iterator[Row]:
-    """Return a row for each checkpoint that is still to be downloaded."""
+    """Yield a row for each checkpoint that is still to be downloaded."""
     model = config.actor.model
     for name, value, without in (
         ("model_path", model.model_path, "starts from random weights"),
@@ -56,12 +63,15 @@ def findings(config: RunConfig) -> Iterator[Row]:
 
 
 def _absent(value: str | None) -> bool:
-    """Whether it is a name for which nothing was found: a folder that was is absolute."""
+    """Return whether `value` is the name of a model on a hub that was not found locally.
+
+    A name that was found has been replaced by the absolute path of its folder.
+    """
     return value is not None and hub.is_name(value)
 
 
 def _unwritable(path: str, place: str) -> Iterator[str]:
-    """Explain why a text can't be a path: too long, a NUL in it, a link to itself."""
+    """Yield a sentence if a text can't be a path: too long, with a NUL, or a link to itself."""
     try:
         os.stat(os.path.expanduser(place))
     except (FileNotFoundError, NotADirectoryError, PermissionError):
@@ -73,8 +83,12 @@ def _unwritable(path: str, place: str) -> Iterator[str]:
 
 
 def _unusable(key: schema_tree.Key) -> Iterator[str]:
-    """A folder that is read must be there, unless its name is a hub's (:func:`findings`). One that
-    is written, or the first there is above it, must take new files. A data set is its reader's."""
+    """Yield a sentence if a folder can't be used as its key declares.
+
+    A folder that is read must exist, unless it is a model on a hub (see :func:`findings`). A folder
+    that is written must be writable, or else its nearest existing parent. Data sets are not
+    checked here: the reader of their format checks them.
+    """
     if key.place == "data":
         return
     folder = Path(key.value).expanduser().absolute()

@@ -10,7 +10,9 @@ from rlcore.checks.facts import Facts
 from rlcore.checks.subject import Subject
 
 CHECKS = Subject()
-DIVIDES_SINCE = (2, 13)  # what earlier ones gather after a forward that gives a dataclass differs
+# Sharding needs this version of torch: earlier ones gather parameters differently after a forward
+# that returns a dataclass.
+DIVIDES_SINCE = (2, 13)
 
 
 @CHECKS.add
@@ -35,7 +37,7 @@ def offloaded_envs_can_be_suspended(facts: Facts) -> Iterator[str]:
 
 
 def offload_has_no_effect(facts: Facts) -> Iterator[str]:
-    """A sentence for each policy that is asked to leave accelerators to others, and can't."""
+    """Yield a sentence for each role whose `enable_offload` has no effect, with the reason."""
     plan = facts.placement
     for name in plan.offloads:
         said = f"{name}.enable_offload=true does nothing"
@@ -52,7 +54,10 @@ def offload_has_no_effect(facts: Facts) -> Iterator[str]:
 
 @CHECKS.add
 def rollout_workers_have_rows(facts: Facts) -> Iterator[str]:
-    """Where there are more rollout processes than stages, they share the rows of a stage."""
+    """Check that there are enough envs for each rollout process to have at least one row.
+
+    With more rollout processes than stages, several processes share the rows of a stage.
+    """
     envs, stages = facts.workers["env"], facts.config.rollout.pipeline_stage_num
     if facts.policy is None or stages < 1:
         return
@@ -68,7 +73,10 @@ def rollout_workers_have_rows(facts: Facts) -> Iterator[str]:
 
 @CHECKS.add
 def actors_do_not_share_a_gpu(facts: Facts) -> Iterator[str]:
-    """They sum gradients through NCCL, which refuses two ranks of a group on one GPU."""
+    """Check that each actor process has its own GPU.
+
+    Actor processes sum gradients over NCCL, which refuses two ranks of a group on one GPU.
+    """
     plan = facts.placement
     if plan.inventory.kind != "GPU" or facts.config.cluster.backend == "local":
         return

@@ -30,11 +30,13 @@ from rlcore.contracts.errors import (
 from rlcore.plugins.registry import Registry, load_component
 
 OF_THE_USER = (AssetError, MissingValueError)
-"""Errors that say what is still to be supplied. A dry run, which may be made elsewhere or earlier,
-does not end by them."""
+"""Errors about files or values that the user must still supply.
+
+They do not fail a dry run, which may happen on another machine or before the files are there.
+"""
 Makes = Literal["updates", "supervised", "demonstrations"]
-"""What a command is for, whatever its configuration says: updates or an evaluation, supervised
-training alone, or demonstrations alone."""
+"""What a command does, whatever its configuration says: updates or an evaluation, only supervised
+training, or only collecting demonstrations."""
 
 
 def look(
@@ -53,15 +55,16 @@ def look(
 
     Args:
         further: configurations that are evaluated in place of `config`, by the name of their side.
-        wrong: what is known to be wrong with the configuration, of which `config` is the rest.
+        wrong: errors already found in the configuration; `config` has defaults in their place.
         given: words of the command line.
-        makes: what the command is for.
-        trains: whether `env.train` is played whatever the configuration says.
-        only_look: nothing is going to be started, see :func:`rlcore.placement.find_inventory`.
-        whole: whether it is that of a run; of some components alone only the machine is judged.
+        makes: what the command does.
+        trains: whether `env.train` is played whatever `runner.only_eval` says.
+        only_look: whether no worker will start, see :func:`rlcore.placement.find_inventory`.
+        whole: whether `config` describes a whole run; if it only chooses some components, only
+            the machine is checked.
 
     Returns:
-        What the checks know of the run, None where that is not enough; and the findings.
+        The facts of the run, None if errors prevent gathering them; and the findings.
     """
     facts, errors, further = None, list(wrong), further or {}
     collects = makes == "demonstrations"
@@ -73,10 +76,10 @@ def look(
     rows = [*([] if collects else places.findings(config)), *instruction_warnings.findings(config)]
     if facts is not None and not errors and not rows:
         announce(facts, collects=collects)
-    if trains:  # for who looks at the machine
+    if trains:  # for the doctor hooks
         config = replace(config, runner=replace(config.runner, only_eval=False))
         config.freeze()
-    judged = "resources" in registry.names("function")  # else nobody looks at the machine
+    judged = "resources" in registry.names("function")  # else no plugin checks memory and disk
     if judged and facts is not None and facts.policy is not None and not collects:
         find = load_component("function", "resources")
         rows += find(facts, given, updates=makes == "updates")
@@ -91,13 +94,13 @@ def look(
 
 
 def require(findings: Iterable[Finding], but: tuple[type[UserError], ...] = ()) -> None:
-    """Raise an error if a run can't start.
+    """Raise an error if the findings prevent a run from starting.
 
     Args:
-        but: kinds of errors that may stay.
+        but: classes of errors to ignore.
 
     Raises:
-        UserError: one that lists all that is in its way.
+        UserError: one error that lists all obstacles and their fixes.
     """
     errors = [one.error for one in findings if one.error and not isinstance(one.error, but)]
     if len({(type(each), each.hint) for each in errors}) > 1:
@@ -110,8 +113,10 @@ def require(findings: Iterable[Finding], but: tuple[type[UserError], ...] = ()) 
 
 
 def chosen_plugins(config: RunConfig, registry: Registry) -> set[str]:
-    """Entry-point names of the plugins whose components the configuration uses, and of those that
-    bring none, which are for every run."""
+    """Return entry-point names of the plugins that the configuration uses.
+
+    A plugin without an env, a model or an algorithm is included too, as it serves every run.
+    """
     names = {
         **{f"env.{side}": env.env_type for side, env in config.played.items()},
         "actor.model": config.actor.model.model_type,
@@ -124,11 +129,11 @@ def chosen_plugins(config: RunConfig, registry: Registry) -> set[str]:
 
 
 def _of_plugins(configs: Iterable[RunConfig], registry: Registry, refused: bool) -> Iterator[Row]:
-    """What plugins find, each row once; of what one command mends, the first."""
+    """Yield doctor rows of the chosen plugins; of rows with equal name and fix, only the first."""
     found: dict[tuple[str, str], Row] = {}
     for each in configs:
         asked = chosen_plugins(each, registry)
-        # one may fail by what is refused already
+        # a doctor hook may fail because of an error that is already reported
         for one in registry.doctor(each, asked, failures=not refused):
             found.setdefault((one["name"], one["fix"] or one["detail"]), one)
     yield from found.values()

@@ -1,4 +1,4 @@
-"""Run all checks: single numbers and folders first, then those that need the facts."""
+"""Run all checks: numbers and folders first, then the checks that need the facts of the run."""
 
 from __future__ import annotations
 
@@ -46,22 +46,22 @@ def check(
     *,
     collects: bool = False,
 ) -> Facts:
-    """Run all checks.
+    """Run all checks, and return the facts of the run.
 
     Args:
         config: the configuration.
         registry: the plugins; None for those installed.
-        plan: the placement; None plans for this machine.
-        further: configurations whose `env.eval` the policy is to act in too, by the name of
-            their side; checked as well.
+        plan: the placement; None plans one for the machines of the cluster.
+        further: further configurations whose `env.eval` the policy will act in, by the name of
+            their side; they are checked as well.
         collects: whether demonstrations are collected whatever the configuration says.
 
     Raises:
-        ConfigError: one sentence per problem.
-        CheckpointError: demonstrations that are damaged.
-        PluginError: a component or tracker that does not exist or lacks a package, or no plugin
-            to write the videos that are asked for.
-        PlacementError: a placement that can't be carried out.
+        ConfigError: invalid or incompatible settings, with one sentence per problem.
+        CheckpointError: demonstrations are damaged.
+        PluginError: a component or tracker does not exist or lacks a package, or no plugin writes
+            the videos that `save_video` asks for.
+        PlacementError: the placement can't be carried out.
     """
     registry = registry or load_plugins()
     facts, wrong = survey(config, registry, plan, further, collects=collects)
@@ -80,15 +80,17 @@ def survey(
     collects: bool = False,
     only_look: bool = False,
 ) -> tuple[Facts | None, list[UserError]]:
-    """Collect everything that is wrong with a configuration, and the facts as far as they can be
-    known. One mistake does not hide the others: an invalid key counts as not given, an unusable
-    checkpoint as none; checks that depend on a mistake are skipped.
+    """Collect all errors of a configuration, and the facts as far as they can be known.
+
+    One error does not hide the others: an invalid key is replaced by its default, an unusable
+    checkpoint by none, and checks that depend on an error are skipped.
 
     Args:
-        only_look: as for :func:`rlcore.placement.find_inventory`. The others as for :func:`check`.
+        config, registry, plan, further, collects: as for :func:`check`.
+        only_look: as for :func:`rlcore.placement.find_inventory`.
 
     Returns:
-        The facts, None where an env or the placement can't be as it is; and the errors.
+        The facts, None if an env or the placement is invalid; and the errors.
     """
     wrong: list[UserError] = [*_lacking_writers(config, registry)]
     numbers = [*limits.violations(config), *limits.videos(config)]
@@ -116,7 +118,7 @@ def survey(
                 learning = load_component("function", "check_supervised")
                 for sentence in learning(facts, collects=collects):
                     wrong.append(_refusal(sentence))
-    # what is wrong without the row too is not the row's
+    # an error that the configuration has without the row is not reported again for the row
     own = {error.message for error in wrong}
     first = [(name, error) for name, error in of_rows if error.message not in own][:1]
     wrong += [type(e)(f"row {name}: {e.message}", hint=e.hint) for name, e in first]
@@ -124,7 +126,7 @@ def survey(
 
 
 def lacking_trackers(config: RunConfig, registry: Registry) -> Iterator[PluginError]:
-    """An error for each tracker that is asked for and can't be used."""
+    """Yield an error for each tracker of the configuration that can't be used."""
     for tracker in config.runner.logger.logger_backends:
         try:
             registry.usable("tracker", tracker)
@@ -137,21 +139,25 @@ def _refusal(sentence: str) -> ConfigError:
 
 
 def _without(config: RunConfig, sentences: Sequence[str]) -> RunConfig:
-    """The configuration with the defaults of the keys that some sentences begin with."""
+    """Return the configuration with defaults for the keys that the sentences begin with."""
     if not sentences:
         return config
     seen, defaults = deepcopy(config), {key.path: key.default for key in schema_tree.walk(config)}
     for sentence in sentences:
         path = sentence.partition(" ")[0]
         section, _, name = path.rpartition(".")
-        vars(schema_tree.value_of(seen, section))[name] = defaults[path]  # also of a frozen one
+        vars(schema_tree.value_of(seen, section))[name] = defaults[path]  # sections may be frozen
     return seen
 
 
 def _gathered(
     config: RunConfig, registry: Registry, plan: Plan | None, others: Mapping[str, EnvSpec]
 ) -> tuple[Facts | None, list[UserError]]:
-    """The facts, if need be without a checkpoint, or without a policy; and why so."""
+    """Return the facts and at most one error.
+
+    If the facts can't be gathered, they are gathered without the checkpoint, then without a policy;
+    the error says why. None if that fails too, or there is no plan.
+    """
     somewhere = plan or make_plan(ClusterConfig(), Inventory((Node(cpus=1),)), registry)
     model, refused = config.actor.model, list[UserError]()
     fresh = replace(model, model_path=None, lora_path=None)
@@ -164,7 +170,10 @@ def _gathered(
 
 
 def _lacking_writers(config: RunConfig, registry: Registry) -> Iterator[PluginError]:
-    """Check for a plugin that writes videos: the loop only passes on the frames."""
+    """Yield an error for each side that saves videos if no plugin writes them.
+
+    The training loop only passes the frames to hooks.
+    """
     hooks = registry.manager.hook
     for side, hook in (("train", hooks.rlcore_after_rollout), ("eval", hooks.rlcore_after_eval)):
         asked = config.env.sides[side].video_cfg.save_video
@@ -177,8 +186,10 @@ def _lacking_writers(config: RunConfig, registry: Registry) -> Iterator[PluginEr
 
 
 def announce(facts: Facts, *, collects: bool = False) -> None:
-    """Warn of settings that are allowed but seldom intended. With a real model, training from
-    random weights wastes a week; a toy run starts that way.
+    """Warn about settings that are allowed but seldom intended.
+
+    Training from random weights is one of them: right for a toy policy, but a waste of a week of
+    accelerator time with a pretrained model.
 
     Args:
         collects: as for :func:`check`.
@@ -245,8 +256,11 @@ def announce(facts: Facts, *, collects: bool = False) -> None:
 
 
 def render_differs(facts: Facts, policy: str) -> Iterator[str]:
-    """A sentence for each setting under which a policy, by its name in messages, sees other pixels
-    than those that it was trained on."""
+    """Yield a sentence for each render setting that differs from the policy's training.
+
+    Args:
+        policy: name of the policy in messages.
+    """
     trained, here = facts.trained_in, EnvFacts.of(facts.envs["train"])
     for name, then, now in trained.drawn_unlike(here) if trained else ():
         yield (

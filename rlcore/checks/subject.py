@@ -1,4 +1,4 @@
-"""Define a check, and the list of checks of one subject."""
+"""Define the type of a check, and the list of checks of one subject."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ Check = Callable[[Facts], Iterator[str]]
 
 
 class Subject(list[Check]):
-    """The checks of one subject, in the order of its module."""
+    """The checks of one subject, in the order in which its module defines them."""
 
     def add(self, function: Check) -> Check:
-        """List the check; used as its decorator."""
+        """Append the check to the list, and return it; used as a decorator."""
         self.append(function)
         return function

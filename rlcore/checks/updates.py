@@ -1,4 +1,4 @@
-"""Check the number of updates, and that batches divide evenly."""
+"""Check the number of updates, and that groups and batches divide evenly."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ def training_has_an_end(facts: Facts) -> Iterator[str]:
 
 @CHECKS.add
 def continued_training_is_possible(facts: Facts) -> Iterator[str]:
-    """An evaluation takes up no run: it would report the start's weights as that run's."""
+    """Check that an evaluation resumes no run.
+
+    It would evaluate the initial weights and report them as those of the run.
+    """
     runner = facts.config.runner
     if runner.only_eval and runner.resume_dir is not None:
         yield (
@@ -55,7 +58,7 @@ def batches_divide(facts: Facts) -> Iterator[str]:
     actor, ranks = facts.config.actor, facts.workers["actor"]
     step = actor.micro_batch_size * ranks
     drawn = "actor.global_batch_size" in facts.config.algorithm.unused
-    if drawn or any(more_than_a_rank_gets(facts)):  # of another size, or that small then
+    if drawn or any(more_than_a_rank_gets(facts)):  # other sizes are drawn; a small one only warns
         return
     if facts.policy is not None and step > 0 and actor.global_batch_size % step:
         yield (
@@ -65,8 +68,10 @@ def batches_divide(facts: Facts) -> Iterator[str]:
 
 
 def more_than_a_rank_gets(facts: Facts) -> Iterator[str]:
-    """A sentence where the batch is dealt out among so many ranks that micro-batches can't be as
-    large as they are asked to be, as in a layout for fewer machines."""
+    """Yield a sentence if a rank's share of the global batch is smaller than a micro-batch.
+
+    This happens when a recipe for fewer machines runs on more ranks.
+    """
     actor, ranks = facts.config.actor, facts.workers["actor"]
     share, rest = divmod(actor.global_batch_size, ranks)
     if facts.policy is not None and not rest and share < actor.micro_batch_size:
