@@ -1,4 +1,4 @@
-"""Register core's own commands and backend, through the same hooks as any plugin."""
+"""Register core's own commands and backend, by the same hooks as any plugin."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ BACKENDS = {"local": "all workers in one process, without any plugin: pdb works"
 
 @hookimpl
 def rlcore_components() -> list[ComponentSpec]:
-    """Both."""
+    """Return the specs of core's commands and of the backend `local`."""
     return [
         *(
             ComponentSpec(

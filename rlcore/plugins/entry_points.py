@@ -1,6 +1,6 @@
-"""List the installed plugins in loading order, and say which ones are excluded.
+"""List the installed plugins in loading order, and mark those that the environment excludes.
 
-Knows their entry points and distributions; nothing of what a plugin offers.
+Only entry points and distributions are read here, not the components of a plugin.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from rlcore.plugins.extras import is_ours
 
 GROUP = "rlcore.plugins"
 CORE = "rlcore.plugins.builtin"
-"""The entry point that is always loaded."""
+"""Module of the entry point that is always loaded."""
 ONLY, BLOCK = "RLCORE_PLUGINS", "RLCORE_BLOCK_PLUGINS"
 LEAVE_OUT = f"{BLOCK}=NAME leaves a plugin out"
 _SECTION = re.compile(rf"^\s*\[{re.escape(GROUP)}\]\s*$(.*?)(?=^\s*\[|\Z)", re.M | re.S)
@@ -28,13 +28,13 @@ _POINT = re.compile(r"^\s*([^\s#=][^=\n]*?)[ \t]*=[ \t]*([\w.]+(?:[ \t]*:[ \t]*[
 
 @dataclass(frozen=True)
 class Installed:
-    """A plugin that is installed.
+    """An installed plugin.
 
     Attributes:
-        name: of its entry point.
-        value: `"module"` or `"module:attr"`, which it names.
-        distribution, version: where that is from; "?" for one made by hand.
-        left_out_by: the environment variable that leaves it out; empty if none does.
+        name: name of the entry point.
+        value: object that the entry point refers to, `"module"` or `"module:attr"`.
+        distribution, version: distribution that declares the entry point; "?" if unknown.
+        left_out_by: environment variable that excludes the plugin; empty if none does.
     """
 
     name: str
@@ -44,8 +44,8 @@ class Installed:
     left_out_by: str = ""
 
     def load(self) -> Any:
-        """Import its module."""
-        with contextlib.redirect_stdout(sys.stderr):  # what a command prints is its own
+        """Import and return the module or attribute that the entry point refers to."""
+        with contextlib.redirect_stdout(sys.stderr):  # stdout is for the output of the command
             name, _, attribute = self.value.partition(":")
             return attrgetter(attribute)(import_module(name)) if attribute else import_module(name)
 
@@ -53,8 +53,17 @@ class Installed:
 def installed(
     environ: Mapping[str, str], found: Iterable[Installed] | None = None
 ) -> list[Installed]:
-    """The plugins `found` (those installed, if None): core's, those that its extras bring, then
-    strangers'. Of two that claim one name the later one is to be left out."""
+    """Sort plugins into loading order: core, plugins of rlcore's extras, then third-party ones.
+
+    If two plugins claim the same name, the later one is refused when it is loaded.
+
+    Args:
+        environ: environment variables, see :mod:`rlcore.plugins.registry`.
+        found: the plugins; None for those installed.
+
+    Returns:
+        All of them, with :attr:`Installed.left_out_by` set for those that `environ` excludes.
+    """
     only, blocked = _names(environ, ONLY), _names(environ, BLOCK)
     made = [_chosen(one, only, blocked) for one in (_declared() if found is None else found)]
     return sorted(

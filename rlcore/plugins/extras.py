@@ -1,8 +1,9 @@
 """Find out which extra of rlcore ships a component, from the installed metadata.
 
-No code of core names one: the extras of the distribution do, through the names of what they require
-(`rlcore-env-NAME`, `rlcore-model-NAME`, `rlcore-algo-NAME`), and configs/extras.json for components
-with other names, or of another kind: what is not installed can't say so itself.
+The code of core names no component. The extras of the distribution do, by the names of the
+distributions that they require (`rlcore-env-NAME`, `rlcore-model-NAME`, `rlcore-algo-NAME`).
+configs/extras.json lists components with other names or of other kinds, as a distribution that is
+not installed can't list them itself.
 """
 
 from __future__ import annotations
@@ -19,20 +20,22 @@ from rlcore.plugins.distributions import folders, normal, requires
 
 DISTRIBUTION = "rlcore"
 SCRIPT = Path(__file__).parents[2] / "requirements/install.sh"
-"""What installs in a clone. Beside an installed package there is none."""
+"""Install script of a clone of the repository; an installed package comes without it."""
 PREFIXES = {"env": "rlcore-env-", "model": "rlcore-model-", "algorithm": "rlcore-algo-"}
 _REQUIREMENT = re.compile(r"""^\s*([\w.-]+).*;.*\bextra\s*==\s*['"]([\w.-]+)['"]""")
 
 
 def extra_that_ships(kind: str, name: str, loaded: Collection[str]) -> str | None:
-    """The extra to install for `kind` `name`, or None where none is known.
+    """Return the extra to install for component `name` of `kind`, or None if none is known.
 
-    A name belongs to an extra that requires a distribution of this kind which brings it, or its
-    beginning (`NAME_50` belongs to `NAME`). An extra whose distribution is among `loaded` (names
-    of those already loaded) is not the answer.
+    An extra ships a component if it requires a distribution that provides this name, or a name
+    that it begins with (`NAME_50` belongs to `NAME`).
+
+    Args:
+        loaded: names of the distributions already loaded, which are no longer to be installed.
     """
-    # the longest name that fits; then the extra of that name, or that brings the least, or whose
-    # distribution is called like it
+    # Preferred are, in this order: the longest matching name, the extra called like it, the extra
+    # with the fewest distributions, and one that requires a distribution named after the extra.
     ranked = [
         (-len(short), normal(name) != extra, len(brought), own not in brought, extra)
         for short, extra in _absent(kind, loaded)
@@ -43,13 +46,17 @@ def extra_that_ships(kind: str, name: str, loaded: Collection[str]) -> str | Non
 
 
 def absent_names(kind: str, loaded: Collection[str]) -> list[str]:
-    """Names of `kind` that extras bring whose distribution is not among `loaded`."""
+    """Return names of components of `kind` from extras' distributions not in `loaded`, sorted."""
     return sorted({short for short, _ in _absent(kind, loaded)})
 
 
 def is_ours(distribution: str) -> bool:
-    """Whether it is rlcore itself, or one that an extra of it requires, or such a one in turn.
-    Others may begin with `rlcore` too."""
+    """Return whether a distribution is rlcore, or one of the distributions that belong to it.
+
+    These are the distributions that an extra of rlcore requires, and those beginning with `rlcore-`
+    that rlcore requires directly or indirectly. The prefix alone does not decide, as third-party
+    distributions may have it too.
+    """
     own = normal(distribution)
     if own == DISTRIBUTION or any(own in brought for brought in extras().values()):
         return True
@@ -57,14 +64,17 @@ def is_ours(distribution: str) -> bool:
 
 
 def lacking(packages: Iterable[str]) -> list[str]:
-    """Those of some distributions that are not installed."""
+    """Return those of the distributions `packages` that are not installed."""
     known = folders()
     return [package for package in packages if normal(package) not in known]
 
 
 def install_command(names: Collection[str]) -> str:
-    """What installs these extras: in a clone its own script, which brings what no index may have.
-    Without an env or a model among them it installs everything."""
+    """Return the shell command that installs these extras.
+
+    In a clone this is its install script, as the distributions may not be on a package index. The
+    script gets only the envs and models among the extras; without any it installs everything.
+    """
     if not SCRIPT.is_file():
         return f'pip install "{DISTRIBUTION}[{",".join(sorted(names))}]"'
     script = SCRIPT.relative_to(Path.cwd()) if SCRIPT.is_relative_to(Path.cwd()) else SCRIPT
@@ -75,14 +85,17 @@ def install_command(names: Collection[str]) -> str:
 
 
 def offered(kind: str, name: str, loaded: Collection[str]) -> str | None:
-    """What installs the extra that ships `kind` `name`, or None where none is known."""
+    """Return the command that installs component `name` of `kind`, or None if none is known."""
     extra = extra_that_ships(kind, name, loaded)
     return extra and install_command([extra])
 
 
 def installing(packages: Collection[str]) -> str:
-    """The command that installs packages of others: an extra that brings them all, if there is one
-    and this is no clone."""
+    """Return the command that installs third-party packages.
+
+    It installs the smallest extra that requires all of them, if there is one and this is no clone;
+    else the packages themselves.
+    """
     wanted = {normal(package) for package in packages}
     fitting = [(len(brought), extra) for extra, brought in extras().items() if wanted <= {*brought}]
     if fitting and not SCRIPT.is_file():
@@ -91,12 +104,12 @@ def installing(packages: Collection[str]) -> str:
 
 
 def not_installed(loaded: Collection[str]) -> list[str]:
-    """Extras that bring components of a distribution which is not among `loaded`."""
+    """Return extras that have components in a distribution not in `loaded`, sorted."""
     return sorted({extra for kind in KINDS for _, extra in _absent(kind, loaded)})
 
 
 def _absent(kind: str, loaded: Collection[str]) -> list[tuple[str, str]]:
-    """`(name, extra)` of what extras bring."""
+    """Return `(name, extra)` of the components of `kind` in distributions not in `loaded`."""
     return [
         (short, extra)
         for extra, distributions in extras().items()
@@ -107,21 +120,23 @@ def _absent(kind: str, loaded: Collection[str]) -> list[tuple[str, str]]:
 
 
 def names_of(distribution: str, kind: str) -> list[str]:
-    """What a distribution's components of a kind are called, or begin with: `rlcore-env-foo` has
-    the env `foo`."""
+    """Return names, or beginnings of names, of the components of `kind` in a distribution.
+
+    `rlcore-env-foo` has the env `foo`; configs/extras.json lists further names.
+    """
     name = normal(distribution)
     own = [short_name(name).replace("-", "_")] if name.startswith(PREFIXES.get(kind, "\0")) else []
     return own + _further_names().get(name, {}).get(kind, [])
 
 
 def belongs(name: str, owner: str) -> bool:
-    """Whether `name` is `owner` or begins with it: `foo_50` belongs to `foo`."""
+    """Return whether `name` is `owner`, or begins with it and a separator (`foo_50`, `foo`)."""
     name, owner = normal(name), normal(owner)
     return name == owner or name.startswith(f"{owner}-")
 
 
 def short_name(distribution: str) -> str:
-    """`rlcore-env-foo` -> `foo`; names of other shapes stay."""
+    """Remove the prefix of a distribution's name: `rlcore-env-foo` -> `foo`."""
     name = normal(distribution)
     for prefix in PREFIXES.values():
         name = name.removeprefix(prefix)
@@ -135,7 +150,7 @@ def _further_names() -> dict[str, dict[str, list[str]]]:
 
 @lru_cache(maxsize=1)
 def _distributions_of_rlcore() -> frozenset[str]:
-    """Distributions beginning with `rlcore-` that rlcore requires, directly or in turn."""
+    """Return rlcore and the `rlcore-*` distributions that it requires, also indirectly."""
     found, left = set[str](), {DISTRIBUTION}
     while left:
         found.add(name := left.pop())
@@ -145,13 +160,13 @@ def _distributions_of_rlcore() -> frozenset[str]:
 
 
 def _name_of(requirement: str) -> str:
-    """Of the distribution that a requirement names."""
+    """Return the name of the distribution in a PEP 508 requirement."""
     return re.split(r"[^\w.-]", requirement.strip(), maxsplit=1)[0]
 
 
 @lru_cache(maxsize=1)
 def extras() -> dict[str, tuple[str, ...]]:
-    """`{extra: distributions it requires}` of the installed rlcore."""
+    """Return `{extra: distributions that it requires}` of the installed rlcore."""
     found: dict[str, list[str]] = {}
     for line in requires(DISTRIBUTION):
         for name, extra in _REQUIREMENT.findall(line):

@@ -1,7 +1,7 @@
 """Import the object that a string `"module:attr"` names. Light.
 
-A component's factory stays a string until it is needed, so that listing plugins imports nothing
-heavy; simulator processes, which have no plugin manager, load their simulators the same way.
+A component's factory is stored as a string until it is needed, so that listing plugins imports
+nothing heavy. Simulator processes, which have no plugin manager, load simulators this way too.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from rlcore.terminal.text import raised
 
 
 def load_target(target: str) -> Any:
-    """Import the object `"module:attr"` names.
+    """Import the object that `"module:attr"` names.
 
     Raises:
-        PluginError: the module does not import, or has no such attribute. A `UserError` that it
-            raises stays what it is.
+        PluginError: the module can't be imported, or has no such attribute.
+        UserError: raised by the module itself; passed on unchanged.
     """
     module_name, _, attribute = target.partition(":")
     try:

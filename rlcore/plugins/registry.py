@@ -1,9 +1,9 @@
-"""Find plugins, load each one guarded, and look components up by name.
+"""Find and load plugins, isolate their failures, and look up components by name.
 
     entry points --load--> module --RLCORE_API, hooks--> ComponentSpecs --> Registry
 
-A plugin that fails becomes a BAD row with the reason; it never ends a command. Nothing heavy is
-imported here: a component's factory stays a string until it is loaded
+A plugin that fails to load becomes a BAD row with the reason; it never ends a command. Nothing
+heavy is imported here: a component's factory is stored as a string until it is loaded
 (:func:`rlcore.plugins.import_target.load_target`).
 
 Environment variables:
@@ -35,12 +35,12 @@ from rlcore.plugins.system_libraries import moved
 from rlcore.plugins.validate import CHANGED, problem_of, require_api, unknown_hook
 from rlcore.terminal.text import raised
 
-MISSING = {"status": "missing", "detail": "", "fix": ""}  # of a finding that leaves it out
+MISSING = {"status": "missing", "detail": "", "fix": ""}  # defaults of a doctor row's fields
 
 
 @dataclass(frozen=True)
 class Component:
-    """A registered component and where it comes from."""
+    """A registered component, with the plugin and the distribution that provide it."""
 
     spec: ComponentSpec
     plugin: str
@@ -50,8 +50,15 @@ class Component:
 
 @dataclass(frozen=True)
 class PluginRow:
-    """One line of `rlcore plugins`. `kind` is "plugin" where a plugin as a whole is meant;
-    `status` is "ok", "slow" or "BAD", and `reason` says why."""
+    """One row of `rlcore plugins`.
+
+    Attributes:
+        kind: kind of the component; "plugin" if the row is about a plugin as a whole.
+        name: name of the component or plugin.
+        distribution, version: distribution that provides it.
+        status: "ok", "slow" or "BAD".
+        reason: why it is slow or BAD; else empty.
+    """
 
     kind: str
     name: str
@@ -62,12 +69,12 @@ class PluginRow:
 
 
 class Registry:
-    """What the installed plugins offer.
+    """The components, config folders and settings that the loaded plugins provide.
 
     Attributes:
-        manager: the pluggy manager, with the plugins that loaded.
+        manager: the pluggy manager, with all plugins that could be loaded.
         config_paths: `(distribution, "pkg://..." or folder)` of the plugins' config groups.
-        settings: `"module:attr"` of the settings of plugins, by plugin.
+        settings: `"module:attr"` of each plugin's settings class, by plugin name with `_` for `-`.
     """
 
     def __init__(self) -> None:
@@ -85,7 +92,11 @@ class Registry:
         found: Iterable[Installed] | None = None,
         environ: Mapping[str, str] = os.environ,
     ) -> Registry:
-        """Make a registry of the plugins `found` (those installed, if None)."""
+        """Return a registry of the plugins `found` (None: of those installed), after loading them.
+
+        Args:
+            environ: environment variables, see the module's docstring.
+        """
         registry = cls()
         if environ.get("RLCORE_TRACE_HOOKS"):
             registry.manager.trace.root.setwriter(sys.stderr.write)
@@ -100,10 +111,10 @@ class Registry:
     # -- looking up -------------------------------------------------------------------------
 
     def get(self, kind: Kind, name: str) -> Component:
-        """Find the component of that name.
+        """Return the component of that kind and name.
 
         Raises:
-            PluginError: it does not exist, or two plugins claim the name.
+            PluginError: it does not exist, or several plugins claim the name.
         """
         found = self._components.get((kind, name), [])
         if len(found) == 1:
@@ -111,16 +122,18 @@ class Registry:
         if found:
             raise PluginError(
                 _conflict(found),
-                # the last: those before it may be ours; its name may be that of another
+                # the last one: earlier ones may be rlcore's own. Its distribution is named, as
+                # the plugin's name may be that of another plugin too
                 hint=f"remove one of them, or set {BLOCK}={found[-1].distribution}",
             )
         raise self.not_found(kind, name, self.names(kind))
 
     def usable(self, kind: Kind, name: str) -> Component:
-        """Find the component of that name, all of whose packages are installed.
+        """Return the component of that kind and name, after checking that its packages exist.
 
         Raises:
-            PluginError: as for :meth:`get`, or a package is missing.
+            PluginError: as for :meth:`get`.
+            PackageMissing: a package that the component needs is not installed.
         """
         component = self.get(kind, name)
         absent = extras.lacking(component.spec.packages)
@@ -132,12 +145,14 @@ class Registry:
         return component
 
     def names(self, kind: Kind) -> list[str]:
-        """Return names of that kind, sorted."""
+        """Return the names of all components of that kind, sorted; also those claimed twice."""
         return sorted(name for known, name in self._components if known == kind)
 
     def components(self, kind: Kind) -> list[Component]:
-        """Return those of that kind whose name one plugin claims, as they were listed: core's
-        first."""
+        """Return the components of that kind, in loading order: core's first.
+
+        A name that several plugins claim is left out.
+        """
         return [
             claims[0]
             for (known, _), claims in self._components.items()
@@ -145,9 +160,11 @@ class Registry:
         ]
 
     def not_found(self, kind: str, name: str, choices: Iterable[str]) -> PluginError:
-        """Make the error for a name of `kind` that is not among `choices`: a plugin that is broken
-        or left out, an extra that is not installed, what a plugin does not support, or a slip of
-        the pen."""
+        """Return the error for a name of `kind` that is not among `choices`, with its likely cause.
+
+        The cause is a plugin that is BAD or left out, a name that a plugin declares unsupported, an
+        extra that is not installed, or a misspelling.
+        """
         refused = self._refused(kind, name) or self._unsupported(kind, name)
         if refused is not None:
             return refused
@@ -166,8 +183,10 @@ class Registry:
         return PluginError(f"there is no {kind} {name!r}{said}{self.not_loaded()}", hint=hint)
 
     def install_command(self, parts: Iterable[tuple[str, str]]) -> str | None:
-        """Return what installs the extras that ship all of these `(kind, name)`; None where one of
-        them is in no extra, or is installed and can't be used."""
+        """Return the command that installs the extras of the components `(kind, name)`.
+
+        None if one of them is in no extra, or belongs to a plugin that is BAD or left out.
+        """
         loaded = {row.distribution for row in self.rows()}
         wanted = set()
         for kind, name in parts:
@@ -178,7 +197,7 @@ class Registry:
         return extras.install_command(wanted)
 
     def _refused(self, kind: str, name: str) -> PluginError | None:
-        """Make the error for a name that seems to belong to a plugin that is BAD or left out."""
+        """Return an error if the name seems to belong to a plugin that is BAD or left out."""
 
         def owns(plugin: str, distribution: str) -> bool:
             names = [plugin, extras.short_name(distribution), *extras.names_of(distribution, kind)]
@@ -201,7 +220,7 @@ class Registry:
         return None
 
     def _unsupported(self, kind: str, name: str) -> PluginError | None:
-        """Make the error for a name of which its plugin says why there is none."""
+        """Return an error if a plugin declares this name unsupported, with the plugin's reason."""
         for claims in self._components.values():
             for claim in claims:
                 for line in claim.spec.unsupported:
@@ -214,13 +233,15 @@ class Registry:
         return None
 
     def not_loaded(self) -> str:
-        """Return a sentence on :meth:`absent` plugins, for an error that they may explain; empty
-        where there are none."""
+        """Return a sentence that lists the :meth:`absent` plugins; empty if there are none.
+
+        It is appended to the error for an unknown name, which one of them may provide.
+        """
         absent = "; ".join(self.absent())
         return absent and f" It may belong to a plugin not loaded (rlcore doctor): {absent}"
 
     def absent(self) -> list[str]:
-        """Return what was installed and is not loaded: plugins that are BAD, and those left out."""
+        """Describe the plugins that are installed and not loaded: those BAD and those left out."""
         absent = [_bad(row) for row in self._rows if row.status == "BAD"]
         for variable in dict.fromkeys(plugin.left_out_by for plugin in self._left_out):
             plugins = [repr(p.name) for p in self._left_out if p.left_out_by == variable]
@@ -228,7 +249,10 @@ class Registry:
         return absent
 
     def rows(self) -> list[PluginRow]:
-        """List all rows for `rlcore plugins`, by kind and name."""
+        """Return all rows of `rlcore plugins`, sorted by kind, name and distribution.
+
+        A name that several plugins claim has a BAD row for each claim.
+        """
         rows = list(self._rows)
         for claims in self._components.values():
             reason = _conflict(claims) if len(claims) > 1 else ""
@@ -243,8 +267,13 @@ class Registry:
     def doctor(
         self, config: Any | None, plugins: set[str] | None = None, *, failures: bool = True
     ) -> list[dict[str, str]]:
-        """Collect results of the doctor hooks, of the named plugins (None: of all). A hook that
-        fails is a finding too, unless `failures` is false."""
+        """Return the rows of the plugins' doctor hooks.
+
+        Args:
+            config: configuration of the run, or None to check the machine in general.
+            plugins: entry-point names of the plugins to ask; None for all.
+            failures: whether a hook that raises gives a row too, of status "missing".
+        """
         found: list[dict[str, str]] = []
         for name, module in self.manager.list_name_plugin():
             if plugins is not None and name not in plugins:
@@ -259,21 +288,26 @@ class Registry:
         return found
 
     def versions(self, envs: Mapping[str, Any]) -> list[OtherInterpreter]:
-        """Collect results of the versions hooks; see
-        :func:`rlcore.contracts.hookspecs.rlcore_versions`."""
+        """Return the results of the versions hooks of all plugins.
+
+        See :func:`rlcore.contracts.hookspecs.rlcore_versions`.
+        """
         return self.ask("rlcore_versions", envs=envs)
 
     def ask(self, hook: str, **arguments: Any) -> list[Any]:
-        """Return the items that all plugins' hooks of that name return."""
+        """Call a hook of all plugins, and return the items of their lists in loading order."""
         modules = [module for _, module in self.manager.list_name_plugin()]
         return [item for module in modules for item in self._call(module, hook, **arguments)]
 
     @contextmanager
     def hearing(self, named: Mapping[str, object]) -> Iterator[None]:
-        """Call hooks of these objects too, those that plugins have.
+        """Register objects as plugins within the context, so that their hooks are called too.
+
+        Args:
+            named: objects with hooks, by the name to register them under.
 
         Raises:
-            PluginError: one has none, or a hook with arguments that it does not get.
+            PluginError: an object has no hooks, or a hook that does not fit its specification.
         """
         with ExitStack() as stack:
             for name, one in named.items():
@@ -293,7 +327,7 @@ class Registry:
     # -- loading ----------------------------------------------------------------------------
 
     def _add(self, plugin: Installed) -> None:
-        """Load one plugin. Whatever goes wrong in it ends as a BAD row."""
+        """Load a plugin and register its components; any failure in it becomes a BAD row."""
         origin = plugin.distribution, plugin.version
         module, slow = None, ""
         try:
@@ -317,7 +351,7 @@ class Registry:
         except KeyboardInterrupt:
             raise
         except BaseException as error:
-            if self.manager.is_registered(module):  # also where registering failed half-way
+            if self.manager.is_registered(module):  # true too if registering failed half-way
                 self.manager.unregister(module)
             self._rows.append(PluginRow("plugin", plugin.name, *origin, "BAD", _reason(error)))
             return
@@ -330,7 +364,12 @@ class Registry:
             self._rows.append(PluginRow("plugin", plugin.name, *origin, status, slow))
 
     def _check_hooks(self, module: Any) -> None:
-        """Raise for a hook implementation that no specification knows."""
+        """Check the hooks of a plugin.
+
+        Raises:
+            PluginError: a hook is not marked with `hookimpl`, has no specification, or is a
+                wrapper.
+        """
         known = [name for name in vars(hookspecs) if name.startswith("rlcore_")]
         callers = self.manager.get_hookcallers(module) or []
         for name in sorted({*known}.intersection(dir(module)) - {one.name for one in callers}):
@@ -343,11 +382,15 @@ class Registry:
                 raise PluginError(f"{caller.name} is a hook wrapper, which is never called")
 
     def _call(self, module: Any, hook: str, **arguments: Any) -> list[Any]:
-        """Return the items one plugin's hook returns."""
+        """Call a hook of one plugin, and return the items of its list.
+
+        Raises:
+            PluginError: the hook returned something other than a list.
+        """
         others = [plugin for plugin in self.manager.get_plugins() if plugin is not module]
         results = self.manager.subset_hook_caller(hook, others)(**arguments)
         own = [one for one in self.manager.get_hookcallers(module) or [] if one.name == hook]
-        for result in results or [None for _ in own]:  # pluggy leaves out None
+        for result in results or [None for _ in own]:  # pluggy drops results that are None
             if not isinstance(result, list):
                 raise PluginError(f"{hook} must return a list, got {type(result).__name__}")
         return [item for result in results for item in result]
@@ -365,40 +408,46 @@ class Registry:
 
 @lru_cache(maxsize=1)
 def load_plugins() -> Registry:
-    """Return the registry of this process, loaded once."""
+    """Return the registry of the installed plugins, loaded once in each process."""
     return Registry.load()
 
 
 def load_component(kind: Kind, name: str) -> Any:
-    """Load what a component's `target` names.
+    """Import the object that a component's `target` names.
 
     Raises:
-        PluginError: as for :meth:`Registry.usable`, or it can't be imported.
+        PluginError: as for :meth:`Registry.usable`, or the object can't be imported.
     """
     return load_target(load_plugins().usable(kind, name).spec.target)
 
 
 def wrapped(inner: Any, chain: Sequence[Any], part: Literal["target", "spec"]) -> Any:
-    """Put wrappers around an env, an algorithm, or the spec of either; needs `rlcore-tools`."""
+    """Apply wrappers to an env, an algorithm, or the spec of either.
+
+    Args:
+        inner: the object to wrap; returned unchanged if `chain` is empty.
+        chain: settings of the wrappers. If there are any, `rlcore-tools` must be installed.
+        part: whether `inner` is the component itself ("target") or its spec ("spec").
+    """
     return load_component("function", "wrapped")(inner, chain, part) if chain else inner
 
 
 def _conflict(claims: list[Component]) -> str:
-    """Write the sentence for one name claimed by several plugins."""
+    """Return the sentence for a name that several plugins claim."""
     first = claims[0]
     owners = " and ".join(f"{c.distribution} {c.version}" for c in claims)
     return f"{first.spec.kind} {first.spec.name!r} is claimed by {owners}"
 
 
 def _bad(row: PluginRow) -> str:
-    """Write the sentence for a BAD row."""
+    """Return the sentence for a BAD row."""
     return f"{row.kind} {row.name!r} ({row.distribution} {row.version}) is BAD: {row.reason}"
 
 
 def _reason(error: BaseException) -> str:
-    """Write an exception as one line, with its place."""
+    """Describe an exception in one line, with the place where an unexpected one was raised."""
     if isinstance(error, PluginError):
         return error.message
-    if isinstance(error, pluggy.PluginValidationError):  # most often an argument that is gone
+    if isinstance(error, pluggy.PluginValidationError):  # most often an argument that was removed
         return f"{' '.join(str(error).split())}: {CHANGED}"
     return raised(error, error.__traceback__).partition("\n")[0] + moved(error)

@@ -1,8 +1,7 @@
-"""Say what mends an import that failed: the package of a missing system library which packages from
-pip link with, or who knows the new name of a module of rlcore. Light.
+"""Suggest a fix for a failed import: a system library to install, or a renamed module. Light.
 
-A desktop has these libraries, a server or a container may not: then an import fails with a file's
-name.
+Some packages from pip link with libraries of the system. A desktop has them, a server or a
+container may not; the import then fails with the library's file name.
 """
 
 from __future__ import annotations
@@ -16,30 +15,31 @@ PACKAGES = {
     "libXext.so.6": "libxext6",
     "libglib-2.0.so.0": "libglib2.0-0",
 }
-"""File name -> package of Debian and Ubuntu. `requirements/install.sh` has the same ones."""
+"""Package of Debian and Ubuntu, by file name; `requirements/install.sh` installs the same."""
 MISSING = re.compile(r"(\S+\.so[.\d]*): cannot open shared object file")
 
 
 def mend(message: str) -> str | None:
-    """Name what installs the library that an import did not find; None if it failed for another
-    reason.
+    """Return how to install the system library that an import did not find.
+
+    None if the import failed for another reason.
 
     Args:
-        message: the text of an ImportError.
+        message: text of the ImportError.
     """
     found = MISSING.search(message)
     if found is None:
         return None
     if found[1] not in PACKAGES:
         return f"install the package of this system that holds {found[1]}"
-    # all at once: an import names only the first
+    # All missing libraries at once, as the failed import names only the first.
     names = [name for file, name in PACKAGES.items() if file == found[1] or not loads(file)]
     return f"apt-get install -y {' '.join(names)}"
 
 
 def loads(file: str) -> bool:
-    """Return whether the system's linker finds a library."""
-    import ctypes  # only after an import has failed
+    """Return whether the system's dynamic linker can load a library."""
+    import ctypes  # here, because it is needed only after an import has failed
 
     try:
         ctypes.CDLL(file)
@@ -49,7 +49,9 @@ def loads(file: str) -> bool:
 
 
 def moved(error: BaseException) -> str:
-    """Return who knows the new name of what an import did not find in rlcore, for behind the error;
-    empty for any other error."""
+    """Return a hint to append to the ImportError of a module of rlcore, which may be renamed.
+
+    Empty for any other error.
+    """
     inside = isinstance(error, ImportError) and (error.name or "").startswith("rlcore.")
     return " (it may have moved: rlcore doctor gives new names)" if inside else ""

@@ -1,6 +1,6 @@
-"""Check what a plugin declares: the interface it was written for, and the components it lists.
+"""Check what a plugin declares: the API version it was written for, and the components it lists.
 
-Knows nothing of the other plugins, nor how one is found and loaded (`registry.py`).
+Each plugin is checked by itself; :mod:`rlcore.plugins.registry` finds and loads plugins.
 """
 
 from __future__ import annotations
@@ -22,17 +22,19 @@ _NAME = re.compile(r"\w[\w.+-]*")
 
 
 def require_api(module: Any, distribution: str) -> None:
-    """Refuse a plugin that was written for another interface. While the major number is 0, every
-    minor one may change it.
+    """Refuse a plugin that was written for an incompatible version of the plugin API.
+
+    While the major version is 0, every minor version may break compatibility. From 1 on, a plugin
+    works with its own minor version and all later ones.
 
     Args:
-        module: of the plugin, as imported.
-        distribution: that it is from, named in the command that mends it.
+        module: imported module of the plugin.
+        distribution: distribution of the plugin, named in the command that upgrades it.
 
     Raises:
-        PluginError: it was, or it does not say for which.
+        PluginError: the versions are incompatible, or the module has no valid `RLCORE_API`.
     """
-    api = getattr(module, "RLCORE_API", None)  # a stranger's module: it may lack the name
+    api = getattr(module, "RLCORE_API", None)  # a third-party module may lack the name
     if not (isinstance(api, tuple) and len(api) == 2 and all(isinstance(n, int) for n in api)):
         raise PluginError(f"has no RLCORE_API = (major, minor), found {api!r}")
     major, minor = API_VERSION
@@ -46,7 +48,7 @@ def require_api(module: Any, distribution: str) -> None:
 
 
 def problem_of(spec: Any) -> str:
-    """Why what a plugin lists as a component can't be registered; empty if it can."""
+    """Return why an item of `rlcore_components` can't be registered; empty if it can."""
     if not isinstance(spec, ComponentSpec):
         return f"rlcore_components listed a {type(spec).__name__}, not a ComponentSpec"
     for field in fields(spec):
@@ -77,7 +79,11 @@ def _problem_of_tested(value: Any) -> str:
 
 
 def unknown_hook(name: str, known: Iterable[str]) -> str:
-    """What to say of a hook that no specification knows."""
+    """Return the error message for a hook that has no specification.
+
+    Args:
+        known: names of all specified hooks, to suggest the nearest one.
+    """
     former = name.removeprefix("rlcore_")
     if former in LISTED:
         return f"hook {name} is rlcore_components now, which lists all kinds: {CHANGED}"
