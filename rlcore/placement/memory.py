@@ -1,8 +1,8 @@
-"""Estimate the memory of each process in bytes, and how full each machine gets. Pure.
+"""Estimate the memory of each process and of each machine, in bytes. Pure.
 
-Policies take turns: the rollout acts, then the actor learns. An offloaded role (`enable_offload`)
-needs no device memory during the other's turn. One that stays counts with its peak, as torch caches
-what it has allocated.
+Rollout and actor take turns: the rollout acts, then the actor learns. A role with `enable_offload`
+needs no accelerator memory during the other role's turn. A role without it counts with its peak in
+both turns, because torch's caching allocator does not return freed memory to the device.
 """
 
 from __future__ import annotations
@@ -16,24 +16,24 @@ from rlcore.placement.plan import Plan
 
 BYTES = {"fp32": 4, "bf16": 2}
 PROGRAM = 380 * 2**20
-"""Main memory of a process with Python, Ray and torch for CPUs: measured, see docs/cluster.md."""
+"""Main memory of a process with Python, Ray and torch for CPUs (measured, see docs/cluster.md)."""
 LEARNING = 70 * 2**20
-"""What learning takes besides of main memory: torch's engine, its optimizers, and what its
-allocator keeps. Measured likewise."""
+"""Further main memory of a process that learns: torch's autograd engine and optimizers, and what
+the allocator caches (measured in the same way)."""
 CONTEXT = 512 * 2**20
-"""Assumed of an accelerator for each process that is on it: CUDA's context with the kernels that
-torch and cuBLAS load, or a renderer's. 0.3 to 0.5 GiB are usual."""
+"""Assumed accelerator memory of each process's context: CUDA's, with the kernels that torch and
+cuBLAS load, or a renderer's. 0.3 to 0.5 GiB are usual."""
 NCCL = 512 * 2**20
-"""Assumed besides for a policy's process that talks to others over NCCL, for its buffers: actors,
-where there are several, sum gradients; weights go to other nodes. 0.2 to 0.5 GiB are usual."""
+"""Assumed accelerator memory of NCCL's buffers, in each policy process that communicates over NCCL:
+several actor ranks sum gradients, and weights are sent to other nodes. 0.2 to 0.5 GiB are usual."""
 FREE = 0.1
-"""What is to stay free of any memory: torch's allocator can't use all that it holds, libraries want
-room to work in, and main memory holds simulators and frames on their way besides."""
+"""Fraction of any memory that must stay free: torch's allocator loses some to fragmentation,
+libraries need workspace, and main memory also holds simulators and frames in transit."""
 _ADAMW_MOMENTS = 2
 _FP32 = BYTES["fp32"]
-_OWN = 2 + _ADAMW_MOMENTS  # a network's weights and gradients besides
-_WHILE_COLLECTED = 3  # copies of stored decisions: as they were made, in one piece, in order
-_WHILE_JOINED = 2  # as they came, and in one piece
+_OWN = 2 + _ADAMW_MOMENTS  # with a network's weights and gradients
+_WHILE_COLLECTED = 3  # copies of stored decisions: as collected, concatenated, and reordered
+_WHILE_JOINED = 2  # copies of stored decisions: as received, and concatenated
 
 
 @dataclass(frozen=True)
@@ -41,11 +41,11 @@ class Batch:
     """The largest batches of a process.
 
     Attributes:
-        rows: decided in one forward.
-        samples: of a micro-batch.
-        taught: samples of a step of supervised training, which makes no micro-batches.
-        stored: decisions kept from a rollout until they are learned from.
-        replay: bytes of decisions that are kept longer.
+        rows: rows of one forward of the rollout.
+        samples: samples of a micro-batch.
+        taught: samples of a step of supervised training, which has no micro-batches.
+        stored: decisions stored from a rollout until the update that learns from them.
+        replay: bytes of the replay, whose decisions are stored for longer.
     """
 
     rows: int = 0
@@ -57,19 +57,21 @@ class Batch:
 
 @dataclass(frozen=True)
 class MemoryNeed:
-    """Bytes of a process. All but `host` lies where it computes.
+    """Memory of a process in bytes. All of it except `host` is on the device that it computes on.
 
     Attributes:
-        weights: the policy's, in every role.
-        state: of learning: gradients, optimizer, reference weights.
-        acting: needed besides while it acts.
-        gathered: of sharded parameters, those gathered while it learns.
-        stepping: needed besides while the optimizer steps.
-        sample: needed besides for each sample of a forward that is learned from.
-        samples, taught: of such a forward, see :class:`Batch`.
-        host: in main memory wherever it computes: the program, stored decisions, what
-            `cpu_offload` puts there.
-        acts, learns: what it does.
+        weights: weights of the policy, and in a process that does not learn, of the algorithm's
+            networks that act.
+        state: state of learning: gradients, optimizer state, master copies, reference weights, and
+            the algorithm's networks with theirs.
+        acting: further memory while the process acts: activations and cached keys and values.
+        gathered: parameters that sharding gathers while the process learns.
+        stepping: temporary memory of the optimizer's step.
+        sample: activations of one sample in a forward with a backward pass.
+        samples, taught: number of samples in such a forward, see :class:`Batch`.
+        host: main memory, on whatever device the process computes: the program, stored decisions,
+            and what `cpu_offload` moves there.
+        acts, learns: whether the process has the role of the rollout, of the actor.
     """
 
     weights: int = 0
@@ -86,21 +88,32 @@ class MemoryNeed:
 
     @property
     def learning(self) -> int:
-        """Needed besides while it learns: a step comes when the activations are gone."""
+        """Further bytes while it learns.
+
+        Activations and the optimizer's temporary memory never coincide: the step comes after the
+        backward pass, when the activations are freed.
+        """
         return self.gathered + max(self.sample * max(self.samples, self.taught), self.stepping)
 
     @property
     def peak(self) -> int:
-        """At any time, where it computes: it acts and learns in turns."""
+        """Peak bytes on the device that it computes on; acting and learning alternate."""
         return self.weights + self.state + max(self.acting, self.learning)
 
     @property
     def offloaded(self) -> int:
-        """What leaves in the other's turn; of one that acts and learns, the weights stay."""
+        """Bytes that move to main memory in the other role's turn.
+
+        A process that acts and learns needs its weights in both turns, so they stay.
+        """
         return self.state + (0 if self.acts and self.learns else self.weights)
 
     def by_turn(self, *, leaves: bool) -> tuple[int, int]:
-        """Held while the rollout acts, and while the actor learns."""
+        """Return bytes on the device while the rollout acts, and while the actor learns.
+
+        Args:
+            leaves: whether the process offloads what it does not need in a turn.
+        """
         if not leaves:
             return self.peak, self.peak
         return (
@@ -125,31 +138,46 @@ def memory_per_process(
 ) -> MemoryNeed:
     """Estimate the memory of a process.
 
-    With P parameters, T of them trained, b bytes each (4 in fp32, 2 in bf16), R rows that a forward
-    decides at once, K numbers cached for each, M samples in a micro-batch, and a bytes of
-    activations for each row or sample (`spec.activations`):
+    Let P be the number of parameters, T of them trained, with b bytes each (4 in fp32, 2 in bf16);
+    R the rows of a forward of the rollout, K the numbers cached for each row, M the samples of a
+    micro-batch (or of a supervised step, if larger), and a the bytes of activations for each row
+    or sample (`spec.activations`). Then the bytes are:
 
-        rollout          P b  +  R (K b + a) (keys and values, activations)
+        rollout          P b  +  R (K b + a) (cached keys and values, activations)
                          +  4 N (networks of the algorithm that act, with N parameters)
         actor            P b  +  12 T (gradients and AdamW's two moments, in fp32)
-                         +  4 T (master copies in fp32, where b = 2)
-                         +  T b (reference weights, where algorithm.kl_beta wants them)
-                         +  16 N (networks of the algorithm with N parameters), 20 N with a lagged
-                            copy
-                         +  the larger of M a, and 4 T on accelerators (where AdamW makes its step
-                            for all tensors at once)
-        rollout+actor    as the actor; the larger of R (K b + a) and what it learns with
-        env              0: the simulator's own, unknown here
+                         +  4 T (master copies in fp32, if b = 2)
+                         +  T b (reference weights, if algorithm.kl_beta needs them)
+                         +  16 N (networks of the algorithm with N parameters), 20 N with a target
+                            network
+                         +  the larger of M a, and 4 T on accelerators (where AdamW steps all
+                            tensors at once, with a temporary copy)
+        rollout+actor    as the actor, with the larger of R (K b + a) and the actor's last term
+        env              0: the simulator's memory is not known here
 
-    Where n processes shard the parameters, an actor holds the n-th part of all that but M a, and
-    G b of what is gathered to compute with, G parameters at once; all of them where they stay
-    gathered until the backward (`gathers_again` is false). Where it `offloads` (cpu_offload), the
-    parts lie in main memory.
+    If n processes shard the parameters, an actor holds 1/n of its policy's terms except M a, and in
+    addition G b for the G parameters that are gathered at a time; G = P if they stay gathered until
+    the backward pass (`gathers_again` is false), or the policy names no blocks. With `offloads`
+    (`cpu_offload`) the shards are in main memory.
 
-    In main memory there are besides the program, its libraries, and stored decisions.
+    Main memory also holds the program, its libraries, stored decisions and the replay.
 
-    Parameters a model keeps in fp32 within bf16 (adapters: they need no master copies) are counted
-    like the others. What an accelerator's driver takes comes on top (:func:`driver_memory`).
+    Parameters that a bf16 model holds in fp32 (adapters, which need no master copies) are counted
+    like the others. The driver's memory on an accelerator is not included
+    (:func:`driver_memory`).
+
+    Args:
+        role: "rollout", "actor", "rollout+actor" or "env".
+        spec: spec of the policy.
+        precision: "fp32" or "bf16".
+        reference: whether the actor holds reference weights.
+        networks: networks of the algorithm.
+        batch: largest batches of the process; None for empty ones.
+        shares: number of processes that shard the parameters.
+        gathers_again: whether sharded parameters are gathered again for the backward pass.
+        recomputes: whether gradient checkpointing recomputes activations.
+        offloads: whether the actor's shards are in main memory.
+        on_cores: whether the process computes on CPU cores.
     """
     if role == "env":
         return MemoryNeed()
@@ -194,18 +222,20 @@ def memory_per_process(
 
 
 def with_samples(memory: Mapping[str, MemoryNeed], samples: int) -> dict[str, MemoryNeed]:
-    """The same with micro-batches of so many samples at most."""
+    """Return the memory of each role with micro-batches of at most `samples` samples."""
     return {role: replace(n, samples=min(samples, n.samples)) for role, n in memory.items()}
 
 
 def micro_batch_memory(memory: Mapping[str, MemoryNeed]) -> tuple[int, int]:
-    """Samples of a micro-batch, and the bytes that each takes while it is learned from."""
+    """Return the samples of a micro-batch, and the bytes of activations that each one takes."""
     return max((need.samples, need.sample) for need in memory.values())
 
 
 def fitting_micro_batch(plan: Plan, memory: Mapping[str, MemoryNeed]) -> int | None:
-    """What micro-batches come to that are halved until all accelerators hold them; None: even one
-    of a single sample is too much."""
+    """Return the size to which micro-batches must be halved to fit on all accelerators.
+
+    None if even a micro-batch of one sample does not fit.
+    """
     samples, _ = micro_batch_memory(memory)
     nodes = list(enumerate(plan.inventory.nodes))
     while any(
@@ -221,24 +251,30 @@ def fitting_micro_batch(plan: Plan, memory: Mapping[str, MemoryNeed]) -> int | N
 def with_fitting_micro_batches(
     plan: Plan, memory: Mapping[str, MemoryNeed]
 ) -> Mapping[str, MemoryNeed]:
-    """The need after micro-batches are halved for lack of memory; not possible with sharded
-    parameters."""
+    """Return the memory of each role after micro-batches are halved until they fit.
+
+    It is returned unchanged if no size fits, or if parameters are sharded: then micro-batches are
+    not halved.
+    """
     samples = fitting_micro_batch(plan, memory)
     return with_samples(memory, samples) if samples and plan.shards == 1 else memory
 
 
 def usable(have: int) -> float:
-    """The part of so many bytes that a run may use."""
+    """Return the bytes that a run may use of `have` bytes: all but the fraction `FREE`."""
     return (1 - FREE) * have
 
 
 def fits(need: float, have: int) -> bool:
-    """Whether memory of `have` bytes (0: unknown) holds so many."""
+    """Return whether `need` bytes fit into a memory of `have` bytes; always if 0 (unknown)."""
     return not have or need <= usable(have)
 
 
 def driver_memory(plan: Plan, role: str, process: Process) -> int:
-    """Bytes that CUDA and NCCL take of each accelerator of a process, whatever it does."""
+    """Return the bytes that CUDA and NCCL take on each accelerator of a process; 0 on cores.
+
+    NCCL is not counted for envs, nor on a single node for rollout processes and a lone actor rank.
+    """
     if plan.is_on_cores(process):
         return 0
     alone = len(plan.inventory.nodes) == 1 and (
@@ -248,8 +284,10 @@ def driver_memory(plan: Plan, role: str, process: Process) -> int:
 
 
 def memory_on_rank(plan: Plan, rank: int, memory: Mapping[str, MemoryNeed]) -> float:
-    """Bytes on one rank in the fuller of the two turns; a process spreads evenly over the ranks it
-    owns."""
+    """Return the bytes on one rank in the fuller of the two turns.
+
+    The memory of a process is divided evenly among the ranks that it owns.
+    """
     always, acting, learning = 0, 0.0, 0.0
     for role, process in plan.processes_on(rank):
         always += driver_memory(plan, role, process)
@@ -260,15 +298,17 @@ def memory_on_rank(plan: Plan, rank: int, memory: Mapping[str, MemoryNeed]) -> f
 
 
 def most_loaded(plan: Plan, node: int, memory: Mapping[str, MemoryNeed]) -> float:
-    """Bytes on the fullest accelerator of a node."""
+    """Return the bytes on the fullest accelerator of a node; 0 if it has none."""
     return max(
         (memory_on_rank(plan, rank, memory) for rank in plan.inventory.ranks(node)), default=0.0
     )
 
 
 def main_memory(plan: Plan, node: int, memory: Mapping[str, MemoryNeed]) -> int:
-    """Bytes of a node's main memory: all of processes on cores, and of the others what lies there
-    and what leaves accelerators."""
+    """Return the bytes that a node's processes need in main memory.
+
+    A process on cores has all its memory there, another one its `host` part and what it offloads.
+    """
     total = 0
     for role, processes in plan.roles():
         for process in processes:
@@ -283,5 +323,5 @@ def main_memory(plan: Plan, node: int, memory: Mapping[str, MemoryNeed]) -> int:
 
 
 def format_bytes(count: float) -> str:
-    """Bytes in words: `1.50 GiB`, `3.00 MiB`."""
+    """Format a number of bytes: `1.50 GiB`, or below 1 GiB `3.00 MiB`."""
     return f"{count / 2**30:.2f} GiB" if count >= 2**30 else f"{count / 2**20:.2f} MiB"
