@@ -1,7 +1,8 @@
 """Use rlcore from Python: train, evaluate, make an env, load a policy, read a run.
 
-What the command line calls. Importing it loads neither torch nor Ray; a function that needs one of
-them loads it. `rlcore` offers the functions of everyday use under its own name.
+The command line calls the same functions. Importing this package loads neither torch nor Ray; a
+function that needs one of them imports it when called. The most common functions can be imported
+from `rlcore` itself.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Load names of heavier modules on first use."""
+    """Import names whose modules are slow to import, on first use."""
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(_HOMES[name]), name)

@@ -21,15 +21,15 @@ Phase = Literal["eval", "train"]
 
 @dataclass(frozen=True)
 class Played:
-    """An episode, and everything exchanged between env and policy.
+    """A replayed episode, with everything that env and policy exchanged.
 
     Attributes:
-        result: what came of it.
+        result: the episode's row in a results table: success, return, length.
         trace: observations, actions, log-probs, values and rewards, decision by decision.
         footage: every simulated frame.
-        deterministic: without exploration noise.
-        incidents: worker failures that were recovered from.
-        versions: of all that played it.
+        deterministic: whether the policy acted without exploration noise.
+        incidents: worker failures from which the replay recovered.
+        versions: versions of the packages that the episode was played with, by name.
     """
 
     result: EpisodeResult
@@ -43,17 +43,18 @@ class Played:
 def play_episode(
     assembly: Assembly, episode: Episode, checkpoint: Checkpoint, *, phase: Phase = "eval"
 ) -> Played:
-    """Play one episode of a run again, with the same noise. Needs `rlcore-tools`.
+    """Play one episode of a run again, with the same random numbers. Needs `rlcore-tools`.
 
     Args:
-        assembly: of :meth:`SavedRun.config_to_evaluate`, as a command's loop gets it.
-        episode: which.
-        checkpoint: the weights that play it.
-        phase: "eval": as an evaluation; "train": on `env.train` and with exploration noise, as in
-            the rollout after the checkpoint.
+        assembly: assembly of a configuration from :meth:`SavedRun.config_to_evaluate`, as
+            :func:`rlcore.api.start` passes it to a loop.
+        episode: the episode to play.
+        checkpoint: checkpoint whose weights act.
+        phase: "eval": on `env.eval`, as in an evaluation; "train": on `env.train` with exploration
+            noise, as in the rollout after the checkpoint.
 
     Raises:
-        UserError: a worker failed.
+        UserError: a worker failed, or `rlcore-tools` is not installed.
     """
     played: Played = load_component("function", "play_episode")(
         assembly, episode, checkpoint, phase=phase

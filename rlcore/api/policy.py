@@ -1,4 +1,4 @@
-"""Build a policy in this process, with what of an algorithm acts; act with it, save it."""
+"""Build a policy in this process, with the algorithm's acting networks; act with it, save it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rlcore.run_folder.checkpoint import Checkpoint
 
 SELECTED = "select"
-"""Begins the keys of decisions that belong to no episode."""
+"""First part of the random-number keys of decisions that belong to no episode."""
 
 
 @dataclass(frozen=True)
@@ -30,9 +30,9 @@ class LoadedPolicy:
     """A policy that acts in this process; see :func:`load_policy`.
 
     Attributes:
-        policy: of the model, together with the networks of an algorithm that act with it.
-        env_spec: of the env that it acts in: its cameras, and the meaning of states and actions.
-        config: what it was built from.
+        policy: the model's policy, including the algorithm's networks that act with it.
+        env_spec: spec of the env that it acts in: cameras, and the meaning of states and actions.
+        config: configuration that the policy was built from.
     """
 
     policy: Policy
@@ -46,24 +46,26 @@ class LoadedPolicy:
         deterministic: bool = True,
         forward_batch: int | None = None,
     ) -> np.ndarray:
-        """Select the actions of the next C steps, float32 `[B, C, A]`, in the env's units.
+        """Return the actions of the next C steps, float32 `[B, C, A]`, in the env's units.
 
-        What is drawn for a row follows from its seed alone: not from its place in the batch, nor
-        from the rows beside it, nor from earlier calls. Rows at other places agree to rounding, and
-        bit for bit with `forward_batch` (docs/repeatability.md).
+        The random numbers of a row depend only on its seed: not on its index in the batch, the
+        other rows, or earlier calls. The actions of a row at another index agree up to rounding,
+        and bit for bit with `forward_batch` (docs/repeatability.md).
 
         Args:
-            observation: B rows, as an env of `env_spec` gives them; `elapsed` may be left out,
-                which only critics look at.
-            seed: of what is drawn: exploration noise, and the noise that decisions of a flow start
-                from. One int is the seed of every row: rows with equal seeds draw equal noise, in
-                this call and in others. To explore, give each row its own, and another in the next
-                call; or give the keys themselves.
-            deterministic: without exploration noise.
-            forward_batch: rows of each forward, filled up, as `rollout.forward_batch`.
+            observation: B rows, as an env of `env_spec` returns them; `elapsed` may be left out,
+                as only critics read it.
+            seed: seed of the exploration noise, and of the initial noise of a flow policy. One int
+                is the seed of every row: rows with equal seeds draw equal noise, in this call and
+                in others. To explore, give each row its own seed, and new seeds in each call; or
+                give the random-number keys themselves.
+            deterministic: whether to act without exploration noise.
+            forward_batch: number of rows in each forward, the last one padded, as
+                `rollout.forward_batch`; None for one forward of all rows.
 
         Raises:
-            PolicyError: the observation is not one of that env, or the seeds don't fit it.
+            PolicyError: the observation does not fit the env, `seed` has another number of rows or
+                is not of integers, or `forward_batch` is less than 1.
         """
         from rlcore.rollout.decide import decide
         from rlcore.validation.env import observation_fault
@@ -87,7 +89,11 @@ class LoadedPolicy:
         ).actions  # fmt: skip
 
     def _keys(self, seed: Any, rows: int) -> RowKeys:
-        """The keys of what each row draws."""
+        """Return the random-number keys of the rows.
+
+        Raises:
+            PolicyError: a seed is not an int, or the number of seeds is not `rows`.
+        """
         hint = "one seed, an int, or one for each row"
         if isinstance(seed, RowKeys):
             keys = seed
@@ -107,7 +113,7 @@ class LoadedPolicy:
 
 
 def _rows(*parts: object) -> int:
-    """The number of rows of an observation, by the first of these parts that has rows."""
+    """Return the number of rows of the first part that is a sequence or an array; else 0."""
     for part in parts:
         if isinstance(part, (list, tuple)) or (isinstance(part, np.ndarray) and part.ndim):
             return len(part)
@@ -125,18 +131,19 @@ def load_policy(
     *,
     trust: bool = False,
 ) -> LoadedPolicy:
-    """Load the policy of a run, as its evaluations act with it.
+    """Load the policy of a run, as it acts in the run's evaluations.
 
     Args:
-        source: the folder of a run, or of one of its checkpoints, which is then the one that is
-            taken; what :func:`rlcore.train` or :func:`rlcore.open_run` returned; or a
-            configuration, whose `actor.model` says what is built.
-        checkpoint: of a run: `step_000010`, `best` or `latest`.
-        device: where it computes, as torch names it.
-        trust: allow keys that run code of whoever made the folder.
+        source: a run's folder, or the folder of the checkpoint to load; what :func:`rlcore.train`
+            or :func:`rlcore.open_run` returned; or a configuration, whose `actor.model` is built.
+        checkpoint: checkpoint of the run: `step_000010`, `best`, or `latest` for the one that the
+            run was opened by, or else the latest.
+        device: torch device that the policy computes on.
+        trust: whether to allow keys of the run's configuration that can run code of its author.
 
     Raises:
-        UserError: no such run or checkpoint, a damaged one, or a model that can't be built here.
+        UserError: the run or checkpoint does not exist or is damaged, or the model or device can't
+            be used on this machine.
     """
     if isinstance(source, RunConfig):
         config = source
@@ -148,16 +155,16 @@ def load_policy(
     placed: Any = policy  # a module too
     try:
         return LoadedPolicy(placed.to(device), env_spec, config)
-    except (AssertionError, RuntimeError) as error:  # torch's, of what is not there
+    except (AssertionError, RuntimeError) as error:  # torch raises these if the device is missing
         said = str(error).splitlines()[0]
         raise ConfigError(f"device {device!r} can't be used: {said}", hint='device="cpu"') from None
 
 
 def check_model(config: RunConfig, registry: Registry | None = None) -> None:
-    """Check that `actor.model` fits its files and its envs; build nothing.
+    """Check that `actor.model` fits its files and its envs, without building it.
 
     Raises:
-        UserError: it can't be loaded, or can't act in these envs.
+        UserError: the model can't be loaded, or can't act in these envs.
     """
     from rlcore.checks.facts import gather_facts
 
@@ -165,8 +172,10 @@ def check_model(config: RunConfig, registry: Registry | None = None) -> None:
 
 
 def build_policy(config: RunConfig, registry: Registry | None = None) -> tuple[Policy, EnvSpec]:
-    """Build the policy of `actor.model` in this process, with what of the algorithm acts; return it
-    with its env's spec.
+    """Build the policy of `actor.model` in this process, with the algorithm's acting networks.
+
+    Returns:
+        The policy, on the CPU; and the spec of the env that it acts in.
 
     Raises:
         UserError: see :func:`check_model`.
@@ -179,16 +188,16 @@ def build_policy(config: RunConfig, registry: Registry | None = None) -> tuple[P
 
     registry = registry or load_plugins()
     env = gather_facts(config, registry).policy_env
-    with torch.random.fork_rng(devices=[]):  # what no checkpoint holds is drawn as in a run
+    with torch.random.fork_rng(devices=[]):  # weights in no checkpoint are seeded as in a run
         worker = PolicyWorker(policy_settings(config, env, registry))
         return worker.make(config.actor.model), env
 
 
 def restore_trained(policy: Policy, checkpoint: Checkpoint) -> None:
-    """Load the trained parameters that a checkpoint stores for its learner into a policy.
+    """Load trained parameters from a checkpoint's learner state into a policy, in place.
 
     Raises:
-        CheckpointError: they are damaged, or not this policy's.
+        CheckpointError: the learner state is damaged, or belongs to another policy.
     """
     from rlcore.learner import trained_parameters
     from rlcore.run_folder.learner_state import read_learner
@@ -197,7 +206,7 @@ def restore_trained(policy: Policy, checkpoint: Checkpoint) -> None:
 
 
 def save_policy(policy: Policy, env_spec: EnvSpec, folder: Path) -> None:
-    """Write a policy and the spec of its env; `actor.model.model_path` reads it."""
+    """Write a policy and facts about its env into a folder that `actor.model.model_path` reads."""
     from rlcore.run_folder.env_facts import write_env_facts
 
     policy.save_pretrained(folder)

@@ -1,4 +1,4 @@
-"""Go on with a run from its last checkpoint. `rlcore resume` calls the same functions."""
+"""Resume a run from its last checkpoint. `rlcore resume` calls the same functions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rlcore.run_folder.folder import RunFolder
 
 ITS_PLACE = ("runner.logger.log_path", "runner.logger.experiment_name", "runner.resume_dir")
-"""Keys that follow from the folder that is named."""
+"""Keys that the folder passed to :func:`resume` determines, so that they can't be overridden."""
 
 
 def resume(
@@ -27,22 +27,22 @@ def resume(
     verify: bool = False,
     trust: bool = False,
 ) -> RunResult:
-    """Go on with a run from its last checkpoint, in its folder: `rlcore resume` in this process.
+    """Resume a run from its last checkpoint, in its folder: `rlcore resume` in this process.
 
     Args:
-        run: the folder of the run, or of the checkpoint that it goes on from; or what
+        run: the folder of the run, or of the checkpoint to resume from; or what
             :func:`rlcore.train` or :func:`rlcore.open_run` returned.
-        overrides: `key=value`, of keys that a run may change; `runner.max_epochs=6` makes more
-            updates in a run that has ended.
-        callbacks: as of :func:`rlcore.train`; they are not kept with a run.
-        verify: compare all files of the checkpoint with their digests; without it, large ones are
+        overrides: `key=value`, for keys that a resumed run may change; `runner.max_epochs=6`
+            extends a run that has ended.
+        callbacks: as for :func:`rlcore.train`; a run does not store them, so give them again.
+        verify: compare all files of the checkpoint with their digests; without it, large files are
             checked by size and header only.
-        trust: allow keys that run code of whoever made the folder.
+        trust: whether to allow keys of the run's configuration that can run code of its author.
 
     Raises:
-        UserError: no such run or checkpoint, a damaged one, a key that can't be changed, nothing
-            left to do; or as :func:`rlcore.train`.
-        KeyboardInterrupt: it was asked to stop; a checkpoint was made where it could be.
+        UserError: the run or checkpoint does not exist or is damaged, a key can't be changed,
+            nothing is left to do; or as for :func:`rlcore.train`.
+        KeyboardInterrupt: the run was asked to stop; it wrote a checkpoint if it could.
     """
     config = config_to_resume(run, *overrides, verify=verify, trust=trust)
     return train(Draft(config, given=overrides), callbacks=callbacks)
@@ -51,13 +51,13 @@ def resume(
 def config_to_resume(
     run: str | os.PathLike[str], *overrides: str, verify: bool = False, trust: bool = False
 ) -> RunConfig:
-    """The configuration that a run goes on with, in the folder where it lies now.
+    """Return the configuration with which to resume a run in its folder, even if that was moved.
 
     Args:
-        run, overrides, verify, trust: as of :func:`resume`.
+        run, overrides, verify, trust: as for :func:`resume`.
 
     Raises:
-        UserError: the folder holds no run, a damaged one, or a key that can't be changed.
+        UserError: the folder holds no run or a damaged one, or a key can't be changed.
     """
     from rlcore.config.overrides import quote
     from rlcore.run_folder.config_edits import warn_of_edits
@@ -85,7 +85,7 @@ def config_to_resume(
     saved = open_run(run)
     folder = saved.folder
     config = saved.config(
-        # where it is now: it may have been moved, from another machine too
+        # its current place: the folder may have been moved, also from another machine
         f"runner.logger.log_path={quote(folder.path.parent)}",
         f"runner.logger.experiment_name={quote(folder.name)}",
         *overrides,
@@ -100,7 +100,11 @@ def config_to_resume(
 
 
 def _verify(run: RunFolder, named: Path, seed: int) -> None:
-    """Raise CheckpointError where a file of any size that the run goes on with is damaged."""
+    """Compare all files that the run resumes from with their digests, large ones too.
+
+    Raises:
+        CheckpointError: a file is damaged.
+    """
     from rlcore.files.digests import check_seal
     from rlcore.run_folder.checkpoint import has_checkpoint, load_checkpoint
 

@@ -47,12 +47,12 @@ Callback = Callable[["Run", Mapping[str, float]], object]
 
 @dataclass(frozen=True)
 class Draft:
-    """A configuration to run, as far as it could be read.
+    """A configuration to run, which may have errors that are still to be reported.
 
     Attributes:
-        config: with defaults in place of what is wrong.
-        wrong: what is.
-        given: the words it was composed from.
+        config: the configuration, with defaults in place of invalid values.
+        wrong: errors found while composing it.
+        given: command-line words that it was composed from.
     """
 
     config: RunConfig
@@ -62,11 +62,11 @@ class Draft:
 
 @dataclass(frozen=True)
 class RunResult(os.PathLike[str]):
-    """What a run came to. Where a path of a run is taken, it stands for its folder.
+    """The result of a run. Functions that take a run's path accept it in place of the folder.
 
     Attributes:
-        folder: of the run.
-        summary: what its `summary.json` holds.
+        folder: folder of the run.
+        summary: content of `summary.json`.
     """
 
     folder: Path
@@ -77,17 +77,17 @@ class RunResult(os.PathLike[str]):
 
     @property
     def run(self) -> SavedRun:
-        """All that it left in its folder."""
+        """The run's folder, opened for reading."""
         return open_run(self.folder)
 
     @property
     def metrics(self) -> list[dict[str, float | None]]:
-        """The lines of its `metrics.jsonl`."""
+        """Metrics of each line of `metrics.jsonl`."""
         return self.run.metrics()
 
     @property
     def policy(self) -> LoadedPolicy:
-        """Its latest checkpoint, loaded anew."""
+        """Policy of the run's latest checkpoint on the CPU, loaded at each access."""
         return load_policy(self.folder, trust=True)
 
 
@@ -101,16 +101,17 @@ def compose(
     """Compose the frozen configuration of a run.
 
     Args:
-        recipe: its name, its file, or None; an override in its place counts as one. Or a
-            configuration, of which keys are changed; its components stay.
+        recipe: name or file of a recipe, or None; an override in its place is treated as one of
+            `overrides`. Or a configuration, of which only keys can be changed, not the components.
         overrides: `group=option` and `key=value`, as on the command line.
-        config_dirs: further folders of groups.
+        config_dirs: further folders with config groups.
         require: groups of which a component must be chosen ("env", "model", "algorithm").
-        draft: leave keys that must be given and are not at their defaults.
+        draft: whether required keys that are not given get their defaults in place of an error.
 
     Raises:
-        ConfigError: an unknown recipe, key or option, a wrong type, a component that is not chosen.
-        PluginError: a component that is not installed, or is broken.
+        ConfigError: an unknown recipe, key or option, a value of a wrong type, or a required
+            component that is not chosen.
+        PluginError: a component is not installed, or its plugin is broken.
     """
     from rlcore.config.compose import compose
 
@@ -129,7 +130,11 @@ def compose(
 def _words(
     recipe: str | os.PathLike[str] | None, overrides: Sequence[str]
 ) -> tuple[list[str], list[str]]:
-    """All words, and the folder of groups of a recipe that is named by its file."""
+    """Return all words, and the config folder of the recipe if it is given as a file.
+
+    Raises:
+        ConfigError: a word is not a string.
+    """
     first = os.fspath(recipe) if isinstance(recipe, os.PathLike) else recipe
     for word in (first or "", *overrides):
         if not isinstance(word, str):
@@ -144,13 +149,13 @@ def _words(
 
 
 def changed(config: RunConfig, *overrides: str, require: Sequence[str] = ()) -> RunConfig:
-    """A configuration with changes of its keys.
+    """Return a configuration with some of its keys changed.
 
     Args:
-        require: groups of which it must name a component.
+        require: groups of which the configuration must name a component.
 
     Raises:
-        ConfigError: an unknown key, a wrong type, or another component.
+        ConfigError: an unknown key, a value of a wrong type, or a change of a component.
     """
     from rlcore.config.compose import load, to_yaml
 
@@ -169,20 +174,21 @@ def train(
     callbacks: Callback | object | Sequence[Callback | object] = (),
     config_dirs: Sequence[str | Path] = (),
 ) -> RunResult:
-    """Train: `rlcore train` in this process, with its checks, its progress and its folder.
+    """Train: `rlcore train` in this process, with the same checks, progress output and run folder.
 
     Args:
-        recipe: as of :func:`compose`; or a configuration.
-        overrides: as of :func:`compose`.
-        callbacks: each is called as `callback(run, metrics)` after each update, before its metrics
-            are logged: it may add to them, and steer by :class:`rlcore.contracts.run.Run`, e.g.
-            `run.stop(reason)`. An object with functions marked by `rlcore.hookimpl` or
-            `rlcore.observer` has those called instead, as a plugin's are.
-        config_dirs: further folders of groups.
+        recipe: as for :func:`compose`; or a draft.
+        overrides: as for :func:`compose`.
+        callbacks: functions called as `callback(run, metrics)` after each update, before its
+            metrics are logged. A callback may add metrics, and control the run by
+            :class:`rlcore.contracts.run.Run`, e.g. `run.stop(reason)`. An object with methods
+            marked by `rlcore.hookimpl` or `rlcore.observer` is used like a plugin: these hooks are
+            called instead.
+        config_dirs: further folders with config groups.
 
     Raises:
-        UserError: the run can't start, a worker failed, or a callback did.
-        KeyboardInterrupt: it was asked to stop; a checkpoint was made where it could be.
+        UserError: the run can't start, or a worker or a callback failed.
+        KeyboardInterrupt: the run was asked to stop; it wrote a checkpoint if it could.
     """
     draft = _draft(recipe, overrides, config_dirs, tuple(COMPONENT_GROUPS))
     ended = _Outcome()
@@ -200,14 +206,15 @@ def evaluate(
     """Evaluate: `rlcore eval` in this process.
 
     Args:
-        played: a run or its folder, a checkpoint's folder, a loaded policy, a recipe, or a
-            configuration.
+        played: a run or its folder, a checkpoint's folder, a loaded policy, a recipe, a
+            configuration, or a draft.
         overrides: `key=value`.
-        trials: episodes of each task (`env.eval.trials_per_task`).
-        trust: allow keys that run code of whoever made the folder.
+        trials: number of starts of each task (`env.eval.trials_per_task`).
+        trust: whether to allow keys of the run's configuration that can run code of its author.
 
     Raises:
-        UserError: no such run or recipe, one that was trained on these starts, or that can't start.
+        UserError: the run or recipe does not exist, the run was trained on the starts of the
+            evaluation, or the evaluation can't start.
     """
     words, _ = _words(None, overrides)
     if trials is not None:
@@ -237,14 +244,19 @@ def config_to_evaluate(
     trust: bool = False,
     verify: bool = False,
 ) -> RunConfig:
-    """The configuration of an evaluation: where a folder is named, that of its run with its
-    checkpoint as the model; else that of a recipe.
+    """Return the configuration of an evaluation.
 
     Args:
-        verify: compare all files of the checkpoint with their digests.
+        named: folder of a run or of a checkpoint, whose configuration is used with the checkpoint
+            as the model; or a recipe, an override, or None, as for :func:`compose`.
+        overrides: as for :func:`compose`.
+        config_dirs: as for :func:`compose`; not used with a folder.
+        trust: whether to allow keys of the run's configuration that can run code of its author.
+        verify: whether to compare all files of the checkpoint with their digests.
 
     Raises:
-        UserError: the folder holds no run, or no checkpoint, or it was trained on these starts.
+        UserError: the folder holds no run or no checkpoint, the run was trained on the starts of
+            the evaluation, or there is no such recipe.
     """
     name = os.fspath(named) if isinstance(named, os.PathLike) else named
     if name is not None and not isinstance(name, str):
@@ -298,19 +310,19 @@ def start(
     callbacks: Sequence[Callback | object] = (),
     passed: Mapping[str, Any] | None = None,
 ) -> Any:
-    """Check a configuration, then run a loop on it; returns what that returns.
+    """Check a configuration, then run a loop on it, and return the loop's result.
 
     Args:
         loop: `"module:function"` that takes the :class:`rlcore.session.assembly.Assembly`.
-        draft: what runs.
-        further: configurations of further sides to evaluate on.
-        makes: what the loop is for, whatever the configuration says.
-        trains: whether it plays `env.train` also where the configuration only evaluates.
-        callbacks: as of :func:`train`.
-        passed: further arguments of the loop.
+        draft: configuration to run.
+        further: configurations of further sides to evaluate on, by the name of their side.
+        makes: what the loop does, whatever the configuration says.
+        trains: whether the loop plays `env.train` even if the configuration only evaluates.
+        callbacks: as for :func:`train`.
+        passed: further keyword arguments of the loop.
 
     Raises:
-        UserError: one that lists all that is in its way; or what the loop raises.
+        UserError: one error that lists all obstacles to the start; or what the loop raises.
     """
     from rlcore.checks.ready import look, require
 
@@ -328,15 +340,20 @@ def start(
             if one.status == "warning":
                 warn(f"{one.text}; {one.fix}" if one.fix else one.text)
         require(findings)
-        from rlcore.session.assembly import assemble  # a refusal is instant
+        from rlcore.session.assembly import (
+            assemble,
+        )  # here, so that a refusal does not wait for the import
 
         assembly = assemble(config, registry, further, trains=trains, facts=facts)
         return load_target(loop)(assembly, **passed or {})
 
 
 def _joined(config: RunConfig) -> contextlib.AbstractContextManager[None]:
-    """Join the run's cluster before the run is planned, as the plan needs its nodes. A cluster of
-    the run's own is started later, once no check has failed."""
+    """Return a context in which the run is joined to an existing cluster, if it names one.
+
+    The placement needs the nodes of that cluster, so it is joined before the checks. A cluster that
+    the run starts itself is started later, after all checks have passed.
+    """
     from rlcore.placement import joins
     from rlcore.workers.backend import backend_of
 
@@ -350,12 +367,16 @@ def _name_of(callback: object) -> str:
 
 
 class _PerUpdate:
-    """A function as the hook of a plugin."""
+    """Adapter that calls a function from the hook `rlcore_after_update`.
+
+    Raises:
+        ConfigError: the function can't be called with two arguments.
+    """
 
     def __init__(self, callback: Callback) -> None:
         try:
             inspect.signature(callback).bind(None, None)
-        except TypeError as error:  # now, not after hours of the first update
+        except TypeError as error:  # refused now, not after hours in the first update
             raise ConfigError(
                 f"callback {_name_of(callback)} can't be called with (run, metrics): {error}",
                 hint="def callback(run, metrics): ...",
@@ -368,7 +389,7 @@ class _PerUpdate:
 
 
 class _Outcome:
-    """Notes where a run was, and what it came to."""
+    """Hooks that store a run's folder and summary, and the label of its last evaluation."""
 
     @hookimpl
     def rlcore_after_eval(self, label: str) -> None:
@@ -382,19 +403,20 @@ class _Outcome:
 def make_env(
     name: str | RunConfig, *overrides: str, num_envs: int = 1, side: Phase = "eval"
 ) -> VectorEnv[Any, Any, Any]:
-    """Make an env as a vector env of gymnasium. Needs `rlcore-tools` and gymnasium.
+    """Return an env as a vector env of gymnasium. Needs `rlcore-tools` and gymnasium.
 
-    Its `reset` takes `seed` and `options["reset_mask"]` as gymnasium's own vector envs do. An
-    episode that has ended is followed by the next one in the same row (`AutoresetMode.NEXT_STEP`).
+    Its `reset` takes `seed` and `options["reset_mask"]` as gymnasium's own vector envs do. After an
+    episode ends, the next one starts in the same row (`AutoresetMode.NEXT_STEP`).
 
     Args:
-        name: as in `env=NAME`; or a configuration, whose env it is.
+        name: name of the env, as in `env=NAME`; or a configuration, whose env is made.
         overrides: `key=value`, e.g. `env.eval.tasks=[reach-v3]`.
-        num_envs: B.
-        side: whose settings and starts it has: of training or of evaluations.
+        num_envs: number of rows B.
+        side: whether the env has the settings and starts of `env.eval` or of `env.train`.
 
     Raises:
-        UserError: no such env, a wrong setting, or something that it needs is missing.
+        UserError: there is no such env, a setting is invalid, or something the env needs is
+            missing.
     """
     make = load_component("function", "make_env")
     if isinstance(name, RunConfig):
@@ -414,19 +436,19 @@ def make_env(
 def sweep(
     recipe: str | os.PathLike[str] | None, *overrides: str, config_dirs: Sequence[str | Path] = ()
 ) -> list[SavedRun]:
-    """Train many times: `rlcore train RECIPE key=a,b -m`. Needs `rlcore-sweeps`.
+    """Train a sweep of runs: `rlcore train RECIPE key=a,b -m`. Needs `rlcore-sweeps`.
 
     Args:
-        recipe: as of :func:`compose`.
-        overrides: some of which list values, `algorithm.gamma=0.9,0.99`, or are about the sweep,
-            `hydra/sweeper=rlcore_optuna`.
-        config_dirs: further folders of groups.
+        recipe: as for :func:`compose`.
+        overrides: as for :func:`compose`; they may also list values, `algorithm.gamma=0.9,0.99`, or
+            configure the sweep, `hydra/sweeper=rlcore_optuna`.
+        config_dirs: further folders with config groups.
 
     Returns:
-        The runs that ended well, in the order of their numbers.
+        The runs that succeeded, in the order of their job numbers.
 
     Raises:
-        UserError: what can't be composed; or no run ended well.
+        UserError: a configuration can't be composed, or no run succeeded.
     """
     words, own = _words(recipe, overrides)
     folders: list[Path] = load_component("function", "sweep")(

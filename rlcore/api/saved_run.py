@@ -1,4 +1,4 @@
-"""Read what a run has left in its folder, and evaluate or replay what it came to."""
+"""Read a run's folder, replay its episodes, and configure evaluations of its checkpoints."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ NEEDED_TO_ACT = ("env", "model")
 
 @dataclass(frozen=True)
 class Evaluation:
-    """An evaluation: its episodes, and the rules they were played under.
+    """The results of an evaluation, and the protocol under which it was made.
 
     Attributes:
-        episodes: a row each.
-        protocol: the rules.
-        label: "before", "after", "step_000010", ...; "eval" of `rlcore eval`.
+        episodes: one row for each episode.
+        protocol: rules that the episodes were played under, by name.
+        label: "before", "after", "step_000010", ...; "eval" for `rlcore eval`.
     """
 
     episodes: list[EpisodeResult]
@@ -38,7 +38,7 @@ class Evaluation:
 
     @property
     def success(self) -> SuccessRate:
-        """The share of episodes that succeeded, how many there are, and its 95% interval."""
+        """Success rate, number of episodes, and the rate's 95% confidence interval."""
         from rlcore.results.statistics import success_rate
         from rlcore.results.tables import success_by_start
 
@@ -46,17 +46,20 @@ class Evaluation:
 
     @property
     def rate(self) -> float:
-        """The share of episodes that succeeded."""
+        """Fraction of episodes that succeeded, in [0, 1]."""
         return self.success.rate
 
     @property
     def interval(self) -> tuple[float, float]:
-        """Its 95% interval (:func:`rlcore.results.statistics.success_rate`)."""
+        """95% confidence interval of the success rate, as `(low, high)`.
+
+        See :func:`rlcore.results.statistics.success_rate`.
+        """
         return self.success.lo, self.success.hi
 
     @property
     def failures(self) -> list[EpisodeResult]:
-        """The episodes that did not succeed, those of the worst task first."""
+        """Episodes that did not succeed, those of the worst task first."""
         from rlcore.results.tables import failures
 
         return failures(self.episodes)
@@ -64,12 +67,13 @@ class Evaluation:
 
 @dataclass(frozen=True)
 class SavedRun(os.PathLike[str]):
-    """A run's folder, to be read. See :func:`open_run`. Where a path of a run is taken, it stands
-    for :attr:`named`.
+    """A run's folder, opened for reading by :func:`open_run`.
+
+    Functions that take a run's path accept it in place of :attr:`named`.
 
     Attributes:
-        folder: where each of its files is.
-        named: the path that it was opened by, which may be one of its checkpoints.
+        folder: paths of the run's files.
+        named: absolute path that the run was opened by, which may be one of its checkpoints.
     """
 
     folder: RunFolder
@@ -81,12 +85,12 @@ class SavedRun(os.PathLike[str]):
     def config(
         self, *overrides: str, require: Sequence[str] = (), trust: bool = False
     ) -> RunConfig:
-        """Its configuration, with changes.
+        """Return the run's configuration, with changes.
 
         Args:
             overrides: `key=value`.
-            require: groups of which it must name a component.
-            trust: allow keys that run code of whoever made the folder.
+            require: groups of which the configuration must name a component.
+            trust: whether to allow keys that can run code of the folder's author.
 
         Raises:
             ConfigError: the file is damaged, does not fit the installed plugins, or is not trusted.
@@ -96,13 +100,14 @@ class SavedRun(os.PathLike[str]):
         return load(self.folder.config, overrides, require=require, trust=trust)
 
     def checkpoint(self, name: str | None = None) -> Checkpoint:
-        """One of its checkpoints, checked.
+        """Return one of the run's checkpoints, after checking its files.
 
         Args:
-            name: `step_000010`, `best` or `latest`; None: the one it was opened by, or the latest.
+            name: `step_000010`, `best` or `latest`; None for the checkpoint that the run was opened
+                by, or the latest.
 
         Raises:
-            CheckpointError: it is missing or damaged.
+            CheckpointError: the checkpoint is missing or damaged.
         """
         from rlcore.run_folder.checkpoint import load_checkpoint, named_checkpoint
 
@@ -112,16 +117,20 @@ class SavedRun(os.PathLike[str]):
     def config_to_evaluate(
         self, checkpoint: Checkpoint | None, *overrides: str, trust: bool = False
     ) -> RunConfig:
-        """Its configuration with a checkpoint as the model, to play and not to train, under a name
-        of its own.
+        """Return the run's configuration for an evaluation, with a checkpoint as the model.
 
-        What it writes goes beside the run, wherever that is now: the run's own places may be those
-        of another machine, and are not for a folder from elsewhere to decide.
+        The evaluation writes to a folder `RUN-eval` next to the run's current folder. The paths in
+        the run's configuration are not used: they may be those of another machine, and a folder
+        from elsewhere must not decide where files are written.
 
         Args:
-            checkpoint: of this run; None: the model that it names, as an evaluation does.
-            overrides: changes, which also decide where it is written.
-            trust: allow keys that run code of whoever made the folder.
+            checkpoint: checkpoint of this run; None for the model that the configuration names,
+                if the run is an evaluation itself.
+            overrides: changes; they may also set where the evaluation is written.
+            trust: whether to allow keys that can run code of the folder's author.
+
+        Raises:
+            ConfigError: as for :meth:`config`.
         """
         from rlcore.config.overrides import quote
         from rlcore.run_folder.config_edits import warn_of_edits
@@ -146,10 +155,10 @@ class SavedRun(os.PathLike[str]):
         return config
 
     def metrics(self) -> list[dict[str, float | None]]:
-        """The lines of `metrics.jsonl`; none if it is not there.
+        """Return the metrics of each line of `metrics.jsonl`; empty if the file does not exist.
 
         Raises:
-            CheckpointError: it is damaged.
+            CheckpointError: the file is damaged.
         """
         from rlcore.files.damaged_files import blaming
         from rlcore.run_folder.trackers import read_metrics
@@ -161,10 +170,10 @@ class SavedRun(os.PathLike[str]):
             return read_metrics(path)
 
     def evaluations(self) -> dict[str, Evaluation]:
-        """Its evaluations by label: "before", "after", "step_000010", ...
+        """Return the run's evaluations by label: "before", "after", "step_000010", ...
 
         Raises:
-            CheckpointError: a file is damaged, or leads out of the folder.
+            CheckpointError: a file is damaged, or is a link to outside the run's folder.
         """
         from rlcore.files.atomic import is_partial
         from rlcore.files.damaged_files import damaged
@@ -184,10 +193,10 @@ class SavedRun(os.PathLike[str]):
         return found
 
     def evaluation(self, label: str = "after") -> Evaluation:
-        """One of its evaluations.
+        """Return the evaluation with this label.
 
         Raises:
-            CheckpointError: there is none of that label, or it is damaged.
+            CheckpointError: the run has no such evaluation, or a file is damaged.
         """
         found = self.evaluations()
         if label not in found:
@@ -198,11 +207,11 @@ class SavedRun(os.PathLike[str]):
         return found[label]
 
     def episodes(self, label: str = "after") -> list[EpisodeResult]:
-        """The episodes of an evaluation; see :meth:`evaluation`."""
+        """Return the episodes of an evaluation; see :meth:`evaluation`."""
         return self.evaluation(label).episodes
 
     def failures(self, label: str = "after") -> list[EpisodeResult]:
-        """Those of them that did not succeed."""
+        """Return the episodes of an evaluation that did not succeed, the worst task's first."""
         return self.evaluation(label).failures
 
     def replay(
@@ -215,17 +224,18 @@ class SavedRun(os.PathLike[str]):
         phase: Phase = "eval",
         trust: bool = False,
     ) -> Played:
-        """Play one episode again, in this process, with the same noise: `rlcore replay` without its
-        files. Needs `rlcore-tools`.
+        """Play one episode again, in this process, with the same random numbers.
+
+        This is `rlcore replay` without writing files. Needs `rlcore-tools`.
 
         Args:
-            task, trial, replica: which; the task by its name or number.
+            task, trial, replica: the episode; the task by its name or number.
             overrides: changes of the configuration.
             checkpoint, trust: see :meth:`checkpoint` and :meth:`config`.
             phase: see :func:`rlcore.api.play_episode`.
 
         Raises:
-            UserError: no such episode or checkpoint, or a worker that failed.
+            UserError: there is no such episode or checkpoint, or a worker failed.
         """
         played: Played = load_component("function", "replay")(
             self, task, trial, *overrides,
@@ -234,8 +244,10 @@ class SavedRun(os.PathLike[str]):
         return played
 
     def evaluated(self, checkpoint: Checkpoint) -> list[EpisodeResult]:
-        """The evaluation of a checkpoint: the one kept with it, or one made between updates; empty
-        if there is none."""
+        """Return the episodes of a checkpoint's evaluation; empty if there is none.
+
+        The evaluation stored in the checkpoint precedes the one made between updates.
+        """
         from rlcore.evaluation.record import EPISODES
         from rlcore.results.tables import read_results
 
@@ -250,11 +262,12 @@ def open_run(path: str | os.PathLike[str]) -> SavedRun:
     """Open the run in a folder, or the run that a checkpoint belongs to.
 
     Args:
-        path: the folder; or what stands for it, as the result of a training does.
+        path: the folder of the run or checkpoint; or an object with its path, such as the result of
+            :func:`rlcore.train`.
 
     Raises:
-        CheckpointError: there is none.
-        ConfigError: it is no path.
+        CheckpointError: the folder holds no run.
+        ConfigError: `path` is not a path.
     """
     from rlcore.run_folder.folder import RunFolder
 
@@ -268,7 +281,7 @@ def open_run(path: str | os.PathLike[str]) -> SavedRun:
 
 
 def protocol_difference(one: Mapping[str, Any], other: Mapping[str, Any]) -> str:
-    """Describe briefly how the rules of two evaluations differ; empty if they don't."""
+    """Describe briefly how the protocols of two evaluations differ; empty if they are equal."""
     from rlcore.run_folder.protocol_record import describe_difference
 
     return describe_difference(one, other)
