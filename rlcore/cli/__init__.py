@@ -1,1 +1,1 @@
-"""Provide the command line `rlcore VERB ...`, one module per verb of core."""
+"""Provide the command line `rlcore COMMAND ...`, with a module for each command of core."""

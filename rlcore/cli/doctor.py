@@ -1,6 +1,7 @@
 """Run `rlcore doctor [EXPERIMENT] [overrides]`: report what this machine lacks, and how to fix it.
 
-Without a choice all plugins are asked; with one, those of its components.
+Without arguments the doctor hooks of all plugins are called; with arguments only those of plugins
+that the configuration uses, and the checks of a run.
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ from rlcore.placement.machines import require_backend
 from rlcore.plugins import extras
 from rlcore.plugins.registry import Registry, load_plugins
 
-BATCHES = (4, 8, 16, 64)  # of which rows are compared
+BATCHES = (4, 8, 16, 64)  # batch sizes in which the bits of a row are compared
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Print the findings; exit code 1 if something is missing or a plugin is BAD."""
+    """Print the findings, and return the exit code: 1 if any prevents a run or a plugin is BAD."""
     request = parse_request("doctor", arguments)
     if request.help:
         print_help("doctor", request)
@@ -45,7 +46,8 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _of_a_run(request: Request, registry: Registry) -> Sequence[Finding]:
-    """What a run would find. What composes it is loaded for it alone."""
+    """Return the findings that a run of this configuration would have."""
+    # imported here, because the command without arguments does not need them
     from rlcore.checks.ready import look
     from rlcore.cli.verbs import Verb, composed_as_far
     from rlcore.config.compose import chosen
@@ -58,7 +60,7 @@ def _of_a_run(request: Request, registry: Registry) -> Sequence[Finding]:
 
 
 def _kinds(registry: Registry) -> list[Row]:
-    """Report kinds of components that every run needs and no installed plugin brings."""
+    """Return a row if no loaded plugin provides a kind of component that every run needs."""
     missing = [kind for kind in COMPONENT_GROUPS.values() if not registry.names(kind)]
     if not missing:
         return []
@@ -70,7 +72,7 @@ def _kinds(registry: Registry) -> list[Row]:
 
 
 def _backend() -> list[Row]:
-    """Report that what runs the workers, unless a run says otherwise, is not installed."""
+    """Return a row if the default `cluster.backend`, which runs the workers, is not installed."""
     try:
         require_backend(ClusterConfig())
     except PluginError as error:
@@ -79,8 +81,11 @@ def _backend() -> list[Row]:
 
 
 def _kernels() -> Row:
-    """Check whether this machine can guarantee what `rollout.forward_batch` promises. If it can't,
-    no run lacks anything."""
+    """Check whether a forward gives a sample the same bits at every index in a batch.
+
+    `rollout.forward_batch` promises this. If this machine can't guarantee it, the returned row is a
+    warning: runs start nevertheless, but repeat only up to rounding.
+    """
     from rlcore.numerics.batch_invariance import check_kernels
 
     mkl, by_user = current_environment().get(MKL), user_setting() is not None

@@ -1,9 +1,9 @@
 """Run `rlcore eval [RUN | EXPERIMENT] [overrides]`.
 
 Given the folder of a run (or of one of its checkpoints), use the run's own configuration and
-evaluate its latest checkpoint (or that one) under the same protocol. With `--verify`, also compare
-with what was kept: the command `verify` does that, as `protocol=NAME` is for the command of that
-name.
+evaluate its latest checkpoint (or that one) under the same protocol. A command line with `--verify`
+or `protocol=NAME` is delegated to the command `verify` or `protocol`; `verify` repeats a stored
+evaluation and compares the results.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from rlcore.config.catalog import BY_RECIPE
 from rlcore.config.schema import RunConfig
 
 PROTOCOL = ("protocol=", "--protocol=")
-"""How the words begin that are for the command `protocol`."""
+"""Beginnings of the words by which the command line is delegated to the command `protocol`."""
 VERIFY = "--verify"
 EVAL = Verb(
     "eval",
@@ -51,10 +51,10 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def configure(request: Request, overrides: Sequence[str], *, verify: bool = False) -> RunConfig:
-    """Take the configuration of a run's folder if one is named first; else compose one.
+    """Return the configuration of the run whose folder is named first; else compose one.
 
     Raises:
-        UserError: the folder holds no run, or no checkpoint, or it was trained on these starts.
+        UserError: as for :func:`rlcore.api.run.config_to_evaluate`.
     """
     named, rest = None, overrides
     if overrides and overrides[0].startswith(BY_RECIPE):

@@ -10,7 +10,11 @@ from rlcore.plugins.registry import load_plugins
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Print the commands; `rlcore help COMMAND` is `rlcore COMMAND --help` (`main.py`)."""
+    """Print all commands with their summaries.
+
+    :mod:`rlcore.cli.main` turns `rlcore help COMMAND` into `rlcore COMMAND --help`, so that it does
+    not get here.
+    """
     summaries = {c.spec.name: c.spec.summary for c in load_plugins().components("command")}
     width = max(10, *(len(name) + 2 for name in summaries))
     print("rlcore: fine-tune vision-language-action policies with reinforcement learning\n")

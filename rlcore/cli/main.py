@@ -1,7 +1,7 @@
-"""Run `rlcore COMMAND ...`: find the command, turn errors into messages and exit codes.
+"""Run `rlcore COMMAND ...`: find the command, and turn errors into messages and exit codes.
 
-All commands come from plugins, core's own too (:mod:`rlcore.plugins.builtin`). Only the called
-command's module is imported, so that `rlcore plugins` starts fast.
+All commands come from plugins, including those of core (:mod:`rlcore.plugins.builtin`). Only the
+module of the called command is imported, so that light commands start fast.
 """
 
 from __future__ import annotations
@@ -23,17 +23,21 @@ from rlcore.terminal.stdio import escape_output
 from rlcore.terminal.text import raised
 
 AGAIN = "give the command again"
-GONE = (OSError, ValueError)  # nobody reads standard error any more; or an env has closed it
+GONE = (OSError, ValueError)  # stderr has no reader any more, or an env has closed it
 
 
 class CommandError(PluginError):
-    """A command of a plugin broke its contract."""
+    """A command of a plugin raised an unexpected error, or returned no exit code."""
 
     exit_code = 1
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Entry point of the command; returns the exit code."""
+    """Run the command line, and return the exit code.
+
+    Args:
+        arguments: words after `rlcore`; None for those of this process.
+    """
     words = list(sys.argv[1:] if arguments is None else arguments)
     escape_output()
     warnings.showwarning = _show_warning
@@ -48,7 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with contextlib.suppress(*GONE):
             print(signals.final_message(number), file=sys.stderr)
         return signals.exit_code(number)
-    except BrokenPipeError:  # `rlcore plugins | head`
+    except BrokenPipeError:  # the reader has exited: `rlcore plugins | head`
         sys.stderr.close()
         return 1
 
@@ -85,22 +89,24 @@ def _dispatch(words: list[str]) -> int:
 
 
 def _command(name: str) -> Component:
-    """The command of that name.
+    """Return the command of that name.
 
     Raises:
-        PluginError: it does not exist, its plugin can't be used, or two plugins claim the name.
+        UserError: the name is an override, `key=value`.
+        PluginError: the command does not exist, its plugin can't be used, or several plugins claim
+            the name.
     """
     registry = load_plugins()
-    if "=" in name:  # in no command's name
+    if "=" in name:  # no name of a command has it
         raise UserError(f"there is no command {name!r}", hint=f"rlcore train {name}")
     return registry.get("command", name)
 
 
 def _blame(command: Component, error: Exception) -> CommandError | None:
-    """The error with the plugin that is at fault; None for a command of rlcore itself."""
+    """Return an error that names the plugin of the command; None for a command of rlcore itself."""
     if command.distribution == DISTRIBUTION:
         return None
-    own = error.__traceback__ and error.__traceback__.tb_next  # without our own frame
+    own = error.__traceback__ and error.__traceback__.tb_next  # without the frame of _dispatch
     return CommandError(
         f"{_whose(command)} failed: {raised(error, own)}",
         hint="this is a bug in the plugin; please report it to its authors",
@@ -122,7 +128,7 @@ def _show_warning(
     message: Warning | str, category: type[Warning], filename: str, lineno: int,
     file: TextIO | None = None, line: str | None = None,
 ) -> None:  # fmt: skip
-    """Print a user warning as one line; other warnings have Python's form."""
+    """Print a warning of rlcore to the user as one line, and any other in Python's form."""
     text = f"warning: {message}\n"
     if not issubclass(category, RunWarning):
         text = warnings.formatwarning(message, category, filename, lineno, line)

@@ -1,4 +1,4 @@
-"""Parse the arguments of a verb; report a mistake in one sentence. Light."""
+"""Parse the arguments of a command, and report a mistake in one sentence. Light."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rlcore.contracts.errors import ConfigError
 
 
 class Parser(argparse.ArgumentParser):
-    """Argument parser that raises our errors: it prints no usage and does not exit."""
+    """Argument parser that raises a ConfigError on a mistake, without printing or exiting."""
 
     def error(self, message: str) -> NoReturn:
         raise ConfigError(message, hint=f"{self.prog} --help")

@@ -15,7 +15,7 @@ COLUMNS = ("kind", "name", "distribution", "version", "status")
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Print the table, or a JSON list of objects; exit code 1 if one is BAD."""
+    """Print the rows as a table or as a JSON list, and return the exit code: 1 if one is BAD."""
     parser = Parser(prog="rlcore plugins", description=__doc__)
     parser.add_argument(
         "name", nargs="?", metavar="NAME", help="of a component, a preset or a recipe"
@@ -44,7 +44,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def table(rows: Sequence[PluginRow]) -> str:
-    """Format rows in columns; the reason of a BAD one is below it."""
+    """Return the rows as a table under a header; a row's reason is on the line below it."""
     cells = [COLUMNS, *(tuple(str(getattr(row, column)) for column in COLUMNS) for row in rows)]
     widths = [max(len(line[i]) for line in cells) for i in range(len(COLUMNS))]
     reasons = ["", *(row.reason for row in rows)]

@@ -1,4 +1,4 @@
-"""Read the arguments of the verbs that need a configuration, and print their help."""
+"""Read the arguments of the commands that need a configuration (verbs), and print their help."""
 
 from __future__ import annotations
 
@@ -28,13 +28,16 @@ class Request:
     """The parsed command line.
 
     Attributes:
-        overrides: `group=option` and `key=value`, a bare first name already turned into
+        overrides: `group=option` and `key=value`; a bare first name is already turned into
             `experiment=NAME`.
-        folder: the first of them where it names a folder that exists, as it stands there.
-        config_dirs: the user's own folders of groups.
-        help: `--help` was given; `help_key` is the key behind it, if any.
-        dry_run, multirun: the flags.
-        show, package: what `--cfg` asks to print, and the part of it, or None.
+        folder: the first override if it names an existing folder, in the form `experiment=FOLDER`;
+            else None.
+        config_dirs: the user's own folders with config groups.
+        help: whether `--help` was given.
+        help_key: key to explain, given with `--help`; None for general help.
+        dry_run, multirun: whether these flags were given.
+        show: value of `--cfg`, which configuration to print; None if it was not given.
+        package: value of `--package`, the key below which to print it; None for all.
         options: values of the flags that only this verb has, by name.
     """
 
@@ -51,21 +54,21 @@ class Request:
 
     @property
     def named(self) -> str | None:
-        """The recipe or the folder that stands first; None where an override does."""
+        """Recipe or folder that is named first; None if the first word is another override."""
         first = self.overrides[0] if self.overrides else ""
         return first.removeprefix(BY_RECIPE) if first.startswith(BY_RECIPE) else None
 
 
 @dataclass(frozen=True)
 class Form:
-    """What a verb's command line looks like, beyond what all have.
+    """The parts of a verb's command line that differ between verbs.
 
     Attributes:
-        subject: what is named first, for the usage.
-        takes_folder: whether a run's folder may be named first. One that exists is taken for a
-            folder, whatever its name.
-        flags: `{"--flag": settings}`, as argparse takes them.
-        sweeps: whether it can be played as many jobs, with `--multirun`.
+        subject: placeholder of the first word, for the usage message.
+        takes_folder: whether the first word may be a run's folder. If a folder of that name exists,
+            the word means the folder, even if a recipe has the same name.
+        flags: further flags, `{"--flag": keyword arguments of argparse's add_argument}`.
+        sweeps: whether the verb can run a sweep, with `--multirun`.
     """
 
     subject: str = "[EXPERIMENT]"
@@ -89,10 +92,10 @@ UNHEEDED = {
     "hydra.runtime": "it is what Hydra notes of a command; --cfg hydra prints it",
     "hydra.overrides": "it is what Hydra notes of a command; --cfg hydra prints it",
 }
-"""Keys of Hydra that have no effect here, with -m or without, and what does it, or why."""
+"""Keys of Hydra without effect in rlcore, with or without `-m`: `{key: what to use, or why}`."""
 VERBOSE = "runner.logger.verbose=true"
 ABOUT_HYDRA = ("hydra", "all")
-"""What `--cfg` prints besides `job`."""
+"""Values of `--cfg` in addition to `job`, which print Hydra's own configuration too."""
 NOT_HERE = {
     ("--info", "-i"): "rlcore plugins lists what is installed; --cfg all, --help KEY",
     ("--config-path", "-cp"): "--config-dir DIR",
@@ -100,7 +103,7 @@ NOT_HERE = {
     ("--experimental-rerun",): "rlcore resume RUN",
     ("--shell-completion", "-sc"): "rlcore completion bash",
 }
-"""Flags of Hydra that rlcore has not, and what does it here."""
+"""Flags of Hydra that rlcore does not have: `{spellings: what to use in place of the flag}`."""
 TRUST: dict[str, dict[str, Any]] = {
     "--trust": {
         "action": "store_true",
@@ -108,20 +111,20 @@ TRUST: dict[str, dict[str, Any]] = {
         "code of whoever made it; without this flag you must give those keys yourself",
     }
 }
-"""The flag of verbs that read the folder of a run."""
+"""Flag of the verbs that read a run's folder, for :attr:`Form.flags`."""
 ALL_FILES = (
     "compare all files of the checkpoint with their digests; without this flag, files of 256 MiB "
     "and more are checked by size and header only"
 )
-"""Help of `--verify`."""
+"""Help text of `--verify`."""
 
 
 def parse_request(verb: str, arguments: Sequence[str], form: Form = PLAIN) -> Request:
-    """Read a verb's arguments; overrides and flags may be mixed.
+    """Parse a verb's arguments; overrides and flags may come in any order.
 
     Raises:
-        ConfigError: an unknown flag, or a bare word behind the first, which is neither name nor
-            override.
+        ConfigError: an unknown flag or one that does not fit the verb, a word after the first that
+            is no override, or an override of Hydra that has no effect here.
     """
     given = {word.partition("=")[0] for word in arguments}
     for flags, instead in NOT_HERE.items():
@@ -175,10 +178,10 @@ def parse_request(verb: str, arguments: Sequence[str], form: Form = PLAIN) -> Re
 
 
 def require_heeded(word: str) -> None:
-    """Refuse a word on Hydra that has no effect.
+    """Check that an override of a key of Hydra has an effect in rlcore.
 
     Raises:
-        ConfigError: says what does it here, or why nothing does.
+        ConfigError: it has none; the hint says what to use in its place, or why there is nothing.
     """
     key = word.lstrip("+~").partition("=")[0].replace("/", ".")
     for unheeded, instead in UNHEEDED.items():
@@ -187,8 +190,13 @@ def require_heeded(word: str) -> None:
 
 
 def _asked_about(words: list[str], config_dirs: Sequence[str]) -> tuple[list[str], str | None]:
-    """Return the words behind which help is asked for, a recipe first, and the key among them, if
-    any. Both are bare words and may stand in any order."""
+    """Split the words of a command line with `--help` into overrides and the key to explain.
+
+    A recipe and a key are both bare words, in any order.
+
+    Returns:
+        The words without the key, a recipe first; and the key, None if there is none.
+    """
     catalog = Catalog(load_plugins(), config_dirs)
     bare = [word for word in words if not is_override(word)]
     named = [word for word in bare if word.endswith(YAML) or catalog.recipe(word)[0]]
@@ -244,8 +252,10 @@ def _parser(verb: str, form: Form) -> argparse.ArgumentParser:
 
 
 def print_help(verb: str, request: Request, form: Form = PLAIN) -> None:
-    """Print `--help`: flags, groups and keys; `--help KEY`: that key. With overrides, of that
-    run."""
+    """Print the help of a verb: its flags, config groups and keys; or the key of `--help KEY`.
+
+    With overrides, the keys and values are those of the configuration that they compose.
+    """
     from rlcore.config.explain import explain, overview
 
     registry = load_plugins()
@@ -265,14 +275,16 @@ def print_help(verb: str, request: Request, form: Form = PLAIN) -> None:
 
 
 def _print_tasks(registry: Registry, root: RunConfig, key: str) -> None:
-    """Return what `env.SIDE.tasks` may name, of an env that plays several tasks where none is
-    named."""
+    """Print the tasks that `env.SIDE.tasks` may name, if that is the key and the env has several.
+
+    Prints nothing for an env whose spec can't be made.
+    """
     from rlcore.checks.facts import env_spec
 
     env = {"env.train.tasks": root.env.train, "env.eval.tasks": root.env.eval}.get(key)
     if env is None or env.env_type == MISSING:
         return
-    with suppress(UserError):  # other settings of the env may be wrong
+    with suppress(UserError):  # other settings of the env may be invalid
         spec = env_spec(registry, key.removesuffix(".tasks"), replace(env, tasks=None))
         if len(spec.tasks) > 1:
             print(f"      {spec.name}: {', '.join(spec.tasks)}")

@@ -27,8 +27,10 @@ RESUME = Verb(
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Resume; see :func:`rlcore.cli.verbs.run_verb`. What is the folder of a sweep is for the
-    command that plays those."""
+    """Resume a run, see :func:`rlcore.cli.verbs.run_verb`.
+
+    The folder of a sweep is delegated to `rlcore sweep resume`.
+    """
     from rlcore.run_folder.folder import SWEEP_TABLE
 
     first = next((word for word in arguments if not word.startswith("-")), "")
@@ -38,10 +40,10 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def configure(request: Request, overrides: Sequence[str]) -> RunConfig:
-    """The configuration of the run named first, with changes.
+    """Return the configuration of the run that is named first, with the overrides that follow.
 
     Raises:
-        UserError: no run is named, or as :func:`rlcore.api.config_to_resume`.
+        UserError: no run is named, or as for :func:`rlcore.api.config_to_resume`.
     """
     if not overrides or not overrides[0].startswith(BY_RECIPE):
         raise ConfigError(

@@ -33,26 +33,27 @@ if TYPE_CHECKING:
     from rlcore.checks.facts import Facts
 
 RESUME = "rlcore resume RUN goes on from the last checkpoint"
-SWEEP_COMMAND = "sweep"  # a command
+SWEEP_COMMAND = "sweep"  # command of rlcore-sweeps
 Configure = Callable[[Request, Sequence[str]], RunConfig]
 
 
 @dataclass(frozen=True)
 class Verb:
-    """A command that runs something.
+    """A command that composes a configuration and runs a loop on it.
 
     Attributes:
-        name: of the command.
+        name: name of the command.
         loop: `"module:function"` that takes the checked :class:`rlcore.session.assembly.Assembly`.
-        require: groups without which it can't run.
-        form: what its command line has beyond what all have.
-        passed: names of its own flags whose values the loop takes too.
-        further: `"module:function"` of the configuration, these values and the paths of the keys
-            that were given, which gives the configurations of further sides to evaluate on.
-        makes: what it is for, whatever the configuration says.
-        resumes: whether it can go on with an earlier run.
-        call: the function of the Python API that runs it; None: :func:`rlcore.api.start`.
-        trains: whether it plays `env.train` also where the configuration only evaluates.
+        require: groups of which the configuration must name a component.
+        form: the parts of its command line that differ from other verbs.
+        passed: names of flags in `form` whose values are passed to the loop as keyword arguments.
+        further: `"module:function"` that returns configurations of further sides to evaluate on, by
+            the name of their side; None if there are none. It takes the configuration, the values
+            of `passed`, and as `given` the paths of the keys that were given.
+        makes: what the command does, whatever the configuration says.
+        resumes: whether it can resume an earlier run.
+        call: function of the Python API that runs it; None for :func:`rlcore.api.start`.
+        trains: returns whether it plays `env.train` even if the configuration only evaluates.
     """
 
     name: str
@@ -67,17 +68,24 @@ class Verb:
     trains: Callable[[Request], bool] = lambda request: False
 
     def compose(self, request: Request, overrides: Sequence[str]) -> RunConfig:
-        """Compose the configuration of one job."""
+        """Compose the configuration of a run from the overrides.
+
+        Raises:
+            UserError: as for :func:`rlcore.config.compose.compose`.
+        """
         return compose(overrides, config_dirs=request.config_dirs, require=self.require)
 
 
 def run_verb(verb: Verb, arguments: Sequence[str], configure: Configure | None = None) -> int:
-    """Do what the command line asks for; returns the exit code.
+    """Parse a verb's command line, execute it, and return the exit code.
 
     Args:
         verb: the command.
-        arguments: the words behind it.
-        configure: makes a job's configuration; None composes it.
+        arguments: words after the command.
+        configure: returns the configuration of the run; None for :meth:`Verb.compose`.
+
+    Raises:
+        UserError: the command line or the configuration is invalid, or the run failed.
     """
     request = parse_request(verb.name, arguments, verb.form)
     if request.help:
@@ -93,10 +101,10 @@ def run_verb(verb: Verb, arguments: Sequence[str], configure: Configure | None =
 
 
 def delegate_to(command: str, arguments: Sequence[str]) -> int:
-    """Hand a command line on to another command; returns its exit code.
+    """Run another command with these arguments, and return its exit code.
 
     Raises:
-        PluginError: it is not installed.
+        PluginError: the command is not installed.
     """
     code: int = load_target(load_plugins().get("command", command).spec.target)(arguments)
     return code
@@ -105,7 +113,11 @@ def delegate_to(command: str, arguments: Sequence[str]) -> int:
 def composed_as_far(
     configure: Configure, request: Request
 ) -> tuple[RunConfig, Sequence[UserError]]:
-    """Compose the configuration as far as possible; return it with what is wrong with the rest."""
+    """Compose the configuration as far as possible.
+
+    Returns:
+        The configuration, with defaults in place of invalid or missing values; and their errors.
+    """
     try:
         return configure(request, request.overrides), ()
     except IncompleteRecipeError as error:
@@ -118,7 +130,7 @@ def _run(
     config: RunConfig,
     wrong: Sequence[UserError] = (),
 ) -> None:
-    """Print it, or check it and run it."""
+    """Print the configuration or the plan of a dry run, or else check the configuration and run."""
     registry = load_plugins()
     if request.show is not None:
         if wrong:
@@ -148,11 +160,13 @@ def _run(
 
 
 def _show(verb: Verb, config: RunConfig, facts: Facts | None, findings: Sequence[Finding]) -> None:
-    """Print `--dry-run`: what runs, the placement with an estimate of memory, which demonstrations
-    it learns from, what the recipe is known to cost, and the findings.
+    """Print the output of `--dry-run`.
+
+    It consists of the choices and the run's folder, the placement with the estimated memory, the
+    demonstrations that are learned from, the recipe's known cost, and the findings.
 
     Raises:
-        UserError: what the run would be refused for on any machine.
+        UserError: findings that would prevent the run on any machine.
     """
     logger = config.runner.logger
     print(*config.recipe.choices, "->", Path(logger.log_path, logger.experiment_name))
@@ -187,12 +201,15 @@ def _refuse_resuming(verb: Verb, config: RunConfig) -> None:
 
 @contextlib.contextmanager
 def _failure_file_hint(verb: Verb) -> Iterator[None]:
-    """Say what comes next where a run ends by a file, or by `sys.exit`. rlcore doesn't call that in
-    here: a plugin that does would end a run as if all were well.
+    """Return a context that turns file errors and `sys.exit` of a run into errors with a hint.
+
+    Within it rlcore itself never calls `sys.exit`. A plugin that does could end the run with
+    exit code 0, as if it had succeeded.
 
     Raises:
-        UserError: of a file, for a verb that resumes; others are given again.
-        PluginError: it says where `sys.exit` was.
+        UserError: a file error that the user can fix, in a verb that resumes: the hint is to
+            resume. Other file errors are raised unchanged.
+        PluginError: `sys.exit` was called; the message says where.
     """
     try:
         yield
