@@ -340,9 +340,8 @@ def start(
             if one.status == "warning":
                 warn(f"{one.text}; {one.fix}" if one.fix else one.text)
         require(findings)
-        from rlcore.session.assembly import (
-            assemble,
-        )  # here, so that a refusal does not wait for the import
+        # imported here, so that a refusal does not wait for it
+        from rlcore.session.assembly import assemble
 
         assembly = assemble(config, registry, further, trains=trains, facts=facts)
         return load_target(loop)(assembly, **passed or {})
