@@ -1,7 +1,7 @@
-"""Restart a run after a failure, on the nodes that are still there.
+"""Restart a run after a worker failure or after it ran out of memory.
 
-On a joined cluster, nodes may have left, or the head may be restarting. After running out of
-memory, micro-batches get smaller.
+On a joined cluster, nodes may have left or the head may be restarting, so the run is placed again
+on the nodes that remain. After running out of memory, the run continues with smaller micro-batches.
 """
 
 from __future__ import annotations
@@ -20,15 +20,18 @@ POLL_SECONDS = 0.5
 
 
 def on_remaining_nodes(assembly: Assembly) -> Assembly:
-    """The same run placed again: over as many nodes as it was made for if they are there within
-    `cluster.timeouts.nodes`, else over those that are.
+    """Return the same run, placed again on a joined cluster.
+
+    The run is placed on its configured number of nodes if these are available within
+    `cluster.timeouts.nodes`, otherwise on the nodes that remain. Without a joined cluster the
+    assembly is returned unchanged.
 
     Args:
-        assembly: the run as it was laid out first, however often nodes have left since.
+        assembly: the run as it was first placed, even if nodes have left several times since.
 
     Raises:
-        UserError: nobody answers, or it can't be laid out over what is left; says what was waited
-            for.
+        UserError: the head of the cluster does not answer, or the run can't be placed on the
+            remaining nodes; the message says what the run waited for.
     """
     config, cluster = assembly.config, assembly.config.cluster
     if not joins(cluster):
@@ -53,10 +56,12 @@ def on_remaining_nodes(assembly: Assembly) -> Assembly:
 
 
 def with_smaller_micro_batches(assembly: Assembly, ranks: int) -> Assembly:
-    """The same run with micro-batches of half the size, or the next one below that into which the
-    global batch can be dealt out. All workers are started anew with it: of ranks that make their
-    forwards together none could change its own. Over a cluster that was joined it is laid out when
-    it is known what is left of that (:func:`on_remaining_nodes`).
+    """Return the same run with micro-batches of at most half the size.
+
+    The new size is the largest one up to half the old size that divides the global batch over the
+    ranks. All workers restart with it, because ranks that run their forward passes in lockstep
+    can't change the size individually. On a joined cluster the returned assembly still has its old
+    placement: :func:`on_remaining_nodes` places it once the remaining nodes are known.
 
     Args:
         ranks: number of actor processes when memory ran out.
@@ -76,11 +81,14 @@ def _laid_out(assembly: Assembly, config: RunConfig) -> Assembly:
 
 
 def _await_head(address: str, cluster: ClusterConfig) -> None:
-    """Wait until somebody answers there, `cluster.timeouts.nodes` seconds at most. It is the
-    address at which the cluster was found: `cluster.address=auto` finds none while it is down.
+    """Wait until the head of the cluster answers, at most `cluster.timeouts.nodes` seconds.
+
+    Args:
+        address: the resolved address of the head, because `cluster.address=auto` finds no cluster
+            while the head is down.
 
     Raises:
-        WorkerError: nobody does.
+        WorkerError: the head does not answer in time.
     """
     backend, patience = backend_of(cluster), cluster.timeouts.nodes
     deadline, warned = time.monotonic() + patience, False

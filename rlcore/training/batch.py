@@ -3,13 +3,13 @@
     play all groups --> within bounds? --yes--> trained on
                           ^       |
                           |       no
-                          +-- play as many others
+                          +-- play the same number of new groups
 
-Where the algorithm sets bounds for the mean score of a group and allows for it, groups out of
-bounds are dropped and others are played in their place, until the batch is full (dynamic sampling
-of DAPO, Yu et al. 2025, arXiv 2503.14476, section 3.2). A round plays as many groups as are
-missing, so no episode that could have been trained on is dropped. The choice of groups depends on
-the update and the scores alone, so it is the same on any placement and after a resume.
+If the algorithm bounds the mean score of a group and allows refill rounds, groups out of bounds are
+dropped and new groups are played in their place, until the batch is full or the refill rounds are
+used up (dynamic sampling of DAPO, Yu et al. 2025, arXiv 2503.14476, section 3.2). A round plays
+exactly the number of missing groups, so no group within bounds is discarded. The choice of groups
+depends only on the update and the scores, so it is the same on any placement and after a resume.
 """
 
 from __future__ import annotations
@@ -29,14 +29,15 @@ from rlcore.session.session import Session
 def gather_batch(
     session: Session, update: int, stopped: Callable[[], bool] = lambda: False
 ) -> tuple[Gathered, dict[str, float]]:
-    """Play one update's episodes; the trajectory stays with the workers that acted.
+    """Play the episodes of one update. The trajectory stays in the rollout workers.
 
     Args:
-        stopped: whether the run is asked to end: then there are no further rounds.
+        stopped: returns whether the run was asked to stop; no further round begins then.
 
     Returns:
-        All that was played, given up or not; and where groups are filtered, metrics of that:
-        `rollout/groups` (played), `rollout/groups_within_bounds` (their share),
+        The result of all rounds, including groups that were dropped, and the metrics of the group
+        filter (empty if the algorithm has none): `rollout/groups` (number of groups played),
+        `rollout/groups_within_bounds` (the fraction of them within the bounds) and
         `rollout/refill_rounds`.
     """
     bounds, size = session.assembly.needs.group_filter, session.config.algorithm.group_size
@@ -68,8 +69,10 @@ def gather_batch(
 def within_bounds(
     columns: Sequence[Column], outcomes: Sequence[EpisodeOutcome], bounds: GroupFilter
 ) -> frozenset[int]:
-    """Numbers of the columns whose group's mean score lies within the bounds; the score of a
-    column is the return of its first episode."""
+    """Return the numbers of the columns whose group has a mean score within the bounds.
+
+    The score of a column is the return of its first episode.
+    """
     returns = {outcome.episode: outcome.episode_return for outcome in outcomes}
     groups: defaultdict[int, list[Column]] = defaultdict(list)
     for column in columns:
@@ -100,7 +103,11 @@ def _columns(session: Session, update: int, groups: range) -> list[Column]:
 def _round(
     session: Session, update: int, columns: list[Column], stay: frozenset[int], *, number: int
 ) -> Gathered:
-    """Play these columns, beside those that stay. What is filmed is of the first round."""
+    """Play one round of columns. Only episodes of the first round (`number` 0) are filmed.
+
+    Args:
+        stay: numbers of columns of earlier rounds that the rollout workers retain.
+    """
     name = f"rollout {update + 1}" + (f", refill {number}" if number else "")
     video = session.config.env.train.video_cfg
     with session.progress.phase(name, total=len(columns), quiet=True) as phase:
@@ -122,7 +129,7 @@ def _round(
 
 
 def _together(rounds: Sequence[Gathered]) -> Gathered:
-    """What all rounds played, round by round."""
+    """Merge the results of all rounds, in the order of the rounds."""
     seconds: defaultdict[str, float] = defaultdict(float)
     for gathered in rounds:
         for phase, spent in gathered.seconds.items():

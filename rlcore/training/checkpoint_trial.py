@@ -1,11 +1,12 @@
-"""Try what a checkpoint needs before the first rollout: what can't be saved is all lost later.
+"""Save and load a trial checkpoint before the first rollout, so that a run fails early.
 
-A policy is saved and loaded once, into a folder that is removed again, on the disk of the run. Up
-to :data:`rlcore.workers.policy_worker.TRIED_WHOLE` bytes, all of it is written, loaded by the model
-and compared bit for bit. A larger one takes minutes and fills the disk: the model writes settings,
-statistics, tokenizer and the names and shapes of its weights
+Otherwise a policy that can't be saved would be noticed only at the first checkpoint, after hours of
+training. The policy is saved and loaded once, in a temporary folder on the disk of the run. A
+policy of up to :data:`rlcore.workers.policy_worker.TRIED_WHOLE` bytes is written completely, loaded
+by the model and compared bit for bit. A larger policy would take minutes and could fill the disk,
+so the model writes only its settings, statistics, tokenizer and the names and shapes of its weights
 (:func:`rlcore.files.outline.without_data`), and its spec function reads these as a resume does. The
-data itself is compared at the first checkpoint.
+weights themselves are compared at the first checkpoint.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ def try_policy(session: Session) -> None:
     """Save and load the fresh policy, before demonstrations, evaluations and rollouts.
 
     Raises:
-        CheckpointError: the disk refuses it, or what was saved does not load.
-        PolicyError: the model can't save or load it, or loads another policy.
+        CheckpointError: the files can't be written, or the saved files can't be read.
+        PolicyError: the model can't save or load the policy, or the loaded policy differs.
     """
     with (
         session.clock.measure("checkpoint"),
@@ -38,11 +39,13 @@ def try_policy(session: Session) -> None:
 
 
 def try_learner(session: Session) -> None:
-    """Save and load what the algorithm has learned so far, which is nothing: its optimizer,
-    networks and replay. Not if it has a copy of a large policy.
+    """Save and load the initial learner state: optimizer, networks and replay.
+
+    The trial is skipped if the state has more than
+    :data:`rlcore.workers.policy_worker.TRIED_WHOLE` bytes, as with a copy of a large policy.
 
     Raises:
-        CheckpointError: the disk refuses it, or what was saved does not load.
+        CheckpointError: the files can't be written, or the saved files can't be read.
     """
     if session.group.learner_bytes() > TRIED_WHOLE:
         return

@@ -1,7 +1,8 @@
-"""Refuse or announce changes of settings that are fixed after a run's first update.
+"""Refuse changes to settings that are fixed after a run's first update, or warn of them.
 
-Each key, also of a plugin, declares it (`fixed=` of :func:`rlcore.config.schema.key`). Called
-before workers start and before anything of the run is changed.
+Each key, including those of plugins, declares whether it is fixed (`fixed=` of
+:func:`rlcore.config.schema.key`). The check runs before workers start and before any file of the
+run changes.
 """
 
 from __future__ import annotations
@@ -24,18 +25,22 @@ from rlcore.terminal.text import written
 def check_fixed_keys(
     config: RunConfig, so_far: Mapping[str, Any], run: Path, at: Checkpoint, facts: Facts
 ) -> None:
-    """Refuse changes that would be ignored, or measured against another start; warn of keys that
-    have no effect any more, and of those under which the policy now sees other pixels.
+    """Check the changed settings of a run that is about to resume.
+
+    A change of the initial weights is refused. Warnings name changed keys that no longer have an
+    effect, and render settings that now give the policy other pixels than those it was trained on.
 
     Args:
-        config: with which it will go on.
-        so_far: the configuration that the run had so far.
-        run: its folder.
-        facts: of the run with the checkpoint's policy.
+        config: the configuration of the resumed run.
+        so_far: the run's configuration before this resume, as nested mappings.
+        run: the run's folder.
+        at: the checkpoint to resume from.
+        facts: facts of the resumed run with the checkpoint's policy.
 
     Raises:
-        ConfigError: another start.
-        CheckpointError: the checkpoint lacks what these settings need of it.
+        ConfigError: the configuration names other initial weights.
+        CheckpointError: the checkpoint lacks reference weights that the algorithm needs, or holds
+            fp32 copies of parameters that `actor.model.precision=fp32` does not use.
     """
     changed = list(_changed(config, so_far))
     for key, then in changed:
@@ -64,9 +69,9 @@ def check_fixed_keys(
 
 
 def _changed(config: RunConfig, so_far: Mapping[str, Any]) -> Iterator[tuple[schema_tree.Key, Any]]:
-    """(key, value so far) of each fixed key that has another value now."""
+    """Yield (key, previous value) of each fixed key whose value has changed."""
     for key in schema_tree.walk(config):
-        # an earlier version may not have had it
+        # an earlier version of rlcore may not have had the key: then it counts as unchanged
         then = schema_tree.find(so_far, key.path, key.value)
         if key.fixed != "no" and not key.section and then != key.value:
             yield key, then
@@ -77,7 +82,10 @@ def _is_read(config: RunConfig, key: schema_tree.Key) -> bool:
 
 
 def _moved(then: Any) -> bool:
-    """Whether the path that the run began with is gone: its new place may be given."""
+    """Return whether a path no longer exists.
+
+    The user may then give the new path of weights that were moved.
+    """
     return isinstance(then, str) and not Path(then).exists()
 
 

@@ -1,4 +1,8 @@
-"""Compare a run with its limits: is there more to do, is a checkpoint due, may it be resumed."""
+"""Compare a run's progress with its limits.
+
+The limits decide whether there is a further update, whether a checkpoint is due after an update,
+and whether the run can be resumed.
+"""
 
 from __future__ import annotations
 
@@ -14,16 +18,20 @@ from rlcore.run_folder.folder import RunFolder
 
 
 def goes_on(runner: RunnerConfig, updates: int, env_steps: int) -> bool:
-    """Whether there is a further update to make."""
+    """Return whether both counts are below their limits, so that another update follows."""
     return all(count < limit for _, limit, count, _ in _limits(runner, updates, env_steps))
 
 
 SHARE = 10
-"""A run that is killed loses at most one of so many parts of its updates."""
+"""By default a killed run loses at most about 1/`SHARE` of its updates or env steps."""
 
 
 def checkpoint_interval(runner: RunnerConfig) -> int | None:
-    """Return the updates between checkpoints; None: their number decides nothing."""
+    """Return the number of updates between checkpoints.
+
+    None if there are no checkpoints during training, or if env steps decide when they are due
+    (:func:`checkpoint_is_due`).
+    """
     if runner.save_interval is not None:
         return None if runner.save_interval == OFF else runner.save_interval
     if runner.max_epochs != OFF:
@@ -34,20 +42,23 @@ def checkpoint_interval(runner: RunnerConfig) -> int | None:
 def checkpoint_is_due(
     runner: RunnerConfig, updates: int, env_steps: int, env_steps_before: int
 ) -> bool:
-    """Return whether a checkpoint is made after an update, whatever happens. It depends on the
-    update alone, not on earlier checkpoints, so it is the same in a run that was resumed.
+    """Return whether a regular checkpoint is due after an update.
+
+    The answer depends only on the counts at this update, not on earlier checkpoints, so it is the
+    same in a resumed run.
 
     Args:
-        updates, env_steps: done so far.
-        env_steps_before: those before this update.
+        updates, env_steps: totals after this update.
+        env_steps_before: total env steps before this update.
     """
     interval = checkpoint_interval(runner)
     if interval is not None and updates % interval == 0:
         return True
     if runner.save_interval is not None or runner.max_steps == OFF:
         return False
-    # One for each half of a part that was passed: two checkpoints are less than a half and an
-    # update apart, and where an update is more than a half, there is one after each.
+    # A checkpoint is due whenever a multiple of max_steps / (2 * SHARE) was crossed. Consecutive
+    # checkpoints are then less than that plus one update apart, and an update that is longer than
+    # that is always followed by one.
     halves = 2 * SHARE
     return env_steps * halves // runner.max_steps > env_steps_before * halves // runner.max_steps
 
@@ -55,23 +66,24 @@ def checkpoint_is_due(
 def check_limits(
     config: RunConfig, folder: RunFolder, so_far: Mapping[str, Any], at: Checkpoint, *, named: bool
 ) -> None:
-    """Refuse limits under which a run can't go on.
+    """Check that the limits leave a resumed run something to do.
 
     Args:
-        folder: of the run.
-        so_far: its configuration, which says which limits it had.
-        at: where it stands.
-        named: whether that checkpoint was requested: then it goes on although a plugin ended its
-            training.
+        config: the configuration of the resumed run.
+        folder: the run's folder.
+        so_far: the run's configuration before this resume, which has its previous limits.
+        at: the checkpoint to resume from.
+        named: whether the user named that checkpoint. The run then continues even if a plugin
+            stopped its training.
 
     Raises:
-        ConfigError: limits below what was done, or nothing is left to do: it reached them, or a
-            plugin stopped it.
+        ConfigError: a limit is below what the run has done, or the run is finished: it reached a
+            limit, or a plugin stopped it.
     """
     env_steps = at.state["totals"]["env_steps"]
     limits = list(_limits(config.runner, at.step, env_steps))
     for key, limit, count, what in limits:
-        # the last update may lead beyond the limit that ended training then
+        # the last update may exceed an unchanged max_steps, since an update is never cut short
         if count > limit and not (key == "max_steps" and limit == find(so_far, f"runner.{key}")):
             raise ConfigError(
                 f"runner.{key}={limit} is below what {folder.path} has done: {count} {what}",
@@ -98,7 +110,7 @@ def check_limits(
 def _limits(
     runner: RunnerConfig, updates: int, env_steps: int
 ) -> Iterator[tuple[str, int, int, str]]:
-    """(key, limit, done, of what) of each limit that is on."""
+    """Yield (key, limit, count so far, unit) of each limit that is on."""
     if runner.max_epochs != OFF:
         yield "max_epochs", runner.max_epochs, updates, "updates"
     if runner.max_steps != OFF:

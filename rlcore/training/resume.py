@@ -1,8 +1,9 @@
-"""Resume a run: find where it stopped, check that it may go on, and restore the live objects.
+"""Resume a run: find where it stopped, check that it can continue, and restore the live objects.
 
-Demonstrations are counted, the supervised start is loaded, an evaluation is read back, and training
-continues from the last checkpoint. As all randomness is keyed, the result is the same as without
-the interruption.
+A resumed run reads back what earlier attempts finished: its demonstrations, the policy from
+supervised training and the evaluation before training. Training then continues from a checkpoint,
+by default the latest. As all random numbers are derived from keys, the result is the same as
+without the interruption.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from rlcore.training.fixed_keys import check_fixed_keys
 from rlcore.training.limits import check_limits
 
 ENDS = ("after", "best", "control")
-"""Labels of the evaluations that a run ends with."""
+"""Labels of the evaluations at the end of a run."""
 
 
 @dataclass(frozen=True)
@@ -41,10 +42,11 @@ class Saved:
     """An interrupted run.
 
     Attributes:
-        folder: where it is.
-        checkpoint: where it stood; None if it was interrupted before the first.
-        named: whether that checkpoint was requested, and not just the run.
-        note: a message about the folder's previous owner; None: there was none.
+        folder: the run's folder.
+        checkpoint: the checkpoint to resume from; None if the run has none.
+        named: whether the user named that checkpoint, rather than the run.
+        note: a message about the dead process that last held the folder's lock; None if no
+            process left a lock behind.
     """
 
     folder: RunFolder
@@ -58,20 +60,23 @@ class Saved:
 
     @property
     def name(self) -> str | None:
-        """Of the checkpoint."""
+        """Name of the checkpoint; None without a checkpoint."""
         return None if self.checkpoint is None else self.checkpoint.path.name
 
 
 def find(assembly: Assembly, holds: ExitStack) -> Saved | None:
-    """Where the run to go on with stands; None for a new run.
+    """Find and check the run to resume; None for a new run.
 
     Args:
-        assembly: of this attempt, checked.
-        holds: keeps hold of its folder, so that it still stands there when it is gone on with.
+        assembly: the checked assembly of this attempt.
+        holds: receives the lock of the run's folder, so that no other process changes the run
+            between this check and the end of the resumed run.
 
     Raises:
-        CheckpointError: no run there, another process writes to it, or a damaged checkpoint.
-        ConfigError: nothing is left to do, or it would be measured where it was trained before.
+        CheckpointError: there is no run, another process writes to it, or its checkpoint is
+            damaged.
+        ConfigError: nothing is left to do, a fixed setting has changed, or the run would be
+            evaluated on starts that it was trained on.
     """
     config = assembly.config
     folder = _folder_of(config)
@@ -88,7 +93,7 @@ def find(assembly: Assembly, holds: ExitStack) -> Saved | None:
         check_limits(config, saved.folder, so_far, saved.checkpoint, named=saved.named)
         facts = _with_policy(assembly, saved.checkpoint.policy_path)
         check_fixed_keys(config, so_far, saved.folder.path, saved.checkpoint, facts)
-        # else it is made again
+        # An evaluation that has changed is repeated, so only an unchanged one must be readable.
         if _changed(saved.folder.before, saved.folder, saved.checkpoint) is None:
             _first_evaluation(saved.folder.before)
     if saved.checkpoint is not None or saved.folder.sft.is_dir():  # something was learned
@@ -99,11 +104,13 @@ def find(assembly: Assembly, holds: ExitStack) -> Saved | None:
 
 
 def _folder_of(config: RunConfig) -> RunFolder | None:
-    """That of `runner.resume_dir`, or with `runner.auto_resume` the unfinished one in this run's
-    folder; None for a new run.
+    """Return the folder of the run to resume; None for a new run.
+
+    It is the run of `runner.resume_dir`, or otherwise an unfinished run with the configured
+    `log_path` and `experiment_name`.
 
     Raises:
-        CheckpointError: no run there.
+        CheckpointError: `runner.resume_dir` is not in a run.
     """
     if config.runner.resume_dir is not None:
         return RunFolder.containing(config.runner.resume_dir)
@@ -119,8 +126,16 @@ def _folder_of(config: RunConfig) -> RunFolder | None:
 def after_failure(
     session: Session, error: WorkerError | MicroBatchError, saved: Saved | None
 ) -> Saved:
-    """Find where to go on after a worker failed. Raises the error if `runner.auto_resume` is off,
-    or if no update was made since the last failure and micro-batches can't get smaller."""
+    """Return where to resume after a worker failed or ran out of memory.
+
+    Args:
+        saved: where the failed attempt itself was resumed from; None if it was a new run.
+
+    Raises:
+        WorkerError, MicroBatchError: the given error, if `runner.auto_resume` is off. A worker
+            error is also raised if the failed attempt was itself a resume and wrote no newer
+            checkpoint, because the next attempt would probably fail in the same way.
+    """
     if not session.config.runner.auto_resume:
         raise error
     again = _saved(session.folder.path)
@@ -133,8 +148,11 @@ def after_failure(
 
 
 def rewind_run_folder(session: Session, saved: Saved) -> None:
-    """Bring the folder of the run back to the checkpoint that it goes on from: move newer
-    checkpoints and later results aside, and truncate the metrics, as the updates are repeated."""
+    """Restore the run's folder to its state at the checkpoint to resume from.
+
+    Newer checkpoints and later results are moved aside and the metrics are truncated, because the
+    updates after that checkpoint are repeated.
+    """
     at = saved.checkpoint
     if saved.note is not None:
         session.progress.line(f"{session.folder.path} {saved.note}: continuing with it")
@@ -153,7 +171,10 @@ def rewind_run_folder(session: Session, saved: Saved) -> None:
 
 
 def _files_after_step(folder: RunFolder, step: int) -> Iterator[Path]:
-    """Files that a run wrote after that many updates, besides checkpoints."""
+    """Yield the summary, report and evaluations that belong to later updates than `step`.
+
+    Some of them may not exist. Checkpoints are not included.
+    """
     yield from (folder.summary, folder.report)
     for path in folder.evaluations.glob("*.parquet"):
         prefix, _, number = path.stem.rpartition("_")
@@ -163,10 +184,13 @@ def _files_after_step(folder: RunFolder, step: int) -> Iterator[Path]:
 
 
 def restore(session: Session, saved: Saved | None) -> int:
-    """Restore policy, learner and counters; returns the updates done.
+    """Restore the policy, the learner and the counters from the checkpoint, if there is one.
+
+    Returns:
+        The number of updates done; 0 without a checkpoint.
 
     Raises:
-        CheckpointError: of another seed, or it does not fit this policy.
+        CheckpointError: the checkpoint has another seed or does not fit this policy.
     """
     if saved is None or saved.checkpoint is None:
         return 0
@@ -182,7 +206,11 @@ def restore(session: Session, saved: Saved | None) -> int:
 
 
 def _restore_steering(session: Session, saved: Saved) -> None:
-    """Adapt the settings of plugins to this session, and report those that are dropped."""
+    """Adapt what plugins had set for training to this session, and report what is dropped.
+
+    A stop request is dropped if the user named this checkpoint. Task weights are dropped if a task
+    is no longer trained on.
+    """
     steering, tasks = session.steering, session.run.tasks
     if steering.stopped and saved.named:
         session.progress.line(f"training was stopped here: {steering.stopped}; it goes on as asked")
@@ -197,12 +225,15 @@ def _restore_steering(session: Session, saved: Saved) -> None:
 
 
 def _first_evaluation(path: Path) -> list[EpisodeResult] | None:
-    """The rows of an evaluation before training; None if there are none."""
+    """Return the rows of an evaluation before training; None if its file does not exist."""
     return read_results(path) if path.exists() else None
 
 
 def _changed(path: Path, folder: RunFolder, at: Checkpoint) -> str | None:
-    """Say what changed in that evaluation since the checkpoint was written; None: nothing."""
+    """Describe how a file of the run has changed since the checkpoint was written.
+
+    None if it has not changed, or if the checkpoint does not depend on it.
+    """
     then = extents(at).get(path.relative_to(folder.path).as_posix())
     return None if then is None else then.fault(path)
 
@@ -210,12 +241,15 @@ def _changed(path: Path, folder: RunFolder, at: Checkpoint) -> str | None:
 def same_evaluation(
     session: Session, saved: Saved | None, path: Path, side: str
 ) -> list[EpisodeResult] | None:
-    """The rows of an evaluation before training, if this session would make the same one; else
-    None, and it is repeated, as rates under two protocols can't be compared.
+    """Return the rows of a stored evaluation before training, if this session can reuse it.
+
+    None if the evaluation must be repeated: it is missing, its file has changed since the
+    checkpoint, or this session evaluates under other settings, whose success rates could not be
+    compared with the stored ones.
 
     Args:
-        path: of its file.
-        side: that it is of.
+        path: the evaluation's file.
+        side: the side of the run that it evaluates, such as "eval".
     """
     if saved is None or saved.checkpoint is None:
         return None
@@ -240,7 +274,7 @@ def same_evaluation(
 
 
 def _with_policy(assembly: Assembly, policy: Path) -> Facts:
-    """Facts of the run with the policy in a folder."""
+    """Return the facts of the run when its policy is loaded from a folder."""
     model = assembly.config.actor.model.beginning_with(policy)
     return with_policy(assembly.facts, model, load_plugins())
 

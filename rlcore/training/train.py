@@ -1,4 +1,4 @@
-"""Run the main job: a starting policy, an evaluation, reinforcement, an evaluation, a summary.
+"""Run `rlcore train`: starting policy, evaluation, reinforcement learning, evaluation, summary.
 
 demonstrations -> supervised --> [ rollout -> update ]* --> checkpoint, summary
                         |                           |
@@ -40,14 +40,18 @@ from rlcore.training.limits import checkpoint_is_due, goes_on
 
 
 def run(assembly: Assembly) -> Summary:
-    """Run `rlcore train`; returns what `summary.json` holds.
+    """Run `rlcore train` and return the contents of `summary.json`.
+
+    With `runner.auto_resume`, the run resumes from its latest checkpoint after a worker failed or
+    ran out of memory.
 
     Args:
-        assembly: of the configuration, checked: :func:`rlcore.session.assembly.assemble`.
+        assembly: the checked configuration, from :func:`rlcore.session.assembly.assemble`.
 
     Raises:
-        UserError: as :func:`rlcore.session.session.open_session`, or a worker that failed.
-        KeyboardInterrupt: the run was asked to stop; a checkpoint was made where it could be.
+        UserError: see :func:`rlcore.session.session.open_session`; or a worker failed.
+        KeyboardInterrupt: the run was asked to stop. If updates were being made, a checkpoint was
+            written first.
     """
     runner, asked_for = assembly.config.runner, assembly
     with contextlib.ExitStack() as holds:
@@ -89,7 +93,7 @@ def _run_stages(session: Session, saved: resume.Saved | None) -> Summary:
             seen["forgetting/before"] = _before(session, saved, path, FORGETTING)
             session.group.release(FORGETTING)
     updates = reinforce(session, resume.restore(session, saved))
-    stopped = session.steering.stopped  # who asks for an end from here on comes too late
+    stopped = session.steering.stopped  # a plugin's stop request after this point has no effect
     seen["after"] = evaluate(session, "after", update=updates)
     keep(session, updates, seen["after"])
     if forgets:
@@ -112,7 +116,7 @@ def _run_stages(session: Session, saved: resume.Saved | None) -> Summary:
 def _before(
     session: Session, saved: resume.Saved | None, path: Path, side: str
 ) -> list[EpisodeResult]:
-    """An evaluation of the start, read back where a resumed run has it."""
+    """Return an evaluation before training: the stored one if it can be reused, else a new one."""
     found = resume.same_evaluation(session, saved, path, side)
     if found is None:
         label = path.relative_to(session.folder.evaluations).with_suffix("").as_posix()
@@ -123,15 +127,19 @@ def _before(
 
 
 def reinforce(session: Session, done: int = 0) -> int:
-    """Alternate rollouts and updates until the configured number is reached or a plugin stops
-    training, then write a checkpoint; returns updates done.
+    """Alternate rollouts and updates until a limit is reached or a plugin stops training.
+
+    A checkpoint is written at the end.
 
     Args:
-        done: updates that were made before, by the run that this one goes on with.
+        done: number of updates that the resumed run has already made; 0 for a new run.
+
+    Returns:
+        The number of updates done, including `done`.
 
     Raises:
-        KeyboardInterrupt: a signal asked for an end; the checkpoint was made.
-        HookError: a hook of a plugin failed; the checkpoint was made.
+        KeyboardInterrupt: a signal asked the run to stop; the checkpoint was written.
+        HookError: a hook of a plugin failed; the checkpoint was written.
     """
     if session.assembly.needs.demonstrations:
         data = session.config.collect.path or session.folder.demonstrations
@@ -154,7 +162,7 @@ def reinforce(session: Session, done: int = 0) -> int:
 
 
 def _updates(session: Session, update: int, stop: StopSignals) -> int:
-    """Updates from number `update` on; returns how many are done at the end."""
+    """Make updates, starting with number `update` (from 0); return the number done at the end."""
     runner = session.config.runner
 
     def ending() -> bool:
@@ -163,7 +171,7 @@ def _updates(session: Session, update: int, stop: StopSignals) -> int:
     while _trains_on(session, update):
         before = copy.deepcopy((session.totals, session.steering))
         metrics = rollout(session, update, ending)
-        if ending():  # give up what was gathered: the policy is as the last update left it
+        if ending():  # discard the rollout: the checkpoint must match the last finished update
             session.totals, session.steering = before
             return update
         metrics |= update_policy(session, update)
@@ -184,7 +192,7 @@ def _updates(session: Session, update: int, stop: StopSignals) -> int:
         last = update == runner.max_epochs or bool(session.steering.stopped)
         due = runner.val_check_interval > 0 and update % runner.val_check_interval == 0
         if due and (session.config.chooses_on_validation or not last):
-            with contextlib.suppress(HookError):  # raised once there is a checkpoint
+            with contextlib.suppress(HookError):  # reinforce raises it after the checkpoint
                 success = evaluate_to_choose(session, f"step_{update:06d}", update)
                 if session.config.chooses_on_validation:
                     session.successes.append(success)
@@ -196,7 +204,10 @@ def _updates(session: Session, update: int, stop: StopSignals) -> int:
 
 
 def _evaluating(session: Session, update: int) -> float:
-    """Estimate the seconds of the evaluations that follow an update, by those that were made."""
+    """Estimate the seconds that the evaluations after an update will take until the end of the run.
+
+    The estimate is their number times the mean duration of the evaluations so far; 0 without any.
+    """
     runner, seconds = session.config.runner, session.clock.seconds
     made = [spent for phase, spent in seconds.items() if phase.startswith("eval_")]
     last, every = runner.max_epochs - 1, runner.val_check_interval
@@ -207,8 +218,13 @@ def _evaluating(session: Session, update: int) -> float:
 def rollout(
     session: Session, update: int, stopped: Callable[[], bool] = lambda: False
 ) -> dict[str, float]:
-    """Gather one update's episodes, or some of them if the run is to end; the
-    trajectory stays with the workers that acted."""
+    """Gather the episodes of one update and return their metrics.
+
+    The trajectory stays in the rollout workers.
+
+    Args:
+        stopped: returns whether the run was asked to stop; the batch may then be incomplete.
+    """
     with session.clock.measure("rollout") as took:
         gathered, fill = gather_batch(session, update, stopped)
     session.note_rendering("train", gathered.render_settings)
@@ -228,7 +244,11 @@ def rollout(
 
 
 def update_policy(session: Session, update: int) -> dict[str, float]:
-    """Make one policy update from the gathered episodes."""
+    """Make one policy update from the gathered episodes and return its metrics.
+
+    The trajectory moves from the rollout workers to the actors, the actors update the policy, and
+    the new weights are synced to the rollout workers. `time/sync` is the time of both transfers.
+    """
     with session.clock.measure("sync") as moved:
         if session.config.env.train.enable_offload or session.config.env.eval.enable_offload:
             session.group.suspend_envs()
@@ -248,19 +268,22 @@ def update_policy(session: Session, update: int) -> dict[str, float]:
 
 
 def checkpoint(session: Session, update: int) -> None:
-    """Policy, optimizer and counters under `checkpoints/step_XXXXXX`, from now on the latest; none
-    where no update was made since the last one.
+    """Write policy, learner state and counters to `checkpoints/step_NNNNNN`, the new latest one.
+
+    Nothing is written if there was no update since the latest checkpoint.
 
     Raises:
-        CheckpointError: it can't be written, or the earlier ones are not there any more.
+        CheckpointError: the checkpoint can't be written, or the latest checkpoint on the disk is
+            not the one that this run wrote or resumed from.
     """
     session.folder.require_held()
     folder = session.folder.checkpoints
     require_latest(folder, session.latest)
     if session.latest == checkpoint_name(update):
         return
-    # one that is made because the run stops must not change which is the best: the next that the
-    # run would have made anyway judges, over all updates since the last such one
+    # A checkpoint written only because the run was interrupted must not change which one is the
+    # best, or a resumed run would differ from an uninterrupted one. The next regular checkpoint is
+    # judged by all updates since the previous regular one.
     regular = session.due or not _trains_on(session, update)
     best = regular and _is_best(session)
     with session.clock.measure("checkpoint"):
@@ -283,15 +306,19 @@ def checkpoint(session: Session, update: int) -> None:
 
 
 def _trains_on(session: Session, update: int) -> bool:
-    """Whether there is a further update to make."""
+    """Return whether another update follows: no limit is reached, no plugin stopped training."""
     limited = goes_on(session.config.runner, update, session.totals.env_steps)
     return limited and not session.steering.stopped
 
 
 def _is_best(session: Session) -> bool:
-    """Whether the evaluations on validation starts since the last regular checkpoint, or without
-    any its updates on training starts, succeeded more often than any before. Held-out starts must
-    not choose what is then reported."""
+    """Return whether mean success since the last regular checkpoint exceeds the best mean so far.
+
+    Success is measured by evaluations on validation starts if the run has them, otherwise by its
+    training episodes. The held-out starts of the final evaluation are not used, because they
+    must not choose the checkpoint whose success they then measure. Clears the collected successes.
+    Always False without `runner.keep_best`.
+    """
     successes, session.successes = session.successes, []
     if not (session.config.runner.keep_best and successes):
         return False
