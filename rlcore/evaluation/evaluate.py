@@ -1,5 +1,4 @@
-"""Evaluate a policy on the fixed list of (task, trial), each exactly once; give rows and a
-table."""
+"""Evaluate a policy on a fixed list of (task, trial), and make rows, a table and the summary."""
 
 from __future__ import annotations
 
@@ -31,11 +30,12 @@ from rlcore.session.assembly import Assembly
 from rlcore.session.gather import Gathered, gather
 from rlcore.session.session import Session, caveat, made_with, open_session, protocol, sampling
 
-EVAL_UPDATE = 0  # evaluations before and after draw the same noise, so that they are paired
+# All evaluations use the same update number, so that they draw the same noise and can be paired.
+EVAL_UPDATE = 0
 
 
 def run(assembly: Assembly) -> list[EpisodeResult]:
-    """`rlcore eval`: evaluate `actor.model.model_path` and print the table."""
+    """Run `rlcore eval`: evaluate `actor.model.model_path`, print the table, return the rows."""
     with open_session(assembly) as session:
         results = evaluate(session, "eval")
         conclude(session, {"after": results})
@@ -45,19 +45,24 @@ def run(assembly: Assembly) -> list[EpisodeResult]:
 def evaluate(
     session: Session, label: str, update: int = 0, side: str = "eval", policy: str = ""
 ) -> list[EpisodeResult]:
-    """Play the protocol once with the present weights.
+    """Play all episodes of the evaluation once with the current weights.
 
-    Writes `eval/LABEL.parquet`; logs `eval/*`.
+    The rows are written to `eval/LABEL.parquet` and the metrics are logged as `eval/*`.
 
     Args:
         session: the run.
         label: name of this evaluation ("before", "after", "step_000010", ...).
-        update: updates done so far, the step of the metrics.
-        side: that is played; the metrics of a further one are logged under its name.
-        policy: whose metrics they are, where not of the one that is trained: a part of their names.
+        update: number of updates done so far, logged as the step of the metrics.
+        side: the side of the run to play. For other sides than "eval", metrics are logged as
+            `eval/SIDE/*`.
+        policy: a name that is added to the metrics' names (`eval/POLICY/*`) if the evaluated
+            policy is not the one in training, such as "best".
+
+    Returns:
+        One row for each episode.
 
     Raises:
-        HookError: a hook of a plugin failed; the evaluation was made all the same.
+        HookError: a hook of a plugin failed; the evaluation is complete and stored.
     """
     assembly = session.assembly.evaluating(side)
     config, spec = assembly.config, assembly.env_specs["eval"]
@@ -109,8 +114,10 @@ def evaluate(
 
 
 def evaluate_to_choose(session: Session, label: str, update: int, policy: str = "") -> float:
-    """Evaluate with the present weights, on the validation starts of `env.validation` where there
-    are some; returns the mean success.
+    """Evaluate the current weights during training and return the mean success.
+
+    The episodes begin from the validation starts of `env.validation` if the run has them,
+    otherwise from those of `env.eval`.
 
     Raises:
         HookError: as :func:`evaluate`.
@@ -121,7 +128,7 @@ def evaluate_to_choose(session: Session, label: str, update: int, policy: str = 
 
 
 def table(session: Session, results: list[EpisodeResult], title: str) -> str:
-    """The per-task table with groups and both averages, as text."""
+    """Return the success table as text: tasks, groups of tasks, averages and all episodes."""
     spec = session.assembly.env_specs["eval"]
     said = "; ".join(filter(None, [title, caveat(session.assembly)]))
     return plain_table(success_rows(results, spec.task_groups), said)
@@ -135,19 +142,19 @@ def conclude(
     best: str | None = None,
     control: Control | None = None,
 ) -> Summary:
-    """Write `summary.json`; print the result and where it is.
+    """Write `summary.json`, print the success table and the path of the run's folder.
 
     Args:
-        seen: evaluations by label, "after" among them: see
+        seen: rows of each evaluation by label; "after" is required. See
             :func:`rlcore.results.summary.build_summary`.
-        stopped: why a plugin ended training.
+        stopped: the reason why a plugin stopped training; empty if none did.
         best: name of the best checkpoint.
-        control: how much work the control was.
+        control: the amount of work of the supervised control.
 
     Raises:
-        HookError: a hook of a plugin failed; the run is finished all the same.
+        HookError: a hook of a plugin failed; the run is finished and its summary written.
     """
-    session.trackers.sync()  # a run with a summary is never gone on with to log it again
+    session.trackers.sync()  # a finished run is not resumed, so lost metrics are not logged again
     with blaming(session.folder.metrics):
         metrics = read_metrics(session.folder.metrics)
     summary = build_summary(
@@ -177,8 +184,11 @@ def conclude(
 
 
 def _unpaired(session: Session, seen: Mapping[str, list[EpisodeResult]]) -> Iterator[str]:
-    """Say which evaluations of the run can't be paired with the one before training, and why: a
-    simulator may have been started anew with another version."""
+    """Yield a sentence for each evaluation that can't be paired with the one before training.
+
+    The protocols may differ within one run, e.g. if it was resumed with another version of the
+    simulator.
+    """
     for label, results in seen.items():
         before = "forgetting/before" if label.startswith("forgetting/") else "before"
         if before in seen and not comparable(seen[before], results):
@@ -190,10 +200,10 @@ def _unpaired(session: Session, seen: Mapping[str, list[EpisodeResult]]) -> Iter
 
 
 def films(gathered: Gathered, spec: EnvSpec) -> list[Film]:
-    """The filmed episodes, in the order of their columns.
+    """Return the filmed episodes, in the order of their columns, with task name and instruction.
 
     Args:
-        spec: of the env that they were played on.
+        spec: the spec of the env in which they were played.
     """
     return [
         Film(footage, spec.tasks[footage.episode.task], spec.descriptions[footage.episode.task])

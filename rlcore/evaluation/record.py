@@ -1,8 +1,8 @@
-"""Keep an evaluation with its checkpoint, so that it can be repeated and compared.
+"""Store an evaluation with its checkpoint, so that it can be repeated and compared.
 
 checkpoints/step_000010/
-  evaluation.parquet    its episodes
-  evaluation.json       the protocol under which they were played, and what rendered them
+  evaluation.parquet    one row for each episode
+  evaluation.json       protocol, seed, render settings and package versions
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ EPISODES, PROTOCOL = "evaluation.parquet", "evaluation.json"
 
 
 def keep(session: Session, step: int, results: Sequence[EpisodeResult]) -> None:
-    """Store an evaluation with the checkpoint of that step, if it still exists."""
+    """Store an evaluation with the checkpoint of a step; warn if the checkpoint is missing."""
     folder = session.folder.checkpoint(step)
     if not (folder / STATE).is_file():
         session.progress.line(f"warning: {folder} is gone, so its evaluation can't be kept in it")
@@ -32,7 +32,10 @@ def keep(session: Session, step: int, results: Sequence[EpisodeResult]) -> None:
 
 
 def rules_of(session: Session) -> dict[str, Any]:
-    """Return what must be equal for its episodes to come out alike, as `evaluation.json` has it."""
+    """Return what determines the outcome of an evaluation's episodes, besides policy and versions.
+
+    These are the keys `protocol`, `seed` and `render_settings` of `evaluation.json`.
+    """
     spec = session.assembly.env_specs["eval"]
     return {
         "protocol": protocol(session.assembly).values,
@@ -42,7 +45,10 @@ def rules_of(session: Session) -> dict[str, Any]:
 
 
 def versions_of(session: Session) -> dict[str, str]:
-    """Return the versions that an evaluation depends on."""
+    """Return the package versions that an evaluation depends on.
+
+    See :func:`rlcore.run_folder.manifest.versions`.
+    """
     return versions(
         [one for one in session.interpreters if one.side == "eval"],
         {"eval": session.assembly.env_specs["eval"]},
