@@ -1,7 +1,9 @@
-"""Say which algorithm acts together with a saved policy. Light.
+"""Record which algorithm's networks act together with a saved policy. Imports no heavy library.
 
-FOLDER/acting/networks.safetensors   its networks, beside what the policy's model has written
-FOLDER/acting/algorithm.json         its name
+FOLDER is the folder into which the policy's model is saved.
+
+FOLDER/acting/networks.safetensors   the algorithm's acting networks
+FOLDER/acting/algorithm.json         the algorithm's name
 """
 
 from __future__ import annotations
@@ -17,13 +19,15 @@ _FACTS = f"{PLACE}/algorithm.json"
 
 
 def write_algorithm(folder: Path, name: str) -> None:
-    """Say that an algorithm acts together with the policy in a folder."""
+    """Record the name of the algorithm that acts together with the policy in a folder."""
     (folder / PLACE).mkdir(exist_ok=True)
     (folder / _FACTS).write_text(json.dumps({"algorithm": name}) + "\n", encoding="utf-8")
 
 
 def saved_with(folder: Path) -> str | None:
-    """The algorithm that acts together with the policy in a folder; None: the policy acts alone.
+    """Return the name of the algorithm that acts together with the policy in a folder.
+
+    None if the policy acts alone.
 
     Raises:
         CheckpointError: the file is damaged.

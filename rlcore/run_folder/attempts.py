@@ -1,11 +1,12 @@
 """Archive the configuration and manifest of a run, each time it is started or resumed.
 
-    config.yaml, manifest.json, recipe.yaml   of the last attempt
-    attempts/0001/                            the same of the first attempt, and so on
-      outcome/                                its results, once a later attempt goes on from before
-      ended.json                              why it ended, where it did so by an error or a signal
+    config.yaml, manifest.json, recipe.yaml   files of the latest attempt
+    attempts/0001/                            copies of these files from the first attempt, etc.
+      outcome/                                its results that a later attempt recomputes
+      ended.json                              why it ended, if an error or a signal ended it
 
-An attempt is recorded once its workers are up: one that fails to start leaves the run unchanged.
+An attempt is recorded once its workers are running, so one that fails to start leaves the run
+unchanged.
 """
 
 from __future__ import annotations
@@ -23,11 +24,11 @@ FOLDER, OUTCOME, ENDED = "attempts", "outcome", "ended.json"
 
 
 def enter(run: Path, papers: Mapping[str, str]) -> Path:
-    """Add an attempt to the history; from now on its papers are the run's.
+    """Add an attempt to the history; its files become the run's current files.
 
     Args:
-        run: its folder.
-        papers: texts by the names of their files.
+        run: the run's folder.
+        papers: text of each file, by file name.
 
     Returns:
         The folder of the attempt.
@@ -44,7 +45,11 @@ def enter(run: Path, papers: Mapping[str, str]) -> Path:
 
 @contextlib.contextmanager
 def ending(attempt: Path) -> Iterator[None]:
-    """Note why an attempt ended early: `{"state": "failed" | "interrupted", "reason"}`."""
+    """Write `ended.json` if the body raises: `{"state": "failed" | "interrupted", "reason"}`.
+
+    The error is raised again. The note is omitted if it can't be written, or if the run's folder
+    was moved or replaced meanwhile.
+    """
     try:
         yield
     except BaseException as error:
@@ -57,25 +62,35 @@ def ending(attempt: Path) -> Iterator[None]:
 
 
 def archive(attempt: Path, files: Iterable[Path]) -> None:
-    """Move what an earlier attempt came to into its entry, as it is going to be made again."""
+    """Move results of earlier attempts into the folder of the previous attempt.
+
+    The current attempt recomputes them. Missing files are ignored.
+
+    Args:
+        attempt: folder of the current attempt.
+        files: results that may exist in the run's folder.
+    """
     before = [path for path in entered(attempt.parent.parent) if _number(path) < _number(attempt)]
     for file in files:
         if not file.is_file():
             continue
         if before:
             move(file, before[-1] / OUTCOME)
-        else:  # that attempt never got its workers up, or is older than the history
+        else:  # the attempt that wrote the file was not recorded, so no folder can take it
             file.unlink()
 
 
 def read_from_attempts(run: Path, name: str) -> list[Path]:
-    """The paper of that name of each attempt that has it, oldest first."""
+    """Return the paths of one file in all attempts that have it, oldest first."""
     return [path / name for path in entered(run) if (path / name).is_file()]
 
 
 def entered(run: Path) -> list[Path]:
-    """Folders of the attempts of a run, in order; the papers of the last may not yet be its own, as
-    it may have been killed in between."""
+    """Return the folders of a run's attempts, in order.
+
+    The run's current files may still be those of the attempt before the last, if the run was killed
+    while :func:`enter` recorded the last one.
+    """
     entries = (path for path in (run / FOLDER).glob("[0-9]*") if path.name.isdecimal())
     return sorted((path for path in entries if path.is_dir()), key=_number)
 

@@ -3,13 +3,14 @@
     checkpoints/
       step_000010/
         actor/                  what the policy's `save_pretrained` wrote
-        learner.safetensors     tensors of the learner: optimizer moments, reference weights; a file
-                                for each rank where ranks divide them
-        learner.json            its counters
-        state.json              the run's own state, sizes and digests of all files, and the
-                                checkpoints before it, see :mod:`rlcore.run_folder.history`
+        learner.safetensors     tensors of the learner: optimizer moments, reference weights; one
+                                file for each rank if they are sharded
+        learner.json            counters of the learner
+        state.json              the state of the run, sizes and digests of all files, and the names
+                                of earlier checkpoints, see :mod:`rlcore.run_folder.history`
 
-A checkpoint is written under a temporary name, flushed and renamed: it is whole or not there.
+A checkpoint is written under a temporary name, flushed and renamed, so it is either complete or
+absent.
 """
 
 from __future__ import annotations
@@ -46,10 +47,10 @@ class Checkpoint:
     """A checkpoint read back.
 
     Attributes:
-        path: its folder.
-        step: policy updates done.
-        policy_path: the folder to load the policy from (`actor.model.model_path`).
-        state: the run's own state as it was given.
+        path: the checkpoint's folder.
+        step: number of policy updates done.
+        policy_path: the folder from which to load the policy (`actor.model.model_path`).
+        state: the state of the run, as passed to :func:`save_checkpoint`.
     """
 
     path: Path
@@ -68,21 +69,22 @@ def save_checkpoint(
     best: bool = False,
     keep: int | None = None,
 ) -> Path:
-    """Write `folder/step_NNNNNN/`, which is then the run's latest.
+    """Write `folder/step_NNNNNN/`, the new latest checkpoint, and remove those no longer kept.
 
     Args:
         folder: the run's `checkpoints/`.
-        step: policy updates done, more than at the latest.
-        save_policy: writes the policy into the folder it is given (`save_pretrained`, wherever
-            the policy lives).
-        save_learner: the same for what the learner needs to go on
-            (:func:`rlcore.run_folder.learner_state.write_learner`).
-        state: JSON values: counters, seconds, where the metrics ended.
-        best: whether it is the best so far.
-        keep: how many of the newest stay on the disk, at least one, besides the best; None for all.
+        step: number of policy updates done, larger than that of the latest checkpoint.
+        save_policy: writes the policy into the folder that it is given (`save_pretrained`, in the
+            process that holds the policy).
+        save_learner: writes the state that the learner needs to resume into the folder that it is
+            given (:func:`rlcore.run_folder.learner_state.write_learner`).
+        state: JSON values of the run: counters, seconds, the size of the metrics file.
+        best: whether this is the best checkpoint so far.
+        keep: number of newest checkpoints to keep in addition to the best, at least 1; None for
+            all.
 
     Raises:
-        CheckpointError: it can't be written, or exists already.
+        CheckpointError: the checkpoint can't be written, or already exists.
     """
     name = checkpoint_name(step)
     target = folder / name
@@ -108,13 +110,14 @@ def save_checkpoint(
 
 @contextmanager
 def writing(path: Path, *, hint: str = EARLIER) -> Iterator[None]:
-    """What the disk refuses, as one clear error: what is written inside goes to `path`.
+    """Turn write errors of the body into an error that names `path`.
 
     Args:
-        hint: what can be done; a full disk has a message of its own.
+        path: the file or folder that the body writes.
+        hint: hint of the error; if the disk is full, it is preceded by "free some space".
 
     Raises:
-        CheckpointError: the disk is full, or the like.
+        CheckpointError: the disk is full, or another error of the file system occurred.
     """
     from safetensors import SafetensorError
 
@@ -127,31 +130,33 @@ def writing(path: Path, *, hint: str = EARLIER) -> Iterator[None]:
 
 
 def _no_space(error: Exception) -> bool:
-    """Whether there was no room; the tensor library keeps the number in its words only."""
+    """Return whether the disk was full. `SafetensorError` has the errno in its message only."""
     if isinstance(error, OSError):
         return error.errno in NO_SPACE
     return any(f"os error {number})" in str(error) for number in NO_SPACE)
 
 
 def load_checkpoint(path: str | Path, *, verify: bool = False) -> Checkpoint:
-    """Read what the driver needs of a checkpoint. The policy is loaded by its model from
-    `policy_path`, the learner's state by :func:`rlcore.run_folder.learner_state.read_learner`,
-    both where
-    they live.
+    """Check a checkpoint's files and read what the driver needs.
+
+    The workers load the rest: the model loads the policy from `policy_path`, and
+    :func:`rlcore.run_folder.learner_state.read_learner` reads the learner's state.
 
     Args:
-        path: a checkpoint's folder, or a `checkpoints/` folder or run, of which the latest is
-            taken.
-        verify: compare files of any size with their digests; else large ones are checked by size
-            and header alone, see :data:`rlcore.files.digests.READ_ALWAYS`.
+        path: the folder of a checkpoint, a `checkpoints/` folder or a run. The latest checkpoint is
+            used for the last two.
+        verify: compare files of any size with their digests. Otherwise large files are checked only
+            by size and, for the learner's tensors, header (see
+            :data:`rlcore.files.digests.READ_ALWAYS`).
 
     Raises:
-        CheckpointError: missing, incomplete, damaged, or not written by rlcore.
+        CheckpointError: the checkpoint is missing, incomplete, damaged, renamed or not written by
+            rlcore.
     """
     found = find_checkpoint(Path(path))
     try:
         facts = _checked(found, verify=verify)
-    except OtherVersionError:  # those before it are too
+    except OtherVersionError:  # earlier checkpoints have that version too: no use as a fallback
         raise
     except CheckpointError as error:
         hint = _earlier(found, verify=verify) or error.hint
@@ -166,7 +171,11 @@ def load_checkpoint(path: str | Path, *, verify: bool = False) -> Checkpoint:
 
 
 def find_checkpoint(path: Path) -> Path:
-    """The checkpoint meant by `path`: itself, or the latest of a `checkpoints/` folder or run."""
+    """Return `path` if it is a checkpoint, else the latest one of a `checkpoints/` folder or run.
+
+    Raises:
+        CheckpointError: there is no checkpoint.
+    """
     if (path / STATE).is_file():
         return path
     for folder in (path, path / "checkpoints"):
@@ -186,7 +195,7 @@ def find_checkpoint(path: Path) -> Path:
 
 
 def named_checkpoint(folder: Path, name: str) -> Path:
-    """The checkpoint of a `checkpoints/` folder that is called so: `latest`, `best`, or a name.
+    """Return the checkpoint of a `checkpoints/` folder by name: `latest`, `best` or `step_NNNNNN`.
 
     Raises:
         CheckpointError: no checkpoint has that name.
@@ -206,12 +215,12 @@ def named_checkpoint(folder: Path, name: str) -> Path:
 
 
 def has_checkpoint(folder: Path) -> bool:
-    """Whether a `checkpoints/` folder holds one of its run."""
+    """Return whether a `checkpoints/` folder holds a checkpoint."""
     return bool(checkpoint_names(folder))
 
 
 def _checked(path: Path, *, verify: bool) -> dict[str, Any]:
-    """The `state.json` of a checkpoint whose files are as they were written.
+    """Check that a checkpoint's files are as they were written, and return its `state.json`.
 
     Raises:
         CheckpointError: see :func:`load_checkpoint`.
@@ -225,8 +234,11 @@ def _checked(path: Path, *, verify: bool) -> dict[str, Any]:
 
 
 def _earlier(path: Path, *, verify: bool) -> str | None:
-    """What to do with a checkpoint that can't be read: take the newest before it that is whole. The
-    one before it may have the damaged file too: segments of a replay are hard links."""
+    """Return a hint for a damaged checkpoint: use the newest intact one before it.
+
+    All earlier checkpoints are checked, because they may share the damaged file: segments of a
+    replay are hard links. None if there is no earlier checkpoint.
+    """
     there = checkpoint_names(path.parent)
     before = there[: there.index(path.name)] if path.name in there else []
     for name in reversed(before):

@@ -1,6 +1,6 @@
 """Report changes to a run's `config.yaml` since its last attempt, by hand or by a disk fault.
 
-That may be on purpose, so it is not an error. Knows nothing of what the keys mean.
+A change may be intended, so it is not an error.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from rlcore.terminal.text import short, some
 if TYPE_CHECKING:
     from rlcore.run_folder.folder import RunFolder
 
-SHOWN = 5  # keys that the warning names
+SHOWN = 5  # number of changed keys that the warning names
 
 
 def warn_of_edits(run: RunFolder) -> None:
-    """Warn if a run's configuration differs from the one that its last attempt stored.
+    """Warn if a run's configuration differs from the copies in its last two attempts.
 
-    A run that was killed while it entered an attempt still has the configuration of the one
-    before, so that one counts too.
+    Equality with one of them is enough: a run that was killed while it recorded an attempt still
+    has the configuration of the attempt before.
 
     Raises:
         ConfigError: the configuration can't be read.
@@ -36,7 +36,7 @@ def warn_of_edits(run: RunFolder) -> None:
         try:
             then = read_mapping(attempt / run.config.name)
         except ConfigError:
-            continue  # of a history that was copied in part, or is damaged itself
+            continue  # the copy is missing or damaged, e.g. if the history was copied in part
         changes = [
             f"{each.path} from {short(each.values[0], 60)} to {short(each.values[1], 60)}"
             for each in differences(then, now)

@@ -1,7 +1,7 @@
 """Record which env a checkpoint or data set belongs to, and compare it with another env.
 
-A policy whose weights fit another env (other cameras, other units, other pixels) acts there without
-an error, and badly.
+A policy trained in an env with other cameras, units or pixels may run without an error, but
+performs badly. Comparing the records finds such a mismatch.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from rlcore.files.damaged_files import blaming, read_mapping
 
 @dataclass(frozen=True)
 class EnvFacts:
-    """Of one env under its settings.
+    """Facts of one env under its settings.
 
     Attributes:
-        env: its name.
-        cameras: `{name: [height, width]}`, in the order in which policies take them.
-        states, actions: channels in order, by the fields of their specs.
-        render_settings: what changes pixels
-        (:attr:`rlcore.contracts.specs.EnvSpec.render_settings`).
-        sentences: `{task: sentence}`; empty: it does not say.
+        env: name of the env.
+        cameras: `{name: [height, width]}` in pixels, in the order in which policies take them.
+        states, actions: the channels in order, each as a mapping of its spec's fields.
+        render_settings: settings that change pixels
+            (:attr:`rlcore.contracts.specs.EnvSpec.render_settings`).
+        sentences: instruction of each task, `{task: sentence}`; empty if not recorded.
     """
 
     env: str
@@ -39,7 +39,7 @@ class EnvFacts:
 
     @classmethod
     def of(cls, spec: EnvSpec) -> EnvFacts:
-        """Collect the facts of an env under its present settings."""
+        """Collect the facts of an env from its spec."""
         return cls(
             env=spec.name,
             cameras={camera.name: [camera.height, camera.width] for camera in spec.cameras},
@@ -50,15 +50,21 @@ class EnvFacts:
         )
 
     def unlike(self, other: EnvFacts, *, pixels: bool = False) -> Iterator[tuple[str, Any, Any]]:
-        """Return (field, ours, theirs) for each difference that changes the meaning of numbers;
-        with `pixels`, also for those that change frames."""
+        """Yield (field, ours, theirs) for each difference that affects a policy.
+
+        These are the sizes and channels of actions and states, and the names and order of cameras.
+
+        Args:
+            other: the facts of the other env.
+            pixels: also compare camera sizes and render settings, which change frames.
+        """
         for what, mine, others in (
             ("action", self.actions, other.actions),
             ("state", self.states, other.states),
         ):
             if width_of(mine) != width_of(others):
                 yield f"{what} entries", width_of(mine), width_of(others)
-            # as many entries may still mean something else: other units, another controller
+            # equal sizes may still have other meanings: other units, another controller
             for here, there in zip(mine, others, strict=False):
                 if here != there:
                     yield f"{what}s", here, there
@@ -70,32 +76,32 @@ class EnvFacts:
             yield from self.drawn_unlike(other)
 
     def drawn_unlike(self, other: EnvFacts) -> Iterator[tuple[str, Any, Any]]:
-        """Return (setting, here, there) of what changes pixels, where both sides know it."""
+        """Yield (setting, ours, theirs) of each render setting that both have and that differs."""
         for name, here in self.render_settings.items():
             there = other.render_settings.get(name, here)
             if here != there:
                 yield name, here, there
 
     def told_unlike(self, other: EnvFacts) -> list[tuple[str, str, str]]:
-        """Return (task, here, there) of tasks that both have, under other sentences."""
+        """Return (task, ours, theirs) of each common task whose instructions differ."""
         pairs = ((t, here, other.sentences.get(t, here)) for t, here in self.sentences.items())
         return [(task, here, there) for task, here, there in pairs if here != there]
 
 
 def width_of(channels: Iterable[Mapping[str, Any]]) -> int:
-    """Count the entries of a vector."""
+    """Return the length of the vector that these channels form, the sum of their sizes."""
     return sum(channel["size"] for channel in channels)
 
 
 def write_env_facts(folder: Path, spec: EnvSpec) -> None:
-    """Say in a policy's folder in which env it was trained."""
+    """Record in a policy's folder the env in which it was trained."""
     from rlcore.files.atomic import write_text
 
     write_text(folder / FILE, json.dumps(asdict(EnvFacts.of(spec)), indent=1) + "\n")
 
 
 def read_env_facts(folder: Path) -> EnvFacts | None:
-    """Read the facts in a policy's folder; None without any, as in published ones.
+    """Read the env facts in a policy's folder; None if it has none, as with published weights.
 
     Raises:
         CheckpointError: the file is damaged.

@@ -1,4 +1,7 @@
-"""Create and find the folder of a run, and name its files. Nothing is ever overwritten."""
+"""Create and find the folder of a run, and name its files.
+
+A new run never uses the folder of an earlier one.
+"""
 
 from __future__ import annotations
 
@@ -18,16 +21,19 @@ from rlcore.terminal.text import some
 
 CONFIG, RECIPE, METRICS = "config.yaml", "recipe.yaml", "metrics.jsonl"
 WRITTEN_BY_READERS = ("replay", "report.html")
-"""What commands that don't go on with a run write into its folder, maybe at this moment."""
+"""Names that commands write into a run's folder without its lock, perhaps at the same time.
+
+:meth:`RunFolder.held` spares their temporary files as long as the writer may be alive.
+"""
 
 PLACE = "give the folder that holds config.yaml and checkpoints/, such as logs/quickstart"
-SHOWN = 3  # runs that a hint names
+SHOWN = 3  # number of runs that a hint names
 SWEEP_TABLE = "sweep.txt"
-"""What the jobs of a sweep came to, beside their folders."""
+"""File with the results of a sweep's jobs, in the folder that holds their run folders."""
 
 
 class Inside:
-    """An attribute that is the path of a file or folder of a run."""
+    """Descriptor that returns the path of a file or folder inside a :class:`RunFolder`."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -38,10 +44,12 @@ class Inside:
 
 @dataclass(frozen=True)
 class RunFolder:
-    """`<log_path>/<experiment_name>/`; made by :meth:`create`, found again by :meth:`open`.
+    """The folder of a run, `<log_path>/<experiment_name>/`.
+
+    :meth:`create` makes a new one; :meth:`open` and :meth:`containing` find an existing one.
 
     Attributes:
-        path: the folder, absolute.
+        path: absolute path of the folder.
     """
 
     path: Path
@@ -53,25 +61,27 @@ class RunFolder:
     recipe = Inside(RECIPE)
     report = Inside("report.html")
     tensorboard = Inside("tensorboard")
-    sft = Inside("sft")  # the supervised start
+    sft = Inside("sft")  # the policy after supervised training
     checkpoints = Inside("checkpoints")
     evaluations = Inside("eval")
-    # made once, and read back by each resume
+    # written once, and read by each resumed attempt
     before = Inside("eval/before.parquet")
     forgetting = Inside("eval/forgetting/before.parquet")
     demonstrations = Inside("demonstrations")
 
     @classmethod
     def create(cls, log_path: str | Path, experiment_name: str) -> RunFolder:
-        """Make a new folder; `-2`, `-3`, ... is added to a taken name.
+        """Create a new folder; `-2`, `-3`, ... is appended to a name that exists.
 
-        Safe against runs that start at the same moment: whoever makes a folder owns it.
+        Runs that start at the same moment get different folders, because creating one is atomic.
 
         Args:
-            experiment_name: as :mod:`rlcore.checks.places` allows it: it stays below `log_path`.
+            log_path: the parent folder; it is created if necessary.
+            experiment_name: a name that :mod:`rlcore.checks.places` allows: it stays below
+                `log_path`.
 
         Raises:
-            ConfigError: the place can't be written to.
+            ConfigError: the folder can't be created.
         """
         parent = Path(log_path).expanduser().absolute()
         try:
@@ -87,7 +97,7 @@ class RunFolder:
         """Open the folder of an earlier run.
 
         Raises:
-            CheckpointError: it does not exist, or is not a run's.
+            CheckpointError: the folder does not exist, or is not the folder of a run.
         """
         folder = cls(_existing(path))
         if not folder.path.is_dir():
@@ -103,10 +113,10 @@ class RunFolder:
 
     @classmethod
     def containing(cls, path: str | Path) -> RunFolder:
-        """Open the run that `path` is or lies in.
+        """Open the run whose folder is `path` or contains it.
 
         Raises:
-            CheckpointError: there is nothing, or it lies in no run.
+            CheckpointError: `path` does not exist, or is not inside a run.
         """
         inside = _existing(path)
         for folder in (inside, *inside.parents):
@@ -118,20 +128,22 @@ class RunFolder:
         )
 
     def write_config(self, text: str) -> None:
-        """Keep the resolved configuration (YAML)."""
+        """Write the resolved configuration, as YAML, to `config.yaml`."""
         write_text(self.config, text)
 
     @contextlib.contextmanager
     def held(self, required: bool = True) -> Iterator[str | None]:
-        """Be the only one that writes to this run; what a killed one left half done is finished or
-        swept away first. Yields a word to the user where a dead process had it, or None.
+        """Hold the run's lock, so that no other process writes to it.
+
+        First removes temporary files that a killed process left behind, and finishes its changes to
+        the checkpoints. Yields a message for the user if a dead process held the lock, else None.
 
         Args:
             required: see :func:`rlcore.files.lock.held`.
 
         Raises:
-            CheckpointError: another process writes to it, it can't be written to, a link in it
-                leads out of it.
+            CheckpointError: another process writes to the run, its folder is not writable, a link
+                in it points outside, or a folder is in place of a file or vice versa.
         """
         require_no_way_out(self.path)
         self._require_shapes()
@@ -141,12 +153,17 @@ class RunFolder:
             yield before
 
     def require_held(self) -> None:
-        """Check before more is written: see :func:`rlcore.files.lock.require_held`."""
+        """Check that this process still holds the run: :func:`rlcore.files.lock.require_held`.
+
+        Call it before writing results, as the folder may have been moved or replaced meanwhile.
+        """
         lock.require_held(self.path)
 
     def _require_shapes(self) -> None:
-        """Raise CheckpointError where a file must be written and something else is there, or a
-        folder likewise: a run finds out before it starts, not at its end."""
+        """Raise CheckpointError if a file and a folder are confused in a place where the run writes.
+
+        A run thus fails before it starts, not when it writes its results.
+        """
         checkpoints = self.checkpoints
         folders = {self.evaluations, self.tensorboard, self.sft, self.demonstrations}
         folders |= {checkpoints, checkpoints / SUPERSEDED, self.path / attempts.FOLDER}
@@ -168,16 +185,16 @@ class RunFolder:
         return self.path.name
 
     def checkpoint(self, step: int) -> Path:
-        """Return the checkpoint after `step` updates."""
+        """Return the path of the checkpoint after `step` updates."""
         return self.checkpoints / checkpoint_name(step)
 
     def video(self, side: str) -> Path:
-        """Return the folder of videos of `side`, "train" or "eval"."""
+        """Return the folder with the videos of `side`, "train" or "eval"."""
         return self.path / "video" / side
 
 
 def runs_in(folder: str | Path) -> list[Path]:
-    """Return the runs of a sweep's folder, in order; none where it is not one."""
+    """Return the run folders in a sweep's folder, sorted; empty if it is not a sweep's folder."""
     try:
         is_sweep = (Path(folder) / SWEEP_TABLE).is_file() and str(folder) != ""
     except (OSError, ValueError):  # too long for a path
@@ -186,7 +203,7 @@ def runs_in(folder: str | Path) -> list[Path]:
 
 
 def _runs(folder: Path) -> list[Path]:
-    """Return the runs right below a folder, in order."""
+    """Return the run folders directly below a folder, sorted."""
     try:
         return sorted(path.parent for path in folder.glob("*/config.yaml"))
     except OSError:
@@ -194,10 +211,10 @@ def _runs(folder: Path) -> list[Path]:
 
 
 def _existing(path: str | Path) -> Path:
-    """Return the absolute path of what is there.
+    """Return the absolute path of an existing file or folder.
 
     Raises:
-        CheckpointError: nothing is, or it can be no path.
+        CheckpointError: `path` does not exist, or is not a valid path.
     """
     if not str(path).strip():
         raise CheckpointError(f"a run must be named by its folder, got {str(path)!r}", hint=PLACE)
@@ -217,18 +234,18 @@ def _existing(path: str | Path) -> Path:
 
 
 def _runs_below(folder: Path) -> str:
-    """Write a hint: the runs in a folder that is not one itself."""
+    """Return a hint that names the runs directly below a folder, or how to name a run."""
     runs = _runs(folder) if folder.is_dir() else []
     return f"the runs in it: {some([*map(str, runs)], SHOWN)}" if runs else PLACE
 
 
 def _take(wanted: Path) -> Path:
-    """Make the first folder of `wanted`, `wanted-2`, ... that is not there yet."""
+    """Create the first folder of `wanted`, `wanted-2`, ... that does not exist."""
     wanted.parent.mkdir(parents=True, exist_ok=True)
     for number in count(1):
         path = wanted if number == 1 else wanted.with_name(f"{wanted.name}-{number}")
         try:
-            path.mkdir()  # atomic: of two runs that ask at once, one gets FileExistsError
+            path.mkdir()  # atomic: if two runs start at once, one of them gets FileExistsError
         except FileExistsError:
             continue
         return path

@@ -1,16 +1,16 @@
 """Read a run's history from its checkpoints: the lineage, the latest and the best.
 
     checkpoints/
-      step_000010/      a checkpoint; its `state.json` names those that it came after
-      latest, best      one name each, for people and scripts; written from the above, never read
-      superseded/       checkpoints that came after an older one from which the run went on
+      step_000010/      a checkpoint; its `state.json` names the checkpoints before it
+      latest, best      name of one checkpoint each, for people and scripts; never read as history
+      superseded/       newer checkpoints that were moved aside when the run resumed from an older
 
-The newest checkpoint tells the history. A checkpoint is written under a hidden name and renamed
-when it is whole. What is removed gets a hidden name first. Before a run goes on from an older
-checkpoint, the newer ones move to `superseded/`, the newest first. So a run may be killed at any
-point, and :func:`settle` does the rest.
+The `state.json` of the newest checkpoint has the history. A checkpoint is written under a hidden
+name and renamed when it is complete. One that is removed is first renamed to a hidden name. Before
+a run resumes from an older checkpoint, the newer ones move to `superseded/`, the newest first. So a
+run may be killed at any point, and :func:`settle` completes the interrupted change.
 
-Knows nothing of what is in a checkpoint but its `state.json`.
+Of a checkpoint this module reads only `state.json`.
 """
 
 from __future__ import annotations
@@ -28,18 +28,24 @@ from rlcore.run_folder.state import STATE, read_facts
 
 LATEST, BEST, SUPERSEDED = "latest", "best", "superseded"
 RECORD = "record.json"
-"""Told the history of runs of earlier versions."""
+"""File with the history in runs of earlier versions; removed as it is no longer updated."""
 _NAME = re.compile(r"step_\d{6,}")
 
 
 def checkpoint_name(step: int) -> str:
-    """Of the folder of a checkpoint."""
+    """Return the name of a checkpoint's folder, e.g. `step_000010`."""
     return f"step_{step:06d}"
 
 
 def require_own_name(path: Path, step: int) -> None:
-    """Raise CheckpointError where a folder is called as another update's checkpoint than its own.
-    Names of other forms, as copies have them, say nothing."""
+    """Raise CheckpointError if a checkpoint's folder has the name of another step's checkpoint.
+
+    Names that are not of the form `step_NNNNNN`, as copies may have, are accepted.
+
+    Args:
+        path: the checkpoint's folder.
+        step: the step in its `state.json`.
+    """
     own = path.with_name(checkpoint_name(step))
     if _NAME.fullmatch(path.name) and path != own:
         raise CheckpointError(
@@ -50,11 +56,11 @@ def require_own_name(path: Path, step: int) -> None:
 
 @dataclass(frozen=True)
 class History:
-    """Where a run is and how it got there.
+    """The checkpoints of a run.
 
     Attributes:
-        lineage: names of the checkpoints that are on the disk, oldest first.
-        best: the name of the best of them, None where none was marked.
+        lineage: names of the checkpoints on the disk, oldest first.
+        best: name of the best of them; None if none was marked or it is no longer on the disk.
     """
 
     lineage: tuple[str, ...] = ()
@@ -65,22 +71,34 @@ class History:
         return self.lineage[-1] if self.lineage else None
 
     def after(self, name: str, *, best: bool = False, keep: int | None = None) -> History:
-        """The history with one checkpoint more, and only the newest `keep` (1 or more) and the
-        best."""
+        """Return the history after a checkpoint was added.
+
+        Args:
+            name: name of the new checkpoint.
+            best: whether the new checkpoint is the best so far.
+            keep: number of newest checkpoints to keep in addition to the best, at least 1; None for
+                all.
+        """
         names, marked = (*self.lineage, name), name if best else self.best
         stay = names if keep is None else {*names[-keep:], marked}
         return History(tuple(each for each in names if each in stay), marked)
 
 
 def checkpoint_names(folder: Path) -> list[str]:
-    """Names of the checkpoints in a folder, oldest first. One may be damaged, or renamed."""
+    """Return the names of the checkpoints in a folder, oldest first.
+
+    Only the names are read, so a checkpoint may be damaged or renamed.
+    """
     names = (entry.name for entry in folder.glob("step_*") if entry.is_dir())
     return sorted((name for name in names if _NAME.fullmatch(name)), key=_step)
 
 
 def read_history(folder: Path) -> History:
-    """The history of the run whose `checkpoints/` is `folder`; an empty one if it has none. If the
-    newest checkpoint is damaged, it is a list of all: loading that one says what is wrong."""
+    """Read the history of a run from its `checkpoints/` folder; empty without checkpoints.
+
+    If the newest checkpoint is damaged or renamed, the lineage is all checkpoints on the disk;
+    loading the newest then raises an error that says what is wrong.
+    """
     names = checkpoint_names(folder)
     newest = _facts(folder, names[-1]) if names else None
     if newest is None:
@@ -90,7 +108,7 @@ def read_history(folder: Path) -> History:
 
 
 def require_in_history(folder: Path, name: str) -> None:
-    """Raise CheckpointError unless a run can go on from the checkpoint of that name."""
+    """Raise CheckpointError unless the checkpoint of that name is in the run's lineage."""
     lineage = read_history(folder).lineage
     if name not in lineage:
         raise CheckpointError(
@@ -102,8 +120,15 @@ def require_in_history(folder: Path, name: str) -> None:
 
 
 def require_latest(folder: Path, name: str | None) -> None:
-    """Raise CheckpointError unless the latest checkpoint is the one that the run wrote last: if the
-    folder was moved, a new history would begin without the earlier checkpoints."""
+    """Raise CheckpointError unless the latest checkpoint on the disk is the expected one.
+
+    If the folder was moved during the run, the next checkpoint would begin a new history without
+    the earlier checkpoints.
+
+    Args:
+        folder: the run's `checkpoints/`.
+        name: name of the checkpoint that the run wrote last or resumed from; None: no checkpoint.
+    """
     found = read_history(folder).latest
     if found != name:
         raise CheckpointError(
@@ -114,43 +139,49 @@ def require_latest(folder: Path, name: str | None) -> None:
 
 
 def supersede_newer(folder: Path, name: str) -> list[str]:
-    """Move all checkpoints that are newer than one out of the way, before the run goes on from it.
+    """Move all checkpoints newer than `name` to `superseded/`, before the run resumes from it.
 
     Returns:
-        The names of those.
+        The names of the moved checkpoints, oldest first.
 
     Raises:
-        CheckpointError: it is not in the history of the run.
+        CheckpointError: the checkpoint `name` is not in the history of the run.
     """
     require_in_history(folder, name)
     newer = [each for each in checkpoint_names(folder) if _step(each) > _step(name)]
-    for each in reversed(newer):  # so that the newest that is left always tells the history
+    for each in reversed(newer):  # newest first: if killed, the newest that is left has the history
         move(folder / each, folder / SUPERSEDED)
     settle(folder)
     return newer
 
 
 def settle(folder: Path) -> None:
-    """Make a folder look as its newest checkpoint says: remove those that were not kept, and write
-    `latest` and `best`. The caller holds the run. Finishes what a killed run began."""
+    """Bring a `checkpoints/` folder into the state that its newest checkpoint describes.
+
+    Removes the checkpoints that are no longer kept, and writes `latest` and `best`. This also
+    completes changes that a killed run began. Does nothing if the newest checkpoint is damaged. The
+    caller must hold the run's lock.
+    """
     names = checkpoint_names(folder)
     newest = _facts(folder, names[-1]) if names else None
     if newest is None:
         return
     before = _facts(folder, newest["parent"]) if newest["parent"] in names else None
-    for name in before["lineage"] if before else ():  # its own is the last, and tells the others
+    # The parent is the last name in its own lineage, so it is removed last: if killed meanwhile,
+    # the next call still finds in it the names of the others.
+    for name in before["lineage"] if before else ():
         if name in names and name not in newest["lineage"]:
             _remove(folder, name)
     _point(folder / LATEST, names[-1])
     _point(folder / BEST, read_history(folder).best)
-    (folder / RECORD).unlink(missing_ok=True)  # it would say what is no longer so
+    (folder / RECORD).unlink(missing_ok=True)  # its contents are outdated now
 
 
 # -- parts ----------------------------------------------------------------------------------------
 
 
 def _facts(folder: Path, name: str) -> dict[str, Any] | None:
-    """The `state.json` of a checkpoint; None if it is damaged, or of another one."""
+    """Return the `state.json` of a checkpoint; None if it is damaged or of another step."""
     try:
         facts = read_facts(folder / name / STATE)
     except CheckpointError:
@@ -159,7 +190,7 @@ def _facts(folder: Path, name: str) -> dict[str, Any] | None:
 
 
 def _remove(folder: Path, name: str) -> None:
-    hidden = folder / f"{PARTIAL}{name}"  # swept away if the run is killed now
+    hidden = folder / f"{PARTIAL}{name}"  # if killed now, the next start sweeps it away
     (folder / name).rename(hidden)
     shutil.rmtree(hidden)
 

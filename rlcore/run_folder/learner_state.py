@@ -1,11 +1,11 @@
 """Write and read the learner's state: `learner.safetensors` and `learner.json`. No pickle.
 
-Tensors are stored under their own names. The JSON file has the learner's counters, and lists the
-names, so a file of tensors that belongs to another checkpoint is noticed.
+Tensors are stored under their own names. The JSON file has the learner's counters and the names of
+all tensors, so that a tensor file of another checkpoint is detected if its names differ.
 
-Where actor ranks shard the parameters, each writes its rows of every tensor into a file of its
-own, `learner-00001-of-00004.safetensors`. Rows continue from one file to the next, so any number of
-ranks can read their own rows.
+If the parameters are sharded, each actor rank writes its rows of every tensor to a separate file,
+`learner-00001-of-00004.safetensors`. Concatenated in the order of the files, the rows are the whole
+tensor, so a different number of ranks can each read their own rows.
 """
 
 from __future__ import annotations
@@ -24,20 +24,22 @@ if TYPE_CHECKING:
 
 TENSORS, COUNTERS = "learner.safetensors", "learner.json"
 REFERENCE = "reference."
-"""How the names of tensors begin that hold the reference weights."""
+"""Prefix of the names of tensors with reference weights."""
 MASTER = "master"
-"""How the names of tensors end, behind a dot, that are the fp32 copies of parameters."""
+"""Last part, after a dot, of the names of tensors with fp32 copies of bf16 parameters."""
 
 
 def write_learner(folder: Path, saved: Mapping[str, Any], *, part: int = 0, parts: int = 1) -> None:
     """Write the learner's state, or a shard of it, into a checkpoint's folder.
 
     Args:
-        saved: `{"tensors": {name: tensor}, "state": JSON values}`; the first part has all names.
-        part, parts: which of how many.
+        folder: the checkpoint's folder.
+        saved: `{"tensors": {name: tensor}, "state": JSON values}`. Part 0 must have all tensor
+            names; only its state is written.
+        part, parts: index of this shard, from 0, and the number of shards.
 
     Raises:
-        TypeError: a value of the state that is not JSON.
+        TypeError: a value of the state can't be written as JSON.
     """
     from safetensors.torch import save_file
 
@@ -50,11 +52,16 @@ def write_learner(folder: Path, saved: Mapping[str, Any], *, part: int = 0, part
 
 
 def read_learner(folder: Path) -> dict[str, Any]:
-    """What :func:`write_learner` was given in all its parts. Tensors are mapped into memory from
-    their file; one of several files is given as :class:`Rows`: who wants a few rows reads no more.
+    """Read what :func:`write_learner` wrote, with all shards joined.
+
+    Tensors are memory-mapped from their file. A tensor with rows in several files is returned as
+    :class:`Rows`, whose rows are read lazily.
+
+    Returns:
+        `{"tensors": {name: tensor or Rows}, "state": JSON values}`.
 
     Raises:
-        CheckpointError: missing or damaged.
+        CheckpointError: a file is missing or damaged.
     """
     from safetensors import SafetensorError
     from safetensors.torch import load_file
@@ -70,10 +77,10 @@ def read_learner(folder: Path) -> dict[str, Any]:
 
 
 class Rows:
-    """A tensor whose rows lie in several files. `rows[a:b]` reads those and joins them.
+    """A tensor whose rows are in several files. `rows[a:b]` reads rows a to b as one tensor.
 
     Attributes:
-        shape: of the whole.
+        shape: shape of the whole tensor.
     """
 
     def __init__(self, pieces: Sequence[Tensor]) -> None:
@@ -93,11 +100,15 @@ class Rows:
 
 
 def check_learner(folder: Path) -> tuple[dict[str, Any], list[str], set[str]]:
-    """(counters, files of tensors, names of tensors) of the learner. Of the tensors only the
-    headers are read.
+    """Check that the learner's files are complete and belong together.
+
+    Only the headers of the tensor files are read.
+
+    Returns:
+        The learner's counters, the names of its tensor files, and the names of its tensors.
 
     Raises:
-        CheckpointError: a file is missing or damaged, or they don't belong together.
+        CheckpointError: a file is missing or damaged, or the files do not belong together.
     """
     facts = read_mapping(folder / COUNTERS)
     with blaming(folder / COUNTERS):

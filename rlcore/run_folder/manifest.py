@@ -1,5 +1,6 @@
-"""Record the versions and machines of a run, so that it can be repeated. Imports nothing that it
-describes.
+"""Record the package versions and the machine of a run, so that it can be repeated.
+
+Versions are read from the metadata of installed packages, which are not imported.
 """
 
 from __future__ import annotations
@@ -34,14 +35,19 @@ def versions(
     interpreters: Iterable[OtherInterpreter] = (),
     specs: Mapping[str, EnvSpec] | None = None,
 ) -> dict[str, str]:
-    """Versions of rlcore, torch, numpy, each installed plugin and what it asks for by name.
+    """Return the versions of rlcore, torch, numpy, all installed plugins and their requirements.
 
-    The simulator is among a plugin's requirements, so core needs no list of simulators.
+    A plugin's requirements include its simulator, so core needs no list of simulators. Packages
+    that are not installed are left out.
 
     Args:
-        interpreters: other ones, in which simulators run. What matters of them is named
-            `NAME (env.SIDE.python)`.
-        specs: of the envs by side; what they tell is named `NAME (env.SIDE)`.
+        interpreters: other Python interpreters in which simulators run. Their notable versions are
+            added as `NAME (env.SIDE.python)`.
+        specs: specs of the envs by side. The versions that they report are added as
+            `NAME (env.SIDE)`.
+
+    Returns:
+        `{name: version}`.
     """
     names = set(ALWAYS_NAMED)
     for plugin in {plugin.distribution for plugin in installed({})}:
@@ -67,12 +73,16 @@ def versions(
 def simulator_versions(
     component: ComponentSpec, spec: EnvSpec, packages: Mapping[str, str] | None = None
 ) -> dict[str, str]:
-    """Versions of the libraries that decide an env's results, as an evaluation's protocol has them:
-    those that its component names, as far as they are installed, and those that its spec tells.
+    """Return the versions of the libraries that affect an env's results, for its protocol.
+
+    They are the installed ones of the libraries that its component declares as tested, and the
+    versions that its spec reports.
 
     Args:
-        packages: versions of what is installed where it simulates, by name; None: in rlcore's own
-            interpreter.
+        component: the spec of the env's component.
+        spec: the spec of the env.
+        packages: `{name: version}` of the packages installed for the interpreter in which the env
+            simulates; None: for this interpreter.
     """
     there = _packages() if packages is None else packages
     known = {normal(name): version for name, version in there.items()}
@@ -85,7 +95,10 @@ def code(
     interpreters: Iterable[OtherInterpreter] = (),
     specs: Mapping[str, EnvSpec] | None = None,
 ) -> dict[str, Any]:
-    """Which code runs: :func:`versions`, and the commit of the checkout it runs from, if any."""
+    """Return `{"versions": versions, "git": git_state}` of the running code.
+
+    See :func:`versions` and :func:`git_state`; "git" is None unless rlcore runs from a checkout.
+    """
     checkout = Path(__file__).parents[2]
     return {"versions": versions(interpreters, specs), "git": git_state(checkout)}
 
@@ -102,22 +115,22 @@ def build_manifest(
     went_on_from: str | None = None,
     interpreters: Iterable[OtherInterpreter] = (),
 ) -> dict[str, Any]:
-    """Everything in `manifest.json`.
+    """Return the contents of `manifest.json`.
 
     Args:
-        seeds: `{what: root seed}`.
-        device: where the policy runs, in words, e.g. "cpu" or "cuda".
-        protocol: of the evaluations; None where the run has none.
-        specs: of the envs by side of the run, "eval" among them.
-        code: see :func:`code`.
-        caveats: :attr:`rlcore.contracts.specs.EnvSpec.caveat` by side, of those that have one.
-        evaluated_on: what starts evaluations visit, in words.
-        went_on_from: the checkpoint of an earlier attempt, by name; None for a beginning.
-        interpreters: those of other environments in which simulators run.
+        seeds: root seeds, by what each of them seeds.
+        device: description of the device of the policy, e.g. "cpu" or "cuda".
+        protocol: protocol of the evaluations; None if the run has none.
+        specs: specs of the envs by side of the run; "eval" is required.
+        code: the result of :func:`code`.
+        caveats: :attr:`rlcore.contracts.specs.EnvSpec.caveat` of each side that has one.
+        evaluated_on: description of the starts of evaluations.
+        went_on_from: name of the checkpoint from which the run resumed; None for a new run.
+        interpreters: other Python interpreters in which simulators run.
     """
     processor = cpuinfo.processor().get("model name") or platform.processor() or platform.machine()
     return {
-        # tells attempts apart, also two that begin within one second
+        # microseconds, so that attempts that begin within one second differ
         "started": datetime.now(timezone.utc).isoformat(timespec="microseconds"),
         "command": shlex.join(sys.argv),
         "went_on_from": went_on_from,
@@ -143,8 +156,11 @@ def build_manifest(
 
 
 def earlier_versions(path: Path) -> dict[str, str]:
-    """Python's version and :func:`versions` of an earlier manifest; empty if it is not there, or
-    does not say. What would do something to a terminal is left out."""
+    """Return the versions in an earlier manifest: "python" and those of :func:`versions`.
+
+    Empty if the manifest is missing, damaged or without versions. Entries with unprintable
+    characters, such as terminal escapes, are left out, because versions are printed.
+    """
     try:
         kept = read_json(path)
         found = {"python": kept["python"], **kept["versions"]}
@@ -158,7 +174,7 @@ def earlier_versions(path: Path) -> dict[str, str]:
 
 
 def changes(then: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
-    """Which versions are others than they were, in words: `numpy 1.26.4 -> 2.4.6`."""
+    """Describe each version that has changed, e.g. `numpy 1.26.4 -> 2.4.6`; "none" if absent."""
     return [
         f"{name} {then.get(name, 'none')} -> {now.get(name, 'none')}"
         for name in {**now, **then}
@@ -167,20 +183,21 @@ def changes(then: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
 
 
 def manifest_text(manifest: Mapping[str, Any]) -> str:
-    """`manifest.json`, for people and programs."""
+    """Return the text of `manifest.json`, indented JSON."""
     return json.dumps(manifest, indent=2) + "\n"
 
 
 def write_manifest(path: Path, manifest: Mapping[str, Any]) -> None:
-    """Write it atomically."""
+    """Write `manifest.json` atomically."""
     write_text(path, manifest_text(manifest))
 
 
 def git_state(checkout: Path) -> dict[str, str | bool] | None:
-    """`{"commit", "dirty"}` of a checkout; None if `checkout` is not one, or git is missing.
+    """Return `{"commit", "dirty"}` of a checkout; None if `checkout` is not one, or git fails.
 
-    Only a repository whose root is `checkout` counts: an rlcore installed in a virtualenv
-    inside somebody's repository is not at that repository's commit.
+    Only a repository whose root is `checkout` counts, because rlcore may be installed in a
+    virtualenv inside another repository, whose commit says nothing about rlcore. "dirty" says
+    whether tracked files are modified.
     """
     if not (checkout / ".git").exists():
         return None
@@ -205,7 +222,10 @@ def _git(checkout: Path, *arguments: str) -> str | None:
 
 
 def _packages() -> dict[str, str]:
-    """Everything installed, sorted. Leftovers of broken installations have no name."""
+    """Return `{name: version}` of all installed packages, sorted by name.
+
+    Remains of broken installations, whose metadata has no name, are left out.
+    """
     known = [dict(headers(place)) for place in folders().values()]
     named = [(each["Name"], each["Version"]) for each in known if "Name" in each]
     return dict(sorted(named, key=lambda pair: pair[0].lower()))

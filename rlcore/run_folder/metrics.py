@@ -1,7 +1,7 @@
-"""Name metrics, and compute those of a rollout and its episodes, which need no learner.
+"""Name metrics, and compute the metrics of rollouts and episodes, which need no learner.
 
 Canonical names are `train/actor/*`, `train/critic/*`, `rollout/*`, `env/*`, `eval/*`, `time/*`.
-Light: tensors pass through, their library isn't imported.
+The module uses tensors without importing torch, so that it loads quickly.
 """
 
 from __future__ import annotations
@@ -17,20 +17,23 @@ if TYPE_CHECKING:
     from rlcore.contracts.trajectory import Trajectory
 
 LINE = ("step", "time")
-"""Fields of each line of `metrics.jsonl`, which no metric may be named as."""
+"""Fields of each line of `metrics.jsonl`; no metric may have one of these names."""
 MEASURED = ("env/", "eval/", "time/")
-"""How metrics begin that the loop measures, and no algorithm."""
+"""Prefixes of metrics that the training loop measures, not the algorithm."""
 MICRO_BATCH_SIZE = "train/actor/micro_batch_size"
-"""Logged where memory ran out: the size that fits."""
+"""Metric with the micro-batch size that fits, logged if memory ran out."""
 
 
 def rollout_metrics(trajectory: Trajectory) -> dict[str, float]:
-    """Of the decisions of a rollout.
+    """Compute metrics of the action chunks of a rollout.
 
-    `rollout/rewards`: mean reward of a chunk with an executed action; `rollout/chunks`: number
-    of those; `rollout/valid_fraction`: executed actions among those decided on;
-    `rollout/returns_mean`: mean undiscounted return of an episode, those that were cut by the end
-    of their column included.
+    Only chunks with at least one executed action count. Episodes that were cut by the end of their
+    column are included.
+
+    Returns:
+        `rollout/rewards`: mean summed reward of a chunk; `rollout/chunks`: number of chunks;
+        `rollout/valid_fraction`: fraction of the chunks' actions that were executed;
+        `rollout/returns_mean`: mean undiscounted return of an episode.
     """
     valid = trajectory.valid
     chunks = int(valid.any(-1).sum())
@@ -44,7 +47,10 @@ def rollout_metrics(trajectory: Trajectory) -> dict[str, float]:
 
 
 def _episodes(trajectory: Trajectory) -> int:
-    """Episodes of which something was executed. Their numbers rise within a column."""
+    """Count the episodes with at least one executed action.
+
+    Episode numbers increase within a column, so distinct numbers in a column are distinct episodes.
+    """
     return sum(
         len(column[played].unique())
         for column, played in zip(trajectory.episode.T, trajectory.valid.any(-1).T, strict=True)
@@ -52,12 +58,17 @@ def _episodes(trajectory: Trajectory) -> int:
 
 
 def env_metrics(outcomes: Sequence[EpisodeOutcome], prefix: str = "env") -> dict[str, float]:
-    """Means over finished episodes: `success_once` (succeeded at any step), `return`,
-    `episode_len` (env steps), `reward` (return / episode_len), `info/NAME` of what the env
-    measured, over those that have it; and their number, `episodes`.
+    """Compute means over finished episodes.
 
     Args:
-        prefix: "env" for training, "eval" for evaluation.
+        outcomes: the outcomes of episodes; unfinished ones are ignored.
+        prefix: prefix of the names, "env" for training, "eval" for evaluation.
+
+    Returns:
+        The number of finished episodes, `episodes`, and, if there are any, the means
+        `success_once` (success at any step), `return`, `episode_len` (env steps), `reward`
+        (return / episode_len) and `info/NAME` for each value that the env measured, over the
+        episodes that have it. Each name follows the prefix and a slash.
     """
     finished = [outcome for outcome in outcomes if outcome.finished]
     counted = {f"{prefix}/episodes": float(len(finished))}

@@ -1,4 +1,4 @@
-"""Record the protocol of an evaluation, and compare two of them. Knows no env and no loop."""
+"""Record the protocol of an evaluation, and describe how two protocols differ."""
 
 from __future__ import annotations
 
@@ -12,41 +12,46 @@ from rlcore.config.differences import differences
 from rlcore.terminal.text import short, some
 
 NOT_MEASURED = (
-    "env_type",  # stands by its name
-    "tasks",  # stand with their trials
+    "env_type",  # in the field `env`
+    "tasks",  # in the field `trials`
     "trials_per_task",
     "total_num_envs",
     "rollout_epoch",
     "num_processes",
-    "python",  # where simulators run; which versions these are stands in the manifest
+    "python",  # interpreter in which the simulator runs; the versions in it are recorded instead
     "enable_offload",
     "allow_training_trials",
     "video_cfg",
-    "sentences",  # what was said stands there, not the file that it is from
+    "sentences",  # in the field `said`: the instructions, not the file that they come from
 )
-"""Keys of an env that change neither what is played in an evaluation nor how it is counted."""
+"""Keys of an env that are left out of :attr:`EvaluationProtocol.settings`.
+
+They change neither the episodes of an evaluation nor how they are counted, or are recorded in
+another field of the protocol.
+"""
 DIGITS = 16
 SIMULATOR = "simulator"
-"""The field of a protocol that has versions of what simulates."""
+"""The field of a protocol with the versions of the simulator's libraries."""
 UNRECORDED = "not recorded"
 
 
 @dataclass(frozen=True)
 class EvaluationProtocol:
-    """Two evaluations with equal protocols may be compared; others never are.
+    """The rules of an evaluation. Only evaluations with equal protocols are compared.
 
     Attributes:
-        env: the env's name.
-        trials: `{task: trial numbers}`, each as often as it is visited: once per pass.
+        env: name of the env.
+        trials: `{task: trial numbers}`; a trial appears once for each pass that plays it.
         max_episode_steps: time limit in env steps.
         num_action_chunks: actions executed per decision.
         sampling: "deterministic" or "stochastic", and the temperature, if one was set.
-        settings: keys of the env that decide what is played and what it is worth.
-        facts: cameras, states, actions and what changes pixels.
-        said: `{task: sentence}`, and under "" what else episodes may be told.
+        settings: keys of the env that affect episodes, rewards or success (:func:`settings_of`).
+        facts: cameras, states, actions and render settings.
+        said: instruction of each task, `{task: sentence}`, and under "" any other instructions that
+            episodes may be given.
         caveat: :attr:`rlcore.contracts.specs.EnvSpec.caveat`.
-        simulator: versions of what simulates, by name. Empty where an env names no library;
-            records of before rlcore kept them have none.
+        simulator: `{name: version}` of the simulator's libraries. Empty if the env names none, or
+            if the record is older than this field.
     """
 
     env: str
@@ -62,8 +67,11 @@ class EvaluationProtocol:
 
     @property
     def values(self) -> dict[str, Any]:
-        """As JSON has it. An empty `simulator` is left out, so that evaluations of earlier
-        versions, which had no such field, can be compared where there is nothing to tell."""
+        """The protocol as JSON values.
+
+        An empty `simulator` is left out, so that the values equal those of earlier versions of
+        rlcore, which had no such field.
+        """
         values: dict[str, Any] = json.loads(json.dumps(asdict(self)))
         if not self.simulator:
             del values[SIMULATOR]
@@ -71,21 +79,36 @@ class EvaluationProtocol:
 
     @property
     def digest(self) -> str:
-        """Equal for equal protocols; stands in every row of an evaluation."""
+        """The first :data:`DIGITS` hex digits of the SHA-256 of :attr:`values`.
+
+        Every row of an evaluation has this digest, so that rows of other protocols are detected.
+        """
         text = json.dumps(self.values, sort_keys=True, ensure_ascii=False)
         return hashlib.sha256(text.encode()).hexdigest()[:DIGITS]
 
 
 def settings_of(env: Mapping[str, Any]) -> dict[str, Any]:
-    """Of the values of an env's keys, those that are part of the protocol. No wrappers are left
-    out: evaluations of versions that had no such key can be compared."""
+    """Return the values of an env's keys that are part of the protocol.
+
+    An empty `wrappers` is left out, so that the result equals that of earlier versions of rlcore,
+    which had no such key.
+
+    Args:
+        env: values of all keys of the env, by name.
+    """
     left_out = {*NOT_MEASURED, *(() if env.get("wrappers") else ("wrappers",))}
     return {name: value for name, value in env.items() if name not in left_out}
 
 
 def describe_difference(there: Mapping[str, Any], here: Mapping[str, Any]) -> str:
-    """Where two sets of facts differ, in a few words: `max_episode_steps 20 and 15`. Versions of
-    simulators come first: they are what nobody meant to change."""
+    """Describe the first differences of two nested mappings: `max_episode_steps 20 and 15`.
+
+    At most three differences are shown. Versions of simulators come first, because users rarely
+    change them on purpose.
+
+    Args:
+        there, here: values or notes of two protocols; the values of `there` are named first.
+    """
     found = differences(there, here)
     found.sort(key=lambda each: not _is_simulator(each.path))
     parts = []

@@ -1,6 +1,4 @@
-"""Write and read `sft.json` and `control.json`: results of supervised training, and the run they
-belong to.
-"""
+"""Check `sft.json` and `control.json`, the records of supervised training, against the metrics."""
 
 from __future__ import annotations
 
@@ -9,18 +7,17 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 HISTORIES = ("sft", "control")
-"""Names of the files, and of the metrics of what is in them."""
+"""Stems of the files' names, which are also the prefixes of their metrics."""
 LOSSES = ("train_loss", "val_loss")
 
 
 def unlike_log(history: Any, metrics: Sequence[Mapping[str, Any]], name: str) -> str | None:
-    """Describe how a history differs from the metrics that were logged of it; None if it does
-    not.
+    """Describe how the losses in a history differ from the logged ones; None if they agree.
 
     Args:
-        history: its losses are lists of (optimizer step, loss).
+        history: contents of the file: for each of :data:`LOSSES` a list of (optimizer step, loss).
         metrics: lines of `metrics.jsonl`.
-        name: of :data:`HISTORIES`.
+        name: which file it is, one of :data:`HISTORIES`.
     """
     for kind in LOSSES:
         metric = f"{name}/{kind}"
@@ -29,6 +26,6 @@ def unlike_log(history: Any, metrics: Sequence[Mapping[str, Any]], name: str) ->
             told = [(step, loss if math.isfinite(loss) else None) for step, loss in history[kind]]
         except (KeyError, TypeError, ValueError):
             return f"holds no {kind} of supervised training"
-        if logged != told[: len(logged)]:  # a killed run may not have logged all of it
+        if logged != told[: len(logged)]:  # a killed run may have logged only the first losses
             return f"is not what metrics.jsonl has of it: its {kind} is another"
     return None

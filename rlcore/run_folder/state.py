@@ -1,6 +1,6 @@
-"""Write and read `state.json`, a checkpoint's metadata: its step, its files, what it came after.
+"""Write and read `state.json`, a checkpoint's metadata: step, history, files and state of the run.
 
-Knows nothing of what the run saves in it, nor of the checkpoints beside it.
+The state of the run is stored as opaque JSON values, and no other checkpoint is read.
 """
 
 from __future__ import annotations
@@ -19,7 +19,11 @@ FORMAT = "rlcore-checkpoint"
 FORMAT_VERSION = 5
 STATE = "state.json"
 DEPENDS_ON = "stands_on"
-"""Key of the run's own state: files beside the checkpoints that go with it, and how they began."""
+"""Key of the run's state: files of the run that the checkpoint depends on, such as the metrics.
+
+The value maps the path of each file in the run's folder to the fields of its
+:class:`rlcore.files.digests.Extent` when the checkpoint was written.
+"""
 OWN_DIGEST = f"{DIGEST}_of_the_rest"
 """Key of `state.json`: the digest of all its other keys."""
 
@@ -33,14 +37,15 @@ def write_facts(
     lineage: Sequence[str] = (),
     best: str | None = None,
 ) -> None:
-    """Write `state.json` of a checkpoint whose other files are all in `folder`.
+    """Write the `state.json` of a checkpoint. All its other files must already be in `folder`.
 
     Args:
-        step: policy updates done.
+        folder: the checkpoint's folder.
+        step: number of policy updates done.
         state: JSON values of the run.
-        parent: name of the checkpoint that it came after.
-        lineage: names of those that stay, oldest first, its own the last.
-        best: name of the best so far, which may be its own.
+        parent: name of the previous checkpoint; None for the first.
+        lineage: names of the checkpoints that are kept, oldest first, this one last.
+        best: name of the best checkpoint so far, possibly this one; None if none was marked.
     """
     facts = {
         "format": FORMAT,
@@ -57,7 +62,7 @@ def write_facts(
 
 
 def write_state(path: Path, state: Mapping[str, Any]) -> None:
-    """Replace the run's own state in the `state.json` of a checkpoint that is there."""
+    """Replace the state of the run in an existing `state.json`, given by its path."""
     write_text(path, _text({**read_facts(path), "state": dict(state)}))
 
 
@@ -66,10 +71,14 @@ def _text(facts: Mapping[str, Any]) -> str:
 
 
 def read_facts(path: Path) -> dict[str, Any]:
-    """What :func:`write_facts` wrote into the file `path`, its types checked.
+    """Read a `state.json` that :func:`write_facts` wrote, and check its types and its own digest.
+
+    Returns:
+        The values by key, without the digest of the file itself.
 
     Raises:
-        CheckpointError: missing, damaged, another's or of another version.
+        CheckpointError: the file is missing or damaged, or was written by another program or
+            another version of the format.
     """
     facts = read_json(path)
     if not isinstance(facts, dict) or facts.get("format") != FORMAT:
@@ -100,19 +109,23 @@ def read_facts(path: Path) -> dict[str, Any]:
 
 
 def dependencies(path: Path, state: Mapping[str, Any]) -> dict[str, Extent]:
-    """How the files of the run began that a checkpoint stands on, by their paths in its folder.
+    """Return the extents of the run's files that a checkpoint depends on.
 
     Args:
-        path: its `state.json`, for errors.
-        state: the run's own, out of it.
+        path: the checkpoint's `state.json`, named in errors.
+        state: the state of the run in that file.
+
+    Returns:
+        The size and digest of each file when the checkpoint was written, by path in the run's
+        folder.
 
     Raises:
-        CheckpointError: it does not say so.
+        CheckpointError: the state lacks these entries or they are malformed.
     """
     with blaming(path):
         return {name: Extent(**facts) for name, facts in state[DEPENDS_ON].items()}
 
 
 def own_digest(facts: Mapping[str, Any]) -> str:
-    """Digest of JSON values, whatever the order of their keys."""
+    """Return the digest of JSON values, independent of the order of their keys."""
     return text_digest(json.dumps(facts, sort_keys=True))

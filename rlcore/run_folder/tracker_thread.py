@@ -1,7 +1,7 @@
-"""Call a tracker in a thread of its own, so that a hanging network does not stop training.
+"""Call a tracker in a separate thread, so that a hanging network does not stop training.
 
-Calls are made in order. A thread whose call does not return is abandoned; it ends with the
-process.
+Calls are made in order. A thread whose call does not return is abandoned; as a daemon thread it
+ends with the process.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ END = "its end"
 
 
 class TrackerThread:
-    """Makes a tracker and calls it.
+    """A thread that builds a tracker and makes all calls to it.
 
     Args:
-        name: of the tracker.
-        make: builds it, on the thread.
-        patience: seconds that a call may take.
+        name: name of the tracker.
+        make: builds the tracker; called in the thread.
+        patience: timeout of a call in seconds.
     """
 
     def __init__(self, name: str, make: Callable[[], Tracker], patience: float) -> None:
@@ -38,17 +38,20 @@ class TrackerThread:
         self._thread.start()
 
     def started(self) -> BaseException | None:
-        """Wait until it is built; what that raised.
+        """Wait until the tracker is built; return the error that this raised, or None.
 
         Raises:
-            TimeoutError: it takes too long.
+            TimeoutError: building takes longer than `patience`.
         """
         if not self._started.wait(self._patience):
             raise TimeoutError
         return None if self._failure is None else self._failure[1]
 
     def disabled_reason(self) -> str | None:
-        """Why it should get no more calls; None: it should."""
+        """Return why the tracker should be disabled, or None.
+
+        It should be if a call failed, or if the current call has taken longer than `patience`.
+        """
         if self._failure is not None:
             return "failed at {}: {!r}".format(*self._failure)
         at = self._at
@@ -58,16 +61,23 @@ class TrackerThread:
         return None
 
     def log(self, metrics: Mapping[str, float], step: int) -> None:
-        """Let the tracker know, soon."""
-        own = dict(metrics)  # another one may change its copy
+        """Queue metrics for the tracker; returns at once."""
+        own = dict(metrics)  # a tracker may change the mapping, which others also get
         self._calls.put((f"step {step}", lambda tracker: tracker.log(own, step)))
 
     def finish(self) -> None:
-        """Close it after all earlier calls."""
+        """Queue a call that closes the tracker after all earlier calls; returns at once."""
         self._calls.put((END, lambda tracker: tracker.close()))
 
     def finished(self, patience: float) -> str | None:
-        """Wait for that; what went wrong."""
+        """Wait until the tracker is closed, after :meth:`finish`.
+
+        Args:
+            patience: timeout in seconds.
+
+        Returns:
+            What went wrong, the timeout included; None if nothing did.
+        """
         self._thread.join(max(patience, 0.0))
         if self._failure is not None:
             return "{1!r} at {0}".format(*self._failure)
@@ -83,6 +93,6 @@ class TrackerThread:
                 self._at = (name, time.monotonic())
                 call(tracker)
                 self._at = None
-        except BaseException as error:  # whatever it is, SystemExit too: it is one tracker's
+        except BaseException as error:  # also SystemExit: one tracker must not end the run
             self._failure = (name, error)
         self._started.set()

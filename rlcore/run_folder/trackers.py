@@ -1,4 +1,4 @@
-"""Log a run's scalars: always to `metrics.jsonl`, and to the configured trackers.
+"""Log a run's metrics to `metrics.jsonl` and to the configured trackers.
 
 Trackers are components of plugins. Their libraries are imported only when a run uses them.
 """
@@ -35,17 +35,22 @@ class LostFileWarning(RunWarning):
 
 
 class MetricsLog:
-    """`metrics.jsonl`: one JSON object a line, `{"step", "time", metric: number, ...}`.
+    """The file `metrics.jsonl`, one JSON object per line: `{"step", "time", metric: number, ...}`.
 
-    `time` is seconds since the epoch. JSON knows no NaN or infinity: they are written as null.
-    Every line is flushed, so that a killed run keeps all it logged. A file that is removed or
-    replaced meanwhile is copied back from the open one before anything relies on it.
+    `time` is in seconds since the epoch. NaN and infinity are written as null, because JSON has
+    neither. Every line is flushed, so that a killed process loses nothing it logged. If the file is
+    removed or replaced during the run, :meth:`sync` restores it from the open file.
+
+    Args:
+        path: the file; new lines are appended to an existing one.
     """
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._file = path.open("ab+")
-        if os.fstat(self._file.fileno()).st_nlink > 1:  # as in a copy of the run by `cp -al`
+        # A file with other hard links, as in a copy of the run by `cp -al`, is replaced by a copy,
+        # so that appended lines do not appear in the other run.
+        if os.fstat(self._file.fileno()).st_nlink > 1:
             self._copy()
 
     def log(self, metrics: Mapping[str, float], step: int) -> None:
@@ -59,13 +64,17 @@ class MetricsLog:
             self._file.flush()
 
     def cut(self, size: int) -> None:
-        """Truncate to `size` bytes; the steps after it will be repeated."""
+        """Truncate the file to `size` bytes. The run repeats the updates that were logged later."""
         with self._named():
             if size < os.fstat(self._file.fileno()).st_size:
                 self._file.truncate(size)
 
     def sync(self) -> None:
-        """Flush it to the disk, before a checkpoint or a summary relies on it."""
+        """Flush the file to the disk, before a checkpoint or a summary depends on it.
+
+        If the file was removed or replaced, it is first restored, with a
+        :class:`LostFileWarning`.
+        """
         with self._named():
             if not self._is_there():
                 self._copy()
@@ -79,14 +88,14 @@ class MetricsLog:
             self._file.close()
 
     def _is_there(self) -> bool:
-        """Whether the path still leads to the open file."""
+        """Return whether the path still refers to the open file."""
         try:
             return os.path.samestat(self._path.stat(), os.fstat(self._file.fileno()))
         except FileNotFoundError:
             return False
 
     def _copy(self) -> None:
-        """Go on in a copy of the open file, in its place."""
+        """Write a copy of the open file to the path, and continue with the copy."""
         self._file.seek(0)
         with replacing(self._path) as partial, partial.open("wb") as copy:
             shutil.copyfileobj(self._file, copy)
@@ -95,7 +104,7 @@ class MetricsLog:
 
     @contextmanager
     def _named(self) -> Iterator[None]:
-        """Errors of an open file don't say which: a full disk should."""
+        """Add the path to an OSError of the body, as errors of an open file do not name it."""
         try:
             yield
         except OSError as error:
@@ -104,10 +113,11 @@ class MetricsLog:
 
 
 def read_metrics(path: Path) -> list[dict[str, float | None]]:
-    """Lines of a `metrics.jsonl`; a last line cut short by a kill is left out.
+    """Read the lines of a `metrics.jsonl`. An incomplete last line, left by a kill, is left out.
 
     Raises:
-        OSError, ValueError: it can't be read, or a line is not what :class:`MetricsLog` writes.
+        OSError, ValueError: the file can't be read, or a line does not have the form that
+            :class:`MetricsLog` writes.
     """
     numbered = enumerate(read_lines(path), start=1)
     return [_metrics_of(line, number) for number, line in numbered if line]
@@ -121,7 +131,7 @@ def _metrics_of(line: str, number: int) -> dict[str, float | None]:
     if not isinstance(values, dict) or type(values.get("step")) is not int:
         raise ValueError(f"line {number} must be metrics of a step, got {line[:80]}")
     for name, value in values.items():
-        # one that a float can be: JSON has whole numbers of any length
+        # JSON allows integers of any length, so check that the number fits into a float
         fits = type(value) in (int, float) and abs(value) <= sys.float_info.max
         if value is not None and not fits:
             raise ValueError(f"line {number}: {name} must be a number or null, got {value!r:.80}")
@@ -129,15 +139,15 @@ def _metrics_of(line: str, number: int) -> dict[str, float | None]:
 
 
 class Trackers:
-    """All trackers of a run as one.
+    """The metrics log of a run and all its trackers.
 
-    The log is written at once; each tracker gets them on its own thread, in order. One that fails
-    or hangs during a run (a network that went away) is switched off with a warning: `metrics.jsonl`
-    still has everything, and hours of training are not lost over a curve.
+    Metrics are written to the log at once. Each tracker gets them in order, in its own thread. A
+    tracker that fails or hangs during a run, e.g. after the network fails, is disabled with a
+    warning and does not stop training; `metrics.jsonl` still has all metrics.
 
     Args:
-        log: what is always written.
-        patience: seconds for a call of a tracker; for all of them together when they close.
+        log: the log, which is always written.
+        patience: timeout in seconds of each call of a tracker, and of closing all of them together.
     """
 
     def __init__(self, log: MetricsLog, patience: float = TimeoutsConfig().tracker) -> None:
@@ -146,10 +156,15 @@ class Trackers:
         self._threads: list[TrackerThread] = []
 
     def add(self, name: str, make: Callable[[], Tracker]) -> None:
-        """Build a tracker; from now on it gets the metrics too.
+        """Build a tracker, which then gets all later metrics.
+
+        Args:
+            name: name of the tracker.
+            make: builds the tracker; called in its thread.
 
         Raises:
-            PluginError: it can't start.
+            PluginError: the tracker can't start, or not within the timeout.
+            UserError: the error of the tracker itself, if it is one.
         """
         thread = TrackerThread(name, make, self._patience)
         hint = f"use its offline mode, or take {name} out of runner.logger.logger_backends"
@@ -163,21 +178,24 @@ class Trackers:
             ) from None
         if isinstance(error, UserError):
             raise error
-        if error is not None:  # no login, no network: whatever the library calls it
+        if error is not None:  # any error of the tracker's library, such as no login or no network
             reason = str(error) if isinstance(error, Exception) else repr(error)
             raise PluginError(f"tracker {name!r} could not start: {reason}", hint=hint) from error
         self._threads.append(thread)
 
     def cut(self, size: int) -> None:
-        """Take back what the log has beyond its first `size` bytes; trackers keep it."""
+        """Truncate the log to its first `size` bytes; trackers keep what they were sent."""
         self._log.cut(size)
 
     def sync(self) -> None:
-        """Let what was logged so far outlive the machine."""
+        """Flush the log to the disk, so that it survives a crash of the machine."""
         self._log.sync()
 
     def log(self, metrics: Mapping[str, float], step: int) -> None:
-        """Write them down, and let the trackers know."""
+        """Write metrics to the log, and queue them for the trackers.
+
+        A tracker that has failed or hangs is disabled with a warning.
+        """
         self._log.log(metrics, step)
         for thread in list(self._threads):
             thread.log(metrics, step)
@@ -186,7 +204,7 @@ class Trackers:
                 warn(f"tracker {thread.name!r} {trouble}; it is off from now on")
 
     def close(self) -> None:
-        """Close all of them, the log last, whatever happens to one."""
+        """Close all trackers, then the log, even if a tracker fails or hangs."""
         try:
             threads, self._threads = self._threads, []
             deadline = time.monotonic() + self._patience
@@ -211,10 +229,10 @@ def open_trackers(
     registry: Registry,
     patience: float = TimeoutsConfig().tracker,
 ) -> Trackers:
-    """Start the log and the trackers that `config.logger_backends` names.
+    """Open the log and start the trackers that `config.logger_backends` names.
 
     Raises:
-        PluginError: an unknown tracker, or one that can't start. Those started before it are
+        PluginError: a tracker is unknown or can't start. Trackers that were already started are
             closed.
     """
     trackers = Trackers(MetricsLog(folder.metrics), patience)
