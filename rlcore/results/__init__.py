@@ -1,1 +1,1 @@
-"""Evaluate the episodes of a run: tables, rates with intervals, `summary.json`."""
+"""Compute a run's results from its episodes: tables, rates with intervals, `summary.json`."""

@@ -1,4 +1,4 @@
-"""Say what a run had spent when its policy first succeeded so often."""
+"""Compute how much training a run needed until its policy first reached given success rates."""
 
 from __future__ import annotations
 
@@ -8,16 +8,23 @@ from typing import TypedDict
 
 LEVELS = (0.5, 0.8, 0.9)
 EPISODES = 96
-"""Training success is the mean over the last updates with at least so many episodes together: a
-few episodes reach a level by chance."""
+"""Minimum number of episodes over which training success is averaged.
+
+The mean is over the latest updates that have at least this many episodes together, because a few
+episodes may reach a level by chance.
+"""
 EVALUATIONS = {"eval/success_once": "evaluation", "eval/validation/success_once": "validation"}
 SPENT = ("time/rollout", "time/update", "time/sync")
 
 
 class Reached(TypedDict):
-    """Updates, episodes and env steps of training, and their wall seconds, evaluations and
-    supervised training apart, up to when success was `success`; `by`: "evaluation", "validation" or
-    "training" episodes, which explore."""
+    """The training up to the update at which a level of success was first reached.
+
+    `update`, `episodes` and `env_steps` are totals of reinforcement learning. `seconds` is its wall
+    time (rollouts, updates and syncs), without evaluations and supervised training. `success` is
+    the measured rate, at least the level. `by` says which episodes measured it: "evaluation",
+    "validation" or "training"; actions of training episodes include exploration.
+    """
 
     update: int
     episodes: int
@@ -28,10 +35,14 @@ class Reached(TypedDict):
 
 
 def levels_reached(lines: Iterable[Mapping[str, float | None]]) -> dict[str, Reached | None]:
-    """By level of success, as text, when it was first reached; None: never.
+    """Find when each level of success in :data:`LEVELS` was first reached.
 
     Args:
-        lines: of `metrics.jsonl`; of a step that was logged twice the later counts.
+        lines: lines of `metrics.jsonl`. If a metric was logged twice for a step, the later value
+            counts.
+
+    Returns:
+        When each level was reached, by the level as text, e.g. "0.5"; None if it never was.
     """
     steps: dict[int, dict[str, float]] = {}
     for line in lines:

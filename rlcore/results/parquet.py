@@ -1,4 +1,4 @@
-"""Read and write rows in parquet files with page checksums. Knows nothing of what the rows mean."""
+"""Read and write rows of plain values in parquet files with page checksums."""
 
 from __future__ import annotations
 
@@ -17,18 +17,21 @@ from rlcore.files.damaged_files import damaged, of_another_version
 from rlcore.files.reading import decode, open_regular, parse_json
 
 NOTE = b"rlcore"
-MOST_ROWS = 1_000_000  # ours have one an episode
+MOST_ROWS = 1_000_000  # limit for damaged files; rlcore writes one row per episode
 MOST_BYTES = 1 << 28
 BATCH_ROWS = 1024
 TYPES = {"str": pa.string(), "int": pa.int64(), "float": pa.float64(), "bool": pa.bool_()}
 
 
 INFOS, INFO = "infos", "info/"
-"""A field with numbers by name, and how their columns begin."""
+"""Name of a field that holds `{name: number}`, and the prefix of the columns of its numbers."""
 
 
 def schema_of(kind: type[Any]) -> pa.Schema:
-    """One column for each field of a dataclass of plain values, but for :data:`INFOS`."""
+    """Return a schema with one column for each field of a dataclass, except :data:`INFOS`.
+
+    The types of the fields must be among :data:`TYPES`.
+    """
     plain = [one for one in fields(kind) if one.name != INFOS]
     return pa.schema([(one.name, TYPES[str(one.type)]) for one in plain])
 
@@ -43,7 +46,15 @@ def write_rows(
     schema: pa.Schema,
     note: Mapping[str, Any] | None = None,
 ) -> None:
-    """One row a mapping; atomically. A note is kept beside them, see :func:`read_note`."""
+    """Write rows to a parquet file, atomically.
+
+    Args:
+        path: the file.
+        rows: one mapping for each row. The numbers in the field :data:`INFOS`, if it is there, are
+            written as float64 columns `info/NAME`.
+        schema: the columns, except those of infos.
+        note: JSON values that are stored in the file's metadata (:func:`read_note`).
+    """
     flat = [{**row, **{INFO + n: v for n, v in row.get(INFOS, {}).items()}} for row in rows]
     told = {name for row in flat for name in row if name.startswith(INFO)}
     table = pa.Table.from_pylist(flat, schema=_with_infos(schema, sorted(told)))
@@ -54,10 +65,12 @@ def write_rows(
 
 
 def read_rows(path: Path, schema: pa.Schema) -> list[dict[str, Any]]:
-    """Rows written by :func:`write_rows`, columns besides those of `schema` left out.
+    """Read rows written by :func:`write_rows`.
+
+    Columns that are neither in `schema` nor infos are left out.
 
     Raises:
-        CheckpointError: missing, damaged, or another kind of table.
+        CheckpointError: the file is missing, damaged, too large, or lacks columns of `schema`.
     """
     if not path.exists():
         raise CheckpointError(f"{path.parent} holds no {path.name}")
@@ -73,19 +86,27 @@ def read_rows(path: Path, schema: pa.Schema) -> list[dict[str, Any]]:
 
 
 def _rows(file: pq.ParquetFile, schema: pa.Schema) -> Iterator[dict[str, Any]]:
-    """Batch by batch, as a few bytes can stand for many rows, and for long texts in each."""
+    """Yield the rows, read in batches.
+
+    A small damaged file may decompress to very many rows or very long texts, so the size is checked
+    after each batch.
+
+    Raises:
+        ValueError: there are more than :data:`MOST_ROWS` rows, or more than :data:`MOST_BYTES`
+            bytes.
+    """
     if file.metadata.num_rows > MOST_ROWS:
         raise ValueError(f"it says that it has {file.metadata.num_rows} rows")
     filled = 0
     told = [name for name in file.schema_arrow.names if name.startswith(INFO)]
     schema = _with_infos(schema, told)
-    # tables are small: threads take longer to start than to read one
+    # Tables are small: starting threads takes longer than reading one.
     for batch in file.iter_batches(BATCH_ROWS, columns=schema.names, use_threads=False):
         filled += batch.nbytes
         if filled > MOST_BYTES:
             raise ValueError(f"its rows take more than {MOST_BYTES} bytes")
         table = pa.Table.from_batches([batch]).select(schema.names)
-        same = table.schema.equals(schema)  # a cast loads all of pyarrow.compute
+        same = table.schema.equals(schema)  # avoids a cast, which would import pyarrow.compute
         for row in (table if same else table.cast(schema)).to_pylist():
             infos = ((name.removeprefix(INFO), row.pop(name)) for name in told)
             known = told and {name: value for name, value in infos if value is not None}
@@ -93,10 +114,10 @@ def _rows(file: pq.ParquetFile, schema: pa.Schema) -> Iterator[dict[str, Any]]:
 
 
 def read_note(path: Path) -> dict[str, Any]:
-    """The note kept beside the rows; empty without one.
+    """Read the note that :func:`write_rows` stored with the rows; empty if there is none.
 
     Raises:
-        CheckpointError: missing or damaged.
+        CheckpointError: the file is missing or damaged.
     """
     if not path.exists():
         raise CheckpointError(f"{path.parent} holds no {path.name}")

@@ -1,7 +1,4 @@
-"""Compute success rates and their uncertainty. Standard library only.
-
-Knows nothing of envs or policies.
-"""
+"""Compute success rates and their confidence intervals. Uses only the standard library."""
 
 from __future__ import annotations
 
@@ -13,7 +10,7 @@ from typing import NamedTuple, TypeVar
 Start = TypeVar("Start", bound=Hashable)
 """Key of a start, e.g. (task, trial)."""
 Passes = Sequence[bool]
-"""Whether each of the episodes from one start succeeded; as many for every start."""
+"""Success of each episode from one start, by pass; all starts have the same number of passes."""
 
 
 class Interval(NamedTuple):
@@ -25,7 +22,7 @@ class Interval(NamedTuple):
 
 
 class SuccessRate(NamedTuple):
-    """A success rate over n episodes with its Wilson interval; a side of `summary.json`."""
+    """A success rate over n episodes with its Wilson interval [lo, hi]."""
 
     rate: float
     n: int
@@ -34,7 +31,7 @@ class SuccessRate(NamedTuple):
 
 
 class Difference(NamedTuple):
-    """A difference of two proportions, after - before, and its interval; all in [-1, 1]."""
+    """A difference of two proportions, after - before, and its confidence interval, in [-1, 1]."""
 
     mean: float
     lo: float
@@ -45,10 +42,11 @@ def wilson(successes: float, n: float, confidence: float = 0.95) -> Interval:
     """Compute the score interval of a binomial proportion (Wilson, JASA 22, 1927).
 
     Args:
-        successes, n: counts; of an effective sample also between whole numbers.
+        successes, n: numbers of successes and of episodes; fractions for an effective sample size.
+        confidence: the confidence level of the interval.
 
     Raises:
-        ValueError: no episodes, or successes outside [0, n].
+        ValueError: n is not positive, or successes is outside [0, n].
     """
     if n <= 0 or not 0 <= successes <= n:
         raise ValueError(f"no interval for {successes} successes of {n} episodes")
@@ -58,26 +56,31 @@ def wilson(successes: float, n: float, confidence: float = 0.95) -> Interval:
     scale = 1 + z * z / n
     centre = (p + z * z / (2 * n)) / scale
     half = z / scale * sqrt(p * (1 - p) / n + z * z / (4 * n * n))
-    # exact at the ends, where rounding would leave 1e-17
+    # exact 0 and 1 at the ends, where rounding errors would leave e.g. 1e-17
     lo = 0.0 if successes == 0 else centre - half
     hi = 1.0 if successes == n else centre + half
     return Interval(p, lo, hi)
 
 
 def success_rate(starts: Sequence[Passes], confidence: float = 0.95) -> SuccessRate:
-    """Compute the rate over all episodes, with its Wilson interval.
+    """Compute the success rate over all episodes, with its Wilson interval.
 
-    With several passes, episodes from one start are correlated, and count less than as many starts.
-    The interval is that of the effective sample size (E. L. Korn, B. I. Graubard, Survey
-    Methodology 24, 193-201, 1998), here between the number of starts and that of episodes:
+    With several passes, episodes from one start are correlated, so they carry less information than
+    the same number of independent episodes. The interval is therefore computed for the effective
+    sample size (E. L. Korn, B. I. Graubard, Survey Methodology 24, 193-201, 1998), clamped to at
+    least the number of starts and at most the number of episodes:
 
         n* = p (1 - p) / Var(p),   Var(p) = sum_i (m_i - p)^2 / (n (n - 1))
 
-    m_i is the share of the passes of start i that succeeded, n the number of starts. With one pass
-    it is the number of episodes.
+    m_i is the fraction of the passes of start i that succeeded, n is the number of starts. With one
+    pass, n* is the number of episodes.
+
+    Args:
+        starts: the passes of each start.
+        confidence: the confidence level of the interval.
 
     Raises:
-        ValueError: no episodes.
+        ValueError: there are no episodes.
     """
     episodes = sum(len(passes) for passes in starts)
     p = sum(sum(passes) for passes in starts) / max(episodes, 1)
@@ -88,7 +91,9 @@ def success_rate(starts: Sequence[Passes], confidence: float = 0.95) -> SuccessR
 
 def _effective(starts: Sequence[Passes], p: float, episodes: int) -> float:
     n = len(starts)
-    if episodes == n or p in (0, 1) or n == 1:  # all came out alike: passes can't differ
+    # With p = 0 or 1, or a single start, the variance between starts can't be estimated from the
+    # data: the number of starts is the conservative choice.
+    if episodes == n or p in (0, 1) or n == 1:
         return n
     spread = fsum((sum(passes) / len(passes) - p) ** 2 for passes in starts)
     return episodes if spread == 0 else min(max(n * (n - 1) * p * (1 - p) / spread, n), episodes)
@@ -97,15 +102,20 @@ def _effective(starts: Sequence[Passes], p: float, episodes: int) -> float:
 def paired_difference(
     before: Mapping[Start, Passes], after: Mapping[Start, Passes], confidence: float = 0.95
 ) -> Difference:
-    """Compare success after minus success before from the same starts, keyed by (task, trial).
+    """Compute the success rate after minus the success rate before, from the same starts.
 
-    Newcombe's method 10 for paired proportions: Wilson limits of both sides, joined by the
-    correlation of the pairs (R. G. Newcombe, Statistics in Medicine 17, 2635-2650, 1998).
-    Unlike the Wald interval it keeps its coverage for small n and rates near 0 or 1. With several
-    passes a pair is the two shares of one start.
+    The interval is Newcombe's method 10 for paired proportions: the Wilson limits of both sides are
+    combined with the correlation of the pairs (R. G. Newcombe, Statistics in Medicine 17,
+    2635-2650, 1998). Unlike the Wald interval it keeps its coverage for small n and rates near 0 or
+    1. With several passes, a pair consists of the two success fractions of one start.
+
+    Args:
+        before, after: the passes of each start, by start, e.g. (task, trial).
+        confidence: the confidence level of the interval.
 
     Raises:
-        ValueError: the two sides are not the same episodes, or there are none.
+        ValueError: the starts or the numbers of their passes differ between the two sides, or there
+            are no episodes.
     """
     _check_same(before, after)
     p_after, _, lo_after, hi_after = success_rate([*after.values()], confidence)
@@ -134,12 +144,13 @@ def _check_same(before: Mapping[Start, Passes], after: Mapping[Start, Passes]) -
 
 
 def _correlation(before: Mapping[Start, Passes], after: Mapping[Start, Passes]) -> float:
-    """Compute the correlation of the pairs, with Newcombe's continuity correction; 0 where
-    undefined.
+    """Compute the correlation of the pairs, with Newcombe's continuity correction.
 
         phi = (n sum xy - sum x sum y) / sqrt((n sum x^2 - (sum x)^2) (n sum y^2 - (sum y)^2))
 
-    x and y are successes per start. With one pass this is phi of the 2x2 table of pairs.
+    x and y are the numbers of successes from each start after and before, n is the number of
+    starts. With one pass this is phi of the 2x2 table of pairs. If all x or all y are equal, phi is
+    undefined and the result is 0.
     """
     n = len(after)
     passes = max(map(len, after.values()))
@@ -154,5 +165,5 @@ def _correlation(before: Mapping[Start, Passes], after: Mapping[Start, Passes]) 
 
 
 def _joined(a: float, b: float, phi: float) -> float:
-    """Compute sqrt(a^2 - 2 phi a b + b^2): half-widths of two correlated estimates as one."""
+    """Combine the half-widths a and b of two correlated estimates: sqrt(a^2 - 2 phi a b + b^2)."""
     return sqrt(max(a * a - 2 * phi * a * b + b * b, 0.0))

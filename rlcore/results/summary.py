@@ -1,6 +1,6 @@
 """Write `summary.json`: the results of a run, in one small file with fixed keys.
 
-What is printed as a table is in :mod:`rlcore.results.tables`.
+The printed table comes from :mod:`rlcore.results.tables`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from rlcore.results.tables import (
     success_rows,
 )
 
-DIGITS = 6  # decimals kept of rates; more is noise
+DIGITS = 6  # decimals of rates; further ones are noise
 
 
 class SuccessFigures(TypedDict):
@@ -44,14 +44,17 @@ class DifferenceFigures(TypedDict):
 
 
 class Sides(TypedDict):
-    """A rate on both sides; None where it was not measured."""
+    """A mean before and after training; None for a side on which it was not measured."""
 
     before: float | None
     after: float | None
 
 
 class Forgetting(TypedDict):
-    """Success on tasks that were not trained on; None where a side was not measured."""
+    """Success before and after training on tasks that were not trained on.
+
+    None for a side that was not measured, and for a difference that can't be paired.
+    """
 
     tasks: list[str]
     success_before: SuccessFigures | None
@@ -60,11 +63,12 @@ class Forgetting(TypedDict):
 
 
 class Control(TypedDict):
-    """How much work a control was, and how that follows from what the run did.
+    """The amount of work of the supervised control, and how it follows from the run's work.
 
-    `gradient_samples` of optimizer steps (forward and backward) and `decisions` of training
-    episodes (forward, `forward_share` of both) are the run's; `samples` in `steps` steps of
-    `batch_size` the control's; `derived` has the formulas.
+    The run's work is `gradient_samples`, the samples of its optimizer steps (forward and backward),
+    and `decisions`, the policy decisions in its training episodes (forward only). `forward_share`
+    is the cost of a forward pass as a fraction of forward and backward together. The control trains
+    on `samples` samples in `steps` optimizer steps of `batch_size`. `derived` has the formulas.
     """
 
     gradient_samples: int
@@ -88,19 +92,24 @@ class _Measured(TypedDict):
 
 
 class Summary(_Measured, total=False):
-    """The keys of `summary.json`; None where a run did not measure. Control keys only where asked,
-    groups and averages only where the env has groups of tasks, `caveat` only where it has one,
-    `stopped` only where a plugin ended training: the reason.
+    """The keys of `summary.json`. Rates and differences are None if the run did not measure them.
 
-    `failures` are the trials of `after` that failed (in any pass) by task, the worst task first;
-    `infos` are means of what the env measured besides, `groups` the pooled rates of groups by name,
-    `averages` the "bucket mean" and the "task mean" (see
-    :func:`rlcore.results.tables.success_rows`); `seconds` are wall seconds by phase; `env_steps`
-    and `episodes` count training, evaluation apart; `control_difference` is control - before on
-    the same episodes, those of the best checkpoints likewise, and `control` is its work;
-    `best_checkpoint` is what
-    `runner.keep_best` chose; `reached` says what was spent up to each level of success
-    (:func:`rlcore.results.levels.levels_reached`), of a run that trained by reinforcement.
+    Keys of every summary: `success_before`, `success_after` and `paired_difference`
+    (after - before); `seed`, the root seed; `seconds`, wall seconds by phase; `env_steps` and
+    `episodes`, totals of training without evaluations; `versions` of packages.
+
+    Keys of some summaries: `success_control`, `control_difference` (control - before, paired) and
+    `control` (its amount of work), if the run has a supervised control; `success_best`,
+    `best_difference`, `success_control_best` and `control_best_difference` (also minus before), if
+    the best checkpoint of the run or of the control was evaluated; `best_checkpoint`, the name
+    that `runner.keep_best` chose; `forgetting`, if other tasks were evaluated; `caveat` of
+    the env; `stopped`, the reason why a plugin stopped training; `reached`, the training up to each
+    level of success (:func:`rlcore.results.levels.levels_reached`), if the run trained by
+    reinforcement learning; `groups`, the pooled rates of task groups by name, and `averages`, the
+    "bucket mean" and the "task mean" (:func:`rlcore.results.tables.success_rows`), if the env has
+    task groups; `infos`, the means of other values that the env measured; `failures`, the trials of
+    the evaluation after training that failed in any pass, by task, the task with the lowest rate
+    first.
     """
 
     success_control: SuccessFigures | None
@@ -135,25 +144,27 @@ def build_summary(
     best: str | None = None,
     control: Control | None = None,
 ) -> Summary:
-    """Rates with Wilson intervals and differences paired on (task, trial), which there are only
-    between sides that were played under one protocol.
+    """Build the summary of a run.
+
+    Rates have Wilson intervals. Differences are paired on (task, trial); they are None unless both
+    sides were played under the same protocol.
 
     Args:
-        seen: evaluated episodes: "before", "after", "best", "control", "control_best",
-            "forgetting/before", "forgetting/after", as far as measured.
+        seen: rows of the evaluations that were made, by label: "before", "after", "best",
+            "control", "control_best", "forgetting/before", "forgetting/after".
         groups: :attr:`rlcore.contracts.specs.EnvSpec.task_groups`.
         seed: root seed of the run.
-        seconds: see :class:`Summary`.
-        totals: of training.
-        versions: of what the run was made with, see :func:`rlcore.run_folder.manifest.versions`.
-        caveat: :attr:`rlcore.contracts.specs.EnvSpec.caveat` of what was evaluated.
-        stopped: why a plugin ended training; empty: none did.
+        seconds: wall seconds by phase.
+        totals: env steps and episodes of training.
+        versions: package versions of the run, see :func:`rlcore.run_folder.manifest.versions`.
+        caveat: :attr:`rlcore.contracts.specs.EnvSpec.caveat` of the evaluated env.
+        stopped: the reason why a plugin stopped training; empty if none did.
         metrics: lines of `metrics.jsonl`.
-        best: name of the best checkpoint.
-        control: how much work the control was.
+        best: name of the best checkpoint; None if none was chosen.
+        control: the amount of work of the supervised control; None without a control.
 
     Raises:
-        ValueError: the sides are not the same episodes, each once.
+        ValueError: paired sides have different episodes, or one has an episode twice.
     """
     before, after = seen.get("before"), seen.get("after")
     summary: Summary = {
@@ -236,5 +247,9 @@ def _difference(
 
 
 def write_summary(path: Path, summary: Summary) -> None:
-    """Write it atomically; NaN is refused, as readers in other languages would stumble."""
+    """Write `summary.json` atomically.
+
+    Raises:
+        ValueError: a value is NaN or infinite, which JSON does not allow.
+    """
     write_text(path, json.dumps(summary, indent=2, allow_nan=False) + "\n")

@@ -1,4 +1,4 @@
-"""Make rows, tables and parquet of episodes. Knows nothing of how they were played."""
+"""Turn evaluated episodes into rows, success tables and parquet files."""
 
 from __future__ import annotations
 
@@ -22,16 +22,19 @@ class EpisodeResult:
     """One evaluated episode, a row of `eval/*.parquet`.
 
     Attributes:
-        task, trial, replica: its address, the task by name.
-        success: whether it succeeded at any step.
-        episode_return: sum of rewards.
-        length: env steps.
+        task: name of the task.
+        trial: number of the start within the task.
+        replica: number of the pass over the starts.
+        success: whether the episode succeeded at any step.
+        episode_return: undiscounted sum of rewards.
+        length: number of env steps.
         sampling: how actions were drawn, see
-        :attr:`rlcore.run_folder.protocol_record.EvaluationProtocol`.
+            :attr:`rlcore.run_folder.protocol_record.EvaluationProtocol.sampling`.
         protocol: digest of the evaluation's protocol
-            (:attr:`rlcore.run_folder.protocol_record.EvaluationProtocol.digest`); empty outside of
-            one.
-        infos: what the env measured besides, by name; in the file a column `info/NAME` each.
+            (:attr:`rlcore.run_folder.protocol_record.EvaluationProtocol.digest`); empty if the
+            episode was not played under a protocol.
+        infos: other values that the env measured, by name; the file has a column `info/NAME` for
+            each.
     """
 
     task: str
@@ -48,8 +51,14 @@ class EpisodeResult:
 def from_outcomes(
     outcomes: Iterable[EpisodeOutcome], tasks: Sequence[str], sampling: str, protocol: str = ""
 ) -> list[EpisodeResult]:
-    """Turn what the workers report into rows; `tasks` are
-    :attr:`rlcore.contracts.specs.EnvSpec.tasks`."""
+    """Turn the outcomes that workers report into rows.
+
+    Args:
+        outcomes: the episodes' outcomes, with tasks by index.
+        tasks: task names, :attr:`rlcore.contracts.specs.EnvSpec.tasks`.
+        sampling: how actions were drawn.
+        protocol: digest of the evaluation's protocol.
+    """
     return [
         EpisodeResult(
             task=tasks[outcome.episode.task],
@@ -70,7 +79,7 @@ def success_by_start(results: Iterable[EpisodeResult]) -> dict[tuple[str, int], 
     """Return `{(task, trial): success of each pass}`, for rates and paired differences.
 
     Raises:
-        ValueError: an episode is there twice, or starts were played unequally often, so that
+        ValueError: an episode occurs twice, or the numbers of passes differ between starts, so that
             pairs are not defined.
     """
     by_start: dict[tuple[str, int], dict[int, bool]] = {}
@@ -88,7 +97,7 @@ def success_by_start(results: Iterable[EpisodeResult]) -> dict[tuple[str, int], 
 
 
 def failures(results: Iterable[EpisodeResult]) -> list[EpisodeResult]:
-    """List the episodes that did not succeed, those of the task with the lowest rate first."""
+    """List the failed episodes: tasks by increasing success rate, then by trial."""
     by_task: dict[str, list[EpisodeResult]] = {}
     for result in results:
         by_task.setdefault(result.task, []).append(result)
@@ -98,7 +107,7 @@ def failures(results: Iterable[EpisodeResult]) -> list[EpisodeResult]:
 
 
 def comparable(*sides: Iterable[EpisodeResult]) -> bool:
-    """Return whether all episodes were played under one protocol: only then are they paired."""
+    """Return whether all episodes have the same protocol, as pairing them requires."""
     return len({result.protocol for side in sides for result in side}) <= 1
 
 
@@ -107,7 +116,10 @@ def comparable(*sides: Iterable[EpisodeResult]) -> bool:
 
 @dataclass(frozen=True)
 class SuccessRow:
-    """One line: a rate over n episodes. Averages of rates have no interval (lo, hi are None)."""
+    """A row of the success table: a rate over n episodes with its interval.
+
+    Averages of rates have no interval (lo and hi are None).
+    """
 
     kind: Literal["task", "group", "average", "overall"]
     label: str
@@ -120,16 +132,16 @@ class SuccessRow:
 def success_rows(
     results: Sequence[EpisodeResult], groups: Mapping[str, Sequence[str]] | None = None
 ) -> list[SuccessRow]:
-    """List tasks, then groups, then averages, then all episodes pooled.
+    """Return the rows of the success table: tasks, groups, averages, then all episodes pooled.
 
-    "bucket mean" is the unweighted mean of the group rates, as in the published tables of
-    benchmarks with difficulty groups; "task mean" is the unweighted mean of the task rates. They
-    differ where groups are of different size. A group's rate is that of its pooled episodes.
+    A group's rate is the rate over its pooled episodes. "bucket mean" is the unweighted mean of the
+    group rates, as in the published tables of benchmarks with difficulty groups; "task mean" is the
+    unweighted mean of the task rates. They may differ if groups have different sizes.
 
     Args:
-        results: episodes, of at least one task.
+        results: episodes of at least one task.
         groups: :attr:`rlcore.contracts.specs.EnvSpec.task_groups`; groups without episodes are
-        left out.
+            left out.
     """
     by_task: dict[str, list[Passes]] = {}
     for (task, _), passes in success_by_start(results).items():
@@ -148,19 +160,23 @@ def success_rows(
 def pooled(
     kind: Literal["task", "group", "overall"], label: str, wins: Sequence[Sequence[Passes]]
 ) -> SuccessRow:
-    """One line of all episodes of several rows; `wins`: of each row, of each start its passes."""
+    """Return a row for the pooled episodes of several tasks.
+
+    Args:
+        wins: for each task, the passes of each of its starts.
+    """
     rate, n, lo, hi = success_rate([passes for one in wins for passes in one])
     return SuccessRow(kind, label, rate, n, lo, hi)
 
 
 def average(label: str, rows: Sequence[SuccessRow]) -> SuccessRow:
-    """The unweighted mean of some rates."""
+    """Return a row with the unweighted mean of the rates of other rows."""
     rate = sum(row.rate for row in rows) / len(rows)
     return SuccessRow("average", label, rate, sum(row.n for row in rows))
 
 
 def plain_table(rows: Sequence[SuccessRow], title: str = "success") -> str:
-    """Write as text, with a section per kind of row."""
+    """Return the success table as text, with a section for each kind of row."""
     from rich.table import Table
 
     from rlcore.terminal.console import as_text
@@ -182,10 +198,13 @@ def plain_table(rows: Sequence[SuccessRow], title: str = "success") -> str:
 def write_results(
     path: Path, results: Sequence[EpisodeResult], made_with: Mapping[str, Any] | None = None
 ) -> None:
-    """Write one row an episode, atomically.
+    """Write one row for each episode to a parquet file, atomically.
 
     Args:
-        made_with: how the evaluation came about, kept beside the rows.
+        path: the file.
+        results: the episodes.
+        made_with: protocol and policy settings of the evaluation, stored as the file's note
+            (:func:`rlcore.results.parquet.read_note`).
     """
     write_rows(path, map(asdict, results), schema_of(EpisodeResult), note=made_with)
 
@@ -194,6 +213,6 @@ def read_results(path: Path) -> list[EpisodeResult]:
     """Read rows written by :func:`write_results`.
 
     Raises:
-        CheckpointError: missing, damaged, or another kind of table.
+        CheckpointError: the file is missing, damaged, or another kind of table.
     """
     return [EpisodeResult(**row) for row in read_rows(path, schema_of(EpisodeResult))]
