@@ -1,7 +1,8 @@
-"""Look up who reads and writes demonstrations: components of kind `dataset`. Light.
+"""Find the format of a data set of demonstrations: a component of kind `dataset`. Light.
 
-A run asks for the format of a folder by the folder itself; a new one is written as
-`collect.format` says. What is read must be there: a path with a slip of the pen is no new data set.
+The format of an existing data set is found from its files; a new data set is written in the format
+`collect.format`. A data set that is to be read must exist, so that a mistyped path is an error and
+not a new data set.
 """
 
 from __future__ import annotations
@@ -29,22 +30,25 @@ MAKE_ONE = (
     "rlcore collect env=ENV collect.output={path} makes one where the env has an expert; "
     "collect.path=null collects into the run"
 )
-LOOKED_AT = 50  # entries of a folder that are asked whether they are data sets
+LOOKED_AT = 50  # number of a folder's entries that an error message checks for data sets
 
 OnProgress = Callable[[Mapping[str, float]], None]
-"""Called after each step with `{"steps", "seconds", "train_loss", "val_loss"}`: done and spent so
-far, and the latest losses (no `val_loss` where nothing is held back)."""
+"""Called after each step with `{"steps", "seconds", "train_loss", "val_loss"}`.
+
+These are the steps done and the seconds spent so far, and the latest losses. `val_loss` is absent
+if no demonstrations are held back for validation.
+"""
 
 
 @dataclass(frozen=True)
 class SupervisedSamples:
-    """M training samples.
+    """M samples for supervised training, each with H actions of A entries.
 
     Attributes:
         inputs: `{name: [M, ...]}`, as a policy's `sft_batch` prepared them.
-        actions: float32 `[M, H, A]`, targets in the env's units.
+        actions: float32 `[M, H, A]`, target actions in the env's units.
         mask: bool `[M, H]`, false past the end of the demonstration.
-        weights: float64 `[M]`, how often each is drawn, relative to others; None: all alike.
+        weights: float64 `[M]`, relative sampling weights; None for uniform sampling.
     """
 
     inputs: dict[str, Tensor]
@@ -56,7 +60,11 @@ class SupervisedSamples:
         return len(self.actions)
 
     def batches(self, rows: Iterable[Tensor]) -> Iterator[tuple[dict[str, Tensor], Tensor, Tensor]]:
-        """Inputs, actions and mask of each batch, which `rows` has as numbers of samples."""
+        """Yield (inputs, actions, mask) of each batch.
+
+        Args:
+            rows: the sample indices of each batch.
+        """
         for one in rows:
             inputs = {name: array[one] for name, array in self.inputs.items()}
             yield inputs, self.actions[one], self.mask[one]
@@ -64,12 +72,12 @@ class SupervisedSamples:
 
 @dataclass(frozen=True)
 class DatasetSummary:
-    """How much of a data set is learned from.
+    """The number of demonstrations that a data set provides.
 
     Attributes:
-        demonstrations: that are learned from or validated on.
-        episodes: that it has, also those that did not succeed.
-        remarks: what the user must know of them, such as actions that are cut; a sentence each.
+        demonstrations: number of demonstrations used for training or validation.
+        episodes: number of all episodes, including those that did not succeed.
+        remarks: sentences about the data that the user must know, e.g. that actions are clipped.
     """
 
     demonstrations: int
@@ -78,11 +86,11 @@ class DatasetSummary:
 
 
 class Dataset(Protocol):
-    """A data set that is read.
+    """An existing data set that is read.
 
     Attributes:
-        facts: of the env that demonstrates.
-        complete: whether its collection came to its end.
+        facts: facts of the env in which the demonstrations were made.
+        complete: whether its collection was completed.
     """
 
     facts: EnvFacts
@@ -91,54 +99,60 @@ class Dataset(Protocol):
     def complete(self) -> bool: ...
 
     def __len__(self) -> int:
-        """Count its episodes."""
+        """Return the number of episodes."""
 
     def starts(self) -> set[tuple[str, int]]:
-        """Return (task by name, trial) of its episodes."""
+        """Return (task name, trial) of each start from which an episode was recorded."""
 
     def check(self, spec: EnvSpec) -> None:
         """Raise ConfigError unless a policy for `spec` can learn from these episodes."""
 
     def summary(self) -> DatasetSummary:
-        """Count what is learned from.
+        """Count the episodes and the demonstrations that are used.
 
         Raises:
-            CheckpointError: its rows contradict each other or what is said of them.
-            ConfigError: nothing of it can be learned from.
+            CheckpointError: the rows contradict each other or the data set's description.
+            ConfigError: no episode can be used for training.
         """
 
     def split(
         self, val_fraction: float, seed: int
     ) -> tuple[Sequence[Demonstration], Sequence[Demonstration]]:
-        """Return (training, validation) of those that succeeded, by whole episodes, read when asked
-        for. Which ones are held back depends on (seed, task) alone.
+        """Split the successful demonstrations into (training, validation).
+
+        Whole episodes are held back for validation, and each is read when it is accessed. The
+        choice is seeded by (seed, task) alone.
+
+        Args:
+            val_fraction: fraction of the demonstrations to hold back for validation.
+            seed: root seed of the choice.
 
         Raises:
-            ConfigError: there is nothing to hold back.
+            ConfigError: there are too few demonstrations to hold any back.
         """
 
 
 class DatasetWriter(Protocol):
-    """A data set that is collected."""
+    """A data set to which collected demonstrations are written."""
 
     def episodes(self) -> set[Episode]:
-        """Return addresses already written, group left out."""
+        """Return the addresses of the episodes already written, without their group."""
 
     def add(self, demonstration: Demonstration) -> None:
-        """Write one episode; it is on the disk when this returns."""
+        """Write one episode. It is stored on the disk when this method returns."""
 
 
 class DatasetFormat(Protocol):
-    """A form of data sets on disk. Made without arguments."""
+    """A format of data sets on the disk. The class is constructed without arguments."""
 
     def holds(self, path: Path) -> bool:
-        """Return whether a folder holds a data set of this form, a complete one or a begun one."""
+        """Return whether a folder holds a data set of this format, complete or incomplete."""
 
     def read(self, path: Path) -> Dataset:
-        """Read a data set, its episodes when they are asked for.
+        """Open a data set; episodes are read when they are accessed.
 
         Raises:
-            CheckpointError: no data set at `path`, or a damaged one.
+            CheckpointError: there is no data set at `path`, or it is damaged.
         """
 
     def write(
@@ -150,34 +164,40 @@ class DatasetFormat(Protocol):
         seed: int,
         interpreters: Iterable[OtherInterpreter],
     ) -> AbstractContextManager[DatasetWriter]:
-        """Begin a data set, or go on with one; leaving the context completes it.
+        """Begin a data set, or continue an incomplete one; leaving the context completes it.
 
         Args:
-            path: the folder.
-            spec: of the env that demonstrates.
-            collect: its settings.
+            path: the folder of the data set.
+            spec: the spec of the env in which demonstrations are made.
+            collect: the settings of the collection.
             seed: root seed of the collection.
-            interpreters: other ones, in which its simulators run.
+            interpreters: other Python interpreters in which the env's simulators run.
 
         Raises:
             ConfigError: the folder holds a data set made with other settings, or other files.
         """
 
     def check_folder(self, path: Path, spec: EnvSpec, collect: CollectConfig, *, seed: int) -> None:
-        """Check that a run can learn from the data in a folder, or write its demonstrations there.
-        Reads no frames but a few.
+        """Check that a run can use the data set in a folder, or can write its demonstrations there.
+
+        At most a few frames are read, so that the check is fast.
 
         Raises:
-            CheckpointError: a data set that is damaged.
-            ConfigError: one of another env, a begun one of other settings, or other files.
+            CheckpointError: the data set is damaged.
+            ConfigError: the data set is of another env, it is incomplete and was begun with other
+                settings, or the folder holds other files.
         """
 
 
 def format_of(path: Path | None, new: str = "safetensors") -> DatasetFormat:
-    """Find the format of the data set in a folder; of one without any, and of None, `new`.
+    """Return the format of the data set in a folder, or a default format if there is none.
+
+    Args:
+        path: the folder; None if there is no folder yet.
+        new: name of the default format.
 
     Raises:
-        PluginError: no plugin brings that, or it can't be loaded.
+        PluginError: no installed plugin has the default format, or a format can't be loaded.
     """
     found = None if path is None else _holding(path)
     if found is not None:
@@ -187,13 +207,14 @@ def format_of(path: Path | None, new: str = "safetensors") -> DatasetFormat:
 
 
 def require_dataset(path: Path, key: str) -> tuple[str, DatasetFormat]:
-    """Find the format of a data set that is to be read, by its name.
+    """Return the name and the format of a data set that must exist.
 
     Args:
-        key: that names the data set, for messages.
+        path: path of the data set.
+        key: the configuration key with that path, for messages.
 
     Raises:
-        ConfigError: it is not there, or holds nothing that an installed format reads.
+        ConfigError: the path does not exist, or no installed format reads what is there.
     """
     found = _holding(path)
     if found is not None:
@@ -214,7 +235,7 @@ def require_dataset(path: Path, key: str) -> tuple[str, DatasetFormat]:
 
 
 def _holding(path: Path) -> tuple[str, DatasetFormat] | None:
-    """The first format that says that it holds a data set, and its name."""
+    """Return the name and the instance of the first format that recognises a data set, or None."""
     for component in load_plugins().components("dataset"):
         candidate: DatasetFormat = load_target(component.spec.target)()
         if candidate.holds(path):
@@ -223,7 +244,7 @@ def _holding(path: Path) -> tuple[str, DatasetFormat] | None:
 
 
 def _missing(path: Path) -> str:
-    """Say up to where a path is there, and what was probably meant."""
+    """Describe which part of a path does not exist, and name a similar path or nearby data sets."""
     there = next(parent for parent in path.parents if parent.exists())
     name = path.relative_to(there).parts[0]
     if not there.is_dir():
