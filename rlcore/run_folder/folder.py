@@ -160,7 +160,7 @@ class RunFolder:
         lock.require_held(self.path)
 
     def _require_shapes(self) -> None:
-        """Raise CheckpointError if a file and a folder are confused in a place where the run writes.
+        """Raise CheckpointError if a folder is where the run writes a file, or the reverse.
 
         A run thus fails before it starts, not when it writes its results.
         """
