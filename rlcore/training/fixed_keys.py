@@ -27,8 +27,9 @@ def check_fixed_keys(
 ) -> None:
     """Check the changed settings of a run that is about to resume.
 
-    A change of the initial weights is refused. Warnings name changed keys that no longer have an
-    effect, and render settings that now give the policy other pixels than those it was trained on.
+    Changes of keys that determine the weights (their source, adapters, the trained parameters) are
+    refused. Warnings name changed keys that no longer have an effect, and render settings that now
+    give the policy other pixels than those it was trained on.
 
     Args:
         config: the configuration of the resumed run.
@@ -38,7 +39,8 @@ def check_fixed_keys(
         facts: facts of the resumed run with the checkpoint's policy.
 
     Raises:
-        ConfigError: the configuration names other initial weights.
+        ConfigError: a key that determines the weights has changed. A new value is accepted if the
+            previous value is a path that no longer exists.
         CheckpointError: the checkpoint lacks reference weights that the algorithm needs, or holds
             fp32 copies of parameters that `actor.model.precision=fp32` does not use.
     """

@@ -18,7 +18,7 @@ from rlcore.run_folder.folder import RunFolder
 
 
 def goes_on(runner: RunnerConfig, updates: int, env_steps: int) -> bool:
-    """Return whether both counts are below their limits, so that another update follows."""
+    """Return whether all counts are below their limits, so that another update follows."""
     return all(count < limit for _, limit, count, _ in _limits(runner, updates, env_steps))
 
 

@@ -106,8 +106,8 @@ def find(assembly: Assembly, holds: ExitStack) -> Saved | None:
 def _folder_of(config: RunConfig) -> RunFolder | None:
     """Return the folder of the run to resume; None for a new run.
 
-    It is the run of `runner.resume_dir`, or otherwise an unfinished run with the configured
-    `log_path` and `experiment_name`.
+    It is the run of `runner.resume_dir`. Without that, it is an unfinished run with the configured
+    `log_path` and `experiment_name`, unless `runner.only_eval` is set.
 
     Raises:
         CheckpointError: `runner.resume_dir` is not in a run.
