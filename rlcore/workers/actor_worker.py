@@ -1,7 +1,7 @@
-"""Train the policy: the actor worker. Knows no env.
+"""Train the policy: the actor worker.
 
-consumes   trajectory/ROLLOUT_RANK/RANK   columns of all rollout workers
-produces   weights/ROUTE/ROLLOUT_RANK     its weights, or its shard, by version, after each change
+consumes   trajectory/ROLLOUT_RANK/RANK   columns from all rollout workers
+produces   weights/ROUTE/ROLLOUT_RANK     a version of its weights, or of its shard of them
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ if TYPE_CHECKING:
 
 
 class ActorWorker(PolicyWorker):
-    """Learns from demonstrations and from episodes."""
+    """Worker that trains the policy on demonstrations and on trajectories."""
 
     def __init__(self, settings: PolicyWorkerSettings) -> None:
         super().__init__(settings)
         self._learner: Learner | None = None
-        self._going_on: Callable[..., dict[str, Any]] | None = None  # more supervised training
+        self._going_on: Callable[..., dict[str, Any]] | None = None  # continues supervised training
         self._lazy: LazyInit | None = None
         self._version = 0
         self._unpublished: Subset = "all"
 
     @property
     def learner(self) -> Learner:
-        """Built when first needed, so that an evaluation holds no optimizer."""
+        """The learner, built on first use, so that an evaluation allocates no optimizer."""
         self._arrive()
         if self._learner is None:
             from rlcore.learner.update import Learner
@@ -46,9 +46,8 @@ class ActorWorker(PolicyWorker):
                 from rlcore.learner.lazy_init import LEAST
                 from rlcore.learner.malloc import set_mmap_threshold
 
-                set_mmap_threshold(
-                    LEAST
-                )  # it is slower, and who recomputes would rather have the memory
+                # slower, but gradient checkpointing already trades time for memory
+                set_mmap_threshold(LEAST)
             self._learner = Learner(
                 self.policy,
                 self._algorithm(),
@@ -62,7 +61,10 @@ class ActorWorker(PolicyWorker):
         return self._learner
 
     def rendezvous(self) -> str:
-        """Where the actor ranks meet: `tcp://ADDRESS:PORT`, free on rank 0's host now."""
+        """Return the rendezvous address of the actor ranks: `tcp://ADDRESS:PORT` on this host.
+
+        The port is free now; another process could still take it before the ranks meet.
+        """
         import socket
 
         with socket.socket() as probe:
@@ -71,8 +73,13 @@ class ActorWorker(PolicyWorker):
         return f"tcp://{self._settings.host}:{port}"
 
     def join(self, url: str, rank: int, world_size: int, timeout: float) -> None:
-        """Form a process group with the other actor ranks, and divide the weights where the
-        settings say so; a rank waits `timeout` seconds for the others, then and in every update."""
+        """Form a process group with the other actor ranks, and shard the weights if configured.
+
+        Args:
+            url: the rendezvous address, see :meth:`rendezvous`.
+            rank, world_size: this worker among the actor ranks.
+            timeout: seconds to wait for the other ranks, here and in every collective.
+        """
         from rlcore.learner import collectives
 
         collectives.join_process_group(
@@ -83,10 +90,11 @@ class ActorWorker(PolicyWorker):
 
     @property
     def _divides(self) -> bool:
+        """Whether actor ranks shard the parameters."""
         return self._settings.shards > 1
 
     def _placed(self, policy: Any) -> Any:
-        """On its device; a policy that ranks divide stays on the host until they have met."""
+        """Return the policy on its device; one to be sharded waits on the host for :meth:`join`."""
         if not self._divides:
             return super()._placed(policy)
         from rlcore.learner import collectives
@@ -97,9 +105,10 @@ class ActorWorker(PolicyWorker):
             from rlcore.transport.checksums import checksums
 
             settings, lazy = self._settings, self._lazy
-            assert lazy is not None  # as it was made before
+            assert lazy is not None  # because make() ran before
             names = {one: name for name, one in policy.named_parameters()}
 
+            # checksums are computed here, as no rank has whole parameters after sharding
             def fill(parameters: Iterable[Tensor]) -> None:
                 for one in parameters:
                     lazy.fill([one])
@@ -117,18 +126,17 @@ class ActorWorker(PolicyWorker):
         return policy
 
     def make(self, model: ModelConfig) -> Any:
-        """Of a policy that ranks divide, large weights get their numbers when they are divided."""
+        """Build the policy; of one to be sharded, large weights are initialised when sharded."""
         if not self._divides:
             return super().make(model)
         from rlcore.learner.lazy_init import LEAST, LazyInit
         from rlcore.learner.malloc import set_mmap_threshold
 
-        set_mmap_threshold(
-            LEAST
-        )  # what is drawn and given up is to be gone, until the parts are there
+        # freed weights return to the system at once, until sharding is done
+        set_mmap_threshold(LEAST)
         with LazyInit() as lazy:
             policy = super().make(model)
-        lazy.fill(policy.buffers())  # each rank has all of these
+        lazy.fill(policy.buffers())  # buffers are not sharded
         self._lazy = lazy
         return policy
 
@@ -137,16 +145,28 @@ class ActorWorker(PolicyWorker):
     def update(
         self, update: int, lr_factors: Mapping[str, float] | None = None
     ) -> dict[str, float]:
-        """One policy update from the trajectory, which is given up; returns metrics. For the
-        arguments see :meth:`rlcore.learner.update.Learner.update`."""
+        """Make one policy update from the trajectory, drop the trajectory and return the metrics.
+
+        For the arguments see :meth:`rlcore.learner.update.Learner.update`.
+
+        Raises:
+            WorkerError: no trajectory was gathered since the last update.
+        """
         trajectory = self._use_up("update")
-        self.policy.set_progress(update)  # as it was when it acted
+        self.policy.set_progress(update)  # the same progress as in the rollout
         self._changed("trained")
         return self.learner.update(trajectory, update, lr_factors)
 
     def teach(self, data: str, val_fraction: float) -> None:
-        """Have the successful demonstrations in `data` among what the algorithm learns from, but
-        for those that supervised training held back: else it would gain by having more of them."""
+        """Add the successful demonstrations in `data` to the replay, in place of earlier ones.
+
+        Demonstrations that supervised training holds out for validation are left out: with them the
+        algorithm would have more data than the supervised training it is compared with.
+
+        Args:
+            data: path of the demonstrations.
+            val_fraction: fraction of them that is held out for validation.
+        """
         from rlcore.demonstrations.datasets import format_of
         from rlcore.plugins.registry import load_component
 
@@ -156,7 +176,7 @@ class ActorWorker(PolicyWorker):
         self.learner.teach(samples)
 
     def remarks(self) -> list[str]:
-        """What a user should know of the updates so far."""
+        """Return the learner's warnings for the user about the updates so far."""
         return [] if self._learner is None else list(filter(None, self._learner.remarks.values()))
 
     def supervised(
@@ -169,14 +189,18 @@ class ActorWorker(PolicyWorker):
         own_successes: bool = False,
         on_progress: OnProgress | None = None,
     ) -> dict[str, Any]:
-        """Train on the demonstrations in `data`; returns the history.
+        """Train on the demonstrations in `data`, and return the history.
 
         Args:
-            continue_samples: go on from the present weights, on so many samples (the control),
-                instead of `sft.max_steps` steps from the start.
-            until: share of these after which this call ends; the next one goes on from there.
-            own_successes: learn from the successful episodes in the replay too.
-            on_progress: called after each step; of several ranks, the first one's.
+            data: path of the demonstrations.
+            sft: settings of supervised training.
+            continue_samples: number of samples to train on, from the current weights (the control
+                of a comparison); None: train for `sft.max_steps` steps instead.
+            until: fraction of `continue_samples` at which this call ends; the next call continues
+                from there.
+            own_successes: also train on the successful episodes in the replay; only the first call
+                with `continue_samples` reads it.
+            on_progress: called after each step, on rank 0 alone.
         """
         from rlcore.learner import collectives
         from rlcore.learner.acting import without_acting_networks
@@ -202,7 +226,10 @@ class ActorWorker(PolicyWorker):
         return dict(history)
 
     def save(self, path: str, *, trial: bool = False) -> None:
-        """See :meth:`PolicyWorker.save`: asked of all ranks, of which the first one writes."""
+        """Save the policy, see :meth:`PolicyWorker.save`.
+
+        All ranks must call this, as sharded parameters are gathered; rank 0 alone writes.
+        """
         from rlcore.learner import collectives
 
         if self._divides and collectives.is_distributed():
@@ -215,11 +242,14 @@ class ActorWorker(PolicyWorker):
             super().save(path, trial=trial)
 
     def save_learner(self, path: str, known: Sequence[str] = ()) -> None:
-        """Optimizer, scheduler and counters, networks and replay of the algorithm, into a
-        checkpoint's folder; asked of all ranks, of which each writes what it has in its keeping.
+        """Save optimizer, scheduler, counters, and the algorithm's networks and replay.
+
+        All ranks must call this: each writes its own part of the replay, and its shard of the state
+        unless another rank writes the same shard.
 
         Args:
-            known: files of the replay that an earlier checkpoint has.
+            path: folder of a checkpoint.
+            known: names of replay files that an earlier checkpoint has; they are not written again.
         """
         from rlcore.run_folder.checkpoint import writing
         from rlcore.run_folder.learner_state import write_learner
@@ -234,18 +264,22 @@ class ActorWorker(PolicyWorker):
             write_learner(Path(path), saved, part=share[0], parts=share[1])
 
     def load_learner(self, path: str) -> None:
-        """Go on from what :meth:`save_learner` wrote."""
+        """Restore the learner that :meth:`save_learner` saved; all weights count as changed."""
         self._changed("all")
         self.try_learner(path)
 
     def learner_bytes(self) -> int:
-        """Return the bytes of what :meth:`save_learner` writes here, as long as no update was
-        made: a copy of the weights is most of it."""
+        """Return the bytes of tensors that :meth:`save_learner` writes before the first update.
+
+        Most of it is a copy of the weights.
+        """
         return sum(tensor.numel() * tensor.element_size() for tensor in self.learner.tensors())
 
     def try_learner(self, path: str) -> None:
-        """Read back what :meth:`save_learner` has just written of the learner that is held; so
-        nothing changes, and nothing is to be published."""
+        """Read back what :meth:`save_learner` has just written, to check that it can be read.
+
+        The learner's state does not change, so its weights need not be published.
+        """
         from rlcore.run_folder.learner_state import read_learner
 
         saved = read_learner(Path(path))
@@ -253,31 +287,32 @@ class ActorWorker(PolicyWorker):
         self.learner.load_replay(Path(path), saved["state"])
 
     def recall(self, path: str) -> None:
-        """The replay alone of what :meth:`save_learner` wrote."""
+        """Restore the replay, and nothing else, of what :meth:`save_learner` saved."""
         from rlcore.run_folder.learner_state import read_learner
 
         self.learner.load_replay(Path(path), read_learner(Path(path))["state"])
 
     def load(self, path: str) -> None:
-        """A saved policy; the optimizer starts afresh."""
-        self._learner = self._going_on = None  # they hold the policy that is given up
+        """Replace the policy by a saved one; the next learner starts with a new optimizer."""
+        self._learner = self._going_on = None  # they refer to the old policy
         super().load(path)
         self._changed("all")
 
-    # -- what the rollout workers get and give ------------------------------------------------
+    # -- exchange with rollout workers --------------------------------------------------------
 
     def version(self) -> int:
-        """Of the present weights: how often they were changed."""
+        """Return the version of the current weights: the number of times they were changed."""
         return self._version
 
     def publish(self, routes: Sequence[WeightRoute], timeout: float, bucket: int) -> Conversation:
-        """Send the weights that were changed since the last time, or the part that is held here.
-        Asked of all ranks.
+        """Send the weights that may have changed since the last call, or this rank's shard of them.
+
+        All ranks must call this.
 
         Args:
-            routes: those that begin here.
-            timeout: seconds to wait for a bucket to be taken.
-            bucket: bytes of one.
+            routes: routes of which this rank is the sender.
+            timeout: seconds to wait until a bucket is received.
+            bucket: size of a bucket in bytes.
         """
         from rlcore.transport.weights import send_weights
 
@@ -294,7 +329,12 @@ class ActorWorker(PolicyWorker):
         self._unpublished = "trained"
 
     def take_over(self, keys: Sequence[str], timeout: float) -> Conversation:
-        """Receive this rank's columns through the queues `keys`, one for each rollout worker."""
+        """Receive this rank's columns of the trajectory.
+
+        Args:
+            keys: keys of the queues, one from each rollout worker.
+            timeout: seconds to wait for a message.
+        """
         from rlcore.transport.trajectory import receive_trajectory
 
         self._trajectory = yield from receive_trajectory(keys, timeout)
@@ -305,11 +345,12 @@ class ActorWorker(PolicyWorker):
         yield from self._learned()
 
     def _learned(self) -> Iterator[Tensor]:
-        """What only learning needs."""
+        """Yield the tensors that only learning needs: those of the learner."""
         if self._learner is not None:
             yield from self._learner.tensors()
 
     def _changed(self, subset: Subset) -> None:
+        """Count a change of the weights, and note which subset is to be published."""
         self._version += 1
         if subset == "all":
             self._unpublished = "all"

@@ -1,10 +1,10 @@
-"""Look up the backend that runs the workers: a component, chosen by `cluster.backend`. Light.
+"""Look up the backend that runs the workers, a component chosen by `cluster.backend`.
 
-    local   all workers in this process: pdb works (rlcore.workers.local_group)
-    NAME    a plugin's: a process per worker, on as many machines as it knows of
+    local   all workers in this process, so that pdb works (rlcore.workers.local_group)
+    NAME    a plugin's backend: a process per worker, on one or several machines
 
-Which machines there are is a light question, which every plan asks: its `spec` answers
-(:func:`rlcore.placement.find_inventory`). The rest is asked of its `target`, before and in a run.
+Every plan needs the list of machines, so the component's `spec` answers that without heavy imports
+(:func:`rlcore.placement.find_inventory`). Everything else is a method of its `target`.
 """
 
 from __future__ import annotations
@@ -23,54 +23,55 @@ if TYPE_CHECKING:
 
 
 class Backend(Protocol):
-    """What runs the workers. Made without arguments; making it starts nothing."""
+    """Interface of a backend. It is constructed without arguments, which starts nothing."""
 
     def session(self, cluster: ClusterConfig) -> AbstractContextManager[None]:
-        """Hold what the workers of one or several runs share: join the cluster at
-        `cluster.address`, or start one. Sessions inside share it; the outermost ends it.
+        """Join the cluster at `cluster.address`, or start one, for the duration of the context.
+
+        Workers of one or several runs share the cluster. Nested sessions use the cluster of the
+        outermost one, which leaves or ends it.
 
         Raises:
-            UserError: nobody answers there, or it can't be started.
+            UserError: no cluster answers at the address, or none can be started.
         """
 
     def require_answer(self, address: str, timeout: float) -> None:
-        """Ask whether a cluster answers at an address, for `timeout` seconds at most.
+        """Check that a cluster answers at an address within `timeout` seconds.
 
         Raises:
-            ConfigError: an address of another form.
-            WorkerError: nobody answers.
+            ConfigError: the address is malformed.
+            WorkerError: no cluster answers.
         """
 
     def require_equipped(
         self, config: RunConfig, worker_specs: WorkerSpecs, runs: Path
     ) -> dict[int, frozenset[str]]:
-        """Check that each node has what its workers read, before anything of a run is written.
+        """Check that each node has the files that its workers read, before a run writes anything.
 
         Args:
-            runs: where the run's folder is, or is going to be.
+            runs: the parent of the run's folder.
 
         Returns:
             :attr:`rlcore.workers.worker_specs.WorkerSpecs.apart`.
 
         Raises:
-            AssetError: says which node lacks what.
+            AssetError: a node lacks a file; the message names both.
         """
 
     def make_group(self, worker_specs: WorkerSpecs) -> WorkerGroup:
-        """Make the group of workers; nothing is started yet. Its `start` opens a session of its
-        own."""
+        """Return the group of workers, not yet started. Its `start` opens a :meth:`session`."""
 
 
 def backend_of(cluster: ClusterConfig) -> Backend:
-    """Return the backend of a run.
+    """Return the configured backend of a run.
 
     Raises:
-        PluginError: it does not exist, or can't be loaded.
+        PluginError: the backend does not exist, or can't be imported.
     """
     backend: Backend = load_target(require_backend(cluster).target)()
     return backend
 
 
 def make_group(worker_specs: WorkerSpecs) -> WorkerGroup:
-    """Make the group of the configured backend; nothing is started yet."""
+    """Return the configured backend's group of workers, not yet started."""
     return backend_of(worker_specs.cluster).make_group(worker_specs)

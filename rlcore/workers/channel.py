@@ -1,13 +1,13 @@
-"""Connect workers by queues: bounded, named, with a timeout that says what was waited for.
+"""Connect workers by bounded, named queues, whose timeouts name the message that did not come.
 
     env worker --- obs/RANK/STAGE/PART --> rollout worker
     env worker <-- act/RANK/STAGE/PART --- rollout worker
-    rollout worker --- trajectory/RANK/RANK --> actor worker    (where these two are processes
-    rollout worker <-- weights/ROUTE/RANK ----- actor worker     of their own)
+    rollout worker --- trajectory/RANK/RANK --> actor worker    (these two only where rollout
+    rollout worker <-- weights/ROUTE/RANK ----- actor worker     and actor are not fused)
 
-Neither end knows where the other one runs. Between processes a backend carries the messages, each
-end driven by :func:`drive`. In one process the queues are deques, and :func:`interleave` runs the
-conversations in turn.
+Neither end knows where the other one runs. Between processes a backend carries the messages, and
+:func:`drive` runs the conversation at each end. In one process the queues are deques, and
+:func:`interleave` runs the conversations in turn.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from rlcore.rollout.messages import Conversation, Count, Receive, Send
 
 
 class Channel(Protocol):
-    """Carries messages between conversations."""
+    """Transport of messages between conversations; `receive` blocks."""
 
     def send(self, keys: Sequence[str], message: Any) -> None: ...
 
@@ -31,7 +31,7 @@ class Channel(Protocol):
 
 
 def drive(conversation: Conversation, channel: Channel) -> Any:
-    """Run one conversation to its end over a blocking channel; returns its result."""
+    """Run one conversation to its end over a blocking channel, and return its result."""
     answer = None
     while True:
         try:
@@ -51,13 +51,13 @@ def interleave(
     conversations: Sequence[Conversation],
     on_count: Callable[[Mapping[str, int]], None] | None = None,
 ) -> list[Any]:
-    """Run conversations in one process, in turn, until all have ended; returns their results.
+    """Run conversations in turn in one process until all have ended, and return their results.
 
     Args:
-        on_count: called with the running totals after each count.
+        on_count: called with the running totals whenever a conversation pauses or ends.
 
     Raises:
-        WorkerError: all of them wait for messages that nobody will send.
+        WorkerError: deadlock: every remaining conversation waits for a message of another one.
     """
     queues: dict[str, deque[Any]] = defaultdict(deque)
     totals: Counter[str] = Counter()
@@ -96,6 +96,19 @@ def _run_until_receive(
     queues: dict[str, deque[Any]],
     totals: Counter[str],
 ) -> Receive:
+    """Run a conversation until it waits for a message that was not sent yet.
+
+    Args:
+        answer: message that the conversation waited for; None at its start.
+        queues: messages by key; sent messages are added.
+        totals: counts are added.
+
+    Returns:
+        the request for the missing message.
+
+    Raises:
+        StopIteration: the conversation has ended; the value is its result.
+    """
     while True:
         request = conversation.send(answer)
         answer = None

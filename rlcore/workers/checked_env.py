@@ -1,10 +1,9 @@
-"""Wrap a plugin's env: map task numbers and instructions, validate what it returns.
+"""Wrap a plugin's env: map task numbers and instructions, and validate what the env returns.
 
     stage -> CheckedEnv -> RestartingEnv -> the plugin's env
 
-A plugin's env need not know which of its tasks are selected, nor the policy's instructions: tasks
-are matched by name, so that a number means the same on both sides. Knows no policy and no
-transport.
+A plugin's env does not know which of its tasks are selected, nor which instructions the policy
+gets. Tasks are matched by name, and the run's task numbers are translated to the env's.
 """
 
 from __future__ import annotations
@@ -30,22 +29,30 @@ from rlcore.validation.env import (
 from rlcore.validation.faults import Fault, described
 from rlcore.workers.restarting_env import RestartingEnv, require_same_versions
 
-LOOKED_AT = 3  # answers that must stay as they were handed out
-PLANNED = ("max_episode_steps", "cameras", "states", "actions")  # of a spec, alike once made
+LOOKED_AT = 3
+"""Number of first observations that are checked for later writes by the env."""
+PLANNED = ("max_episode_steps", "cameras", "states", "actions")
+"""Fields of a spec that must equal the planned ones."""
 
 
 class CheckedEnv:
-    """The calls of :class:`rlcore.contracts.protocols.Env` that a run makes.
+    """Wrapper of an env that validates its results and translates tasks and instructions.
 
     Args:
-        env: what plays.
-        num_envs: rows it was asked for.
-        spec: what the run was planned with; None: what the env says of itself.
-        instructions: that of each task (`env.*.sentences`), or `own`: those of the env.
+        env: the env.
+        num_envs: number of rows for which the env was built.
+        spec: spec with which the run was planned; None: the env's own.
+        instructions: instruction of each task, by the task's name (`env.*.sentences`), or `own`:
+            the env's own instructions.
+
+    Attributes:
+        spec: the planned spec, with the env's actual render settings.
+        num_envs: rows of the env.
+        hosts: number of the simulator process of each row.
 
     Raises:
-        EnvError: another number of rows, time limit, layout of observations or actions than
-            planned, other versions of what simulates, or a task that it does not have.
+        EnvError: the env differs from its plan in rows, time limit, layout of observations or
+            actions, or versions of its simulator, or it lacks a task.
     """
 
     def __init__(
@@ -90,15 +97,20 @@ class CheckedEnv:
         self._steps = np.zeros(num_envs, dtype=np.int64)
         self._running, self._solved = (np.zeros(num_envs, dtype=bool) for _ in range(2))
         self._answers = 0
-        self._handed: list[tuple[str, np.ndarray, bytes]] = []  # with the answer before, and then
+        # (name, array, its bytes when it was returned) of the last observation, if it is checked
+        self._handed: list[tuple[str, np.ndarray, bytes]] = []
 
-    # -- what a stage asks ------------------------------------------------------------------
+    # -- calls of a stage -------------------------------------------------------------------
 
     def reset(self, rows: Sequence[int], episodes: Sequence[Episode]) -> Observation:
-        """Start episodes in these rows; `episodes` has one for each row of the env.
+        """Start episodes in some rows, and return the observation of all rows.
+
+        Args:
+            rows: the rows to reset.
+            episodes: an episode for each row of the env; those of other rows are ignored.
 
         Raises:
-            EnvError: the env returns invalid data; all calls here may raise it.
+            EnvError: the env returns invalid data; so for all methods that return data.
         """
         mask = np.zeros(self.num_envs, dtype=bool)
         mask[list(rows)] = True
@@ -118,10 +130,12 @@ class CheckedEnv:
         return self._under_instructions(answer[0])
 
     def chunk_step(self, actions: np.ndarray) -> ChunkResult:
-        """One chunk of all rows: actions float32 `[B, C, A]`.
+        """Step all rows by one chunk: actions float32 `[B, C, A]`.
 
         Raises:
-            WorkerError: actions that are not finite.
+            WorkerError: the actions are not finite.
+            EnvError: the env returns invalid data, exceeds its time limit or writes to an
+                observation that it returned earlier.
         """
         actions = checked_actions(self.spec, self.num_envs, actions)
         running, length = self._running, actions.shape[1]
@@ -140,7 +154,7 @@ class CheckedEnv:
         return replace(result, observation=self._under_instructions(result.observation))
 
     def _require_ends(self) -> None:
-        """An env that never ends an episode would let a run wait for ever."""
+        """Raise EnvError if an episode exceeds its time limit: the run might never end."""
         late = np.flatnonzero(self._running & (self._steps > self.spec.max_episode_steps))
         if late.size:
             row = int(late[0])
@@ -152,7 +166,11 @@ class CheckedEnv:
             )
 
     def _require_copies(self, observation: Observation) -> None:
-        """A rollout keeps observations while the env goes on; its first answers are looked at."""
+        """Raise EnvError if the env has written to the observation that it returned before.
+
+        A rollout keeps observations while the env continues, so the env must not reuse its buffers.
+        Only the first :data:`LOOKED_AT` observations are checked, as each check copies one.
+        """
         for name, array, before in self._handed:
             if array.tobytes() != before:
                 raise EnvError(
@@ -165,7 +183,7 @@ class CheckedEnv:
         self._handed = [(name, array, array.tobytes()) for name, array in looked_at.items()]
 
     def demonstrate(self, episodes: Sequence[Episode], **settings: Any) -> Iterator[Demonstration]:
-        """Expert episodes of the given addresses, each once."""
+        """Yield an expert episode per address, with the run's task numbers and instructions."""
         asked = {self._inner(episode): episode for episode in episodes}
         for demonstration in self._env.demonstrate(list(asked), **settings):
             fault = demonstration_fault(self.spec, demonstration, self._named)
@@ -179,11 +197,11 @@ class CheckedEnv:
             yield replace(demonstration, episode=episode, task_description=text, success=success)
 
     def record(self, rows: Sequence[int]) -> None:
-        """Which rows are filmed."""
+        """Film these rows from now on, and no others."""
         self._env.record(rows)
 
     def recorded(self) -> dict[int, list[np.ndarray]]:
-        """Frames since the last call, by row."""
+        """Return the frames since the last call, by row."""
         films = self._env.recorded()
         fault = films_fault(self.spec, self.num_envs, films)
         if fault is not None:
@@ -192,11 +210,11 @@ class CheckedEnv:
         return films
 
     def suspend(self) -> None:
-        """As the env's; only for one that can be suspended."""
+        """Suspend the env; only if `spec.suspends`."""
         self._env.suspend()
 
     def resume(self) -> None:
-        """Likewise."""
+        """Resume the env; only if `spec.suspends`."""
         self._env.resume()
 
     def close(self) -> None:
@@ -205,35 +223,41 @@ class CheckedEnv:
 
     @property
     def incidents(self) -> list[str]:
-        """See :class:`RestartingEnv`."""
+        """Messages of recovered failures, see :class:`RestartingEnv`."""
         return self._env.incidents
 
-    # -- tasks and sentences ----------------------------------------------------------------
+    # -- tasks and instructions -------------------------------------------------------------
 
     def _inner(self, episode: Episode) -> Episode:
-        """The episode under the env's own number of its task."""
+        """Return the episode with the env's own number of its task."""
         return episode._replace(task=self._numbers[episode.task])
 
     def _under_instructions(self, observation: Observation) -> Observation:
-        """The observation with the run's instructions."""
+        """Return the observation with the run's instructions in place of the env's."""
         if self._instructions is None:
             return observation
         chosen = [self._instructions[episode.task] for episode in self._episodes]
         return {**observation, "task_descriptions": chosen}
 
-    # -- blame ------------------------------------------------------------------------------
+    # -- errors -----------------------------------------------------------------------------
 
     def _blame(
         self, fault: Fault, running: np.ndarray, result: ChunkResult | None = None
     ) -> EnvError:
-        """The error for a fault in an answer; if it concerns several rows, of the first that runs
-        stands for all."""
+        """Return the error for a fault in what the env returned, with its task, trial and step.
+
+        A fault that concerns no row in particular is reported for the first running row.
+
+        Args:
+            running: bool `[B]`: rows whose episode was running before the call.
+            result: the chunk that was returned, if one was.
+        """
         rows = np.flatnonzero(running)
         row = fault.row if fault.row is not None else int(rows[0]) if rows.size else 0
         step = int(self._steps[row])
         if fault.step is not None:
             step += fault.step + 1
-        elif result is not None and fault.row is not None:  # else of types and shapes
+        elif result is not None and fault.row is not None:  # not a fault of types or shapes
             step += int(result.valid[row].sum())
         return self._error(fault, f"{self._address(self._episodes[row])}, step {step}")
 

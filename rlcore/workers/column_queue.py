@@ -1,7 +1,7 @@
-"""Choose the column that a row of a vector env plays next. Knows no env and no policy.
+"""Choose the column that a row of a vector env plays next.
 
-A process has to load a task before it plays it, which takes seconds. So the columns of a task go to
-one process as long as that keeps no row idle.
+A simulator process must load a task before it plays it, which takes seconds. The columns of a task
+therefore go to one process, as long as no row idles for it.
 """
 
 from __future__ import annotations
@@ -13,31 +13,32 @@ from rlcore.rollout.schedule import Column
 
 
 class ColumnQueue:
-    """Columns that are left. A row gets the next one of
+    """Queue of the columns that are not yet assigned. A row gets the next column of
 
-    1. a task that its process has begun,
-    2. a task that no process has begun; a process prefers the same ones each time, as it may still
-       have them loaded,
-    3. the task with most columns left.
+    1. a task that its process has begun, or else
+    2. a task that no process has begun; each process prefers the same tasks in every queue, as it
+       may still have them loaded, or else
+    3. the task with the most columns left.
 
-    With one process that is the order in which they stand, if those of a task stand together.
+    With one process the order is that of `columns`, provided that columns of a task are adjacent.
 
     Args:
-        columns: to be played.
-        hosts: the process of each row, by number.
+        columns: the columns to play.
+        hosts: number of the simulator process of each row.
     """
 
     def __init__(self, columns: Sequence[Column], hosts: Sequence[int]) -> None:
         self._left: dict[int, deque[Column]] = {}
         for column in columns:
             self._left.setdefault(column.task, deque()).append(column)
-        # not their numbers: a deal may give one queue every fourth task, for four processes
+        # places, not task numbers: if the queue holds every fourth task, their numbers are all
+        # congruent modulo four processes
         self._places = {task: place for place, task in enumerate(sorted(self._left))}
         self._hosts = hosts
         self._begun: dict[int, list[int]] = {host: [] for host in hosts}
 
     def take(self, row: int) -> Column | None:
-        """The next column of a row; None if none is left."""
+        """Remove and return the next column for a row, or None if no column is left."""
         if not self._left:
             return None
         host = self._hosts[row]
@@ -51,6 +52,7 @@ class ColumnQueue:
         return column
 
     def _choose(self, host: int) -> int:
+        """Return the task that a process plays next."""
         for task in self._begun[host]:
             if task in self._left:
                 return task

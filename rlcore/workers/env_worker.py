@@ -1,8 +1,8 @@
-"""Run simulators: the env worker. Imports no model code and no tensor library.
+"""Run simulators: the env worker. It imports no model code and no torch.
 
 consumes   act/RANK/STAGE/PART  (actions float32 `[R, C, A]` for the R rows of a message)
 produces   obs/RANK/STAGE/PART  (EnvMessage)
-waits for  the policy's actions for a stage; those for other stages queue up meanwhile
+blocks on  the policy's actions for one stage; actions for other stages wait in their queues
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ from rlcore.workers.stage import StagePlayer
 
 @dataclass(frozen=True)
 class EnvSide:
-    """One of the envs of a run (training, evaluation).
+    """One of the envs of a run: that of training, or one of evaluation.
 
     Attributes:
-        target: its factory.
-        config: its settings.
-        spec: what the run was planned with; None: what the env says of itself.
+        target: the env's factory, `"module:attr"`.
+        config: settings of the env.
+        spec: spec with which the run was planned; None: the env's own.
     """
 
     target: str
@@ -53,7 +53,7 @@ class EnvSide:
     spec: EnvSpec | None = None
 
     def same_simulators(self, other: EnvSide) -> bool:
-        """Whether both can be played on the same simulators: equal but for the schedule."""
+        """Return whether two sides can share simulators: they differ in the schedule at most."""
         neutral = {name: getattr(self.config, name) for name in SCHEDULE_KEYS}
         return self.target == other.target and replace(other.config, **neutral) == self.config
 
@@ -65,21 +65,21 @@ SCHEDULE_KEYS = (
     "video_cfg",
     "max_steps_per_rollout_epoch",
     "auto_reset",
-)  # not read by a simulator
+)  # settings that simulators don't read
 
 
 @dataclass(frozen=True)
 class EnvWorkerSettings:
-    """What an env worker is made of.
+    """Settings of an env worker.
 
     Attributes:
-        sides: `{"train": EnvSide, "eval": EnvSide}`, and further ones to evaluate on.
+        sides: `{"train": EnvSide, "eval": EnvSide}`, and further sides for evaluation.
         rank, world_size: this worker among the env workers.
-        stages: vector envs of this worker.
+        stages: number of this worker's vector envs.
         num_processes: simulator processes of this worker over all stages.
-        restarts: times in a row that lost simulators are started anew.
-        policy_timeout: seconds to wait for an answer of the policy.
-        beside_actor: whether an actor sits on one of this worker's ranks.
+        restarts: number of consecutive restarts of lost simulators before the run fails.
+        policy_timeout: seconds to wait for actions of the policy.
+        beside_actor: whether an actor is placed on one of this worker's resources.
     """
 
     sides: Mapping[str, EnvSide]
@@ -93,10 +93,15 @@ class EnvWorkerSettings:
 
 
 def build_env(target: str, config: EnvConfig, **settings: int) -> Env:
-    """An env by its factory.
+    """Build an env and apply its configured wrappers.
+
+    Args:
+        target: the factory, `"module:attr"`.
+        config: settings of the env.
+        settings: further keyword arguments of the factory.
 
     Raises:
-        EnvError: the factory gives something else.
+        EnvError: the factory returns something other than an env.
     """
     made: Env = load_target(target)(config, **settings)
     named = f"env {config.env_type}"
@@ -106,7 +111,7 @@ def build_env(target: str, config: EnvConfig, **settings: int) -> Env:
 
 
 def _taken(envs: Sequence[CheckedEnv]) -> list[str]:
-    """Their incidents, which are then told."""
+    """Return and clear the envs' incidents."""
     taken = [text for env in envs for text in env.incidents]
     for env in envs:
         env.incidents.clear()
@@ -114,7 +119,7 @@ def _taken(envs: Sequence[CheckedEnv]) -> list[str]:
 
 
 class SerialExecutor(Executor):
-    """Carries a call out at once, in the caller's thread."""
+    """Executor that runs each call immediately, in the caller's thread."""
 
     def submit(self, call: Callable[..., Any], /, *arguments: Any, **named: Any) -> Future[Any]:
         done: Future[Any] = Future()
@@ -123,7 +128,7 @@ class SerialExecutor(Executor):
 
 
 class EnvWorker:
-    """Plays columns for a policy, and expert episodes for demonstrations."""
+    """Worker that runs simulators, for rollouts with a policy and for expert demonstrations."""
 
     def __init__(self, settings: EnvWorkerSettings) -> None:
         self._settings = settings
@@ -131,10 +136,9 @@ class EnvWorker:
         self._suspended: set[str] = set()
 
     def start(self, side: str) -> EnvSpec:
-        """Build the simulators of a side, or resume them (idempotent); returns the spec they
-        really have.
+        """Build the simulators of a side, or resume suspended ones, and return their actual spec.
 
-        Where both sides can be played on the same simulators, they share them.
+        Idempotent. Sides that can be played on the same simulators share them.
         """
         if side not in self._envs:
             shared = [
@@ -150,8 +154,10 @@ class EnvWorker:
         return self._envs[side][0].spec
 
     def suspend(self) -> None:
-        """Where an actor is about to need this worker's accelerator and the settings say so, free
-        it until a side is started again."""
+        """Free the accelerator for an actor that shares it, until a side is started again.
+
+        Only sides with `enable_offload` are suspended. No effect where no actor shares it.
+        """
         if not self._settings.beside_actor:
             return
         for side, envs in self._envs.items():
@@ -161,6 +167,7 @@ class EnvWorker:
                     env.suspend()
 
     def _build(self, side: str) -> list[CheckedEnv]:
+        """Build the vector envs of a side, one per stage."""
         planned = self._settings.sides[side]
         target, config = planned.target, planned.config
         rows = config.total_num_envs // self._settings.world_size // self._settings.stages
@@ -168,7 +175,7 @@ class EnvWorker:
         if config.num_processes is not None:
             processes = config.num_processes
         envs: list[CheckedEnv] = []
-        with contextlib.ExitStack() as undo:  # of a side that can't be built nothing is left
+        with contextlib.ExitStack() as undo:  # on failure, close the envs that were built
             for _ in range(self._settings.stages):
                 make = partial(
                     build_env,
@@ -188,7 +195,7 @@ class EnvWorker:
         return envs
 
     def converse(self, job: InteractJob) -> Conversation:
-        """Play the job's columns; yields Send and Receive, returns an InteractReport."""
+        """Play the job's columns: yield Send and Receive requests, return an InteractReport."""
         self.start(job.side)
         players = [
             StagePlayer(env, columns, job)
@@ -199,8 +206,11 @@ class EnvWorker:
         return self._report(players, self._envs[job.side])
 
     def _play(self, players: Sequence[StagePlayer], executor: Executor) -> Conversation:
-        """Round robin over stages: hand in what a stage has simulated, take its answer, let it
-        simulate on while the others get their turn."""
+        """Serve the stages in turn, so that one simulates while the policy decides for another.
+
+        In each turn the stage's observations are sent, its actions are received, and its next chunk
+        is submitted to the executor.
+        """
         playing = {stage: executor.submit(player.start) for stage, player in enumerate(players)}
         while playing:
             for stage, future in list(playing.items()):
@@ -221,18 +231,24 @@ class EnvWorker:
                     del playing[stage]
 
     def _executor(self, side: str) -> Executor:
-        """Stages simulate side by side, each in a thread that waits for its simulators. Where
-        simulation is in this very process (one stage, or pdb) it stays in this thread."""
+        """Return the executor of the stages' simulation.
+
+        Stages simulate concurrently, each in a thread that waits for its simulator processes. With
+        one stage, or simulation in this process (`num_processes=0`, for pdb), the calling thread
+        does it.
+        """
         alone = self._settings.stages == 1 or self._settings.sides[side].config.num_processes == 0
         return SerialExecutor() if alone else ThreadPoolExecutor(self._settings.stages)
 
     def demonstrate(
         self, episodes: Sequence[Episode], collect: CollectConfig, seed: int
     ) -> list[Demonstration]:
-        """Expert episodes of the given addresses (see
-        :meth:`rlcore.contracts.protocols.Env.demonstrate`)."""
+        """Return expert episodes of the given addresses.
+
+        See :meth:`rlcore.contracts.protocols.Env.demonstrate`.
+        """
         self.start("train")
-        envs = self._envs["train"]  # of all stages, so that no process is idle
+        envs = self._envs["train"]  # all stages take part, so that no simulator process idles
         courses = [
             env.demonstrate(
                 episodes[stage :: len(envs)],
@@ -247,11 +263,14 @@ class EnvWorker:
         return [demo for round in zip_longest(*courses) for demo in round if demo is not None]
 
     def incidents(self) -> list[str]:
-        """Simulator failures recovered from since the last call, one text each."""
+        """Return messages of recovered simulator failures since the last call or report."""
         return [text for envs in self._envs.values() for text in _taken(envs)]
 
     def release(self, side: str) -> None:
-        """Close the simulators of a side, unless another one shares them; it may start again."""
+        """Close the simulators of a side, unless another side shares them.
+
+        The side can be started again.
+        """
         envs = self._envs.pop(side, [])
         self._suspended.discard(side)
         if not any(envs is others for others in self._envs.values()):
@@ -259,7 +278,7 @@ class EnvWorker:
                 env.close()
 
     def process_id(self) -> int:
-        """Of the process this worker lives in, for those who watch it."""
+        """Return the id of this worker's process, for monitoring."""
         return os.getpid()
 
     def stop(self) -> None:
@@ -276,7 +295,7 @@ class EnvWorker:
         )
         for player in players:
             report.env_steps += player.env_steps
-            for phase, seconds in player.seconds.items():  # they simulate side by side
+            for phase, seconds in player.seconds.items():  # a mean: stages overlap
                 share = seconds / len(players)
                 report.seconds[phase] = report.seconds.get(phase, 0.0) + share
             report.videos |= player.videos

@@ -1,8 +1,8 @@
-"""Run rollout and actor over one set of weights: the fused worker.
+"""Run rollout and actor in one process over one set of weights: the fused worker.
 
-It acts with the very weights it trains: nothing to sync, no second copy, and the trajectory stays
-where it was gathered. It does what its two halves do. While it acts, only what learning
-needs besides the weights can be offloaded.
+It acts with the weights that it trains. There is no weight sync and no second copy, and the
+trajectory stays in the process that collected it. While it acts, only the learner's other tensors
+can be offloaded.
 """
 
 from __future__ import annotations
@@ -19,14 +19,15 @@ if TYPE_CHECKING:
 
 
 class FusedWorker(RolloutWorker, ActorWorker):
-    """Acts and learns."""
+    """Worker that collects trajectories and trains the policy on them."""
 
     @property
     def policy(self) -> Policy:
-        """It never leaves."""
+        """The policy, on its device. It is never offloaded; a new one may have to be moved."""
         if not self._placed_yet:
             self._arrive()
         return self._held
 
     def _leaving(self) -> Iterator[Tensor]:
+        """Yield the learner's tensors alone: acting needs the weights."""
         yield from self._learned()

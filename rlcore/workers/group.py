@@ -1,12 +1,12 @@
 """Handle the workers of a run as one object: start, connect, call and stop them.
 
-All backends run the same worker classes. A caller can't tell which one it has:
+All backends run the same worker classes behind the same interface:
 
-    local   all workers in this process, conversations interleaved: pdb works, starts at once
-            (rlcore.workers.local_group)
-    others  a process per worker, conversations over a channel (rlcore.workers.backend)
+    local   all workers in this process, with interleaved conversations; pdb works, and the start
+            takes no time (rlcore.workers.local_group)
+    others  a process per worker, with conversations over a channel (rlcore.workers.backend)
 
-One update, where rollout and actor are one process, and where they are not:
+The calls of one update, with rollout and actor in one process (fused) or in separate ones:
 
     fused      converse ------------> update ------>
     separate   converse -> hand_over -> update -> sync ->
@@ -33,29 +33,32 @@ from rlcore.workers.policy_worker import PolicyWorkerSettings
 from rlcore.workers.worker_specs import OnCount, Part, WorkerSpecs
 
 BUCKET_BYTES = 64 * 2**20
+"""Default size in bytes of one message of weights."""
 
 
 class WorkerGroup(ABC):
-    """What the loops see of the workers. A backend says how they are started, called, brought to
-    talk and stopped; the rest is the same for all."""
+    """Interface of the training loops to the workers.
+
+    A backend implements how workers are started, called, connected and stopped.
+    """
 
     def __init__(self, worker_specs: WorkerSpecs) -> None:
         self._worker_specs = worker_specs
         self._timeouts = worker_specs.cluster.timeouts
         self.kernels = choose_for_workers([local_processor()], worker_specs.begun)
-        """What the workers compute with; a backend that spans machines settles it anew."""
+        """Kernels of the workers; a backend that spans machines chooses them again, for all."""
         self.routes: tuple[WeightRoute, ...] = worker_specs.routes
-        """How weights get to rollout workers of their own; a backend says what it can do."""
+        """Routes of weights to separate rollout workers; a backend may replace them."""
 
-    # -- a backend's part ---------------------------------------------------------------------
+    # -- implemented by a backend -------------------------------------------------------------
 
     @abstractmethod
     def ranks(self, component: str) -> int:
-        """Count the workers of a component that jobs must be made for."""
+        """Return the number of workers of a component, each of which needs a job of its own."""
 
     @abstractmethod
     def _launch(self) -> None:
-        """Bring all workers up; on failure none is left behind."""
+        """Start all workers; after a failure none is left running."""
 
     @abstractmethod
     def _call(
@@ -65,22 +68,33 @@ class WorkerGroup(ABC):
         per_rank: Sequence[Mapping[str, Any]],
         on_count: OnCount | None = None,
     ) -> list[Any]:
-        """Call a method of the first workers of a component, one for each entry of `per_rank`.
-        With `on_count`, the method takes an `on_progress` and what it says there arrives here."""
+        """Call a method of the first workers of a component, and return the results by rank.
+
+        Args:
+            component: "env", "rollout" or "actor".
+            method: name of the method.
+            per_rank: keyword arguments for each rank, from rank 0.
+            on_count: if given, called with the values that the method passes to its `on_progress`.
+        """
 
     @abstractmethod
     def _talk(self, parts: Sequence[Part], on_count: OnCount | None = None) -> list[Any]:
-        """Let workers have a conversation; the results of their parts."""
+        """Run a conversation between workers, and return the results of its parts in order.
+
+        Args:
+            parts: the conversation's parts, one per worker.
+            on_count: called with running totals of the amounts that the workers count.
+        """
 
     @abstractmethod
     def stop(self, graceful: bool = True) -> None:
         """Stop everything that was started; safe to call twice.
 
         Args:
-            graceful: give workers time to stop by themselves.
+            graceful: whether workers get time to stop by themselves.
         """
 
-    # -- the same for all ---------------------------------------------------------------------
+    # -- common to all backends ---------------------------------------------------------------
 
     def __enter__(self) -> WorkerGroup:
         return self
@@ -94,8 +108,13 @@ class WorkerGroup(ABC):
         self.stop(graceful=error is None)
 
     def start(self) -> None:
-        """Bring all workers up, all policies with the weights of the actor; on failure none is
-        left behind."""
+        """Start all workers, and sync the actor's weights to the rollout workers.
+
+        After a failure no worker is left running.
+
+        Raises:
+            WorkerError: workers have loaded or drawn different policies.
+        """
         try:
             self._launch()
             self._check_alike()
@@ -109,8 +128,10 @@ class WorkerGroup(ABC):
     def demonstrate(
         self, episodes: Sequence[Episode], collect: CollectConfig, seed: int
     ) -> list[Demonstration]:
-        """Play expert episodes in the order asked for, spread over the env workers. As in a
-        rollout, the actor leaves the accelerators that simulators share with it."""
+        """Play expert episodes, distributed over the env workers; return them in the given order.
+
+        As in a rollout, the actor first offloads from the accelerators it shares with simulators.
+        """
         self._turn("rollout")
         ranks = self.ranks("env")
         shared = {"collect": collect, "seed": seed}
@@ -120,16 +141,18 @@ class WorkerGroup(ABC):
         return [played[episode] for episode in episodes]
 
     def incidents(self) -> list[str]:
-        """Return failures of simulators and env workers that were recovered from and are in no
-        report of episodes; one text each."""
+        """Return messages of the recovered failures of simulators and env workers.
+
+        Failures that an :class:`InteractReport` lists are not repeated.
+        """
         return [text for found in self._envs("incidents") for text in found]
 
     def suspend_envs(self) -> None:
-        """Let env workers free the accelerators that they share with an actor."""
+        """Free the accelerators that env workers share with an actor."""
         self._envs("suspend")
 
     def release(self, side: str) -> None:
-        """Close the simulators of a side."""
+        """Close the simulators of a side in all env workers."""
         self._envs("release", side=side)
 
     def _envs(self, method: str, **arguments: Any) -> list[Any]:
@@ -138,7 +161,11 @@ class WorkerGroup(ABC):
     # -- workers that hold a policy
 
     def load(self, path: Path) -> None:
-        """Load a saved policy into every worker that holds one, acting or learning."""
+        """Load a saved policy into all actor and rollout workers.
+
+        Raises:
+            WorkerError: the workers have loaded different policies.
+        """
         self._actors("load", path=str(path))
         if self._worker_specs.separate:
             self._turn("rollout")
@@ -146,69 +173,74 @@ class WorkerGroup(ABC):
         self._check_alike()
 
     def save(self, path: Path, *, trial: bool = False) -> None:
-        """Save the policy that learns, see :meth:`ActorWorker.save`."""
+        """Save the actor's policy, see :meth:`ActorWorker.save`."""
         self._actors("save", path=str(path), trial=trial)
 
     def load_learner(self, path: Path) -> None:
-        """Load optimizer, scheduler and counters from a checkpoint's folder."""
+        """Load the learner from a checkpoint's folder, see :meth:`ActorWorker.load_learner`."""
         self._actors("load_learner", path=str(path))
 
     def learner_bytes(self) -> int:
-        """Return the bytes of the largest file that :meth:`save_learner` writes before the first
-        update."""
+        """Return the bytes of the largest rank's tensors that :meth:`save_learner` writes before
+        the first update."""
         return max(self._actors("learner_bytes"))
 
     def try_learner(self, path: Path) -> None:
-        """Read back what was just saved, see :meth:`ActorWorker.try_learner`."""
+        """Read back the learner that was just saved, see :meth:`ActorWorker.try_learner`."""
         self._actors("try_learner", path=str(path))
 
     def save_learner(self, path: Path, known: Sequence[str] = ()) -> None:
-        """Save them, see :meth:`ActorWorker.save_learner`."""
+        """Save the learner into a checkpoint's folder, see :meth:`ActorWorker.save_learner`."""
         self._actors("save_learner", path=str(path), known=known)
 
     def teach(self, data: str, val_fraction: float) -> None:
-        """Have demonstrations among what the algorithm learns from (:meth:`ActorWorker.teach`)."""
+        """Add demonstrations to the algorithm's replay, see :meth:`ActorWorker.teach`."""
         self._actors("teach", data=data, val_fraction=val_fraction)
 
     def update(
         self, update: int, lr_factors: Mapping[str, float] | None = None
     ) -> dict[str, float]:
-        """Make one policy update (:meth:`ActorWorker.update`); returns its metrics."""
+        """Make one policy update and return rank 0's metrics, see :meth:`ActorWorker.update`."""
         return dict(self._actors("update", update=update, lr_factors=lr_factors)[0])
 
     def remarks(self) -> list[str]:
-        """Return what a user should know of the updates so far."""
+        """Return the learner's warnings for the user about the updates so far, of rank 0."""
         return list(self._actors("remarks")[0])
 
     def recall(self, path: Path) -> None:
-        """Load the replay of a checkpoint's folder alone."""
+        """Load the replay, and nothing else, from a checkpoint's folder."""
         self._actors("recall", path=str(path))
 
     def supervised(
         self, data: str, sft: SFTConfig, on_count: OnCount, more: Mapping[str, Any] | None = None
     ) -> dict[str, Any]:
-        """Train on demonstrations; returns the history.
+        """Train on demonstrations, and return the history of rank 0.
 
         Args:
-            more: further arguments of :meth:`ActorWorker.supervised`, of a control.
+            data: path of the demonstrations.
+            sft: settings of supervised training.
+            on_count: called with the progress of rank 0.
+            more: further arguments of :meth:`ActorWorker.supervised`, for the control of a
+                comparison.
         """
         told = {"data": data, "sft": sft, **(more or {})}
         return dict(self._actors("supervised", on_count, **told)[0])
 
     def version(self) -> int:
-        """Count how often the weights that learn were changed."""
+        """Return the version of the actor's weights: the number of times they were changed."""
         return int(self._call("actor", "version", [{}])[0])
 
     def _actors(self, method: str, on_count: OnCount | None = None, **arguments: Any) -> list[Any]:
-        """Ask every worker that learns the same; answers by rank."""
+        """Call a method of all actor workers with the same arguments; return results by rank."""
         self._turn("actor")
         return self._call("actor", method, [arguments] * self.ranks("actor"), on_count)
 
     def _check_alike(self) -> None:
-        """Refuse workers that loaded or drew unlike policies: they would train a mixture.
+        """Check that all workers have loaded or drawn the same policy.
 
         Raises:
-            WorkerError: names them, and what differs.
+            WorkerError: policies differ; the message names the workers, and the parameters, buffers
+                and files that differ.
         """
         held: dict[str, dict[str, str]] = {}
         components = {
@@ -232,8 +264,15 @@ class WorkerGroup(ABC):
             )
 
     def batch_invariance(self, forward_batch: int | None) -> list[BatchInvariance]:
-        """Check batch invariance on every worker that holds a policy, those that act first; empty
-        if no worker does."""
+        """Check batch invariance on every worker with a policy.
+
+        Args:
+            forward_batch: fixed number of rows of the forward passes that decide; None: not fixed.
+
+        Returns:
+            results of the rollout workers by rank, then those of separate actor workers; empty if
+            no worker has a policy.
+        """
         acting, learning = self.ranks("rollout"), self.ranks("actor")
         if not acting:
             return []
@@ -251,7 +290,16 @@ class WorkerGroup(ABC):
         rollout: Sequence[RolloutJob],
         on_count: OnCount | None = None,
     ) -> tuple[list[InteractReport], list[RolloutResult]]:
-        """Let env workers and rollout workers play: one job per rank each."""
+        """Play episodes with the env workers and rollout workers.
+
+        Args:
+            interact: a job for each env worker, by rank.
+            rollout: a job for each rollout worker, by rank.
+            on_count: called with running totals of episodes.
+
+        Returns:
+            reports of the env workers and results of the rollout workers, by rank.
+        """
         due = self.version() if self._worker_specs.separate else None
         self._turn("rollout")
         parts = [
@@ -266,8 +314,7 @@ class WorkerGroup(ABC):
         return results[: len(interact)], results[len(interact) :]
 
     def hand_over(self) -> None:
-        """Let the trajectory go from the workers that gathered it to those that learn from it.
-        Where these are the same it is there already."""
+        """Send the trajectory from the rollout workers to the actor workers; no-op if fused."""
         if not self._worker_specs.separate:
             return
         rollouts, actors = range(self.ranks("rollout")), range(self.ranks("actor"))
@@ -282,11 +329,13 @@ class WorkerGroup(ABC):
         self._talk(parts)
 
     def sync(self) -> None:
-        """Give the actor's weights to all workers that act; needed after each change of them.
-        Where they are the same weights there is nothing to do."""
+        """Send the actor's weights to the rollout workers; no-op if fused.
+
+        Needed after each change of the weights, before the next :meth:`converse`.
+        """
         if not self._worker_specs.separate:
             return
-        self._turn("actor")  # who receives can do so on the host
+        self._turn("actor")  # rollout workers can receive into offloaded weights
         shared = {"timeout": self._timeouts.sync, "bucket": self._bucket()}
         parts = [
             Part("actor", rank, "publish", {"routes": self._routes_from("actor", rank), **shared})
@@ -294,7 +343,7 @@ class WorkerGroup(ABC):
         ]
         for rank in range(self.ranks("rollout")):
             ending = [route for route in self.routes if rank in route.readers]
-            # who hands weights on gets them first
+            # a relay first receives the weights itself, so its readers wait longer
             waits = any(route.is_relay for route in ending)
             mine = {
                 "rank": rank,
@@ -306,8 +355,10 @@ class WorkerGroup(ABC):
         self._talk(parts)
 
     def weight_sync(self) -> list[str]:
-        """Say over what weights go from actor to rollout workers: ways of
-        :mod:`rlcore.placement.routes`; empty where they don't."""
+        """Return the transports of the weight sync (:mod:`rlcore.placement.routes`), sorted.
+
+        Empty where rollout and actor are fused.
+        """
         return (
             sorted({route.transport for route in self.routes})
             if self._worker_specs.separate
@@ -315,15 +366,21 @@ class WorkerGroup(ABC):
         )
 
     def _routes_from(self, component: str, rank: int) -> list[WeightRoute]:
+        """Return the routes of which a worker is the sender."""
         return [route for route in self.routes if route.sender == (component, rank)]
 
     def _bucket(self) -> int:
-        """Return bytes of weights in one message, at most."""
+        """Return the maximum size in bytes of one message of weights."""
         return BUCKET_BYTES
 
     def _turn(self, component: str) -> None:
-        """Offload the other role before this one computes, where they share accelerators and the
-        settings say so. A worker moves back by itself when it is asked to compute."""
+        """Offload the other component before this one computes, if the settings ask for it.
+
+        A worker restores its own policy when it is asked to compute.
+
+        Args:
+            component: "rollout" or "actor", whichever computes next.
+        """
         other = "actor" if component == "rollout" else "rollout"
         if other == "rollout" and not self._worker_specs.separate:
             return
@@ -333,5 +390,5 @@ class WorkerGroup(ABC):
 
 
 def _pieces(rollout_rank: int, actor_rank: int) -> str:
-    """Return the key of the queue for pieces of a trajectory."""
+    """Return the key of the queue for a trajectory's pieces between two workers."""
     return f"trajectory/{rollout_rank}/{actor_rank}"

@@ -1,4 +1,4 @@
-"""Run all workers in the calling process: no Ray, and a debugger stops anywhere."""
+"""Run all workers in the calling process, so that a debugger can stop in any of them."""
 
 from __future__ import annotations
 
@@ -25,26 +25,32 @@ from rlcore.workers.worker_specs import OnCount, Part, WorkerSpecs
 
 
 class LocalBackend:
-    """See :class:`rlcore.workers.backend.Backend`. There is nothing to share and no other node."""
+    """Backend that runs all workers in this process (:class:`rlcore.workers.backend.Backend`)."""
 
     def session(self, cluster: ClusterConfig) -> AbstractContextManager[None]:
+        """Return a context that does nothing: there is no cluster to share."""
         return nullcontext()
 
     def require_answer(self, address: str, timeout: float) -> None:
-        """No cluster is ever joined."""
+        """Do nothing: this backend joins no cluster."""
 
     def require_equipped(
         self, config: RunConfig, worker_specs: WorkerSpecs, runs: Path
     ) -> dict[int, frozenset[str]]:
+        """Return an empty dict: there are no other nodes."""
         return {}
 
     def make_group(self, worker_specs: WorkerSpecs) -> LocalGroup:
+        """Return the group of workers, not yet started."""
         return LocalGroup(worker_specs)
 
 
 class LocalGroup(WorkerGroup):
-    """All workers in this process. The planned processes of a role are merged into one:
-    randomness is keyed by episode, so results don't depend on how many there are."""
+    """Group of workers that all run in this process.
+
+    The planned processes of a role are merged into one worker. Randomness is keyed by episode, so
+    results don't depend on the number of processes.
+    """
 
     def __init__(self, worker_specs: WorkerSpecs) -> None:
         super().__init__(worker_specs)
@@ -56,16 +62,17 @@ class LocalGroup(WorkerGroup):
         }
 
     def ranks(self, component: str) -> int:
+        """Return 1, or 0 where the run has no such component."""
         return len(self._worker_specs.of(component)[:1])
 
     def weight_sync(self) -> list[str]:
-        """Nowhere: all is one process."""
+        """Return an empty list: weights stay in this process."""
         return []
 
     def _launch(self) -> None:
         apply(self.kernels)
         for worker in self._workers.values():
-            if isinstance(worker, PolicyWorker):  # before an env loads torch and sets it up
+            if isinstance(worker, PolicyWorker):  # before an env imports torch
                 worker.load_torch()
         for role, worker in self._workers.items():
             with _told_once(role, "start"), self._at_work(role, "start", "start"):
@@ -107,8 +114,17 @@ class LocalGroup(WorkerGroup):
 
     @contextmanager
     def _at_work(self, role: str, doing: str, key: str) -> Iterator[None]:
-        """Give a working env its own torch settings if there is a policy beside it. A worker that
-        takes longer than cluster.timeouts.KEY ends this process: nobody else can."""
+        """Limit the time of one call to a worker.
+
+        An env that shares the process with a policy gets its own torch settings meanwhile. A call
+        that exceeds `cluster.timeouts.KEY` ends this process: within one process there is no other
+        way to stop a call that hangs.
+
+        Args:
+            role: role of the worker.
+            doing: name of the call, for the error.
+            key: name of the timeout in `cluster.timeouts`.
+        """
         seconds = getattr(self._timeouts, key)
         late = WorkerError(
             f"{role} worker was asked to {doing} and has not come back within {seconds:g} s "
@@ -120,21 +136,26 @@ class LocalGroup(WorkerGroup):
             yield
 
     def stop(self, graceful: bool = True) -> None:
+        """Stop the workers; `graceful` has no effect."""
         for role, worker in self._workers.items():
-            # not timeouts.stop: it may have many stuck processes to end, and the run ends with it
+            # timeouts.env, not timeouts.stop: an env may have many hung simulators to end, and a
+            # timeout would end the run's own process
             with self._at_work(role, "stop", "env"):
                 worker.stop()
 
 
 @contextmanager
 def _told_once(role: str, doing: str) -> Iterator[None]:
-    """Raise an error inside a worker as one from a process of its own: one error that names the
-    worker, with its traceback and none of the driver's."""
+    """Turn an error inside a worker into the :class:`WorkerError` that another backend would raise.
+
+    The error names the worker and has the worker's traceback, without the driver's frames. Errors
+    that are addressed to the user pass unchanged.
+    """
     try:
         yield
-    except (UserError, KeyboardInterrupt, GeneratorExit):  # the last: nobody goes on with a talk
+    except (UserError, KeyboardInterrupt, GeneratorExit):  # the last: a conversation was closed
         raise
-    except BaseException as error:  # SystemExit, a plugin's own: all the same
+    except BaseException as error:  # SystemExit and a plugin's own classes too
         trace = error.__traceback__
         while trace is not None and trace.tb_frame.f_code.co_filename in (
             __file__,
@@ -148,7 +169,10 @@ def _told_once(role: str, doing: str) -> Iterator[None]:
 
 
 def _merged(settings: Sequence[Any]) -> Any:
-    """One worker in place of all: it has their simulator processes, and all parameters."""
+    """Return the settings of one worker that replaces all workers of a role.
+
+    An env worker gets the simulator processes of all; a policy worker holds all parameters.
+    """
     first = settings[0]
     if isinstance(first, PolicyWorkerSettings):
         return replace(first, shards=1)

@@ -1,11 +1,10 @@
-"""Hold a policy: the base of the workers that have one.
+"""Hold a policy: the base class of the workers that have one.
 
     rollout_worker   acts
     actor_worker     learns
-    fused_worker     both, over one set of weights
+    fused_worker     does both with one set of weights
 
-Knows no simulator. The tensor library is imported where a method needs it, so that a process
-without one can import this module.
+Methods import torch where they need it, so that this module can be imported without torch.
 """
 
 from __future__ import annotations
@@ -35,8 +34,9 @@ if TYPE_CHECKING:
     from rlcore.transport.transports import Connections
 
 TRIED_WHOLE = 2 * 2**30
-"""Bytes of a policy up to which it is saved, loaded and compared before the first rollout: seconds
-of a local disk. Of a larger one all but the data of its weights is tried."""
+"""Size in bytes up to which a policy is saved, loaded and compared before the first rollout, which
+takes seconds on a local disk. Of a larger policy everything but the data of its weights is tried.
+"""
 
 
 @dataclass(frozen=True)
@@ -44,18 +44,20 @@ class PolicyWorkerSettings:
     """Settings of a policy worker.
 
     Attributes:
-        policy_target, algorithm_target: factories, `"module:attr"`; no algorithm ("") where the
-            policy is evaluated only.
-        actor, algorithm: their settings.
-        env_spec: what the policy will see.
+        policy_target, algorithm_target: factories, `"module:attr"`; `algorithm_target` is "" where
+            the policy is only evaluated.
+        actor, algorithm: settings of the actor, including the model, and of the algorithm.
+        env_spec: spec of the env whose observations the policy gets.
         seed: root seed.
         threads: torch threads of this process.
         acts: whether networks of the algorithm act with the policy.
-        keeps: the replay of who learns; None: there is none.
-        shards: how many actor processes shard one copy of the parameters; 1: each holds all.
-        offload: whether its device memory is offloaded to the host while others work there.
-        host: what other nodes know its node by; a backend that spans nodes sets it in the worker's
-            process. A host name may resolve to a loopback address.
+        keeps: what the learner's replay stores; None: there is no replay.
+        shards: number of actor processes that shard one copy of the parameters; 1: each process
+            holds all parameters.
+        offload: whether the worker offloads its device memory to the host while other workers use
+            the device.
+        host: address of the worker's node for other nodes. A backend that spans nodes sets it in
+            the worker's process, as a host name may resolve to a loopback address.
     """
 
     policy_target: str
@@ -73,38 +75,44 @@ class PolicyWorkerSettings:
 
 
 class PolicyWorker:
-    """Holds a policy. What was offloaded (`suspend`) moves back by itself when it is used: a method
-    that computes uses `self.policy`."""
+    """Base class of a worker with a policy.
+
+    Methods that compute use `self.policy`, which first restores what :meth:`suspend` offloaded.
+    Methods that can work on offloaded weights use `self._held`.
+    """
 
     def __init__(self, settings: PolicyWorkerSettings) -> None:
         self._settings = settings
         self._policy: Policy | None = None
-        self._folder: str | None = None  # that it was loaded from
-        self._full_checksums: dict[str, str] = {}  # from when this process had all of them
+        self._folder: str | None = None  # the policy was loaded from it
+        self._full_checksums: dict[str, str] = {}  # of parameters, before sharding
         self._placed_yet = self._saved_alike = False
         self._away: HostCopies | None = None
-        # gathered by who acts, used up by who learns; where one does both it stays where it is
-        self._trajectory: Trajectory | None = None  # also if none of the columns came its way
+        # set by the rollout role and consumed by the actor role; the fused worker has both
+        self._trajectory: Trajectory | None = None  # None also if this rank got no columns
         self._gathered = False
         self._connections: Connections | None = None
 
     def load_torch(self) -> None:
-        """Load the tensor library as this process needs it (idempotent)."""
-        # Threads that wait must not spin: simulators share these cores. Read by the OpenMP
-        # runtime when the tensor library loads it, so set before.
+        """Import torch with the environment variables that this process needs (idempotent)."""
+        # Waiting threads must not spin, as simulators share these cores. The OpenMP runtime reads
+        # the variable when torch loads it.
         os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
         if self._settings.offload:
-            # allocating and freeing pieces of all sizes would fragment the allocator
+            # offloading and restoring tensors of many sizes would fragment the allocator
             os.environ.setdefault("PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True")
         import torch  # noqa: F401
 
     def start(self) -> PolicySpec:
-        """Build the policy (idempotent): from its checkpoint, or with keyed random weights."""
+        """Build the policy from its checkpoint, or with keyed random weights; return its spec.
+
+        Idempotent.
+        """
         if self._policy is None:
             self.load_torch()
             import torch
 
-            # Ray sets OMP_NUM_THREADS for its workers; what was planned must hold
+            # overrides OMP_NUM_THREADS, which Ray sets for its workers
             torch.set_num_threads(self._settings.threads)
             self._take(self.make(self._settings.actor.model))
         return self._held.spec
@@ -117,7 +125,7 @@ class PolicyWorker:
 
     @property
     def _held(self) -> Policy:
-        """The policy wherever it is: on the device, or offloaded."""
+        """The policy, wherever its weights are: on the device or offloaded."""
         if self._policy is None:
             raise WorkerError("the policy worker was asked to work before it was started")
         return self._policy
@@ -130,7 +138,11 @@ class PolicyWorker:
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
     def _algorithm(self) -> Algorithm:
-        """The algorithm, made anew."""
+        """Return a new instance of the algorithm.
+
+        Raises:
+            AlgorithmError: the factory returns something other than an algorithm.
+        """
         config, target = self._settings.algorithm, self._settings.algorithm_target
         made: Algorithm = load_target(target)(config)
         named, holds = f"algorithm {config.name}", ("needs", AlgorithmNeeds)
@@ -139,12 +151,13 @@ class PolicyWorker:
         return made
 
     def save(self, path: str, *, trial: bool = False) -> None:
-        """Write the policy alone, loadable as `actor.model.model_path`.
+        """Save the policy, without the learner, to be loaded as `actor.model.model_path`.
 
         Args:
-            trial: whether the folder is given up again, see
-                :mod:`rlcore.training.checkpoint_trial`: of a policy of more than
-                :data:`TRIED_WHOLE` bytes the weights are written without their data.
+            path: folder to write.
+            trial: whether the folder is a trial that is deleted again, see
+                :mod:`rlcore.training.checkpoint_trial`. The weights of a policy of more than
+                :data:`TRIED_WHOLE` bytes are then written without their data.
         """
         from rlcore.files.outline import without_data
         from rlcore.learner.acting import as_if_learned
@@ -166,7 +179,7 @@ class PolicyWorker:
             write_env_facts(Path(path), self._settings.env_spec)
 
     def _policy_bytes(self) -> int:
-        """Return the bytes of all parameters and buffers, of those that are sharded too."""
+        """Return the bytes of all parameters and buffers, counting sharded ones as whole."""
         from torch import nn
 
         policy = self._held
@@ -175,8 +188,11 @@ class PolicyWorker:
         return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
 
     def _check_saved(self, path: str) -> None:
-        """Load what was saved and compare it with what is held, once. Not where ranks shard a
-        policy, or main memory has no room for a second one and the file it is read from."""
+        """Load the policy that was saved and compare it with this worker's.
+
+        The check is made until it passes once. It is skipped for a sharded policy, and where main
+        memory has no room for a second policy and the files that it is read from.
+        """
         if self._saved_alike or self._settings.shards > 1:
             return
         import torch
@@ -196,19 +212,23 @@ class PolicyWorker:
         try:
             checked_saved(self._held, load)
         finally:
-            self._folder = folder  # the policy that is held was not loaded from `path`
+            self._folder = folder  # make() has set it to `path`
         self._saved_alike = True
 
     def load(self, path: str) -> None:
-        """Replace the policy by a saved one: weights, and whatever else it saves (statistics)."""
+        """Replace the policy by a saved one: its weights, statistics and whatever else it saves."""
         model = self._settings.actor.model.beginning_with(path)
-        self._policy = None  # two of them may be more than there is room for
+        self._policy = None  # memory may not suffice for two
         self._copies.forget()
         self._take(self.make(model))
 
     def checksums(self) -> dict[str, str]:
-        """Of the policy as it was loaded or drawn: of parameters and buffers by name, and of the
-        settings, statistics and tokenizers beside the weights by path."""
+        """Return checksums of the policy as it was loaded or initialised.
+
+        Returns:
+            checksums of whole parameters and buffers by name, and of the settings, statistics and
+            tokenizers in the policy's folder by path.
+        """
         from torch import nn
 
         from rlcore.files.digests import digests
@@ -222,12 +242,11 @@ class PolicyWorker:
         return beside | self._full_checksums | checksums(here)
 
     def check_batch_invariance(self, forward_batch: int | None) -> BatchInvariance:
-        """Check batch invariance in this process; see
-        :mod:`rlcore.numerics.batch_invariance`.
+        """Check batch invariance in this process; see :mod:`rlcore.numerics.batch_invariance`.
 
         Args:
-            forward_batch: rows of a forward, where decisions are made at a fixed number; None: it
-                only learns, or they are not.
+            forward_batch: fixed number of rows of the forward passes that decide; None: the number
+                is not fixed, or this worker only learns.
         """
         from rlcore.numerics.batch_invariance import check_batch_invariance
 
@@ -236,10 +255,13 @@ class PolicyWorker:
         )
 
     def _use_up(self, doing: str) -> Trajectory | None:
-        """Take what was gathered, and drop it here; None: no column of it came this way.
+        """Return the trajectory and drop it here; None if this rank got no columns of it.
+
+        Args:
+            doing: what the trajectory is needed for, for the error.
 
         Raises:
-            WorkerError: nothing was gathered since the last time.
+            WorkerError: no trajectory was gathered since the last call.
         """
         if not self._gathered:
             raise WorkerError(f"asked to {doing} without a trajectory")
@@ -247,7 +269,10 @@ class PolicyWorker:
         return trajectory
 
     def _connected(self, timeout: float, bucket: int) -> Connections:
-        """Return this process's connections, with the process groups of earlier transfers."""
+        """Return this process's connections, which keep the process groups of earlier transfers.
+
+        The arguments apply to the first call alone.
+        """
         from rlcore.transport.transports import Connections
 
         if self._connections is None:
@@ -255,17 +280,17 @@ class PolicyWorker:
         return self._connections
 
     def stop(self) -> None:
-        """Stop; nothing outlives the process."""
+        """Do nothing: the worker has no resources that outlive its process."""
 
-    # -- memory that others may have meanwhile ------------------------------------------------
+    # -- offloading ---------------------------------------------------------------------------
 
     def suspend(self) -> None:
-        """Offload to host memory until the next computation, if the settings say so."""
+        """Offload to host memory until the next computation, if the settings ask for it."""
         if self._settings.offload and self._placed_yet:
             self._copies.offload(self._leaving(), self.device)
 
     def _leaving(self) -> Iterator[Tensor]:
-        """What is offloaded."""
+        """Yield the tensors to offload."""
         from torch import nn
 
         policy = self._held
@@ -274,7 +299,11 @@ class PolicyWorker:
         yield from policy.buffers()
 
     def _arrive(self) -> None:
-        """Move everything to the device that is not there."""
+        """Move the policy, and all that was offloaded, to the device.
+
+        Raises:
+            WorkerError: the device has too little free memory.
+        """
         import torch
 
         try:
@@ -291,6 +320,7 @@ class PolicyWorker:
 
     @property
     def _copies(self) -> HostCopies:
+        """The offloaded tensors' copies on the host, created on first use."""
         if self._away is None:
             from rlcore.learner.offload import HostCopies
 
@@ -298,24 +328,32 @@ class PolicyWorker:
         return self._away
 
     def _take(self, policy: Any) -> None:
-        """Hold a policy that was made on the host. One that leaves the device to others waits
-        there: they may be at work."""
+        """Adopt a policy that was built on the host.
+
+        With offloading it stays there until it is used, as other workers may use the device now.
+        """
         self._policy, self._placed_yet = policy, False
         if not self._settings.offload:
             self._place()
 
     def _place(self) -> None:
-        """Put the policy where it computes."""
+        """Move the policy to its device."""
         self._policy, self._placed_yet = self._placed(self._policy), True
 
     def _placed(self, policy: Any) -> Any:
-        """A policy that was made on the host, where it is to be."""
+        """Return a policy that was built on the host, moved to its device."""
         return policy.to(self.device)
 
     def make(self, model: ModelConfig) -> Any:
-        """A policy, on the CPU, with what of the algorithm acts. What no checkpoint holds (heads,
-        adapters) is drawn by key, whatever was drawn in this process before. Typed loosely, as it
-        is a module too."""
+        """Build a policy on the CPU, including the algorithm's acting networks.
+
+        Weights that are in no checkpoint (heads, adapters) are drawn from a keyed seed, so they
+        don't depend on what was drawn in this process before. The return type is `Any` because the
+        policy is both a :class:`Policy` and a `torch.nn.Module`.
+
+        Raises:
+            PolicyError: the factory returns something other than a policy.
+        """
         import torch
 
         from rlcore.contracts.rng import generator

@@ -1,8 +1,8 @@
-"""Restart a vector env whose simulators were lost, and repeat the episodes under way.
+"""Restart a vector env whose simulators were lost, and replay the unfinished episodes.
 
-An episode is determined by its address and its actions, both of which are known here. When a
-simulator dies or hangs, the env is built anew and each row's episode replayed from its start, so
-that the caller notices nothing but the time it took.
+An episode is determined by its address (task and trial) and its actions, and both are recorded
+here. When a simulator dies or hangs, the env is rebuilt and each row's episode is replayed from its
+start, so that the caller sees only a delay.
 """
 
 from __future__ import annotations
@@ -25,27 +25,30 @@ from rlcore.contracts.specs import UNKNOWN, EnvSpec, Episode
 
 
 class EnvWarning(RunWarning):
-    """A fault of an env that costs the run nothing."""
+    """A failure of an env that does not affect the results of the run."""
 
 
 @dataclass
 class _History:
-    """A row since its last reset: actions `[C, A]` per chunk."""
+    """The episode of a row and its actions since its last reset: float32 `[C, A]` per chunk."""
 
     episode: Episode
     chunks: list[np.ndarray] = field(default_factory=list)
 
 
 class RestartingEnv:
-    """The calls of :class:`rlcore.contracts.protocols.Env` that a run makes, over an env that may
-    be lost.
+    """Wrapper of an env that rebuilds it after a :class:`SimulatorError`.
+
+    It has the methods of :class:`rlcore.contracts.protocols.Env` that a run calls.
 
     Args:
-        make: builds the env.
-        restarts: times in a row it is built anew before the error is raised.
+        make: function that builds the env.
+        restarts: number of consecutive rebuilds after which the error is raised.
 
     Attributes:
-        incidents: failures since they were last taken, one text each.
+        spec: spec of the env as it was first built.
+        num_envs: rows of the env.
+        incidents: messages of the failures that were recovered from; the caller clears the list.
     """
 
     def __init__(self, make: Callable[[], Env], restarts: int) -> None:
@@ -59,7 +62,10 @@ class RestartingEnv:
         self.incidents: list[str] = []
 
     def reset(self, *, options: Mapping[str, Any]) -> tuple[Observation, dict[str, Any]]:
-        """As the env's, with `episodes` for all rows."""
+        """Reset the rows of `options["reset_mask"]`, or all rows where it is missing.
+
+        `options["episodes"]` has an entry for every row of the env.
+        """
         result = self._recovering(lambda: self._env.reset(options=options))
         mask = options.get("reset_mask", np.ones(self.num_envs, dtype=bool))
         for row in np.flatnonzero(mask).tolist():
@@ -67,17 +73,19 @@ class RestartingEnv:
         return result
 
     def chunk_step(self, actions: np.ndarray) -> ChunkResult:
-        """One chunk of all rows."""
+        """Step all rows by one chunk: actions float32 `[B, C, A]`."""
         result = self._recovering(lambda: self._env.chunk_step(actions))
         for row, past in self._rows.items():
             past.chunks.append(actions[row].copy())
         return result
 
     def demonstrate(self, episodes: Sequence[Episode], **settings: Any) -> Iterator[Demonstration]:
-        """Expert episodes; those that were not handed out yet are played again.
+        """Yield expert episodes; after a failure, only those not yet yielded are played again.
 
         Raises:
-            EnvError: other episodes than those asked for, or fewer.
+            EnvError: the env yields an episode that was not requested, yields one twice, or leaves
+                one out.
+            SimulatorError: it failed too often in a row, or its starts can't be repeated exactly.
         """
         missing = list(episodes)
         failures = 0
@@ -98,24 +106,27 @@ class RestartingEnv:
                 self._build_anew(error, failures, midway=False)
 
     def record(self, rows: Sequence[int]) -> None:
-        """Which rows are filmed."""
+        """Film these rows from now on, and no others."""
         self._recorded = tuple(rows)
         self._recovering(lambda: self._env.record(rows))
 
     def recorded(self) -> dict[int, list[np.ndarray]]:
-        """Frames since the last call; a lost simulator's go with it."""
+        """Return the frames since the last call, by row.
+
+        Frames that a lost simulator had not handed out are lost. The replay is not filmed.
+        """
         return self._recovering(lambda: self._env.recorded())
 
     def suspend(self) -> None:
-        """As the env's; only for one that can be suspended."""
+        """Suspend the env, which must be a :class:`SuspendableEnv`."""
         self._recovering(lambda: cast(SuspendableEnv, self._env).suspend())
 
     def resume(self) -> None:
-        """Likewise."""
+        """Resume the env, which must be a :class:`SuspendableEnv`."""
         self._recovering(lambda: cast(SuspendableEnv, self._env).resume())
 
     def close(self) -> None:
-        """Close the env. One that can't be closed is a warning: what it played is with the run."""
+        """Close the env. A failure is only a warning: its results were already handed out."""
         try:
             self._env.close()
         except KeyboardInterrupt:
@@ -126,10 +137,10 @@ class RestartingEnv:
             )
             warn(f"{told}: {type(error).__name__}: {error}", EnvWarning)
 
-    # -- surviving --------------------------------------------------------------------------
+    # -- recovery ---------------------------------------------------------------------------
 
     def _recovering(self, call: Callable[[], Any]) -> Any:
-        """The call's result, after as many restarts as it takes.
+        """Return the call's result, after restarts and replays where the simulators fail.
 
         Raises:
             SimulatorError: it failed too often in a row, or its episodes can't be repeated exactly.
@@ -146,8 +157,17 @@ class RestartingEnv:
                 self._build_anew(error, failures, midway=midway)
 
     def _build_anew(self, error: SimulatorError, failures: int, *, midway: bool) -> None:
-        """Build the env anew, unless what was lost could not be repeated: `midway` says that it
-        is more than starts."""
+        """Rebuild the env, unless the lost episodes could not be repeated exactly.
+
+        Args:
+            error: the failure.
+            failures: number of consecutive failures, including this one.
+            midway: whether steps of an episode were lost, besides its start.
+
+        Raises:
+            SimulatorError: the given one; it failed too often, or a repetition would not be exact.
+            EnvError: the rebuilt env runs other versions of its simulator.
+        """
         exact = self.spec.start_exactness == "bitwise"
         exact &= self.spec.course_repeats or not midway
         if failures > self._restarts or not exact:
@@ -158,8 +178,11 @@ class RestartingEnv:
         require_same_versions(self.spec, self._env.spec)
 
     def _replay(self) -> None:
-        """Bring every row back to where it was. Rows begin one after the other, so that all of
-        them arrive with the same chunk: a row can't wait in the middle of an episode."""
+        """Replay every row's episode up to the chunk at which the simulators were lost.
+
+        A row can't pause in the middle of an episode. Rows are therefore reset at different times:
+        the longest history first, so that the replay of all rows ends with the same chunk.
+        """
         length = max((len(row.chunks) for row in self._rows.values()), default=0)
         episodes = [
             self._rows[row].episode if row in self._rows else Episode(0, 0)
@@ -176,7 +199,13 @@ class RestartingEnv:
         self._env.record(self._recorded)
 
     def _actions(self, place: int) -> np.ndarray:
-        """Actions `[B, C, A]` of all rows at a place counted from the end of their histories."""
+        """Return the actions of all rows at one chunk of their histories, float32 `[B, C, A]`.
+
+        Rows with a shorter history get zeros.
+
+        Args:
+            place: negative index, counted from the end of the histories.
+        """
         playing = {row: p.chunks for row, p in self._rows.items() if -place <= len(p.chunks)}
         shape = next(iter(playing.values()))[place].shape
         actions = np.zeros((self.num_envs, *shape), dtype=np.float32)
@@ -186,10 +215,14 @@ class RestartingEnv:
 
 
 def require_same_versions(planned: EnvSpec, made: EnvSpec) -> None:
-    """Check that what simulates is what the run was planned with, and what its manifest names.
+    """Check that a built env runs the simulator versions of its plan, which the manifest records.
+
+    Args:
+        planned: spec with which the run was planned.
+        made: spec of the env that was built.
 
     Raises:
-        EnvError: it has another version.
+        EnvError: a package has another version, or is missing. Unknown versions are accepted.
     """
     for name, expected in planned.versions.items():
         found = made.versions.get(name, "none")
@@ -203,7 +236,11 @@ def require_same_versions(planned: EnvSpec, made: EnvSpec) -> None:
 
 
 def _take_off(missing: list[Episode], demonstration: Any, spec: EnvSpec) -> None:
-    """Remove the demonstrations that were handed out."""
+    """Remove a demonstration's episode from those that are missing.
+
+    Raises:
+        EnvError: its episode is not among them, or it is not a :class:`Demonstration`.
+    """
     if not isinstance(demonstration, Demonstration) or demonstration.episode not in missing:
         of = demonstration.episode if isinstance(demonstration, Demonstration) else demonstration
         raise EnvError(

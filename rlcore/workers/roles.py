@@ -1,4 +1,4 @@
-"""Define the kinds of workers, and which arguments of their methods are folders."""
+"""Define the worker class of each role, and which arguments of their methods are folders."""
 
 from __future__ import annotations
 
@@ -13,13 +13,15 @@ from rlcore.workers.rollout_worker import RolloutWorker
 
 @dataclass(frozen=True)
 class Folder:
-    """An argument of a call that names a folder of the run.
+    """Argument of a worker's method that is the path of a folder of the run.
+
+    A backend copies these folders to and from nodes that don't share the run's file system.
 
     Attributes:
-        argument: its name.
-        written: whether the call writes there; else it reads.
-        files: those that it reads, as a pattern within the folder.
-        kept: whether the worker may read it again later.
+        argument: name of the argument.
+        written: whether the method writes to the folder; otherwise it reads.
+        files: glob pattern, within the folder, of the files that the method reads.
+        kept: whether the worker may read the folder again after the call.
     """
 
     argument: str
@@ -34,23 +36,23 @@ ROLES: dict[str, type[Any]] = {
     "actor": ActorWorker,
     "rollout+actor": FusedWorker,
 }
-"""The class of each role's workers; a fused worker is asked as either of its components. A backend
-calls its methods by name, for the typed ones of :class:`rlcore.workers.group.WorkerGroup`."""
+"""Worker class of each role; the fused worker's role names both of its components. A backend calls
+methods by name, on behalf of the typed methods of :class:`rlcore.workers.group.WorkerGroup`."""
 START: dict[str, dict[str, str]] = {"env": {"side": "train"}}
-"""Arguments of a role's `start`; none where it isn't named."""
+"""Arguments of `start` by role; roles that are missing take none."""
 FOLDERS = {
     "save": Folder("path", written=True),
     "save_learner": Folder("path", written=True),
-    "load": Folder("path", kept=True),  # a policy may copy files from where it began
-    "load_learner": Folder("path", files="*"),  # the policy lies below
+    "load": Folder("path", kept=True),  # saving a policy may copy files from here
+    "load_learner": Folder("path", files="*"),  # without the policy, which is in a subfolder
     "try_learner": Folder("path", files="*"),
     "recall": Folder("path", files="*"),
     "supervised": Folder("data"),
     "teach": Folder("data"),
 }
-"""By the name of the call."""
+"""The folder argument of each method that has one, by the name of the method."""
 
 
 def has_component(role: str, component: str) -> bool:
-    """Whether `role` includes `component`: "env", "rollout" or "actor"."""
+    """Return whether a role includes a component: "env", "rollout" or "actor"."""
     return component in role.split("+")

@@ -1,8 +1,11 @@
-"""Act with a policy: the rollout worker. It has no optimizer; its weights are the actor's.
+"""Act with a policy: the rollout worker. It has no optimizer and gets its weights from the actor.
 
-consumes   obs/RANK/STAGE/PART (EnvMessage), produces act/... (see rlcore.rollout.converse)
-consumes   weights/ROUTE/RANK  the actor's weights; it does not act before the required version
-produces   trajectory/RANK/ACTOR_RANK, which it then drops
+consumes   obs/RANK/STAGE/PART          observations (EnvMessage)
+produces   act/RANK/STAGE/PART          actions (see rlcore.rollout.converse)
+consumes   weights/ROUTE/RANK           the actor's weights, or those of a relaying worker
+produces   trajectory/RANK/ACTOR_RANK   columns for each actor rank, which are then dropped
+
+In the first two, RANK is that of the env worker.
 """
 
 from __future__ import annotations
@@ -20,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class RolloutWorker(PolicyWorker):
-    """Acts."""
+    """Worker that collects trajectories with the current policy."""
 
     def __init__(self, settings: PolicyWorkerSettings) -> None:
         super().__init__(settings)
@@ -28,11 +31,15 @@ class RolloutWorker(PolicyWorker):
         self._columns: list[int] = []
 
     def converse(self, job: RolloutJob) -> Conversation:
-        """Carry out the job; keeps the trajectory, together with those columns of the one
-        before that must stay; returns the :class:`RolloutResult` without them.
+        """Carry out the job, and store its trajectory in this worker.
+
+        Columns `job.order.stay` of the previous trajectory are stored with it.
+
+        Returns:
+            the :class:`RolloutResult` without trajectory and columns.
 
         Raises:
-            WorkerError: the weights here are not of the required version.
+            WorkerError: this worker's weights do not have the required version.
         """
         from rlcore.rollout.converse import converse
 
@@ -51,7 +58,10 @@ class RolloutWorker(PolicyWorker):
         return replace(result, trajectory=None, columns=[])
 
     def _keep(self, result: RolloutResult, stay: frozenset[int]) -> None:
-        """Keep columns by number, so that an interrupted conversation can simply be repeated."""
+        """Store the result's columns, and those of the previous trajectory whose numbers stay.
+
+        Columns are identified by number, so an interrupted conversation can be repeated as it was.
+        """
         from rlcore.rollout.columns import append, take
 
         parts, numbers = [], []
@@ -74,19 +84,19 @@ class RolloutWorker(PolicyWorker):
         patience: float,
         bucket: int,
     ) -> Conversation:
-        """Take over the actor's weights; returns their version.
+        """Receive the actor's weights, relay them if asked to, and return their version.
 
         Args:
-            rank: of this worker.
-            routes: those that end here.
-            hands_on: those that start here: to others on this node.
+            rank: rank of this worker.
+            routes: routes of which this worker is a reader.
+            hands_on: routes of which this worker is the sender: to other workers on its node.
             timeout: seconds to wait for a bucket.
-            patience: seconds to wait until the first one is announced.
-            bucket: bytes of one that is handed on.
+            patience: seconds to wait for the announcement of the transfer.
+            bucket: size in bytes of a bucket that is relayed.
         """
         from rlcore.transport.weights import receive_weights, send_weights
 
-        self._pulled = None  # a transfer that breaks off leaves neither the old nor the new ones
+        self._pulled = None  # an interrupted transfer leaves a mix of versions
         connections = self._connected(timeout, bucket)
         announcement = yield from receive_weights(
             self._held,
@@ -109,13 +119,22 @@ class RolloutWorker(PolicyWorker):
         return self._pulled
 
     def hand_over(self, keys: Sequence[str]) -> Conversation:
-        """Send the trajectory's columns through the queues `keys`, one for each actor rank, and
-        drop them."""
+        """Send the trajectory's columns to the actor ranks, and drop them here.
+
+        Args:
+            keys: keys of the queues, one for each actor rank.
+
+        Raises:
+            WorkerError: no trajectory was gathered since the last time.
+        """
         from rlcore.transport.trajectory import send_trajectory
 
         yield from send_trajectory(self._use_up("hand over"), self._columns, keys)
 
     def load(self, path: str) -> None:
-        """A saved policy; it may not act until weights of a version have come for it."""
+        """Replace the policy by a saved one.
+
+        Jobs that require a version of the weights are refused until the next :meth:`pull`.
+        """
         super().load(path)
         self._pulled = None

@@ -1,4 +1,4 @@
-"""Play a queue of columns on one vector env. Knows no policy and no transport."""
+"""Play a queue of columns on one vector env."""
 
 from __future__ import annotations
 
@@ -20,7 +20,16 @@ from rlcore.workers.column_queue import ColumnQueue
 
 @dataclass
 class _Row:
-    """The state of a row of the vector env."""
+    """State of a row of the vector env.
+
+    Attributes:
+        column: the column that the row plays.
+        chunk: chunks of the column so far.
+        episode_number: index of the episode in the column.
+        decision: decisions in the episode so far.
+        steps: env steps in the episode so far.
+        reward: sum of the episode's rewards so far.
+    """
 
     column: Column
     chunk: int = 0
@@ -35,16 +44,26 @@ class _Row:
 
 
 def _block(rows: int, part: int, parts: int) -> range:
-    """The rows of a part: as many as of any other, up to one."""
+    """Return the rows of a part; the sizes of parts differ by one row at most."""
     return range(rows * part // parts, rows * (part + 1) // parts)
 
 
 class StagePlayer:
-    """Plays a list of columns on a vector env, one message per chunk and part.
+    """Player of a list of columns on a vector env, with one message per chunk and part.
 
-    A row takes the next column of the :class:`ColumnQueue` as soon as its own is over, so no row
-    idles while there are columns left, and each column is played exactly once. Rows are split into
-    `job.parts` blocks; each block's route carries its rows alone, until it has none left.
+    A row takes the next column of the :class:`ColumnQueue` when its own ends, so no row idles while
+    columns are left, and each column is played exactly once. Rows are split into `job.parts`
+    blocks. Messages of a part carry the rows of its block, and end when none of them has a column.
+
+    Args:
+        env: the vector env.
+        columns: the columns to play.
+        job: settings of the job; its `columns` are those of all stages.
+
+    Attributes:
+        env_steps: env steps so far, over all rows.
+        seconds: wall seconds so far in "env_reset" and "env_chunk".
+        videos: footage of the filmed columns, by column number.
     """
 
     def __init__(self, env: CheckedEnv, columns: tuple[Column, ...], job: InteractJob) -> None:
@@ -60,15 +79,20 @@ class StagePlayer:
         self.videos: dict[int, Footage] = {}
 
     def start(self) -> dict[int, EnvMessage]:
-        """Give every row a column and reset it; a message for each part. Nothing is filmed that an
-        earlier player, maybe one that did not come to its end, had filmed on the same env."""
+        """Assign a column to every row, reset the rows and return a message for each part.
+
+        Frames of an earlier player of the same env, which may have been interrupted, are dropped.
+        """
         self._stop_recording()
         fresh = [row for row in range(self._env.num_envs) if self._next_column(row)]
         return self._messages({}, {}, fresh, None)
 
     def advance(self, actions: np.ndarray) -> dict[int, EnvMessage]:
-        """Play one chunk: actions float32 `[R, C, A]` for the rows of the last messages, part by
-        part; a message for each part that acted."""
+        """Play one chunk, and return a message for each part that acted.
+
+        Args:
+            actions: float32 `[R, C, A]` for the rows of the last messages, in the order of parts.
+        """
         acting = self._waiting
         padded = np.zeros((self._env.num_envs, *actions.shape[1:]), dtype=np.float32)
         padded[acting] = actions
@@ -87,7 +111,14 @@ class StagePlayer:
     # -- bookkeeping ------------------------------------------------------------------------
 
     def _settle(self, row: int, result: ChunkResult, finished: dict[int, EpisodeOutcome]) -> bool:
-        """Account a chunk to a row; true where a new episode must be reset."""
+        """Add a chunk to a row's state; return whether the row needs a reset for a new episode.
+
+        Args:
+            row: the row.
+            result: the chunk of all rows.
+            finished: outcomes by row; that of an episode which ended, or was cut off by the end of
+                its column, is added.
+        """
         state = self._rows[row]
         assert state is not None
         steps = int(result.valid[row].sum())
@@ -114,11 +145,13 @@ class StagePlayer:
         return ended
 
     def _next_column(self, row: int) -> bool:
+        """Assign the next column to a row; return whether there was one."""
         column = self._queue.take(row)
         self._rows[row] = None if column is None else _Row(column)
         return self._rows[row] is not None
 
     def _outcome(self, acting: list[int], result: ChunkResult) -> ChunkOutcome:
+        """Return the results of the rows that acted, with observations to bootstrap from."""
         outcome = ChunkOutcome(
             columns=[self._rows[row].column.number for row in acting],  # type: ignore[union-attr]
             rewards=result.rewards[acting],
@@ -137,6 +170,8 @@ class StagePlayer:
         return outcome
 
     def _wants_value(self, row: int, result: ChunkResult) -> bool:
+        """Return whether the value after the chunk is needed: the row's episode was truncated, or
+        its column ends before the episode does."""
         if result.truncated[row].any():
             return True
         state = self._rows[row]
@@ -151,6 +186,14 @@ class StagePlayer:
         fresh: list[int],
         result: ChunkResult | None,
     ) -> dict[int, EnvMessage]:
+        """Reset the rows with new episodes, and return a message for each open part.
+
+        Args:
+            outcomes: outcomes of the last chunk, by part.
+            finished: outcomes of the episodes that finished, by row.
+            fresh: rows to reset.
+            result: the last chunk; None before the first.
+        """
         observation = result.observation if result is not None else None
         if fresh:
             begin = time.perf_counter()
@@ -188,6 +231,7 @@ class StagePlayer:
     # -- videos -----------------------------------------------------------------------------
 
     def _is_filmed(self, row: int) -> bool:
+        """Return whether a row plays the first episode of a column that is to be filmed."""
         state = self._rows[row]
         return (
             state is not None
@@ -196,12 +240,15 @@ class StagePlayer:
         )
 
     def _stop_recording(self) -> None:
-        """Film no row, and drop frames that were not collected."""
+        """Stop filming all rows, and drop frames that were not collected."""
         self._env.record([])
         self._env.recorded()
 
     def _keep_frames(self, result: ChunkResult) -> None:
-        """Called before the chunk is accounted: the row's state is that before the chunk."""
+        """Add the chunk's frames to the videos.
+
+        Must be called before :meth:`_settle`: it needs the rows' states before the chunk.
+        """
         if not self._job.record:
             return
         for row, frames in self._env.recorded().items():

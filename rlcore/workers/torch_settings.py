@@ -1,7 +1,8 @@
-"""Separate the tensor library's settings of env and policy where they share a process.
+"""Separate the torch settings of env and policy where they share a process.
 
-An env that sets threads, the default dtype or the gradient mode for itself would set them for the
-policy too, which then computes differently, or learns nothing. Reading them takes microseconds.
+These settings are global to the process or thread. An env that changes the thread count, the
+default dtype or the gradient mode would change them for the policy too, which would then compute
+different results or get no gradients. Reading the settings takes microseconds.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from rlcore.contracts.errors import WorkerError
 
 @cache
 def _settings() -> tuple[tuple[Any, Any], ...]:
-    """How each is read, and how it is written."""
+    """Return the getter and the setter of each setting."""
     import torch
     from torch.backends import cudnn
 
@@ -40,6 +41,7 @@ def _settings() -> tuple[tuple[Any, Any], ...]:
 
 
 def _refuse_inference(_: bool) -> None:
+    """Raise WorkerError: torch has no setter of the inference mode, so it can't be restored."""
     raise WorkerError(
         "the env has left torch's inference mode on, which nobody else can switch off",
         hint="let it say `with torch.inference_mode():`, or use another cluster.backend than local",
@@ -48,7 +50,15 @@ def _refuse_inference(_: bool) -> None:
 
 @contextmanager
 def apart(changed: dict[int, Any]) -> Iterator[None]:
-    """Work of an env: what it sets is undone at the end; `changed` keeps it for the next time."""
+    """Apply an env's settings while it runs, and restore the previous ones afterwards.
+
+    Args:
+        changed: the env's changes, by the setting's index. They are applied at the start and
+            updated at the end, so that the env finds its settings again in the next call.
+
+    Raises:
+        WorkerError: the env has left torch's inference mode switched on.
+    """
     settings = _settings()
     before = [get() for get, _ in settings]
     for number, value in changed.items():

@@ -1,4 +1,4 @@
-"""Describe a group of workers before any of them is started."""
+"""Describe the workers of a run before any of them is started."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from rlcore.workers.policy_worker import PolicyWorkerSettings
 from rlcore.workers.roles import has_component
 
 OnCount = Callable[[Mapping[str, float]], None]
-"""Called now and then with where things stand: running totals, e.g. `{"episodes": 12,
-"successes": 3}`, or what a call tells of itself."""
+"""Progress callback. It gets running totals, e.g. `{"episodes": 12, "successes": 3}`, or the values
+that a worker's method passes to `on_progress`."""
 
 
 @dataclass(frozen=True)
 class Member:
-    """A worker to start: its settings and its allocation."""
+    """Settings and allocation of one worker."""
 
     settings: EnvWorkerSettings | PolicyWorkerSettings
     allocation: Allocation
@@ -30,16 +30,16 @@ class Member:
 
 @dataclass(frozen=True)
 class WorkerSpecs:
-    """All workers of a run.
+    """Specifications of all workers of a run.
 
     Attributes:
         cluster: backend and timeouts.
-        members: by role and rank: "env" and "rollout+actor", or "env", "rollout" and "actor";
-            "env" alone, to collect demonstrations.
-        nodes: the machines, by the numbers that allocations give.
+        members: workers by role and rank. Roles are "env" and "rollout+actor", or "env", "rollout"
+            and "actor", or "env" alone where demonstrations are collected.
+        nodes: the machines, indexed by the node number of an allocation.
         apart: nodes without access to the run folder, by number, each with the paths of the
             configuration that are on its own disk; files are sent to their workers.
-        routes: how weights get to rollout workers of their own.
+        routes: routes of weights from the actor to separate rollout workers.
         begun: kernels of the resumed run, used again where possible; None for a new run.
     """
 
@@ -52,40 +52,40 @@ class WorkerSpecs:
 
     @property
     def separate(self) -> bool:
-        """Whether rollout and actor are processes of their own."""
+        """Whether rollout and actor are separate processes."""
         return "rollout" in self.members
 
     def node_name(self, number: int) -> str:
-        """Name a node in messages."""
+        """Return the name of a node for messages."""
         name = self.nodes[number].name if self.nodes else ""
         return f"node {number} ({name})" if name else f"node {number}"
 
     def worker_name(self, role: str, rank: int) -> str:
-        """Name a worker in messages: with its node where there are several."""
+        """Return the name of a worker for messages, with its node if there are several nodes."""
         name = f"{role} worker {rank}"
         if len(self.nodes) < 2:
             return name
         return f"{name} on {self.node_name(self.members[role][rank].allocation.node)}"
 
     def of(self, component: str) -> tuple[Member, ...]:
-        """Return the workers of a component, by rank; none where the run does without it."""
+        """Return the workers of a component by rank; empty if the run does not use it."""
         roles = [role for role in self.members if has_component(role, component)]
         return self.members[roles[0]] if roles else ()
 
     def without_policy(self) -> WorkerSpecs:
-        """Return the env workers alone, to collect demonstrations."""
+        """Return the specifications of the env workers alone, to collect demonstrations."""
         return replace(self, members={"env": self.members["env"]})
 
 
 @dataclass(frozen=True)
 class Part:
-    """One worker's part in a conversation.
+    """One worker's part in a conversation of several workers.
 
     Attributes:
         component, rank: the worker.
-        talk: the name of one of its talks.
-        arguments: of the talk.
-        env_ranks: the env workers whose queues it uses.
+        talk: name of the worker's method that returns a :class:`Conversation`.
+        arguments: arguments of the method.
+        env_ranks: ranks of the env workers whose queues the part uses.
     """
 
     component: str
