@@ -1,4 +1,4 @@
-"""Assemble everything that is known from a configuration before a worker starts."""
+"""Derive the parts of a run from its configuration, before any worker starts."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ from rlcore.workers.worker_specs import Member, WorkerSpecs
 
 @dataclass(frozen=True)
 class Assembly:
-    """The parts of a run, chosen and checked, none of them started.
+    """The selected and checked parts of a run, before anything is started.
 
     Attributes:
         config: the frozen configuration.
-        facts: what the checks have found.
-        sides: `{"train": EnvSide, "eval": EnvSide}`, and further ones to evaluate on.
-        env_specs: the same for :class:`EnvSpec`.
+        facts: results of the checks.
+        sides: `{"train": EnvSide, "eval": EnvSide}`, and further sides for evaluation.
+        env_specs: :class:`EnvSpec` of each side.
         worker_specs: the workers to start.
-        learned: what earlier attempts of the run trained on.
-        further: the configurations of the further sides, by name.
-        played: the sides that are played; the others are only looked at for their specs.
-        simulators: versions of what simulates each side that is played, by name
-            (:meth:`simulated_by` fills them in).
+        learned: starts that earlier attempts of the run trained on.
+        further: configurations of the further sides, by name.
+        played: names of the sides that are played; of the others only the specs are used.
+        simulators: versions of the simulator packages of each played side, by side and package;
+            empty until :meth:`simulated_by`.
     """
 
     config: RunConfig
@@ -50,26 +50,29 @@ class Assembly:
 
     @property
     def policy_spec(self) -> PolicySpec:
-        """Of the model."""
+        """Spec of the model; :data:`NO_POLICY` if the run has none."""
         return self.facts.policy or NO_POLICY
 
     @property
     def needs(self) -> AlgorithmNeeds:
-        """Of the algorithm."""
+        """Needs of the algorithm; the defaults if the run has none."""
         return self.facts.needs or AlgorithmNeeds()
 
     @property
     def placement(self) -> Plan:
-        """Which process sits where."""
+        """Placement of the processes on nodes and accelerators."""
         return self.facts.placement
 
     @property
     def played_specs(self) -> dict[str, EnvSpec]:
-        """Specs of the sides that are played."""
+        """Specs of the played sides."""
         return {side: spec for side, spec in self.env_specs.items() if side in self.played}
 
     def evaluating(self, side: str) -> Assembly:
-        """The assembly as an evaluation of a side sees it."""
+        """Return the assembly for an evaluation of a side.
+
+        A further side takes the place of "eval", with its own configuration.
+        """
         if side not in self.further:
             return self
         return replace(
@@ -81,18 +84,20 @@ class Assembly:
         )
 
     def interpreters(self) -> list[OtherInterpreter]:
-        """The other ones than rlcore's in which played envs simulate, as they are now.
+        """Return the Python interpreters, other than rlcore's own, that simulate played sides.
+
+        Their package versions are looked up now.
 
         Raises:
-            UserError: one can't be used.
+            UserError: an interpreter can't be used.
         """
         return load_plugins().versions({side: self.sides[side].config for side in self.played})
 
     def simulated_by(self, interpreters: Sequence[OtherInterpreter]) -> Assembly:
-        """The assembly with the versions of what simulates now.
+        """Return the assembly with the simulators' current versions in `simulators`.
 
         Args:
-            interpreters: what :meth:`interpreters` found.
+            interpreters: result of :meth:`interpreters`.
         """
         registry, elsewhere = load_plugins(), {one.side: one.packages for one in interpreters}
         versions = {
@@ -107,7 +112,7 @@ class Assembly:
 
     @property
     def device(self) -> str:
-        """Where the policy runs, in words."""
+        """Type of the actor's device: "cuda" or "cpu"."""
         return "cuda" if self.placement.allocations("actor")[0].gpus else "cpu"
 
 
@@ -120,18 +125,21 @@ def assemble(
     trains: bool = False,
     facts: Facts | None = None,
 ) -> Assembly:
-    """Look up the components' factories and lay out the workers. Once for a command: what it gives
-    is handed on.
+    """Look up the components' factories and lay out the workers.
+
+    A command calls this once and passes the result on.
 
     Args:
-        further: configurations whose `env.eval` the same workers will be asked to play too, by
-            the name of their side.
-        collects: whether demonstrations are collected whatever the configuration says.
-        trains: whether `env.train` is played whatever the configuration says.
-        facts: what the checks have found; None makes them, and warns of unusual settings.
+        config: the configuration.
+        registry: registry of components; None loads the plugins.
+        further: configurations whose `env.eval` the same workers also play, by the name of their
+            side; None or empty: those that a plugin derives from the configuration.
+        collects: whether demonstrations are collected regardless of the configuration.
+        trains: whether `env.train` is played regardless of the configuration.
+        facts: results of the checks; None runs the checks and warns of unusual settings.
 
     Raises:
-        UserError: a missing component, a wrong setting, a placement that can't be carried out.
+        UserError: a component is missing, a setting is wrong or the placement is impossible.
     """
     registry = registry or load_plugins()
     if facts is None:
@@ -165,6 +173,7 @@ def assemble(
 def _env_workers(
     config: RunConfig, sides: dict[str, EnvSide], placement: Plan
 ) -> tuple[Member, ...]:
+    """Return the env workers by rank."""
     learning = {rank for actor in placement.processes("actor") for rank in actor.resources}
     return tuple(
         Member(
@@ -187,7 +196,7 @@ def _env_workers(
 def _policy_workers(
     config: RunConfig, env_spec: EnvSpec, placement: Plan, registry: Registry
 ) -> dict[str, tuple[Member, ...]]:
-    """By role: those that act and those that learn, or those that do both."""
+    """Return the workers with a policy by role: "rollout" and "actor", or "rollout+actor"."""
     settings = replace(policy_settings(config, env_spec, registry), shards=placement.shards)
 
     def member(role: str, process: Process) -> Member:
@@ -206,10 +215,12 @@ def _policy_workers(
 def policy_settings(
     config: RunConfig, env_spec: EnvSpec, registry: Registry
 ) -> PolicyWorkerSettings:
-    """Settings of a policy worker, whatever its process has.
+    """Return the settings of a policy worker that do not depend on its process.
 
     Args:
-        env_spec: what the policy will see.
+        config: the configuration.
+        env_spec: spec of the env whose observations the policy gets.
+        registry: registry of components.
     """
     name = config.algorithm.name
     needs = algorithm_needs(config, registry) if name else AlgorithmNeeds()

@@ -1,8 +1,9 @@
-"""Call the run hooks of plugins: time each one, name the plugin, decide whether the run goes on.
+"""Call the run hooks of plugins with a timeout, and attribute their errors to the plugin.
 
-A failing observer is reported once; one that times out is disabled. Errors of other hooks are held
-back until the finished updates are in a checkpoint (see :func:`rlcore.training.train.reinforce`).
-Hooks get a copy of the metrics, and may add to them.
+A failing observer causes one warning; an observer that times out is disabled. Errors of other hooks
+are stored until the finished updates are in a checkpoint (see
+:func:`rlcore.training.train.reinforce`). Hooks get a copy of the metrics; metrics that they add to
+it are added to the run's.
 """
 
 from __future__ import annotations
@@ -41,13 +42,13 @@ class ObserverWarning(RunWarning):
 
 
 class RunHooks:
-    """Calls the run-phase hooks of all plugins.
+    """Caller of the run-phase hooks of all plugins.
 
     Args:
-        manager: of the registry.
-        timeout: seconds a hook may take. Then an observer is disabled; for another hook the process
-            is ended, if it is the command line's.
-        plugins: settings of plugins: those that are not enabled are left out.
+        manager: plugin manager of the registry.
+        timeout: seconds that a hook may take. An observer that takes longer is disabled; for any
+            other hook the process is ended, if it is the command line's.
+        plugins: settings of plugins; disabled plugins are not called.
     """
 
     def __init__(
@@ -57,19 +58,19 @@ class RunHooks:
         self._off = (plugins or PluginsConfig()).off
         self._timeout = timeout
         self._failure: HookError | None = None
-        self._warned: set[tuple[str, str]] = set()  # plugin, hook
-        self._disabled: set[str] = set()  # plugins with an observer that timed out
+        self._warned: set[tuple[str, str]] = set()  # (plugin, hook)
+        self._disabled: set[str] = set()  # names of plugins with an observer that timed out
 
     @property
     def failed(self) -> bool:
-        """Whether a hook that is not an observer's has raised."""
+        """Whether a hook other than an observer's has raised."""
         return self._failure is not None
 
     def check(self) -> None:
-        """Raise what the first failing hook raised.
+        """Raise the error of the first failing hook, if one has failed.
 
         Raises:
-            HookError: it names the plugin and the hook.
+            HookError: the error, with the names of the plugin and the hook.
         """
         if self._failure is not None:
             raise self._failure
@@ -77,21 +78,26 @@ class RunHooks:
     def call(
         self, hook: str, *, run: Run, metrics: dict[str, float] | None = None, **others: Any
     ) -> None:
-        """Call a hook of all plugins, one after another. Its error is stored for :meth:`check`;
-        an observer's is a warning.
+        """Call a hook of all plugins, one after another.
+
+        An error is stored for :meth:`check`; an observer's error is a warning.
 
         Args:
-            metrics: what the hook may add to.
+            hook: name of the hook.
+            run: the run. Changes of its `steering` take effect, except those of an observer that
+                times out.
+            metrics: metrics of the run, to which the metrics that hooks add are added.
+            others: further arguments of the hook.
 
         Raises:
-            KeyboardInterrupt: the user's, raised at once.
+            KeyboardInterrupt: the user pressed Ctrl-C.
         """
         for impl in reversed(self._manager.subset_hook_caller(hook, []).get_hookimpls()):
             if impl.plugin_name.replace("-", "_") in self._off:
                 continue
             if _observes(impl) and impl.plugin_name in self._disabled:
                 continue
-            # an observer gets a copy: what it does after its timeout does not reach the run
+            # an observer gets a copy, which its thread may still change after a timeout
             own = replace(run, steering=replace(run.steering)) if _observes(impl) else run
             given = dict(metrics or {})
             try:
@@ -104,7 +110,11 @@ class RunHooks:
                 vars(run.steering).update(vars(own.steering))
 
     def _call(self, hook: str, impl: pluggy.HookImpl, arguments: Mapping[str, Any]) -> None:
-        """Call one plugin's hook. Raises HookError, with the plugin's name."""
+        """Call one plugin's hook with the arguments that it declares.
+
+        Raises:
+            HookError: the hook raised or timed out; the error names the plugin.
+        """
         call = partial(impl.function, **{name: arguments[name] for name in impl.argnames})
         late = HookError(
             f"plugin {impl.plugin_name!r}: its {hook} has not returned within "
@@ -124,11 +134,12 @@ class RunHooks:
             try:
                 call()
             except KeyboardInterrupt:
-                signal.raise_signal(signal.SIGINT)  # as a Ctrl-C at another moment
-            except BaseException as error:  # SystemExit too, and a class of the plugin's own
+                signal.raise_signal(signal.SIGINT)  # handled as a Ctrl-C outside of a hook is
+            except BaseException as error:  # SystemExit and a plugin's own classes too
                 raise _named(hook, impl, error) from error
 
     def _note(self, hook: str, impl: pluggy.HookImpl, error: HookError) -> None:
+        """Store the first error of the run, or warn once of an observer's."""
         if not _observes(impl):
             self._failure = self._failure or error
         elif (impl.plugin_name, hook) not in self._warned:
@@ -137,7 +148,7 @@ class RunHooks:
 
 
 def _named(hook: str, impl: pluggy.HookImpl, error: BaseException) -> HookError:
-    """The error with its plugin, and the traceback from the plugin's own frame on."""
+    """Return an error that names the plugin, with the traceback below the call of its hook."""
     whose = f"plugin {impl.plugin_name!r} failed in {hook}"
     if isinstance(error, UserError):
         return HookError(f"{whose}: {error.message}", hint=error.hint or _hint(hook, impl))
@@ -147,7 +158,7 @@ def _named(hook: str, impl: pluggy.HookImpl, error: BaseException) -> HookError:
 
 
 def _observes(impl: pluggy.HookImpl) -> bool:
-    # a plugin's function may lack the mark
+    # the attribute is missing if the plugin did not mark its function
     return bool(getattr(impl.function, OBSERVER, False))
 
 
@@ -160,8 +171,17 @@ def _hint(hook: str, impl: pluggy.HookImpl) -> str:
 def _added(
     hook: str, impl: pluggy.HookImpl, before: Mapping[str, float], after: Mapping[Any, Any]
 ) -> dict[str, float]:
-    """What a hook added to metrics, as floats. Raises HookError: it changed others, or added what
-    can't be logged."""
+    """Return the metrics that a hook added, as floats.
+
+    Args:
+        hook: name of the hook.
+        impl: the plugin's implementation.
+        before: metrics before the call.
+        after: metrics after the call.
+
+    Raises:
+        HookError: the hook changed or removed a metric, or added one that can't be logged.
+    """
     for name, value in before.items():
         if after.get(name) is not value:
             found = short(after[name]) if name in after else "nothing"

@@ -1,4 +1,4 @@
-"""Have the workers play a list of columns. The only place that assigns jobs to workers."""
+"""Assign columns to the workers as jobs, let them play and merge the results."""
 
 from __future__ import annotations
 
@@ -26,9 +26,18 @@ from rlcore.workers.worker_specs import OnCount
 
 @dataclass
 class Gathered:
-    """Outcomes in canonical order, totals, filmed episodes and traces by column number, and the
-    worker failures that were recovered from. `render_settings` are the simulators' actual ones;
-    what differs between workers is listed."""
+    """Merged results of all workers.
+
+    Attributes:
+        outcomes: outcomes of the episodes, sorted by task and trial.
+        env_steps: env steps over all workers.
+        seconds: wall-clock time by worker kind and phase, see :func:`gather`.
+        videos: footage of filmed episodes, by column number.
+        traces: traces of columns, by column number.
+        incidents: messages of recovered worker failures.
+        render_settings: actual settings of the simulators; values that differ between workers are
+            joined by commas.
+    """
 
     outcomes: list[EpisodeOutcome]
     env_steps: int
@@ -42,10 +51,16 @@ class Gathered:
 def gather(
     group: WorkerGroup, assembly: Assembly, order: GatherOrder, on_count: OnCount | None = None
 ) -> Gathered:
-    """Play all columns, each exactly once, however many workers and stages there are.
+    """Play all columns, each exactly once, whatever the number of workers and stages.
 
-    Seconds are per worker kind, averaged over its ranks: "env" (simulation, rendering, resets),
-    "policy" (decisions), "wait_env" (policy idle).
+    Seconds are averaged over the ranks of a worker kind: "env" (simulation, rendering, resets),
+    "policy" (decisions), "wait_env" (rollout worker waiting for envs).
+
+    Args:
+        group: the started workers.
+        assembly: the parts of the run.
+        order: the columns, and how they are played.
+        on_count: called with running totals of episodes.
 
     Raises:
         WorkerError: episodes were lost or played twice.
@@ -53,7 +68,7 @@ def gather(
     envs, rollouts = group.ranks("env"), group.ranks("rollout")
     stages = range(assembly.config.rollout.pipeline_stage_num)
     blocks = parts_of_stage(envs, len(stages), rollouts)
-    # a fixed receive order, so that no deadlock is possible
+    # all ranks receive in this fixed order, which excludes deadlocks
     routes = [
         Route(rank, stage, part)
         for rank in range(envs)
@@ -84,7 +99,11 @@ def gather(
 
 
 def _shift(assembly: Assembly, order: GatherOrder) -> tuple[float, ...]:
-    """The algorithm's shift in the units of each action entry; empty where there is none."""
+    """Return the standard deviation of the algorithm's episode shift per action entry.
+
+    It is `episode_shift` times half the entry's range; empty outside of training, or without a
+    shift.
+    """
     std = assembly.needs.episode_shift
     if not std or order.phase != "train":
         return ()
@@ -95,12 +114,19 @@ def _shift(assembly: Assembly, order: GatherOrder) -> tuple[float, ...]:
 def _env_jobs(
     assembly: Assembly, order: GatherOrder, stages: Sequence[Route], blocks: int
 ) -> list[InteractJob]:
-    """Assign the columns to the stages of the env workers."""
+    """Return the jobs of the env workers, which assign the columns to their stages.
+
+    Args:
+        assembly: the parts of the run.
+        order: the columns, and how they are played.
+        stages: one route per stage of each env worker.
+        blocks: parts into which the rows of a stage are split.
+    """
     hands: defaultdict[int, list[tuple[Column, ...]]] = defaultdict(list)
     for at, hand in zip(stages, deal(order.columns, len(stages)), strict=True):
         hands[at.env_rank].append(tuple(hand))
     side = assembly.sides[order.side]
-    # an evaluation runs each episode once, whatever the columns of training look like
+    # an evaluation plays each episode once, even if training columns have several
     full = order.keep and side.config.auto_reset
     length = side.config.chunks_per_column(assembly.policy_spec.num_action_chunks)
     needs = assembly.needs
@@ -118,7 +144,7 @@ def _env_jobs(
 
 
 def _joined(reports: Sequence[InteractReport], summaries: Sequence[RolloutResult]) -> Gathered:
-    """Merge the reports of all workers."""
+    """Merge the reports of the env workers and the results of the rollout workers."""
     seconds: defaultdict[str, float] = defaultdict(float)
     for report in reports:
         seconds["env"] += sum(report.seconds.values()) / len(reports)
@@ -142,7 +168,7 @@ def _joined(reports: Sequence[InteractReport], summaries: Sequence[RolloutResult
 def _together(
     settings: Sequence[Mapping[str, str | int | float | bool]],
 ) -> dict[str, str | int | float | bool]:
-    """Merge the settings of all workers."""
+    """Merge the render settings of all workers; differing values are joined by commas."""
     together: dict[str, str | int | float | bool] = {}
     for name in dict.fromkeys(name for one in settings for name in one):
         values = list(dict.fromkeys(one[name] for one in settings if name in one))
@@ -151,7 +177,11 @@ def _together(
 
 
 def _check_complete(columns: Sequence[Column], outcomes: Sequence[EpisodeOutcome]) -> None:
-    """Check that every episode is there exactly once."""
+    """Check that the first episode of each column was played, and no episode twice.
+
+    Raises:
+        WorkerError: an episode is missing or was played twice.
+    """
     played = Counter(outcome.episode for outcome in outcomes)
     twice = [episode for episode, count in played.items() if count > 1]
     asked = {column.episodes[0] for column in columns}

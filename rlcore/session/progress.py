@@ -1,7 +1,7 @@
-"""Report the progress of a run to the user. Knows names and numbers, not where they come from.
+"""Report the progress of a run to the user.
 
-In a terminal, and in a notebook that has ipywidgets, a live bar per phase; elsewhere (a log file,
-CI) one line when a phase ends, and in a long one a line now and then.
+A terminal, or a notebook with ipywidgets, shows a live bar per phase. Elsewhere (a log file, CI)
+one line is printed when a phase ends, and in a long phase one every :data:`QUIET_SECONDS`.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ UPDATE_LINE = {
     "value loss": ("train/critic/value_loss", ".4f"),
     "env steps/s": ("rollout/env_steps_per_second", ".0f"),
 }
-"""What a line about an update shows: `{word: (metric, format)}`."""
+"""Metrics in the line about an update: `{label: (metric, format)}`."""
 ALWAYS = ("success", "KL")
-"""What it shows of that without `runner.logger.verbose`, so that it holds in 80 columns."""
+"""Labels that are shown without `runner.logger.verbose`, so that a line fits in 80 columns."""
 STEPS = "train/actor/optimizer_steps"
 SKIPPED_STEPS = "train/actor/skipped_steps"
 BAR_WIDTH = 12
@@ -40,25 +40,29 @@ SHARES = {"env": "time/env", "policy": "time/policy", "update": "time/update"}
 
 
 QUIET_SECONDS = 60.0
-"""Without a terminal, a phase that goes on for longer says where it stands."""
+"""Minimum time between two lines about a running phase, where there are no live bars."""
 
 
 class Stopwatch:
-    """Wall seconds of one block, known when it ends (0.0 until then)."""
+    """Wall-clock time of one block in seconds, set when the block ends (0.0 until then)."""
 
     def __init__(self) -> None:
         self.seconds = 0.0
 
 
 class Clock:
-    """Wall seconds per named phase, summed over its repetitions; `seconds` of `summary.json`."""
+    """Wall-clock time per named phase, summed over repetitions; `seconds` in `summary.json`.
+
+    Attributes:
+        seconds: seconds by phase.
+    """
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = {}
 
     @contextmanager
     def measure(self, phase: str) -> Iterator[Stopwatch]:
-        """Time the block as (a further part of) `phase`, also when it raises."""
+        """Add the block's time to that of `phase`, also if the block raises."""
         watch, begin = Stopwatch(), time.perf_counter()
         try:
             yield watch
@@ -67,12 +71,18 @@ class Clock:
             self.add(phase, watch.seconds)
 
     def add(self, phase: str, seconds: float) -> None:
-        """Add seconds that were measured elsewhere."""
+        """Add seconds that were measured elsewhere to those of `phase`."""
         self.seconds[phase] = self.seconds.get(phase, 0.0) + seconds
 
 
 class Phase:
-    """One phase under way; made by :meth:`Progress.phase`."""
+    """A running phase; created by :meth:`Progress.phase`.
+
+    Attributes:
+        total: number of units (episodes, steps), None if unknown.
+        done: units done so far.
+        note_text: the text that :meth:`note` has set.
+    """
 
     def __init__(
         self,
@@ -91,20 +101,26 @@ class Phase:
         self._said = time.monotonic()
 
     def advance(self, count: int = 1) -> None:
-        """`count` more units are done."""
+        """Count `count` more units as done."""
         self.set(self.done + count)
 
     def counts(self, totals: Mapping[str, float]) -> None:
-        """Take over running totals `{"episodes", "successes"}`, as the workers report them."""
+        """Set the running totals `{"episodes", "successes"}` that workers report; ignore others."""
         if {"episodes", "successes"} <= totals.keys():
             self.set(int(totals["episodes"]), int(totals["successes"]))
 
     def note(self, text: str) -> None:
-        """Show a few words beside the bar, e.g. the present loss."""
+        """Show a short text next to the bar, e.g. the current loss."""
         self.set(self.done, note=text)
 
     def set(self, done: int, successes: int | None = None, note: str | None = None) -> None:
-        """`done` units are done in all; None leaves the rest as it was."""
+        """Set the state of the phase, and print a line if one is due and there is no bar.
+
+        Args:
+            done: units done so far.
+            successes: successful episodes so far; None: unchanged.
+            note: text next to the bar; None: unchanged.
+        """
         self.done = done
         self._successes = successes if successes is not None else self._successes
         self.note_text = note if note is not None else self.note_text
@@ -115,7 +131,7 @@ class Phase:
 
     @property
     def status(self) -> str:
-        """Success so far and the note, e.g. `"success 0.42, loss 0.1"`."""
+        """Success rate so far and the note, e.g. `"success 0.42, loss 0.1"`."""
         parts = []
         if self._successes is not None and self.done:
             parts.append(f"success {self._successes / self.done:.2f}")
@@ -123,7 +139,10 @@ class Phase:
 
 
 class _Stand(ProgressColumn):
-    """`4 of 8, 12 s, left 10 s, success 0.50`: what a narrow terminal cuts is at the end."""
+    """Column `4 of 8, 12 s, left 10 s, success 0.50`.
+
+    A narrow terminal cuts the end, so the least important part comes last.
+    """
 
     def render(self, task: Task) -> Text:
         parts = [] if task.total is None else [f"{task.completed:.0f} of {task.total:.0f}"]
@@ -141,7 +160,7 @@ class Progress:
 
     Args:
         console: where to write; standard output if None.
-        verbose: show all there is of an update.
+        verbose: whether lines about updates show all metrics and where the time went.
     """
 
     def __init__(self, console: Canvas | None = None, *, verbose: bool = False) -> None:
@@ -167,10 +186,12 @@ class Progress:
 
     @contextmanager
     def phase(self, name: str, total: int | None = None, *, quiet: bool = False) -> Iterator[Phase]:
-        """A phase of `total` units (episodes, steps); its result is printed when it ends.
+        """Show a phase, and print its result when it ends.
 
         Args:
-            quiet: print it only if the phase was stopped, where a line of its own follows.
+            name: name of the phase.
+            total: number of units (episodes, steps), None if unknown.
+            quiet: print the result only if the phase raised; for a caller that prints its own.
         """
         task = self._bars.add_task(name, total=total, status="")
         begin = time.perf_counter()
@@ -189,17 +210,23 @@ class Progress:
                 say(phase, ended)
 
     def line(self, text: str) -> None:
-        """One line that stays, above the bars."""
+        """Print a permanent line above the bars."""
         self._console.print(text, soft_wrap=True)
 
     def update_line(
         self, update: int, total: int, metrics: Mapping[str, float], evaluating: float = 0.0
     ) -> None:
-        """One line per policy update: the metrics of UPDATE_LINE that were measured, and if verbose
-        where the time went.
+        """Print the line about a policy update.
+
+        It shows the finite metrics of :data:`UPDATE_LINE`, skipped optimizer steps, and the elapsed
+        and remaining time. If verbose, it also shows where the time of the update went.
 
         Args:
-            evaluating: seconds of the evaluations that are still to come.
+            update: number of updates done.
+            total: number of updates of the run, or -1 without a limit; the remaining time is then
+                left out.
+            metrics: metrics of the update.
+            evaluating: estimated seconds of the remaining evaluations.
         """
         parts = [
             f"{name} {metrics[key]:{style}}"
@@ -224,7 +251,7 @@ class Progress:
         return f"elapsed {duration(time.perf_counter() - self._begin)}"
 
     def _result(self, label: str, phase: Phase, state: str, seconds: float) -> str:
-        """`evaluate (after): 64 of 64, success 0.42, 12 s, elapsed 3 min 5 s`."""
+        """Return e.g. `evaluate (after): 64 of 64, success 0.42, 12 s, elapsed 3 min 5 s`."""
         count = f"{phase.done} of {phase.total}" if phase.total is not None else str(phase.done)
         parts = [count] if phase.done or phase.total else []
         parts += [phase.status] if phase.status else []

@@ -1,4 +1,4 @@
-"""Open and close the live objects of a run together."""
+"""Open and close the live objects of a run: folder, workers, trackers and progress."""
 
 from __future__ import annotations
 
@@ -45,27 +45,29 @@ DETERMINISTIC, STOCHASTIC = "deterministic", "stochastic"
 
 @dataclass
 class Session:
-    """The live objects of a run.
+    """The live objects and counters of a run.
 
     Attributes:
         assembly: configuration, specs and the workers to start.
         folder: the run folder.
-        attempt: the entry of this session in the run's history, see
-        :mod:`rlcore.run_folder.attempts`.
-        group: the workers, started.
-        trackers, progress, clock: where metrics, messages and times go.
-        hooks: those that plugins have during a run.
-        manifest: what `manifest.json` holds.
-        interpreters: those of simulators that do not run in rlcore's own.
-        update: policy updates done.
+        attempt: folder of this session's entry in the run's history, see
+            :mod:`rlcore.run_folder.attempts`.
+        group: the started workers.
+        trackers: receivers of metrics.
+        progress: output for the user.
+        clock: wall-clock time per phase.
+        hooks: caller of the plugins' run hooks.
+        manifest: contents of `manifest.json`.
+        interpreters: Python interpreters of simulators that do not run in rlcore's own.
+        update: number of policy updates done.
         totals: env steps and episodes of training.
-        steering: what plugins have set.
-        successes: what the best is judged by, since the last regular checkpoint: success of each
-            update's episodes, or of the evaluations on validation starts.
-        best: the highest mean of these so far, None before the first.
+        steering: values that plugins have set.
+        successes: success rates since the last regular checkpoint, of each update's episodes or of
+            the evaluations on validation starts; their mean decides which checkpoint is the best.
+        best: the highest such mean so far, None before the first.
         latest: name of the last checkpoint, None before the first.
-        due: whether a checkpoint is made after the last update, whatever happens.
-        warned: remarks of the learner that were shown.
+        due: whether a regular checkpoint is due after the last update, stopped or not.
+        warned: warnings of the learner that were already shown.
     """
 
     assembly: Assembly
@@ -89,11 +91,12 @@ class Session:
 
     @property
     def config(self) -> RunConfig:
+        """The configuration of the run."""
         return self.assembly.config
 
     @property
     def run(self) -> Run:
-        """The run as hooks see it."""
+        """The run, as it is passed to hooks."""
         return Run(
             config=self.config,
             folder=self.folder.path,
@@ -105,22 +108,31 @@ class Session:
         )
 
     def note_rendering(self, side: str, settings: Mapping[str, str | int | float | bool]) -> None:
-        """Record in the manifest the actual render settings of a side: only running simulators
-        know what their machine adds to the spec."""
+        """Record a side's actual render settings in the manifest.
+
+        Only running simulators know the settings that depend on their machine.
+
+        Args:
+            side: name of the side.
+            settings: settings that its simulators reported.
+        """
         known = self.manifest["render_settings"][side]
         if not known.items() >= settings.items():
             known |= settings
             self._write_manifest()
 
     def report_recovered(self, incidents: Sequence[str]) -> None:
-        """Report worker failures that were recovered from, although no result depends on them."""
+        """Print a line for each worker failure that was recovered from.
+
+        Restarted simulators may run other versions, so the manifest's versions are updated.
+        """
         for incident in incidents:
             self.progress.line(f"recovered: {incident}")
         if incidents:
             self._look_again()
 
     def _look_again(self) -> None:
-        """Record and report the versions with which simulators were restarted."""
+        """Look up the simulators' versions again, report changes and update the manifest."""
         then = earlier_versions(self.folder.manifest)
         self.interpreters = self.assembly.interpreters()
         self.assembly = self.assembly.simulated_by(self.interpreters)
@@ -130,8 +142,11 @@ class Session:
         self._write_manifest()
 
     def tell_upgraded(self, then: Mapping[str, str]) -> None:
-        """Report versions that changed since the run was last started; `then` is empty for a new
-        run."""
+        """Report versions that changed since the run was last started.
+
+        Args:
+            then: versions at that start, by package; empty for a new run.
+        """
         now = {"python": self.manifest["python"], **self.manifest["versions"]}
         changed = changes(then, now) if then else []
         if changed:
@@ -141,8 +156,11 @@ class Session:
             )
 
     def record_batch_invariance(self, before: record.RecordedKernels | None) -> None:
-        """Record in the manifest the workers' kernels and how they round; report promises that do
-        not hold."""
+        """Check the workers' batch invariance, record it with their kernels and print warnings.
+
+        Args:
+            before: kernels that an earlier attempt, or the run to reproduce, recorded, if any.
+        """
         batch, kernels = self.config.rollout.forward_batch, self.group.kernels
         seen = self.group.batch_invariance(batch)
         self.manifest[record.KEY] = record.manifest_entry(kernels, seen)
@@ -151,6 +169,7 @@ class Session:
             self.progress.line(line)
 
     def _write_manifest(self) -> None:
+        """Write the manifest to the run folder and to the attempt's folder."""
         for folder in (self.folder.path, self.attempt):
             write_manifest(folder / self.folder.manifest.name, self.manifest)
 
@@ -165,19 +184,19 @@ def open_session(
     holds: contextlib.ExitStack | None = None,
     like: RunFolder | None = None,
 ) -> Iterator[Session]:
-    """Make the folder, start the workers; stop them whatever happens inside.
+    """Create the run folder, start the workers, and stop them when the context ends.
 
     Args:
-        assembly: the parts of the run, checked.
-        with_policy: false where only the simulators are needed.
-        folder: that of the run to go on with, held by the caller; None makes a new one.
-        at: the checkpoint it goes on from, by name.
-        holds: keeps the lock of a new folder; None releases it with the session.
-        like: the run whose decisions are to come out again; None: that of `folder`, if any.
+        assembly: the checked parts of the run.
+        with_policy: whether workers with a policy are started; false: env workers alone.
+        folder: folder of the run to resume, locked by the caller; None creates a new one.
+        at: name of the checkpoint to resume from.
+        holds: stack that holds the lock of a new folder; None releases it with the session.
+        like: folder of the run whose decisions are to be reproduced; None: `folder`, if given.
 
     Raises:
-        UserError: a folder or a tracker that can't be used, or a worker that can't start, which
-            leaves an earlier run as it was.
+        UserError: the folder or a tracker can't be used, or a worker can't start. A run that was to
+            be resumed is unchanged.
     """
     registry, config = load_plugins(), assembly.config
     if not with_policy:
@@ -204,7 +223,7 @@ def open_session(
                 with contextlib.suppress(OSError):
                     folder.path.rmdir()
                 raise
-            folder.write_config(papers[CONFIG])  # there is nothing yet that it could spoil
+            folder.write_config(papers[CONFIG])  # the folder is still empty
         progress = own.enter_context(Progress(verbose=config.runner.logger.verbose))
         trackers = own.enter_context(
             open_trackers(logger, folder, registry, config.cluster.timeouts.tracker)
@@ -236,14 +255,21 @@ def open_session(
 
 
 def _unshared(worker_specs: WorkerSpecs) -> str:
-    """What to say of nodes that don't see the run's folder."""
+    """Return the message about nodes without access to the run folder."""
     named = ", ".join(worker_specs.node_name(number) for number in sorted(worker_specs.apart))
     return f"not seen from {named}: what policies there write and read is sent (docs/cluster.md)"
 
 
 def caveat(assembly: Assembly, side: str = "eval") -> str:
-    """The caveat of results measured on a side: that of its env, and that its
-    starts are trained on. Empty: nothing to say."""
+    """Return the caveat about results measured on a side; empty if there is none.
+
+    It consists of the env's own caveat and, where they apply, the kind of starts that are evaluated
+    (unless they are held-out ones) and how the algorithm's decisions start from noise.
+
+    Args:
+        assembly: the parts of the run.
+        side: name of the side.
+    """
     said = [assembly.env_specs[side].caveat]
     if side == "eval":
         words = starts_in_words(assembly.config, assembly.env_specs, assembly.learned)
@@ -258,10 +284,9 @@ def caveat(assembly: Assembly, side: str = "eval") -> str:
 
 
 def _run_files(config: RunConfig, registry: Registry) -> dict[str, str]:
-    """What the run is made with, by the names of the files: its configuration, and its recipe as
-    that is today."""
+    """Return the texts of the run's configuration and of its recipe today, by file name."""
     papers = {CONFIG: to_yaml(config)}
-    # a recipe that no longer composes (a run is evaluated elsewhere) counts as none
+    # a recipe may no longer compose where a run is evaluated on another machine; then skip it
     with contextlib.suppress(UserError):
         recipe = recipe_of(config, registry)
         if recipe is not None:
@@ -272,6 +297,13 @@ def _run_files(config: RunConfig, registry: Registry) -> dict[str, str]:
 def _manifest(
     assembly: Assembly, at: str | None, interpreters: Sequence[OtherInterpreter]
 ) -> dict[str, Any]:
+    """Return the manifest of a session.
+
+    Args:
+        assembly: the parts of the run.
+        at: name of the checkpoint that is resumed, if any.
+        interpreters: interpreters of simulators that do not run in rlcore's own.
+    """
     specs = assembly.env_specs
     return build_manifest(
         seeds={"root": assembly.config.runner.seed},
@@ -287,7 +319,7 @@ def _manifest(
 
 
 def protocol(assembly: Assembly) -> EvaluationProtocol:
-    """The frozen protocol of this run's evaluations."""
+    """Return the fixed protocol of this run's evaluations."""
     spec, config = assembly.env_specs["eval"], assembly.config
     trials: dict[str, list[int]] = {task: [] for task in spec.tasks}
     for column in evaluation_columns(spec, config.env.eval):
@@ -307,8 +339,7 @@ def protocol(assembly: Assembly) -> EvaluationProtocol:
 
 
 def made_with(assembly: Assembly) -> dict[str, Any]:
-    """How an evaluation was made, as its file records it: the protocol, and the settings under
-    which the policy acted."""
+    """Return how an evaluation is made, for its result file: its protocol and model settings."""
     return {
         "protocol": protocol(assembly).values,
         "policy": json.loads(json.dumps(asdict(assembly.config.actor.model))),
@@ -316,7 +347,7 @@ def made_with(assembly: Assembly) -> dict[str, Any]:
 
 
 def sampling(config: RunConfig) -> str:
-    """How actions are drawn in evaluations, in words."""
+    """Return a description of how actions are sampled in evaluations."""
     if config.rollout.eval_deterministic:
         return DETERMINISTIC
     temperature = config.rollout.eval_temperature

@@ -1,7 +1,8 @@
-"""Save, check and restore what `state.json` of a checkpoint holds of a session.
+"""Save, check and restore the state of a session in a checkpoint's `state.json`.
 
-Counters, what plugins have set, and how the files beside the checkpoints began. The check needs no
-workers; :mod:`rlcore.training.resume` calls it.
+The state has counters, the values that plugins have set, and the extents (length and digest) of the
+files that the checkpoint depends on. The check needs no workers; :mod:`rlcore.training.resume`
+calls it.
 """
 
 from __future__ import annotations
@@ -22,11 +23,11 @@ from rlcore.run_folder.state import DEPENDS_ON, STATE, dependencies, write_state
 from rlcore.session.session import Session
 
 SAVED = ("seed", "totals", "steering", "seconds", "best", "successes", DEPENDS_ON)
-"""What :func:`state` saves, by name."""
+"""Keys of the dict that :func:`state` returns."""
 
 
 def state(session: Session) -> dict[str, Any]:
-    """What a checkpoint saves of the session; :func:`restore_state` is the reverse."""
+    """Return the session's state for a checkpoint; :func:`restore_state` restores it."""
     session.trackers.sync()
     folder = session.folder
     relied_on = (folder.metrics, folder.before, folder.forgetting)
@@ -36,24 +37,31 @@ def state(session: Session) -> dict[str, Any]:
         "steering": vars(session.steering),
         "seconds": session.clock.seconds,
         "best": session.best,
-        "successes": session.successes,  # since the best was last judged
+        "successes": session.successes,  # since the best checkpoint was last chosen
         DEPENDS_ON: dict(_extent(folder, path) for path in relied_on if path.is_file()),
     }
 
 
 def _extent(folder: RunFolder, path: Path) -> tuple[str, dict[str, Any]]:
+    """Return a file's path in the run folder, and the fields of its present extent."""
     return path.relative_to(folder.path).as_posix(), asdict(Extent.of(path))
 
 
 def add_dependencies(folder: RunFolder, at: Checkpoint, path: Path) -> None:
-    """Let a checkpoint rely on a file that was recomputed since it was written."""
+    """Add a file to the dependencies of a checkpoint that was written before the file.
+
+    Args:
+        folder: the run folder.
+        at: the checkpoint; its `state.json` is rewritten.
+        path: the file, in the run folder.
+    """
     name, extent = _extent(folder, path)
     at.state[DEPENDS_ON][name] = extent
     write_state(at.path / STATE, at.state)
 
 
 def restore_state(session: Session, at: Checkpoint) -> None:
-    """Give a session what :func:`state` saved."""
+    """Restore the state that :func:`state` returned from a checkpoint into a session."""
     saved = at.state
     session.update = at.step
     session.totals, session.steering = _counters(at)
@@ -64,11 +72,15 @@ def restore_state(session: Session, at: Checkpoint) -> None:
 
 
 def check_state(at: Checkpoint, seed: int) -> None:
-    """Refuse a checkpoint from which :func:`restore_state` could not restore.
+    """Check that :func:`restore_state` can restore a checkpoint.
+
+    Args:
+        at: the checkpoint.
+        seed: the seed of the run that resumes.
 
     Raises:
-        CheckpointError: of another seed, its state is not that of a run, or the metrics are not
-            those of the updates before it.
+        CheckpointError: the checkpoint has another seed, its state lacks keys or has other fields,
+            or the metrics file does not have the updates before it.
     """
     lacking = [name for name in SAVED if name not in at.state]
     if lacking:
@@ -82,16 +94,20 @@ def check_state(at: Checkpoint, seed: int) -> None:
 
 
 def _counters(at: Checkpoint) -> tuple[Totals, Steering]:
-    """Raises CheckpointError if they have other fields, as another version may have written."""
+    """Return the counters and the steering of a checkpoint.
+
+    Raises:
+        CheckpointError: they have other fields, which another version may have written.
+    """
     with blaming(at.path / STATE):
         return Totals(**at.state["totals"]), Steering(**at.state["steering"])
 
 
 def extents(at: Checkpoint) -> dict[str, Extent]:
-    """How the files of the run began that a checkpoint stands on, by their paths in its folder.
+    """Return the extents of the files that a checkpoint depends on, by path in the run folder.
 
     Raises:
-        CheckpointError: it does not say so.
+        CheckpointError: the state does not list them, or lists no metrics file.
     """
     extents = dependencies(at.path / STATE, at.state)
     if METRICS not in extents:
@@ -100,10 +116,10 @@ def extents(at: Checkpoint) -> dict[str, Extent]:
 
 
 def _check_log(at: Checkpoint) -> None:
-    """Refuse to go on with metrics that are not those of the updates before a checkpoint.
+    """Check that the metrics file begins with the metrics up to a checkpoint.
 
     Raises:
-        CheckpointError: lost, cut off, changed, or of another run.
+        CheckpointError: the file is lost, truncated, changed, or that of another run.
     """
     log = at.path.parent.parent / METRICS
     fault = extents(at)[METRICS].fault(log)
@@ -116,7 +132,10 @@ def _check_log(at: Checkpoint) -> None:
 
 
 def _elsewhere(at: Checkpoint, log: Path) -> str:
-    """Where to go on from with the metrics that there are."""
+    """Return a hint for a checkpoint whose metrics are lost.
+
+    It names the latest earlier checkpoint that the metrics file covers, if there is one.
+    """
     for name in reversed(history.read_history(at.path.parent).lineage):
         path = at.path.parent / name
         with contextlib.suppress(CheckpointError):

@@ -1,7 +1,6 @@
-"""Check that an evaluation visits no start that a run was trained on, in any of its attempts.
+"""Check that an evaluation uses no start that any attempt of a run was trained on.
 
-A resume may have changed the starts of training, and the weights were trained on the earlier ones
-too. Knows nothing of checkpoints.
+A resume may change the starts of training, but the weights were trained on the earlier ones too.
 """
 
 from __future__ import annotations
@@ -27,14 +26,14 @@ PLAIN = (str, int, float, bool, type(None))
 
 
 def check_untrained(config: RunConfig, folder: RunFolder) -> None:
-    """Refuse to evaluate what a run has learned at starts that any attempt of it trained on.
+    """Refuse to evaluate a run's policy on starts that any attempt of the run trained on.
 
     Args:
-        config: as it will be evaluated.
-        folder: of the run.
+        config: configuration of the evaluation; `env.eval.allow_training_trials` skips the check.
+        folder: folder of the run.
 
     Raises:
-        ConfigError: such starts, not asked for by name; or a configuration that can't be read.
+        ConfigError: the evaluation uses such starts, or an attempt's configuration can't be read.
     """
     if config.env.eval.allow_training_trials:
         return
@@ -53,21 +52,24 @@ def check_untrained(config: RunConfig, folder: RunFolder) -> None:
 
 
 def learned_before(config: RunConfig, folder: RunFolder | None) -> tuple[Learned, ...]:
-    """What the policy of a session was trained on by the attempts so far of its run; nothing where
-    a run with such starts would have been refused.
+    """Return what earlier attempts of a run trained the session's policy on.
+
+    Empty unless `env.eval.allow_training_trials`: otherwise an evaluation on such starts is
+    refused.
 
     Args:
-        config: of the session; one that only evaluates asks the run of its checkpoint.
-        folder: of the run that it goes on with, if any.
+        config: configuration of the session. If it only evaluates a checkpoint, the run that
+            contains the checkpoint counts.
+        folder: folder of the run that the session resumes, if it does.
 
     Raises:
-        ConfigError: a configuration that can't be read.
+        ConfigError: an attempt's configuration can't be read.
     """
     if not config.env.eval.allow_training_trials:
         return ()
     if config.runner.only_eval and config.actor.model.model_path is not None:
         folder = None
-        with contextlib.suppress(CheckpointError):  # of no run
+        with contextlib.suppress(CheckpointError):  # the checkpoint is outside of a run folder
             folder = RunFolder.containing(config.actor.model.model_path)
     if folder is None:
         return ()
@@ -78,7 +80,10 @@ def learned_before(config: RunConfig, folder: RunFolder | None) -> tuple[Learned
 def _history(
     config: RunConfig, folder: RunFolder, registry: Registry
 ) -> Iterator[tuple[Path, str, Learned]]:
-    """(configuration, its split, what was trained on) of each attempt of a run."""
+    """Yield (configuration file, training split, training starts) of each attempt of a run.
+
+    Attempts whose configuration names no known split are skipped.
+    """
     for file in (*attempts.read_from_attempts(folder.path, CONFIG), folder.config):
         then = schema_tree.find(read_mapping(file), "env.train")
         if not isinstance(then, dict) or then.get("split") not in SPLITS:
@@ -89,8 +94,11 @@ def _history(
 
 
 def _as_then(now: EnvConfig, then: Mapping[str, Any]) -> EnvConfig:
-    """The settings of training with the plain values of an attempt, and with all tasks; its file
-    of sentences may be gone, and starts don't depend on it."""
+    """Return the current training settings with the scalar values of an earlier attempt.
+
+    All tasks are selected. The attempt's file of sentences may no longer exist, and starts don't
+    depend on it, so the current one stays.
+    """
     names = [field.name for field in fields(now)]
     known = {name: then[name] for name in names if isinstance(then.get(name, now), PLAIN)}
     return replace(now, **known | {"tasks": None, "sentences": now.sentences})

@@ -1,8 +1,8 @@
 """Run rollout and actor in one process over one set of weights: the fused worker.
 
-It acts with the weights that it trains. There is no weight sync and no second copy, and the
-trajectory stays in the process that collected it. While it acts, only the learner's other tensors
-can be offloaded.
+It acts with the weights that it trains, so there is no weight sync and no second copy, and the
+trajectory is not sent to another process. While it acts, only the learner's other tensors can be
+offloaded.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Handle the workers of a run as one object: start, connect, call and stop them.
 
-All backends run the same worker classes behind the same interface:
+All backends run the same worker classes, with the same interface to the caller:
 
     local   all workers in this process, with interleaved conversations; pdb works, and the start
             takes no time (rlcore.workers.local_group)
@@ -54,7 +54,7 @@ class WorkerGroup(ABC):
 
     @abstractmethod
     def ranks(self, component: str) -> int:
-        """Return the number of workers of a component, each of which needs a job of its own."""
+        """Return the number of workers of a component, each of which needs one job."""
 
     @abstractmethod
     def _launch(self) -> None:
