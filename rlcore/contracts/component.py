@@ -1,7 +1,7 @@
-"""Define what a plugin lists: a component, made of strings.
+"""Define the component that a plugin lists, described by strings.
 
-The part of :mod:`rlcore.contracts.specs` that each start of a command needs, apart because
-the other classes take longer to make than all plugins to load.
+Part of :mod:`rlcore.contracts.specs`, in a separate module because every command needs it at
+startup, and defining the other classes takes longer than loading all plugins.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 
 @dataclass(frozen=True)
 class SimulatorVersions:
-    """The versions of a library that decides an env's results, as far as they were tested.
+    """The tested versions of a library on which the results of an env depend.
 
     Attributes:
-        distribution: its name, as pip knows it.
-        tested: the versions, as a specifier of PEP 440: ">=3.2.7,<=3.3.2".
-        reason: why runs with other versions are refused: what is known to change. Empty: nothing is
-            known, and runs with other versions are warned of.
+        distribution: name of the distribution for pip.
+        tested: tested versions, a PEP 440 specifier such as ">=3.2.7,<=3.3.2".
+        reason: what is known to change with other versions; runs with other versions are refused.
+            Empty: no change is known, and other versions only cause a warning.
     """
 
     distribution: str
@@ -35,45 +35,46 @@ class SimulatorVersions:
 
     @property
     def requirement(self) -> str:
-        """What pip installs: the tested versions."""
+        """Return the requirement specifier of the tested versions, for pip."""
         return f"{self.distribution}{self.tested}"
 
 
 @dataclass(frozen=True)
 class ComponentSpec:
-    """One registered component. Made of strings, so that listing loads nothing.
+    """One registered component, described by strings so that listing components imports nothing.
 
     Attributes:
-        kind: what it is.
-        name: what a user writes (`env=NAME`, `rlcore NAME` and so on).
-        target: `"module:attr"` (see :mod:`rlcore.contracts.hookspecs` for its signature).
+        kind: kind of the component.
+        name: name by which a user selects it (`env=NAME`, `rlcore NAME` and so on).
+        target: `"module:attr"`, the callable that makes the component; its signature is in
+            :mod:`rlcore.contracts.hookspecs`.
         summary: one line for lists and help.
-        config: `"module:attr"`, the dataclass of its settings (a subclass of the matching
-            one in :mod:`rlcore.config.schema`); light: imports neither torch nor a simulator.
-        spec: `"module:attr"`, a light function from settings to :class:`EnvSpec` /
-            :class:`PolicySpec` / :class:`AlgorithmNeeds`; of a backend, from `cluster` to the
-            machines there are.
-        imports: `"module:attr"`, a tuple of rules: how the
-            configuration files of other systems name its settings; light.
-        layouts: `"module:attr"`, a mapping of layouts of other systems in which `rlcore export` can
-            write a model: name -> function of the folder that `save_pretrained` wrote and an empty
-            one to write.
-        packages: distributions that it imports and that its own does not bring, as pip knows them.
-            Whoever chooses it must have them.
-        requirements: of an env: what pip installs for its simulators into an environment of their
-            own (`rlcore venv create NAME`), numpy among it; one that ends with ` --no-deps` is
-            installed without what it asks for. What another interpreter (`env.train.python`) lacks
-            of these is found before a run.
-        tested: of an env: the libraries that decide what its episodes come to (engine, tasks), each
-            with its tested versions. They are checked before a run, in whichever interpreter
-            simulates, and the versions that are there are part of an evaluation's protocol.
-        requires_python: like `requirements`, the Python of that environment, e.g. ">=3.10,<3.12";
-            None: any that rlcore runs on.
-        unsupported: names that a user may look for beside its own (an option, as in `env=NAME`),
-            each with the reason why there is none: "NAME: reason".
-        original: of a model: `"module:attr"`, a function that changes the folder of a saved policy,
-            its argument, into the form that the model's original code reads, where that is another
-            one.
+        config: `"module:attr"`, the dataclass of its settings, a subclass of the matching class in
+            :mod:`rlcore.config.schema`. Its module imports neither torch nor a simulator.
+        spec: `"module:attr"`, a function from settings to :class:`EnvSpec`, :class:`PolicySpec` or
+            :class:`AlgorithmNeeds`; for a backend, from the `cluster` settings to the available
+            machines. Its module imports neither torch nor a simulator.
+        imports: `"module:attr"`, a tuple of rules that translate keys of other systems'
+            configuration files to its settings. Its module imports no heavy library.
+        layouts: `"module:attr"`, formats of other systems in which `rlcore export` can write a
+            model: `{name: function(source, destination)}`, where source is the folder that
+            `save_pretrained` wrote and destination an empty folder.
+        packages: distributions that it imports but that its own distribution does not depend on,
+            by their names for pip. The user must install them.
+        requirements: for an env: requirements that pip installs for its simulators, in an
+            environment separate from rlcore's (`rlcore venv create NAME`); they include numpy. A
+            requirement that ends with ` --no-deps` is installed without its dependencies. A check
+            before a run reports those that another interpreter (`env.train.python`) lacks.
+        tested: for an env: libraries on which its results depend (engine, tasks), with their tested
+            versions. They are checked before a run, in the interpreter that simulates; the
+            installed versions are part of an evaluation's protocol.
+        requires_python: for an env: Python versions of the environment for `requirements`, e.g.
+            ">=3.10,<3.12"; None: every version that rlcore supports.
+        unsupported: names that a user may expect among the choices (as in `env=NAME`) but that do
+            not exist, each with the reason: "NAME: reason".
+        original: for a model: `"module:attr"`, a function that converts the folder of a saved
+            policy, its argument, in place to the format of the model's original code; None if the
+            format is the same.
     """
 
     kind: Kind
@@ -93,19 +94,19 @@ class ComponentSpec:
 
     @property
     def requirement_names(self) -> list[str]:
-        """Names of the distributions that `requirements` asks for."""
+        """Return the names of the distributions in `requirements`."""
         return [re.split(r"[^\w.-]", text, maxsplit=1)[0] for text in self.requirements]
 
 
 @dataclass(frozen=True)
 class OtherInterpreter:
-    """A Python of another environment than rlcore's, in which simulators of a run run.
+    """A Python interpreter outside rlcore's environment, in which simulators of a run execute.
 
     Attributes:
-        side: whose env it is: "train", "eval" or the row of a protocol.
-        executable: its path.
-        packages: versions of all that is installed in its environment, by name.
-        of_note: versions that results may depend on: of Python ("python"), the simulator, the
+        side: env that it simulates: "train", "eval" or the row of a protocol.
+        executable: path of the interpreter.
+        packages: versions of all distributions in its environment, by name.
+        of_note: versions that results may depend on, by name: Python ("python"), the simulator, the
             plugin's code.
     """
 

@@ -1,7 +1,7 @@
-"""Define the results of a policy: of deciding, and of re-evaluating stored decisions.
+"""Define the results of a policy: decisions, and the re-evaluation of stored decisions.
 
-Part of :mod:`rlcore.contracts.protocols`, where the legend of shapes is. Knows neither policy nor
-loss.
+Part of :mod:`rlcore.contracts.protocols`, which has the legend of shapes. Depends neither on the
+policy nor on the loss.
 """
 
 from __future__ import annotations
@@ -19,10 +19,12 @@ class PolicyOutput:
     """The decisions of a policy for B rows.
 
     Attributes:
-        actions: float32 numpy `[B, C, A]`, in the env's units, ready to execute.
-        logprobs: float32 tensor `[B, C, A]`, elementwise (zeros in deterministic mode).
+        actions: float32 numpy array `[B, C, A]`, in the env's units, ready to execute.
+        logprobs: float32 tensor `[B, C, A]`, one log-prob for each action entry; zeros in
+            deterministic mode.
         values: float32 tensor `[B, V]` (V may be 0).
-        replay: tensors `[B, ...]` from which a policy's `evaluate` recomputes; no pixels.
+        replay: tensors `{name: [B, ...]}` that :meth:`rlcore.contracts.protocols.Policy.evaluate`
+            needs besides the inputs; no pixels.
     """
 
     actions: np.ndarray
@@ -33,15 +35,15 @@ class PolicyOutput:
 
 @dataclass
 class Evaluation:
-    """Recomputed quantities, all float32 with gradients.
+    """Quantities of stored decisions under the current weights: float32 tensors with gradients.
 
     Attributes:
-        logprobs: elementwise `[B, C, A]`.
+        logprobs: `[B, C, A]`, one log-prob for each action entry.
         values: `[B, V]`.
-        entropy: elementwise `[B, C, A]` or broadcastable to it, summed up to
-            `algorithm.entropy_type`; or one entry per chunk `[B, 1, 1]`, which the policy has
-            reduced itself (to a mean over steps and entries, say) and which is never summed
-            again: it counts once per chunk.
+        entropy: `[B, C, A]`, one entropy for each action entry, or broadcastable to that shape; it
+            is summed to the level of `algorithm.entropy_type`. Or `[B, 1, 1]`, one entropy per
+            chunk that the policy has reduced itself (e.g. to the mean over steps and entries); it
+            is not summed and counts once per chunk.
     """
 
     logprobs: torch.Tensor

@@ -1,7 +1,8 @@
-"""Define an episode's outcome, and the frames of a filmed one. Numpy only.
+"""Define the outcome of an episode, and the frames of a filmed episode. Uses only numpy.
 
-Workers create these, tables and videos are made from them, and plugins receive them in the hooks of
-a run. What is kept of an evaluated episode is :class:`rlcore.results.tables.EpisodeResult`.
+Workers create these objects, tables and videos are made from them, and plugins receive them in the
+hooks of a run. For an evaluated episode, a run stores
+:class:`rlcore.results.tables.EpisodeResult`.
 """
 
 from __future__ import annotations
@@ -17,15 +18,16 @@ from rlcore.contracts.specs import Episode
 
 @dataclass(frozen=True)
 class EpisodeOutcome:
-    """How one episode ended.
+    """The outcome of one episode.
 
     Attributes:
-        episode: its address.
-        success: whether it succeeded at any step.
-        episode_return: sum of rewards.
-        length: env steps simulated.
-        finished: false where the column ended before the episode did.
-        infos: what the env measured besides, by name (`ChunkResult.infos`, at the end).
+        episode: address of the episode.
+        success: whether the episode succeeded at any step.
+        episode_return: undiscounted sum of rewards.
+        length: number of simulated env steps.
+        finished: false if the column ended before the episode did.
+        infos: further measurements of the env, by name: the finite values of `ChunkResult.infos`
+            after the last chunk.
     """
 
     episode: Episode
@@ -37,7 +39,7 @@ class EpisodeOutcome:
 
 
 def mean_infos(of_each: Iterable[Mapping[str, float]]) -> dict[str, float]:
-    """Means of what an env measured, by name, over the episodes that have it."""
+    """Return the mean of each of the env's measurements over the episodes that have it, by name."""
     values: dict[str, list[float]] = {}
     for infos in of_each:
         for name, value in infos.items():
@@ -47,15 +49,16 @@ def mean_infos(of_each: Iterable[Mapping[str, float]]) -> dict[str, float]:
 
 @dataclass
 class Footage:
-    """A filmed episode, the first of its column; F frames, four lists of length F.
+    """A filmed episode, the first of its column: four lists of length F, for F frames.
 
     Attributes:
-        episode: its address.
-        frames: uint8 `[H, W, 3]`.
-        steps: env steps done when a frame was taken; 0 at the start, where the env films it.
-        returns: sum of rewards up to then.
-        successes: whether it had succeeded by then, as far as the env said: it says so once a
-            chunk.
+        episode: address of the episode.
+        frames: frames, uint8 `[H, W, 3]` each.
+        steps: number of env steps before each frame; 0 for the frame at the reset, if the env
+            recorded one.
+        returns: sum of rewards up to each frame.
+        successes: whether the episode was known to have succeeded by each frame. Success is
+            reported once a chunk, so only the last frame of a chunk has its result.
     """
 
     episode: Episode
@@ -73,14 +76,16 @@ class Footage:
         rewards: np.ndarray,
         success: bool,
     ) -> None:
-        """Append the frames of a chunk, in order; nothing if there are none.
+        """Append the frames of a chunk, in order.
 
-        The last frames belong to the chunk's steps, those before them to its start.
+        The last S frames belong to the S executed steps, earlier frames to the start of the chunk.
 
         Args:
-            step, total: env steps and sum of rewards before the chunk.
-            rewards: of its executed steps, float `[S]`.
-            success: after it.
+            frames: frames uint8 `[H, W, 3]`; if there are none, nothing is appended.
+            step: number of env steps of the episode before the chunk.
+            total: sum of rewards of the episode before the chunk.
+            rewards: rewards of the executed steps, float `[S]`.
+            success: whether the episode had succeeded by the end of the chunk.
         """
         if not frames:
             return
@@ -95,11 +100,11 @@ class Footage:
 
 @dataclass(frozen=True)
 class Film:
-    """One filmed episode.
+    """One filmed episode, with the texts that belong to it.
 
     Attributes:
-        footage: its frames with steps, returns and successes; at least one.
-        task: the name of its task.
+        footage: at least one frame, with steps, returns and successes.
+        task: name of the task.
         sentence: the instruction that the policy got.
     """
 
@@ -109,5 +114,5 @@ class Film:
 
     @property
     def success(self) -> bool:
-        """Whether it succeeded."""
+        """Return whether the episode had succeeded by the last frame."""
         return self.footage.successes[-1]

@@ -1,8 +1,8 @@
-"""Define the errors that a user can fix. Knows nothing of what raised them.
+"""Define the errors that a user can fix. Depends on no other part of rlcore.
 
-Every error names the thing, the value it got, what is allowed, and the next command.
-The command line prints a :class:`UserError` as a message, never as a traceback;
-anything else is a bug in rlcore and keeps its traceback.
+Every message names the thing, its value, the allowed values and the command to run next.
+The command line prints a :class:`UserError` as a message, without a traceback. Any other exception
+is a bug in rlcore and keeps its traceback.
 """
 
 from __future__ import annotations
@@ -17,36 +17,36 @@ from functools import partial
 from typing import Any
 
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-"""What the system answers when there is no room: disk full, quota used up, file too large."""
+"""Values of `errno` for no space: disk full, quota exceeded, file too large."""
 
 FEW = 8
-"""Choices that an error lists."""
+"""Largest number of choices that an error lists in full."""
 
 FAMILY = 3
-"""Names of one beginning that a message still lists."""
+"""Largest number of names `NAME_...` that a message lists beside `NAME`, rather than counts."""
 
 
 class RunWarning(UserWarning):
-    """A warning for the user, though nothing has failed. The command line prints it as one line,
-    without the place in the code; plugins may derive their own."""
+    """A warning for the user; nothing has failed. The command line prints it as one line, without
+    its location in the code. Plugins may define subclasses."""
 
 
 def warn(message: str, category: type[RunWarning] = RunWarning) -> None:
-    """Warn the user; from Python, at the line of theirs that called rlcore."""
+    """Warn the user. The location of the warning is the line outside rlcore that called rlcore."""
     names = (one.f_globals.get("__name__") for one, _ in traceback.walk_stack(sys._getframe()))
     ours = [str(name).startswith("rlcore") for name in names]
     warnings.warn(message, category, stacklevel=len(ours) + 1 - ours[::-1].index(True))
 
 
 class UserError(Exception):
-    """Base of all errors caused by an input, not by a bug.
+    """Base class of all errors that an input causes, not a bug.
 
     Args:
-        message: what is wrong: the thing, its value, the choices.
-        hint: what to do next, best a command. Printed on its own line.
+        message: the problem: the thing, its value, the choices.
+        hint: what to do next, preferably a command; printed on a separate line.
 
     Attributes:
-        several: the single errors that this one joins; empty for one alone.
+        several: the errors that :func:`joined` combined in this one; empty for a single error.
     """
 
     exit_code = 2
@@ -61,13 +61,13 @@ class UserError(Exception):
         return self.message if self.hint is None else f"{self.message}\n  hint: {self.hint}"
 
     def __reduce__(self) -> tuple[object, ...]:
-        # pickle would drop the keyword-only hint on the way between processes
+        # by default, pickle drops the keyword-only hint when an error is sent to another process
         return (partial(type(self), hint=self.hint), (self.message,))
 
 
 @contextmanager
 def collecting(errors: list[UserError]) -> Iterator[None]:
-    """Add an error to the list instead of ending by it."""
+    """Append a :class:`UserError` raised in the block to `errors`, and continue after the block."""
     try:
         yield
     except UserError as error:
@@ -75,7 +75,10 @@ def collecting(errors: list[UserError]) -> Iterator[None]:
 
 
 def joined(errors: Sequence[UserError]) -> UserError:
-    """Make one error of at least one, of the kind of the first. Those with one hint share it."""
+    """Join one or more errors into one error of the first one's class.
+
+    Messages with the same hint are grouped, so that each hint is printed once.
+    """
     single = [each for error in errors for each in error.several or (error,)]
     if len(single) == 1:
         return single[0]
@@ -87,7 +90,7 @@ def joined(errors: Sequence[UserError]) -> UserError:
 
 
 def by_hint(errors: Iterable[UserError]) -> dict[str | None, str]:
-    """Join the messages of errors that have the same hint, and return them by it."""
+    """Return `{hint: messages}`: the messages of the errors with that hint, one per line."""
     found: dict[str | None, list[str]] = {}
     for error in errors:
         found.setdefault(error.hint, []).append(error.message)
@@ -95,10 +98,10 @@ def by_hint(errors: Iterable[UserError]) -> dict[str | None, str]:
 
 
 def all_of(*checks: Callable[[], Any]) -> tuple[Any, ...]:
-    """Make all checks and return their results.
+    """Run all checks, even if some fail, and return their results.
 
     Raises:
-        UserError: what they found wrong, joined.
+        UserError: the errors of all failed checks, joined.
     """
     results, wrong = list[Any](), list[UserError]()
     for check in checks:
@@ -110,10 +113,14 @@ def all_of(*checks: Callable[[], Any]) -> tuple[Any, ...]:
 
 
 def file_trouble(error: Exception, then: str) -> UserError | None:
-    """Return a full disk or a file out of reach as an error for the user; None for anything else.
+    """Return the :class:`UserError` for a full disk or an inaccessible file.
 
     Args:
-        then: what to do once that is mended.
+        error: the exception that was raised.
+        then: what the user should do after fixing the problem; part of the hint.
+
+    Returns:
+        None unless `error` is an OSError that reports missing space or names a file.
     """
     if not isinstance(error, OSError) or (error.errno not in NO_SPACE and error.filename is None):
         return None
@@ -126,31 +133,31 @@ def file_trouble(error: Exception, then: str) -> UserError | None:
 
 
 class ConfigError(UserError):
-    """A key, value or combination in the configuration."""
+    """A key, a value or a combination of values in the configuration is invalid."""
 
 
 class PluginError(UserError):
-    """A plugin that is missing, broken, too old, or claims a taken name."""
+    """A plugin is missing, broken or too old, or registers a name that is already taken."""
 
 
 class PackageMissing(PluginError):
-    """A package that a component needs and its plugin does not bring."""
+    """A package is missing that a component needs and that its plugin does not install."""
 
 
 class PlacementError(UserError):
-    """A placement map that cannot be carried out."""
+    """A placement map cannot be carried out on the machines."""
 
 
 class CheckpointError(UserError):
-    """A checkpoint or data set that is missing, damaged or of another shape."""
+    """A checkpoint or data set is missing, damaged or has unexpected shapes."""
 
 
 class AssetError(UserError):
-    """Something the machine lacks: a GL library, a driver, simulator assets."""
+    """The machine lacks something: a GL library, a driver, simulator assets."""
 
 
 class VerificationError(UserError):
-    """A result that could not be reproduced."""
+    """A result could not be reproduced."""
 
     exit_code = 1
 
@@ -162,46 +169,52 @@ class TrainingError(UserError):
 
 
 class MicroBatchError(TrainingError):
-    """A micro-batch does not fit into memory, and the ranks can't make smaller ones on the spot."""
+    """A micro-batch does not fit into memory, and the ranks can't retry with a smaller one, because
+    they run their forwards in lockstep."""
 
 
 class Terminated(KeyboardInterrupt):
-    """SIGTERM, as a scheduler sends it: the run ends as it does on Ctrl-C, workers stopped."""
+    """SIGTERM was received, e.g. from a scheduler. As on Ctrl-C, the run stops the workers and
+    ends."""
 
 
 class WorkerError(UserError):
-    """A worker process that failed, died or did not answer in time."""
+    """A worker process failed, died or did not answer in time."""
 
     exit_code = 1
 
 
 class StuckError(WorkerError):
-    """A wait that timed out."""
+    """A wait timed out."""
 
 
 class EnvError(WorkerError):
-    """An env that returns invalid data: NaN or inf, arrays of the wrong shape, tasks it did not
-    announce. No setting fixes it."""
+    """An env returned invalid data: NaN or infinity, arrays of the wrong shape, tasks that its spec
+    does not list. No setting fixes this; the env must be changed."""
 
 
 class PolicyError(WorkerError):
-    """A policy that returns invalid data: arrays of another type or shape than its spec says. No
-    setting fixes it."""
+    """A policy returned invalid data: arrays whose dtype or shape differs from its spec. No setting
+    fixes this; the policy must be changed."""
 
 
 class AlgorithmError(WorkerError):
-    """An algorithm that returns invalid data: tensors of another type or shape than the contract
-    says, advantages that are not finite. No setting fixes it."""
+    """An algorithm returned invalid data: tensors whose dtype or shape breaks the contract, or
+    advantages that are not finite. No setting fixes this; the algorithm must be changed."""
 
 
 class SimulatorError(WorkerError):
-    """A simulator that died or hangs. An env raises it when its episodes can be played again
-    in a new simulator; one that raises an error by itself is not worth a second try."""
+    """A simulator died or hangs. An env raises this error if its episodes can be replayed in a new
+    simulator. For an exception that the simulator itself raised, an env raises another error,
+    because a replay would raise it again."""
 
 
 def listing(choices: Iterable[str]) -> str:
-    """List names to choose from, sorted, with commas. More than :data:`FAMILY` that go on from
-    another name, as its tasks do, are only counted."""
+    """Return names to choose from, sorted and separated by commas.
+
+    If more than :data:`FAMILY` names have the form `NAME_...` for another name `NAME`, as the tasks
+    of an env do, they are counted instead of listed.
+    """
     left, said = sorted(choices), []
     while left:
         name = left.pop(0)
@@ -216,18 +229,22 @@ def listing(choices: Iterable[str]) -> str:
 def choosing(
     name: str, choices: Iterable[str], *, also: Iterable[str] = (), none: str = "none"
 ) -> str:
-    """Say how an error goes on behind a name that does not exist: what was probably meant, then the
-    choices, or of more than :data:`FEW` the nearest.
+    """Return the end of an error message about a name that does not exist.
+
+    It suggests the name that was probably meant, and lists the choices; if there are more than
+    :data:`FEW`, only their number and the nearest ones.
 
     Args:
-        also: what may have been meant, and is no choice.
-        none: in place of the choices where there are none.
+        name: the name that does not exist.
+        choices: the names that exist.
+        also: further names that may be suggested although they are not choices.
+        none: text in place of the list if there are no choices.
     """
     names = sorted(choices)
     meant = nearest(name, [*names, *also])
     said = f"choose from: {', '.join(names) or none}."
     if len(names) > FEW:
-        import difflib  # only where a name is not found
+        import difflib  # imported here because it is needed only if a name is not found
 
         near = difflib.get_close_matches(name, names, n=FEW // 2, cutoff=0.4)
         others = ", ".join(each for each in near if each != meant)
@@ -244,8 +261,10 @@ def did_you_mean(name: str, choices: Iterable[str]) -> str:
 
 
 def nearest(name: str, choices: Iterable[str]) -> str | None:
-    """Find the choice that `name` probably misspells; None if none is close, never `name` itself:
-    where that is refused although it exists, the reason is another."""
+    """Return the choice that `name` probably misspells, or None if no choice is similar.
+
+    `name` itself is never returned: if an existing name is refused, it was not misspelled.
+    """
     import difflib
 
     others = [choice for choice in choices if choice != name]

@@ -1,11 +1,11 @@
-"""Define every hook a plugin can implement, in the order of a run. This page is the contract.
+"""Define every hook that a plugin can implement, in the order in which a run calls them.
 
-A plugin is a module named by an entry point of the group `rlcore.plugins`. It holds
-`RLCORE_API = (major, minor)` and functions decorated with :data:`rlcore.hookimpl`, and imports
-neither a simulator nor a tensor library: everything heavy is named by a string. All hooks are
-optional; a hook's result is a list unless it says otherwise.
+A plugin is a module that an entry point of the group `rlcore.plugins` names. The module defines
+`RLCORE_API = (major, minor)` and hooks: functions decorated with :data:`rlcore.hookimpl`. It
+imports neither a simulator nor a tensor library; it refers to heavy code by strings of the form
+`"module:attr"`. All hooks are optional. The annotation of each hook gives the type of its result.
 
-Signatures behind the strings of a :class:`~rlcore.contracts.specs.ComponentSpec`:
+Signatures of the callables that a :class:`~rlcore.contracts.specs.ComponentSpec` names by strings:
 
     env        target(config, *, num_envs, rank, world_size, num_processes) -> Env
                spec(config) -> EnvSpec
@@ -18,9 +18,9 @@ Signatures behind the strings of a :class:`~rlcore.contracts.specs.ComponentSpec
     tracker    target(config, run_dir) -> Tracker
     protocol   target is a ProtocolSpec
     command    target(arguments: Sequence[str]) -> int, the exit code
-    function   target as rlcore.NAME of the Python API
-    wrapper    target(env or algorithm, settings) -> the same kind
-               spec(EnvSpec or AlgorithmNeeds, settings) -> the same kind
+    function   target has the signature of rlcore.NAME in the Python API
+    wrapper    target(env or algorithm, settings) -> an object of the same kind
+               spec(EnvSpec or AlgorithmNeeds, settings) -> an object of the same kind
 """
 
 from __future__ import annotations
@@ -37,34 +37,36 @@ if TYPE_CHECKING:
 
 hookspec = pluggy.HookspecMarker("rlcore")
 hookimpl = pluggy.HookimplMarker("rlcore")
-OBSERVER = "rlcore_observer"  # the mark, an attribute of the function
+OBSERVER = "rlcore_observer"  # name of the function attribute that :func:`observer` sets
 Hook = TypeVar("Hook", bound=Callable[..., object])
 
 
 def observer(hook: Hook) -> Hook:
-    """Mark a hook that only watches a run, in place of :data:`hookimpl`: what it raises never costs
-    the run."""
+    """Mark a hook that only observes a run; use it in place of :data:`hookimpl`.
+
+    An exception in an observer becomes a warning and never ends the run.
+    """
     vars(hook)[OBSERVER] = True
     return hookimpl(hook)
 
 
-# -- listing: called by every command, so strings only -------------------------------------
+# -- listing: called by every command, so it returns only strings ----------------------------------
 
 
 @hookspec
 def rlcore_components() -> list[ComponentSpec]:
-    """List what this plugin brings, of any kind. A name is what a user writes:
+    """List the components of this plugin, of all kinds. A user selects a component by its name:
 
     * env: `env=NAME`
     * model: `model=NAME`
     * algorithm: `algorithm=NAME`
-    * placement: `cluster.component_placement=NAME`, a layout that is worked out for a cluster
-    * backend: `cluster.backend=NAME`, what starts the workers and calls them
-    * dataset: nothing; a folder of demonstrations is read by the format that holds it
+    * placement: `cluster.component_placement=NAME`, a layout that is computed for a cluster
+    * backend: `cluster.backend=NAME`, which starts the workers and calls them
+    * dataset: no key; the format of a folder of demonstrations is detected from its files
     * tracker: `runner.logger.logger_backends=[NAME]`
     * protocol: `rlcore eval RUN protocol=NAME`, an evaluation under several settings of an env
     * command: `rlcore NAME ...`
-    * function: `rlcore.NAME(...)` in Python, which core declares and a plugin carries out
+    * function: `rlcore.NAME(...)` in Python, declared by core and implemented by a plugin
     * wrapper: `env.train.wrappers=[NAME]`, `algorithm.wrappers=[NAME]`
     """
     return []
@@ -75,34 +77,39 @@ def rlcore_components() -> list[ComponentSpec]:
 
 @hookspec
 def rlcore_config_paths() -> list[str]:
-    """List Hydra search paths (`"pkg://my_plugin.conf"`) with groups env/, model/, algorithm/,
-    experiment/. A file `env/NAME.yaml` serves both `env.train` and `env.eval`."""
+    """List Hydra search paths (`"pkg://my_plugin.conf"`) that contain the config groups env/,
+    model/, algorithm/ and experiment/. A file `env/NAME.yaml` is used for both `env.train` and
+    `env.eval`."""
     return []
 
 
 @hookspec
 def rlcore_settings() -> list[str]:
-    """Name the class of this plugin's own settings, `["my_plugin.settings:MySettings"]`: a
-    dataclass that extends :class:`rlcore.config.schema.PluginConfig`. They are
-    `plugins.NAME.key`, NAME being that of the entry point; `plugins.NAME.enabled=false` leaves out
-    the plugin's hooks of a run. A hook finds them as `run.config.plugins.NAME`, a tracker or a
-    command as `rlcore.open_run(folder).config().plugins.NAME`."""
+    """Name the class of this plugin's own settings: `["my_plugin.settings:MySettings"]`.
+
+    The class is a dataclass that extends :class:`rlcore.config.schema.PluginConfig`. A user sets
+    its fields as `plugins.NAME.key`, where NAME is the name of the entry point;
+    `plugins.NAME.enabled=false` disables the hooks that the plugin has during a run. A hook reads
+    the settings as `run.config.plugins.NAME`, and a tracker or a command as
+    `rlcore.open_run(folder).config().plugins.NAME`.
+    """
     return []
 
 
 @hookspec
 def rlcore_old_keys(layers: list[dict[str, Any]], config: Any | None) -> None:
-    """Put old spellings of keys right, in place, as a configuration is composed; a warning says so
-    (:func:`rlcore.config.old_names.warn`).
+    """Replace deprecated spellings of keys, in place, while a configuration is composed.
+
+    The hook warns about each key that it replaces (:func:`rlcore.config.old_names.warn`).
 
     Args:
-        layers: nested values as they were given: those of files, then those of each word of the
-            command line. Later ones win.
+        layers: nested raw values: those of files, then those of each argument of the command line.
+            Later layers take precedence.
         config: the defaults of the chosen components, a :class:`rlcore.config.schema.RunConfig`;
-            None where they are not known.
+            None if they are not known.
 
     Raises:
-        ConfigError: a value whose meaning would be lost.
+        ConfigError: a replacement would lose the meaning of a value.
     """
 
 
@@ -111,54 +118,71 @@ def rlcore_old_keys(layers: list[dict[str, Any]], config: Any | None) -> None:
 
 @hookspec
 def rlcore_doctor(config: Any | None) -> list[dict[str, str]]:
-    """Check the machine: GL, drivers, assets, environment variables. Returns dicts `{"name",
-    "status": "ok" | "warning" | "missing" | "refused", "detail", "fix"}` with `fix` the command
-    that mends it. What is missing on the machine, or refused whatever the machine (`name` is the
-    key to change), ends a run; a warning ends none. `config` is the resolved run config, or None
-    for `rlcore doctor` without one; `config.played` are the envs of it that are played. A plugin
-    that brings components is asked about runs with one of them, any other about all runs. Must be
-    quick and must not import the simulator into this process."""
+    """Check the machine: GL, drivers, assets, environment variables.
+
+    The hook must be quick and must not import the simulator into this process. A plugin with
+    components is called only for runs that use one of them, any other plugin for all runs.
+
+    Args:
+        config: the resolved run config; None for `rlcore doctor` without a config.
+            `config.played` holds the envs that the run plays.
+
+    Returns:
+        Dicts `{"name", "status": "ok" | "warning" | "missing" | "refused", "detail", "fix"}`, where
+        `fix` is the command that solves the problem. "missing" means that the machine lacks
+        something, "refused" that the run is invalid on every machine (`name` is the key to change).
+        Both end a run; "warning" does not.
+    """
     return []
 
 
 @hookspec
 def rlcore_machines(text: str) -> list[Any]:
     """Return the machines that `cluster.inventory` describes: a list of one
-    :class:`rlcore.placement.Inventory`. Nothing runs on them: they are planned for. Light.
+    :class:`rlcore.placement.Inventory`.
+
+    A placement is planned for these machines, but nothing runs on them. The hook imports no heavy
+    library.
+
+    Args:
+        text: value of `cluster.inventory`.
 
     Raises:
-        PlacementError: they are described in another form, or in a file that can't be read.
+        PlacementError: the description has another form, or is in a file that can't be read.
     """
     return []
 
 
 @hookspec
 def rlcore_versions(envs: Mapping[str, Any]) -> list[OtherInterpreter]:
-    """Name the interpreters of other environments than rlcore's in which envs simulate, as they are
-    now: looked at as a run starts, and when simulators were started anew. Their versions stand in
-    the manifest, and a line says which ones have changed since the run was last begun.
+    """Describe the Python interpreters outside rlcore's own environment in which envs simulate.
+
+    Called when a run starts and after simulators were restarted. The versions are written to the
+    manifest, and a line for the user names those that changed since the run was last started.
 
     Args:
-        envs: settings of the envs that are played, by side.
+        envs: settings of the envs that the run plays, by side ("train", "eval").
 
     Raises:
-        UserError: one can't be used.
+        UserError: an interpreter can't be used.
     """
     return []
 
 
-# -- during a run: called in the driver, not in the workers; results are ignored. `run` is how a
-# -- plugin reads and steers it. To `metrics` a hook may add: a name, and a number for it; those
-# -- that are there stay as they are. Each plugin's hook is called by itself, and may take
-# -- `cluster.timeouts.hook` seconds. If it raises, or adds what is not a metric:
+# -- during a run: called in the driver, not in the workers. Results are ignored. A hook reads and
+# -- steers the run through `run`. It may add metrics to `metrics`, each a name and a number, but
+# -- must not change or remove those that are there. The hooks of different plugins are called one
+# -- after another, and each call may take `cluster.timeouts.hook` seconds. The decorator decides
+# -- what happens if a hook raises, or adds something that is not a metric:
 # --
-# --     @hookimpl    it steers: the run ends with one error that names the plugin, once the
-# --                  finished updates are in a checkpoint
-# --     @observer    it watches: one warning that names plugin and hook, and the run goes on
+# --     @hookimpl    the hook may steer: once the finished updates are in a checkpoint, the run
+# --                  ends with one error that names the plugin
+# --     @observer    the hook only observes: one warning names the plugin and the hook, and the run
+# --                  continues
 # --
-# -- A hook that steers and does not return ends the run. An observer is called on a thread of its
-# -- own, while the run waits; if it does not return, it is left behind with a warning, and its
-# -- plugin's observers are called no more.
+# -- A timeout of a `@hookimpl` ends the run. An observer is called on a separate thread, while the
+# -- run waits for it. On timeout it is abandoned with a warning, and no observer of its plugin is
+# -- called again.
 
 
 @hookspec
@@ -168,14 +192,14 @@ def rlcore_after_rollout(
     films: Sequence[Film],
     metrics: dict[str, float],
 ) -> None:
-    """React to the episodes that were played for an update, which comes next.
+    """React to the episodes of a rollout, before the update that learns from them.
 
     Args:
-        run: `run.update` updates are done.
-        outcomes: how each episode ended, in the order of their addresses, those included that the
-            algorithm gives up (`filter_rewards`).
-        films: of the episodes that were filmed (`env.train.video_cfg`).
-        metrics: `env/*`, `rollout/*` and `time/*` so far; logged once the update is made.
+        run: the run, after `run.update` updates.
+        outcomes: outcome of each episode, sorted by address, including episodes that the algorithm
+            discards (`filter_rewards`).
+        films: the episodes that were filmed (`env.train.video_cfg`).
+        metrics: `env/*`, `rollout/*` and `time/*` so far; logged after the update.
     """
 
 
@@ -184,7 +208,7 @@ def rlcore_after_update(run: Run, metrics: dict[str, float]) -> None:
     """React to an update of the policy.
 
     Args:
-        run: `run.update` updates are done, this one included.
+        run: the run, after `run.update` updates, including this one.
         metrics: `train/*`, `rollout/*` and `time/*` of the update.
     """
 
@@ -196,19 +220,22 @@ def rlcore_after_eval(
     """React to an evaluation; its episodes are in `eval/LABEL.parquet`.
 
     Args:
-        label: "before", "step_000010", "after", "best", "control", "control_best"; with
-            "validation/" or "forgetting/" before it, of those; "eval" or "sft" of those commands;
-            of a protocol "PROTOCOL/ROW".
-        films: of the episodes that were filmed (`env.eval.video_cfg`).
+        run: the run.
+        label: "before", "step_000010", "after", "best", "control" or "control_best" for evaluations
+            of a training run, with the prefix "validation/" or "forgetting/" for those evaluations;
+            "eval" or "sft" for the command of that name; "PROTOCOL/ROW" for a row of a protocol.
+        films: the episodes that were filmed (`env.eval.video_cfg`).
         metrics: `eval/*`.
     """
 
 
 @hookspec
 def rlcore_after_run(run: Run, summary: Mapping[str, Any]) -> None:
-    """React to a finished run: all its files are there. Called once, and not for one that was
-    interrupted or failed.
+    """React to a finished run, after all its files were written.
+
+    Called once, and never for a run that was interrupted or failed.
 
     Args:
-        summary: what `summary.json` holds (:class:`rlcore.results.summary.Summary`).
+        run: the run.
+        summary: contents of `summary.json` (:class:`rlcore.results.summary.Summary`).
     """

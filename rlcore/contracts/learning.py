@@ -1,6 +1,6 @@
-"""Define the steps that an algorithm makes an update of, and the replay that they learn from.
+"""Define the gradient steps of an update, and the replay from which they learn.
 
-Part of what :class:`rlcore.contracts.protocols.Learning` gives it.
+An algorithm gets both through :class:`rlcore.contracts.protocols.Learning`.
 
 Legend: B rows, C actions of a chunk, H the policy's action horizon, A entries of an action.
 """
@@ -19,11 +19,12 @@ if TYPE_CHECKING:
     from rlcore.contracts.rng import RowKeys
 
 Among = Literal["all", "successes", "failures", "demonstrations"]
-"""Rows of a replay: decisions of the policy, those of its successful episodes, those of the others,
-or every frame of the demonstrations."""
+"""Kind of rows in a replay: all decisions of the policy, those of successful episodes, those of all
+other episodes, or all frames of the demonstrations."""
 Terms = tuple[Tensor, dict[str, Metric]]
 RowLoss = Callable[[Tensor, "RowKeys"], Terms]
-"""Losses `[B]` of rows int64 `[B]`, with gradients, and metrics; the keys are for their noise."""
+"""Function of rows, int64 `[B]`, and of their keys for noise. It returns losses `[B]`, with
+gradients, and metrics by name."""
 
 
 def _always(metrics: Metrics) -> bool:
@@ -35,15 +36,17 @@ class Step:
     """One gradient step.
 
     Attributes:
-        trains: groups of parameters that it changes: "policy", "value", names of networks. Through
-            others gradients pass, and change nothing.
-        samples: how many of its samples this process holds.
-        loss: what some of these, int64 `[B]` below `samples`, add to the loss of the step, and
-            metrics. The shares of micro-batches and processes add up. Where processes make each
-            forward together, B may be 0: a share with gradients that are zero.
-        accept: asked on all processes with the metrics of this one, when the gradients are there
-            and nothing has changed yet; false ends the update.
-        name: of its metrics, as in `train/NAME/grad_norm`.
+        trains: parameter groups that the step changes: "policy", "value" or names of networks.
+            Gradients may flow through other groups, but do not change them.
+        samples: number of the step's samples that this process holds.
+        loss: function of the samples of a micro-batch, as indices int64 `[B]` in [0, samples). It
+            returns their share in the loss of the step, and metrics by name. The loss of the step
+            is the sum of the shares over micro-batches and processes. If processes run their
+            forwards in lockstep, B may be 0; the share then needs gradients, which are zero.
+        accept: called on every process with the metrics of that process, after the gradients were
+            summed over processes and before any parameter changes. False drops the step and ends
+            the update, so the result must be the same on all processes.
+        name: name of the step in metrics, as in `train/NAME/grad_norm`.
     """
 
     trains: Sequence[str]
@@ -55,15 +58,18 @@ class Step:
 
 @dataclass(frozen=True)
 class Following:
-    """What came of B decisions within some chunks.
+    """The parts of n-step targets for B decisions.
 
     Attributes:
-        rewards: float32 `[B]`, discounted to the decision.
-        discounts: float32 `[B]` of what comes then: gamma to the number of steps that were
-            executed; 0 where the episode ended, a time limit included.
-        known: bool `[B]`, false where a time limit or the end of a rollout cut it: what would have
-            come then was not seen, as the last frame is not kept. Such rows are better left out.
-        inputs: `{name: [B, ...]}` of the decision that came then; anything where the discount is 0.
+        rewards: float32 `[B]`, sum of the rewards of up to n chunks from the decision on,
+            discounted to the decision.
+        discounts: float32 `[B]`, factor of the next value: gamma to the power of the number of
+            executed steps; 0 if the episode ended within the n chunks, by termination or time
+            limit, or if the rollout ended.
+        known: bool `[B]`, false if a time limit or the end of the rollout cut the episode within
+            the n chunks. The next value is then unknown, because the final observation is not
+            stored; such rows should be masked out.
+        inputs: `{name: [B, ...]}` of the decision n chunks later; arbitrary if the discount is 0.
     """
 
     rewards: Tensor
@@ -73,35 +79,47 @@ class Following:
 
 
 class Replay(Protocol):
-    """Demonstrations, and decisions of rollouts up to the one under way, by global number: the same
-    on all processes, though each holds the inputs of some rows only. Numbers hold for an update;
-    the decision after row r of an episode is row r + 1.
+    """Demonstrations, and decisions of all stored rollouts including the current one.
+
+    Row numbers are the same on all processes, but each process holds the inputs of only some rows.
+    Row numbers are valid until the next update. The decision after row r in an episode is row
+    r + 1.
     """
 
     def count(self, among: Among = "all") -> int:
-        """Count the rows of a kind."""
+        """Return the number of rows of a kind, on all processes."""
         ...
 
     def inputs(self, rows: Tensor) -> dict[str, Tensor]:
-        """Return what the policy saw, as `prepare` made it, and what `ReplayNeeds.decided` names,
-        `{name: [B, ...]}`, on the policy's device."""
+        """Return the policy's inputs as `prepare` made them, and the tensors that
+        `ReplayNeeds.decided` names: `{name: [B, ...]}` on the policy's device.
+
+        Args:
+            rows: int64 `[B]`; this process must hold their inputs. The rows that it passes to the
+                loss of a step are such rows.
+        """
         ...
 
     def actions(self, rows: Tensor) -> Tensor:
-        """Return chunks as they were decided, float32 `[B, C, A]`, also what an episode's end left
-        unexecuted; not of demonstrations."""
+        """Return chunks as decided, float32 `[B, C, A]`, including actions after the end of the
+        episode, which were not executed. Demonstrations have no chunks."""
         ...
 
     def action_targets(self, rows: Tensor) -> tuple[Tensor, Tensor]:
-        """Return actions executed from there on, float32 `[B, H, A]` within the env's range, the
-        last one repeated past the end of the episode, and a mask bool `[B, H]`, false there."""
+        """Return the H actions executed from each decision on, and a mask.
+
+        Returns:
+            Actions float32 `[B, H, A]`, clipped to the env's range; past the end of the episode,
+            the last action is repeated. Mask bool `[B, H]`, false past the end.
+        """
         ...
 
     def following(self, rows: Tensor, *, chunks: int, gamma: float) -> Following:
-        """Return the rewards of up to so many chunks, and what came then; not of demonstrations.
+        """Return the parts of n-step targets. Demonstrations have none.
 
         Args:
-            chunks: n of n-step targets.
-            gamma: discount of an env step.
+            rows: int64 `[B]`; this process must hold their inputs.
+            chunks: n, the number of chunks whose rewards are summed.
+            gamma: discount factor of one env step.
         """
         ...

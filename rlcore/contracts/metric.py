@@ -1,7 +1,8 @@
-"""Define metrics that carry their reduction over micro-batches, optimizer steps and ranks.
+"""Define metrics that know how they are reduced over micro-batches, optimizer steps and ranks.
 
-A metric is a few sums (or extremes) that add up, and a rule that turns them into a number at the
-end. So the mean of a rollout is the mean over its elements, never a mean of means.
+A metric consists of parts, which are sums or a maximum and can be merged, and of a rule that turns
+the merged parts into a number. So the mean over a rollout is the mean over its elements, not a mean
+of means.
 """
 
 from __future__ import annotations
@@ -15,12 +16,13 @@ from torch import Tensor
 
 
 class Reduction(Enum):
-    """How parts become a number.
+    """The rule that turns parts into a number.
 
     MEAN: (total, count) -> total / count.
-    STEP_MEAN: (total,) -> total / optimizer steps; for what micro-batches add up to.
-    SUM: (total,) -> total; for what is counted.
-    MAX: (value,).
+    STEP_MEAN: (total,) -> total / optimizer steps, for quantities that are summed over the
+        micro-batches of a step.
+    SUM: (total,) -> total, for counts.
+    MAX: (value,) -> value; merging takes the maximum.
     EXPLAINED_VARIANCE: (n, sum R, sum R^2, sum E, sum E^2) -> 1 - Var(E) / Var(R).
     """
 
@@ -33,19 +35,28 @@ class Reduction(Enum):
 
 @dataclass(frozen=True)
 class Metric:
-    """Parts float64 `[K]` (K depends on the reduction) and the reduction."""
+    """A metric that can be merged with others of its kind.
+
+    Attributes:
+        parts: float64 `[K]`; K depends on the reduction.
+        reduction: how parts are merged and turned into a number.
+    """
 
     parts: Tensor
     reduction: Reduction
 
     def __add__(self, other: Metric) -> Metric:
-        """Add another part of the same metric."""
+        """Merge with another metric of the same reduction."""
         if self.reduction is Reduction.MAX:
             return Metric(torch.maximum(self.parts, other.parts), self.reduction)
         return Metric(self.parts + other.parts, self.reduction)
 
     def number(self, optimizer_steps: int) -> float:
-        """Return the metric's value; NaN where it is not defined (nothing counted)."""
+        """Return the metric's value; NaN if it is undefined, e.g. a mean over no elements.
+
+        Args:
+            optimizer_steps: divisor of STEP_MEAN; 0 gives NaN.
+        """
         if self.reduction is Reduction.MEAN:
             total, count = self.parts.tolist()
             return total / count if count else float("nan")
@@ -57,43 +68,43 @@ class Metric:
 
 
 def _explained_variance(n: float, r: float, rr: float, e: float, ee: float) -> float:
-    """Compute 1 - Var(R - V) / Var(R); NaN where all returns are equal."""
+    """Return 1 - Var(E) / Var(R) from sums over n returns R and errors E; NaN if Var(R) is 0."""
     variance = rr - r * r / n if n else 0.0
-    # sums lose digits: what is left of equal returns is rounding, not variance
+    # equal returns leave only a rounding error of the sums, which is not a variance
     if variance <= 1e-12 * max(rr, 1e-30):
         return float("nan")
     return 1.0 - (ee - e * e / n) / variance
 
 
 def mean(x: Tensor, valid: Tensor) -> Metric:
-    """Take the mean of `x` over the entries where `valid` (same shape) is true."""
+    """Return the mean of `x` over the entries where `valid` (bool, same shape) is true."""
     chosen = torch.where(valid, x.detach(), 0.0).double().sum()
     return Metric(torch.stack([chosen, valid.sum().double()]), Reduction.MEAN)
 
 
 def count(x: Tensor, valid: Tensor) -> Metric:
-    """Count how many entries of `x` (bool) are true where `valid` is, over all steps."""
+    """Return the number of entries where both `x` and `valid` (bool) are true, over all steps."""
     return Metric((x & valid).sum().double().reshape(1), Reduction.SUM)
 
 
 def step_mean(x: Tensor) -> Metric:
-    """Sum over a minibatch's micro-batches, mean over optimizer steps."""
+    """Return a scalar `x` as a metric: summed over micro-batches, averaged over optimizer steps."""
     return Metric(x.detach().double().reshape(1), Reduction.STEP_MEAN)
 
 
 def maximum(x: Tensor, valid: Tensor) -> Metric:
-    """Take the largest valid entry; -inf if no entry is valid."""
+    """Return the largest entry of `x` where `valid` (bool) is true; -inf if there is none."""
     value = torch.where(valid, x.detach(), -torch.inf).double().max()
     return Metric(value.reshape(1), Reduction.MAX)
 
 
 def observed(x: float) -> Metric:
-    """Observe a plain number once; the metric is the mean over observations."""
+    """Return one observation of a number; the metric is the mean over observations."""
     return Metric(torch.tensor([x, 1.0], dtype=torch.float64), Reduction.MEAN)
 
 
 def explained_variance(values: Tensor, returns: Tensor, valid: Tensor) -> Metric:
-    """Compute the share of the returns' variance that the values explain, over valid entries."""
+    """Return the fraction of the variance of valid returns that the values explain."""
     returns = torch.where(valid, returns, 0.0).double()
     error = torch.where(valid, returns - values.detach().double(), 0.0)
     parts = [valid.sum().double(), returns.sum(), returns.square().sum()]
@@ -102,21 +113,21 @@ def explained_variance(values: Tensor, returns: Tensor, valid: Tensor) -> Metric
 
 
 class Metrics:
-    """Accumulates metrics by name."""
+    """An accumulator of metrics by name."""
 
     def __init__(self) -> None:
         self._metrics: dict[str, Metric] = {}
 
     def add(self, metrics: Mapping[str, Metric]) -> None:
-        """Add parts."""
+        """Merge metrics into those of the same name."""
         for name, metric in metrics.items():
             known = self._metrics.get(name)
             self._metrics[name] = metric if known is None else known + metric
 
     def merge(self, other: Metrics) -> None:
-        """Add all of another accumulator."""
+        """Merge all metrics of another accumulator."""
         self.add(other._metrics)
 
     def numbers(self, optimizer_steps: int = 1) -> dict[str, float]:
-        """Return the values by name."""
+        """Return the value of each metric by name; see :meth:`Metric.number`."""
         return {name: metric.number(optimizer_steps) for name, metric in self._metrics.items()}

@@ -1,7 +1,7 @@
-"""Define what core expects of an Env, a Policy, an Algorithm and a Tracker.
+"""Define the interfaces of Env, Policy, Algorithm and Tracker that plugins implement.
 
-Arrays at this level are numpy on the env side; a policy works with tensors of its own
-device. Shape legend used all over rlcore:
+The env side uses numpy arrays; a policy uses tensors on its device. Legend of shapes, used in all
+of rlcore:
 
     B  rows of a batch (sub-envs)          T  chunks of a column
     C  actions executed per decision       N  columns (episodes, or env rows with auto_reset)
@@ -34,11 +34,11 @@ if TYPE_CHECKING:
 
 
 class Observation(TypedDict):
-    """What a policy sees. The only thing an env and a policy exchange besides actions.
+    """What a policy sees of B rows. Env and policy exchange only observations and actions.
 
-    cameras: `{name: uint8 [B, H, W, 3]}`, upright RGB.
+    cameras: `{name: uint8 [B, H, W, 3]}`, upright, RGB.
     states: float32 `[B, S]`, in the env's units.
-    task_descriptions: B sentences.
+    task_descriptions: B instructions.
     elapsed: float32 `[B]`, elapsed fraction of the episode's time limit (for critics).
     """
 
@@ -49,7 +49,7 @@ class Observation(TypedDict):
 
 
 def take_rows(observation: Observation, rows: Sequence[int] | np.ndarray) -> Observation:
-    """Copy the given rows of an observation, in the given order."""
+    """Return a copy of the given rows of an observation, in the given order."""
     index = np.asarray(rows, dtype=np.int64)
     return {
         "cameras": {name: frames[index] for name, frames in observation["cameras"].items()},
@@ -61,18 +61,21 @@ def take_rows(observation: Observation, rows: Sequence[int] | np.ndarray) -> Obs
 
 @dataclass
 class ChunkResult:
-    """The result of one action chunk. Rows whose episode had already ended are all invalid.
+    """The result of one action chunk in all rows.
+
+    In rows whose episode had ended before the chunk, all steps are invalid.
 
     Attributes:
-        observation: after the last simulated step of each row: the next one to act on, or the
-            final one of an episode that was truncated. Rows that terminated, or were idle, hold
-            unspecified pixels (they are not rendered).
-        rewards: float32 `[B, C]`, 0 where invalid.
+        observation: observation after the last simulated step of each row: the one to act on next,
+            or the final one of a truncated episode. Rows that terminated or were idle are not
+            rendered, so their pixels are arbitrary.
+        rewards: float32 `[B, C]`, 0 for invalid steps.
         terminated, truncated: bool `[B, C]`, true at the step that ended the episode.
-        valid: bool `[B, C]`, false for steps after the end; these were not simulated.
-        success: bool `[B]`, whether the episode has succeeded so far (sticky).
-        infos: numbers `[B]` of each row's episode so far, by name; NaN where a row has none. What
-            they are when an episode ends is kept of it (`EpisodeOutcome.infos`).
+        valid: bool `[B, C]`, false for steps after the end, which are not simulated.
+        success: bool `[B]`, whether the episode has succeeded at any step so far.
+        infos: further measurements of each row's current episode so far, `{name: numbers [B]}`; NaN
+            if a row has none. The finite values after an episode's last chunk are stored with its
+            outcome (`EpisodeOutcome.infos`).
     """
 
     observation: Observation
@@ -89,16 +92,16 @@ class Demonstration:
     """One expert episode of L steps.
 
     Attributes:
-        episode: its address.
-        task_description: the sentence.
-        frames: `{camera: uint8 [F, H, W, 3]}`, cameras in the order of the env, rendered before
-            the steps in `frame_steps`.
+        episode: address of the episode.
+        task_description: instruction of the episode.
+        frames: `{camera: uint8 [F, H, W, 3]}`, in the env's order of cameras, rendered before the
+            steps `frame_steps`.
         frame_steps: int64 `[F]`, ascending step numbers in [0, L).
         states: float32 `[L, S]`, before each step.
-        actions: float32 `[L, A]`: the expert's clean action for that state, clipped to the
-            env's range (with action noise the env executed another one).
+        actions: float32 `[L, A]`, the expert's action for each state, without noise, clipped to the
+            env's range. With action noise, the env executed another action.
         success: whether the episode succeeded.
-        weight: how often its frames are drawn, relative to those of others.
+        weight: how often its frames are drawn, relative to those of other demonstrations.
     """
 
     episode: Episode
@@ -114,8 +117,8 @@ class Demonstration:
 class Env(Protocol):
     """A vector env with gymnasium's vocabulary and `AutoresetMode.DISABLED`.
 
-    Arrays it hands out are the caller's: no later call writes to them. Everything here that can be
-    checked is, by :class:`rlcore_testing.EnvConformance`.
+    The caller owns the arrays that an env returns; no later call writes to them.
+    :class:`rlcore_testing.EnvConformance` checks everything here that can be checked.
     """
 
     spec: EnvSpec
@@ -124,21 +127,41 @@ class Env(Protocol):
     def reset(
         self, *, seed: int | None = None, options: Mapping[str, Any] | None = None
     ) -> tuple[Observation, dict[str, Any]]:
-        """Start episodes. `options["reset_mask"]` bool `[B]` picks the rows (all if absent),
-        `options["episodes"]` holds one :class:`Episode` per row (ignored where the mask is
-        false). Rows that are not reset keep their last observation. Rows never reset are idle.
+        """Start episodes in some rows, and return the observation of all rows.
+
+        Rows that are not reset keep their last observation. Rows that were never reset are idle.
+
+        Args:
+            seed: determines the episodes if `options` has none; otherwise it has no effect.
+            options: `"reset_mask"` is bool `[B]`, the rows to reset (default: all); `"episodes"` is
+                a list of one :class:`Episode` per row, ignored in rows that are not reset.
+
+        Returns:
+            (observation, infos).
         """
         ...
 
     def step(
         self, actions: np.ndarray
     ) -> tuple[Observation, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
-        """Make one env step of all rows: actions float32 `[B, A]`. See gymnasium.vector."""
+        """Simulate one env step in all rows.
+
+        Args:
+            actions: float32 `[B, A]`.
+
+        Returns:
+            (observation, rewards, terminated, truncated, infos), as in `gymnasium.vector`.
+        """
         ...
 
     def chunk_step(self, actions: np.ndarray) -> ChunkResult:
-        """Make up to C env steps a row: actions float32 `[B, C, A]`. A row stops at its first end.
-        Only the frame after the last step is rendered."""
+        """Simulate up to C env steps in each row, and render only the frame after the last one.
+
+        A row stops at the end of its episode.
+
+        Args:
+            actions: float32 `[B, C, A]`.
+        """
         ...
 
     def demonstrate(
@@ -151,49 +174,64 @@ class Env(Protocol):
         seed: int,
         max_steps: int | None = None,
     ) -> Iterator[Demonstration]:
-        """Play expert episodes, each once, in any order. `action_noise`: std of the Gaussian noise
-        on executed actions, in units of half of each entry's range, keyed by (seed, episode);
-        `speed` in (0, 1] scales motion commands; `stride`: a frame every that many steps;
-        `max_steps`: their time limit, None: the env's. Raises UserError where `spec.has_expert` is
-        false."""
+        """Play each expert episode once, and yield the demonstrations in any order.
+
+        Args:
+            episodes: addresses of the episodes.
+            action_noise: standard deviation of Gaussian noise on executed actions, in units of half
+                the range of each entry. The noise is keyed by (seed, episode).
+            speed: scale of motion commands, in (0, 1].
+            stride: number of steps from one rendered frame to the next.
+            seed: root seed of the noise.
+            max_steps: time limit in env steps; None: the limit of the env.
+
+        Raises:
+            UserError: `spec.has_expert` is false.
+        """
         ...
 
     def record(self, rows: Sequence[int]) -> None:
-        """Keep every frame of these rows from now on (none: stop), for videos: one after each
-        step, and where it is at hand one at the reset."""
+        """Record every frame of these rows from now on, for videos; without rows, stop recording.
+
+        An env records one frame after each step and, if it is available, one at the reset.
+        """
         ...
 
     def recorded(self) -> dict[int, list[np.ndarray]]:
-        """Return frames kept since the last call, `{row: [uint8 [H, W, 3], ...]}`; clear them."""
+        """Return and clear the frames recorded since the last call:
+        `{row: [uint8 [H, W, 3], ...]}`."""
         ...
 
     def close(self) -> None:
-        """Release processes and memory; safe to call twice."""
+        """Release processes and memory. It is safe to call this twice."""
         ...
 
 
 class SuspendableEnv(Env, Protocol):
-    """An env that can give up what it holds on an accelerator; `spec.suspends` says that it is one.
+    """An env that can free its memory on an accelerator; its `spec.suspends` is true.
 
-    While it is suspended nothing but these two and `close` is called. Both are safe to call twice.
+    While it is suspended, only `suspend`, `resume` and `close` are called. It is safe to call each
+    of them twice in a row.
     """
 
     def suspend(self) -> None:
-        """Free the accelerator; what is needed to go on stays on the host."""
+        """Free the accelerator's memory. The state that :meth:`resume` needs is stored on the
+        host."""
         ...
 
     def resume(self) -> None:
-        """Go on where the episodes were."""
+        """Restore the simulation on the accelerator, with all episodes in the same state."""
         ...
 
 
 Inputs = dict[str, np.ndarray]
-"""Per-row arrays a policy made of observations: uint8 images after its resize, states, token
-ids. Stored in the trajectory, so they must be all that `act` and `evaluate` need."""
+"""Arrays `{name: [B, ...]}` that a policy made from observations: uint8 images after its resizing,
+states, token ids. They are stored in the trajectory, so they must contain all that `act` and
+`evaluate` need."""
 
 
 class Policy(Protocol):
-    """A policy: acts, re-evaluates what it did, learns from demonstrations.
+    """A policy, which acts, re-evaluates its decisions and learns from demonstrations.
 
     Implementations are `torch.nn.Module`s.
     """
@@ -201,28 +239,52 @@ class Policy(Protocol):
     spec: PolicySpec
 
     def prepare(self, observation: Observation) -> Inputs:
-        """Turn an observation into stored inputs; pure, deterministic, batched by row, no
-        gradient."""
+        """Convert an observation to inputs, `{name: [B, ...]}`.
+
+        The function is deterministic and has no side effects. Each row of the result depends only
+        on the same row of the observation. It needs no gradients.
+        """
         ...
 
     def act(self, inputs: Inputs, keys: RowKeys, *, deterministic: bool = False) -> PolicyOutput:
-        """Decide. All randomness comes from `keys` (one generator a row, drawn on the host in a
-        fixed shape and order). Runs without gradients."""
+        """Decide for B rows, without gradients.
+
+        Args:
+            inputs: result of :meth:`prepare`.
+            keys: the only source of randomness: one generator per row, from which numbers are drawn
+                on the host, in a fixed shape and order.
+            deterministic: decide without exploration.
+        """
         ...
 
     def evaluate(
         self, inputs: Mapping[str, torch.Tensor], replay: Mapping[str, torch.Tensor]
     ) -> Evaluation:
-        """Compute log-probs, values and entropy of stored decisions under the current weights,
-        through the same log-prob function as `act`: equal at equal weights."""
+        """Return log-probs, values and entropy of stored decisions under the current weights.
+
+        The log-probs are computed by the same function as in :meth:`act`, so that they are equal at
+        equal weights.
+
+        Args:
+            inputs: inputs of the decisions, `{name: [B, ...]}`.
+            replay: `PolicyOutput.replay` of the decisions.
+        """
         ...
 
     def sft_batch(
         self, demonstration: Demonstration, frame_index: Sequence[int]
     ) -> tuple[Inputs, np.ndarray, np.ndarray]:
-        """Make training samples of a demonstration at the given frames: inputs, target actions
-        float32 `[B, H, A]` in env units from that frame's step on (the last action repeated past
-        the end), and a mask `[B, H]`, false past the end."""
+        """Return training samples of a demonstration.
+
+        Args:
+            demonstration: the demonstration.
+            frame_index: B indices of its frames.
+
+        Returns:
+            Inputs, as from :meth:`prepare`. Target actions float32 `[B, H, A]` in env units, from
+            the step of each frame on, where H is the action horizon; past the end, the last action
+            is repeated. Mask bool `[B, H]`, false past the end.
+        """
         ...
 
     def sft_loss(
@@ -232,47 +294,67 @@ class Policy(Protocol):
         mask: torch.Tensor,
         keys: RowKeys,
     ) -> torch.Tensor:
-        """Compute the supervised loss per sample `[B]` (flow matching, cross-entropy), of inputs as
-        `prepare` makes them."""
+        """Return the supervised loss of each sample, `[B]` (flow matching, cross-entropy).
+
+        Args:
+            inputs: inputs as :meth:`prepare` makes them.
+            actions: target actions, float32 `[B, H, A]`.
+            mask: bool `[B, H]`, false past the end of the episode.
+            keys: source of the loss's randomness.
+        """
         ...
 
     def fit_normalizer(self, demonstrations: Sequence[Demonstration]) -> None:
-        """Set normalisation statistics from demonstrations (before supervised training)."""
+        """Set normalisation statistics from demonstrations; called before supervised training."""
         ...
 
     def parameter_groups(self) -> dict[str, list[torch.nn.Parameter]]:
-        """Return the trainable parameters as `{"policy": [...], "value": [...]}`, disjoint."""
+        """Return the trainable parameters, `{"policy": [...], "value": [...]}`.
+
+        Each parameter that requires gradients is in exactly one group.
+        """
         ...
 
     def set_progress(self, update: int) -> None:
-        """Tell the policy how many updates are done (noise annealing)."""
+        """Set the number of updates done, for schedules such as the annealing of noise.
+
+        While the policy learns, it is the number at which the decisions were made.
+        """
         ...
 
     def set_checkpointing(self, enabled: bool) -> None:
-        """Recompute activations in the backward pass, to save memory. Asked of a policy only where
-        its spec has `gradient_checkpointing`."""
+        """Set whether activations are recomputed in the backward pass, which saves memory.
+
+        Called only if `spec.gradient_checkpointing` is true.
+        """
         ...
 
     def blocks(self) -> Sequence[torch.nn.Module]:
-        """Return the parts that compute one after the other, such as layers: where parameters are
-        sharded among actor processes, one block at a time is whole. Each is called as a module,
-        through its `forward`; its weights are not there otherwise. None holds another. Asked of a
-        policy only where its spec has `blocks`; others are gathered as a whole."""
+        """Return the modules that compute one after another, such as layers.
+
+        If parameters are sharded among actor processes, they are gathered one block at a time.
+        The policy must call each block as a module, because its weights are available only within
+        its `forward`. No block contains another. Called only if `spec.blocks` is true; any other
+        policy is gathered as a whole.
+        """
         ...
 
     def set_temperature(self, temperature: float | None) -> None:
-        """Sample at this softmax temperature; None: at that of its settings. Asked of a policy only
-        where its spec has `temperature`."""
+        """Set the softmax temperature of sampling; None: the temperature of the settings.
+
+        Called only if `spec.temperature` is true.
+        """
         ...
 
     def save_pretrained(self, path: Path) -> None:
-        """Write weights (safetensors), settings, transforms and statistics: all a load needs."""
+        """Write all files that loading the policy needs: weights (safetensors), settings,
+        transforms and statistics."""
         ...
 
 
 class TakesNoise(Policy, Protocol):
-    """A policy that can be given the noise its decisions start from, as a flow can;
-    `spec.noise` is its shape."""
+    """A policy to which the caller can give the noise from which its decisions start, such as a
+    flow. The shape of the noise of a row is `spec.noise`."""
 
     def act(
         self,
@@ -282,24 +364,34 @@ class TakesNoise(Policy, Protocol):
         deterministic: bool = False,
         noise: np.ndarray | None = None,
     ) -> PolicyOutput:
-        """Decide. `noise` float32 `[B, *spec.noise]` stands for that drawn from the keys, which is
-        `keys.normal("initial", spec.noise)`."""
+        """Decide as :meth:`Policy.act`.
+
+        Args:
+            inputs, keys, deterministic: see :meth:`Policy.act`.
+            noise: initial noise, float32 `[B, *spec.noise]`; None: it is drawn as
+                `keys.normal("initial", spec.noise)`.
+        """
         ...
 
 
 class Learning(Protocol):
-    """One update.
+    """What an algorithm can use in one update.
+
+    "All processes" are the actor processes. A method that must be called on all processes waits for
+    the others.
 
     Attributes:
-        update: number of updates done before it.
-        seed: root of all keys.
-        policy: as it is now, without the algorithm's part in acting.
-        env: what it acts in.
-        networks, lagged: of the algorithm, and their lagged copies, by name.
-        rollout: the whole batch; of inputs and replay, what this process holds.
-        batch_size: samples of a step, of all processes (`actor.global_batch_size`).
-        numbers: of the update's metrics, what is known but by steps; the same on all processes.
-        remarks: what a user should know of the updates so far, by cause; may be empty.
+        update: number of updates done before this one.
+        seed: root seed of all keys.
+        policy: the policy with its current weights, without the algorithm's part in acting.
+        env: spec of the env in which the policy acts.
+        networks, lagged: the algorithm's networks and their target networks, by name.
+        rollout: arrays `[T, N, ...]` of the whole rollout, and `inputs` and `replay` of the
+            decisions that this process holds.
+        batch_size: number of samples of a step over all processes (`actor.global_batch_size`).
+        numbers: metrics of the update that do not come from its steps; set by the algorithm to the
+            same values on all processes.
+        remarks: what the user should know about the updates so far, by cause; may be empty.
     """
 
     update: int
@@ -315,100 +407,127 @@ class Learning(Protocol):
 
     @property
     def replay(self) -> Replay:
-        """Empty where the algorithm needs none."""
+        """Return the replay; it is empty if the algorithm needs none."""
         ...
 
     def evaluate(self, rows: torch.Tensor) -> Evaluation:
-        """Return what the policy says now of decisions of the rollout, with gradients.
+        """Re-evaluate decisions of the rollout under the current weights, with gradients.
 
         Args:
-            rows: of the rollout's inputs, int64 `[B]`, at least one.
+            rows: row numbers of `rollout.inputs`, int64 `[B]`, B >= 1.
         """
         ...
 
     def logprobs(self, rows: torch.Tensor, *, reference: bool = False) -> torch.Tensor:
-        """Compute log-probs float32 `[B, C, A]` of such decisions without gradients, on the host;
-        any number, made in micro-batches. Asked on all processes.
+        """Return log-probs of decisions of the rollout, float32 `[B, C, A]` on the host.
+
+        They are computed in micro-batches, without gradients. Must be called on all processes.
 
         Args:
-            reference: under the weights that training began with; `needs.reference_logprobs` says
-                that they are kept.
+            rows: row numbers of `rollout.inputs`, int64 `[B]`; B may be 0 and may differ between
+                processes.
+            reference: compute them under the weights at the start of training, which are stored
+                only if `needs.reference_logprobs` is true.
         """
         ...
 
     def over_all(self, metrics: Metrics) -> dict[str, float]:
-        """Return the numbers of a step's metrics over all processes. Asked on all of them."""
+        """Return the values of a step's metrics, merged over all processes. Must be called on all
+        processes."""
         ...
 
     def draw(self, count: int, among: Among = "all") -> torch.Tensor:
-        """Draw rows of the replay, int64 `[count]`, with replacement; keyed by the update, the
-        number of the step that comes next, and the kind. Successes of each task come as often.
+        """Draw rows of the replay with replacement, int64 `[count]`; the same on all processes.
+
+        The draw is keyed by the update, the number of calls of :meth:`step` in it so far, and
+        `among`, so equal calls before the same step return equal rows. Successes are balanced
+        across tasks.
 
         Raises:
-            AlgorithmError: there are none.
+            AlgorithmError: the replay has no rows of that kind.
         """
         ...
 
     def step(self, rows: torch.Tensor, loss: RowLoss, *, trains: Sequence[str]) -> Step:
-        """Return a step on the mean loss of rows of the replay."""
+        """Return a step on the mean loss of rows of the replay.
+
+        Args:
+            rows: int64, rows of all processes; each process computes the losses of those that it
+                holds.
+            loss: see :data:`rlcore.contracts.learning.RowLoss`.
+            trains: parameter groups that the step changes, at least one; the first one names the
+                step in metrics.
+        """
         ...
 
     def imitation(self, rows: torch.Tensor, keys: RowKeys) -> torch.Tensor:
-        """Compute the policy's supervised loss `[B]` of the actions that were executed there."""
+        """Return the policy's supervised loss `[B]` of the actions that were executed from rows of
+        the replay on (:meth:`rlcore.contracts.learning.Replay.action_targets`)."""
         ...
 
 
 class Algorithm(Protocol):
-    """Makes updates out of gradient steps; knows no env and no model.
+    """An algorithm, which makes updates from gradient steps. It depends on no env and no model.
 
-    needs: what it asks of the rest.
+    needs: requirements of the algorithm.
     """
 
     needs: AlgorithmNeeds
 
     def updates(self, learning: Learning) -> Iterator[Step]:
-        """Yield the steps of one update, each asked for when the one before it is made."""
+        """Yield the steps of one update; each step is made before the next one is requested."""
         ...
 
 
 class OwnsNetworks(Algorithm, Protocol):
-    """An algorithm with networks of its own; `needs.networks` names them."""
+    """An algorithm that has networks besides the policy; `needs.networks` lists them."""
 
     def networks(self, policy: PolicySpec, inputs: Inputs) -> Mapping[str, torch.nn.Module]:
-        """Make them, by the names of `needs.networks`, with weights from torch's own generator.
+        """Return new networks, by the names in `needs.networks`.
+
+        Initial weights come from torch's global generator, which is seeded before the call.
 
         Args:
-            policy: the policy's facts.
-            inputs: of one row, as the replay will have them: for names, shapes and dtypes.
+            policy: spec of the policy.
+            inputs: inputs of one row as the replay has them, for names, shapes and dtypes.
         """
         ...
 
 
 class Acting(Protocol):
-    """An algorithm's part in acting."""
+    """The part of an algorithm that takes part in acting."""
 
     def act(
         self, policy: Policy, inputs: Inputs, keys: RowKeys, *, deterministic: bool
     ) -> PolicyOutput:
-        """Decide in the policy's place, as :meth:`Policy.act`: ask it as often as needed, with keys
-        made of these, and choose among or change its actions, within the env's range. Each row by
-        itself; without gradients. A network that has not learned yet leaves the policy as it is.
+        """Decide in place of the policy, with the arguments and the result of :meth:`Policy.act`.
+
+        The implementation may call the policy several times, with keys derived from these, and may
+        choose among its actions or change them within the env's range. Each row must be computed
+        independently of the others, without gradients. Untrained networks must leave the policy's
+        decisions unchanged.
         """
         ...
 
 
 class HasPartInActing(OwnsNetworks, Protocol):
-    """An algorithm some of whose networks act (`NetworkNeeds.acts`)."""
+    """An algorithm with networks that take part in acting (`NetworkNeeds.acts`)."""
 
     def acting(
         self, policy: PolicySpec, env: EnvSpec, networks: Mapping[str, torch.nn.Module]
     ) -> Acting:
-        """Make it, from those networks alone, by name."""
+        """Return the algorithm's part in acting.
+
+        Args:
+            policy: spec of the policy.
+            env: spec of the env.
+            networks: the networks that act, by name; the result may use no others.
+        """
         ...
 
 
 class Tracker(Protocol):
-    """Receives scalars of a run."""
+    """A destination for the scalar metrics of a run."""
 
     def log(self, metrics: Mapping[str, float], step: int) -> None: ...
 

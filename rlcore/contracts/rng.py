@@ -1,8 +1,8 @@
-"""Draw random numbers keyed by what is sampled, never by where. Numpy only.
+"""Draw random numbers whose key names what is sampled, not the process that samples it.
 
 Every draw comes from a Philox counter-based generator whose key is a hash of
-(root seed, stream, phase, update, task, trial, replica, decision). Equal keys give equal
-numbers in any process, in any order, in any batch (DESIGN, randomness).
+(stream, root seed, phase, update, task, trial, replica, decision). Equal keys give equal numbers in
+any process, in any order and in any batch (see docs/design.md). Uses only numpy.
 """
 
 from __future__ import annotations
@@ -17,15 +17,18 @@ from numpy.random.bit_generator import ISeedSequence
 
 
 def generator(*key: int | str) -> np.random.Generator:
-    """Make the generator of `key`; equal keys give equal streams on every machine."""
+    """Return a new generator seeded by `key`; equal keys give equal streams on every machine."""
     text = "\x1f".join(str(part) for part in key).encode()
     seed = _Hash(hashlib.blake2b(text, digest_size=16))
     return np.random.Generator(np.random.Philox(seed))  # type: ignore[arg-type]  # numpy's stub
 
 
 class _Hash(ISeedSequence):
-    """A hash as the key of Philox. `Philox(key=...)` gives the same numbers, but asks the system
-    for entropy first, which takes three times as long."""
+    """A seed sequence that returns a 128-bit hash as the key of Philox.
+
+    `Philox(key=...)` gives the same numbers, but takes three times as long, because it first asks
+    the system for entropy.
+    """
 
     def __init__(self, digest: hashlib.blake2b) -> None:
         self._digest = digest
@@ -36,10 +39,12 @@ class _Hash(ISeedSequence):
 
 @dataclass(frozen=True)
 class RowKeys:
-    """One key a row of a batch. A policy draws all its noise here.
+    """The keys of B rows, from which a policy draws all its noise.
+
+    A method called again with the same stream returns the same numbers.
 
     Args:
-        keys: a tuple per row, e.g. (root seed, phase, update, task, trial, replica, decision).
+        keys: one tuple per row, e.g. (root seed, phase, update, task, trial, replica, decision).
     """
 
     keys: tuple[tuple[int | str, ...], ...]
@@ -52,15 +57,15 @@ class RowKeys:
         return self._rows(stream, lambda g: g.standard_normal(tuple(shape), dtype=np.float32))
 
     def uniform(self, stream: str, shape: Sequence[int]) -> np.ndarray:
-        """Draw uniformly on [0, 1), float64 `[B, *shape]`."""
+        """Draw from the uniform distribution on [0, 1), float64 `[B, *shape]`."""
         return self._rows(stream, lambda g: g.random(tuple(shape)))
 
     def integers(self, stream: str, high: int) -> np.ndarray:
-        """Draw integers in [0, high), int64 `[B]`."""
+        """Draw one integer in [0, high) for each row, int64 `[B]`."""
         return self._rows(stream, lambda g: g.integers(high))
 
     def beta(self, stream: str, a: float, b: float) -> np.ndarray:
-        """Draw from Beta(a, b), float64 `[B]`."""
+        """Draw one number from Beta(a, b) for each row, float64 `[B]`."""
         return self._rows(stream, lambda g: g.beta(a, b))
 
     def _rows(self, stream: str, draw: Callable[[np.random.Generator], Any]) -> np.ndarray:

@@ -1,12 +1,13 @@
-"""Define what a plugin's hooks receive of a run: what they may read, and how they may steer it.
+"""Define the view of a run that hooks of plugins get, to read its state and to steer it.
 
     config, folder, tasks, update, env_steps, episodes     read
     line(text)                                             print a line for the user
     set_lr_factors, set_task_weights, stop(reason)         steer
-    keep(name, value), kept()                              store something across a resume
+    keep(name, value), kept()                              store values in checkpoints
 
 Everything set here is part of every checkpoint, so a resumed run continues as an uninterrupted one
-would. Imports neither a tensor library nor Ray; a test of a plugin can make a :class:`Run` itself.
+would. The module imports neither a tensor library nor Ray; a test of a plugin can construct a
+:class:`Run` itself.
 """
 
 from __future__ import annotations
@@ -24,17 +25,19 @@ from typing import Any
 from rlcore.contracts.errors import PluginError, choosing
 
 MOST_KEPT = 2**20
-"""Characters of all that plugins keep; who reads a checkpoint takes 16 times as many."""
+"""Largest number of JSON characters that all plugins together may store. Readers of checkpoints
+accept texts of up to 16 times this size."""
 DEEPEST_KEPT = 50
-"""Levels of lists and mappings; who reads a checkpoint takes twice as many."""
+"""Deepest nesting of lists and mappings in a stored value. Readers of checkpoints accept twice this
+depth."""
 PARAMETER_GROUPS = ("policy", "value")
-"""What can have learning rates of its own: see
+"""Parameter groups whose learning rates a plugin can scale: see
 :meth:`rlcore.contracts.protocols.Policy.parameter_groups`."""
 
 
 @dataclass
 class Totals:
-    """What a run has used so far: training only, evaluations are counted separately."""
+    """Totals of a run so far. They count training only; evaluations are counted separately."""
 
     env_steps: int = 0
     episodes: int = 0
@@ -42,12 +45,12 @@ class Totals:
 
 @dataclass
 class Steering:
-    """Values set by plugins, as JSON; the loop applies them and stores them in checkpoints.
+    """JSON values set by plugins; the training loop applies them and stores them in checkpoints.
 
     Attributes:
-        lr_factors, task_weights: as of :class:`Run`; empty: nothing was set.
-        stopped: why training should end; empty: it should not.
-        kept: what plugins want to remember.
+        lr_factors, task_weights: see :class:`Run`; empty if no plugin has set them.
+        stopped: reason to end training; empty if training should continue.
+        kept: values stored with :meth:`Run.keep`, by name.
     """
 
     lr_factors: dict[str, float] = field(default_factory=dict)
@@ -58,18 +61,19 @@ class Steering:
 
 @dataclass(frozen=True)
 class Run:
-    """A run as its hooks see it.
+    """A run as hooks see it.
 
     Attributes:
-        config: its configuration, a frozen :class:`rlcore.config.schema.RunConfig`.
-        folder: where it leaves its files.
-        tasks: names of the tasks that it trains on; `outcome.episode.task` is a place in this list.
-        update: policy updates done so far.
-        totals, steering: the loop's side of what is below.
-        say: prints a line.
+        config: the configuration, a frozen :class:`rlcore.config.schema.RunConfig`.
+        folder: the run folder.
+        tasks: names of the training tasks; `outcome.episode.task` is an index into them.
+        update: number of policy updates done so far.
+        totals, steering: state of the training loop that the properties and methods below read and
+            set; hooks should use those instead.
+        say: function that prints a line.
     """
 
-    # Any, as the configuration knows plugins, which know hooks, which know this: a circle
+    # Any avoids a cycle of imports: RunConfig needs plugins, they need hooks, hooks need this class
     config: Any
     folder: Path
     tasks: tuple[str, ...]
@@ -80,28 +84,28 @@ class Run:
 
     @property
     def env_steps(self) -> int:
-        """Env steps of training so far."""
+        """Return the number of env steps of training so far."""
         return self.totals.env_steps
 
     @property
     def episodes(self) -> int:
-        """Finished episodes of training so far."""
+        """Return the number of finished training episodes so far."""
         return self.totals.episodes
 
     def line(self, text: str) -> None:
-        """Print one line that stays, above the progress bars."""
+        """Print a line above the progress bars."""
         self.say(text)
 
     def stop(self, reason: str) -> None:
-        """End training: after the update under way comes what comes after the last one, that is a
-        checkpoint, the evaluation and the summary, which gives the reason.
+        """End training after the current update, as after the last update.
 
-        This is not an error. `rlcore resume RUN` doesn't train such a run any further; given one of
-        its checkpoints it does. The first reason counts. Where nothing is trained, or training is
-        already over, nothing happens.
+        The run writes a checkpoint, evaluates, and writes the summary, which contains the reason.
+        This is not an error. `rlcore resume RUN` does not train such a run any further, but
+        `rlcore resume` with one of its checkpoints does. If called several times, the first reason
+        counts. The call has no effect if the run trains nothing or if training is already over.
 
         Raises:
-            PluginError: no reason.
+            PluginError: the reason is empty or not a string.
         """
         if not isinstance(reason, str) or not reason.strip():
             raise PluginError(f"run.stop needs a reason, as a string, got {reason!r}")
@@ -109,17 +113,17 @@ class Run:
 
     @property
     def lr_factors(self) -> Mapping[str, float]:
-        """What the scheduled learning rate of each group of parameters ("policy", "value") is
-        multiplied by; 1 unless set."""
+        """Return the factor on the scheduled learning rate of each parameter group ("policy",
+        "value"); 1 unless set."""
         return MappingProxyType(
             {**dict.fromkeys(PARAMETER_GROUPS, 1.0), **self.steering.lr_factors}
         )
 
     def set_lr_factors(self, factors: Mapping[str, float]) -> None:
-        """Set :attr:`lr_factors` from the next update on; groups that are left out have 1.
+        """Set :attr:`lr_factors` from the next update on; the factor of omitted groups is 1.
 
         Raises:
-            PluginError: an unknown group, or a factor that is negative or not a number.
+            PluginError: a group is unknown, or a factor is negative or not a finite number.
         """
         self.steering.lr_factors = _numbers(
             "a factor on the learning rate", factors, PARAMETER_GROUPS
@@ -127,16 +131,20 @@ class Run:
 
     @property
     def task_weights(self) -> Mapping[str, float]:
-        """How often each training task is drawn, relative to the others; 1 unless set. A group of
-        episodes counts once: its members share a task."""
+        """Return how often each training task is drawn, relative to the others; 1 unless set.
+
+        A group of episodes counts as one draw, because its members share a task.
+        """
         return MappingProxyType({**dict.fromkeys(self.tasks, 1.0), **self.steering.task_weights})
 
     def set_task_weights(self, weights: Mapping[str, float]) -> None:
-        """Set :attr:`task_weights` from the next rollout on; tasks that are left out have 1, and
-        one with 0 is not drawn.
+        """Set :attr:`task_weights` from the next rollout on.
+
+        The weight of omitted tasks is 1. A task with weight 0 is not drawn.
 
         Raises:
-            PluginError: an unknown task, a weight that is negative or not a number, or all are 0.
+            PluginError: a task is unknown, a weight is negative or not a finite number, or all
+                weights are 0.
         """
         checked = _numbers("a task's weight", weights, self.tasks)
         if not any({**dict.fromkeys(self.tasks, 1.0), **checked}.values()):
@@ -144,19 +152,24 @@ class Run:
         self.steering.task_weights = checked
 
     def kept(self) -> Mapping[str, Any]:
-        """Return a copy of what plugins remember, by name."""
+        """Return a copy of the values of all plugins stored with :meth:`keep`, by name."""
         return MappingProxyType(copy.deepcopy(self.steering.kept))
 
     def keep(self, name: str, value: Any) -> None:
-        """Remember a JSON value over a resume; a name of a plugin's own keeps plugins apart.
+        """Store a JSON value in checkpoints, so that it survives a resume.
+
+        A value stored earlier under the same name is replaced. All plugins share the names, so
+        prefix the name with that of your plugin.
 
         Raises:
-            PluginError: the name is no text, JSON has no such value, or it is too large.
+            PluginError: the name is not a string, the value has no JSON form (NaN and infinity have
+                none), it is nested deeper than :data:`DEEPEST_KEPT`, or all stored values together
+                exceed :data:`MOST_KEPT`.
         """
         if not isinstance(name, str):
             raise PluginError(f"run.keep needs a name, as a string, got {name!r}")
         try:
-            # as it comes out of a checkpoint, so that a resume makes no difference (tuples, keys)
+            # converted as by a checkpoint (tuples become lists), so that a resume changes nothing
             text = json.dumps(value, allow_nan=False)
             kept = {**self.steering.kept, name: json.loads(text)}
             if _depth(kept[name]) > DEEPEST_KEPT:
@@ -169,14 +182,14 @@ class Run:
 
 
 def _depth(value: Any) -> int:
-    """Count the levels of lists and mappings in a JSON value; 0 for a number or a text."""
+    """Return the nesting depth of lists and mappings in a JSON value; 0 for a number or string."""
     if isinstance(value, dict):
         value = list(value.values())
     return 1 + max(map(_depth, value), default=0) if isinstance(value, list) else 0
 
 
 def _numbers(what: str, given: Mapping[str, float], names: tuple[str, ...]) -> dict[str, float]:
-    """Return them as floats, checked."""
+    """Return `given` as floats, after checking names and values."""
     for name, value in given.items():
         if name not in names:
             raise PluginError(f"{what} was set for {name!r}{choosing(str(name), names)}")

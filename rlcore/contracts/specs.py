@@ -1,8 +1,10 @@
-"""Define the specs of components: frozen facts made of numpy values and strings.
+"""Define the specs of components: immutable facts made of numpy values and strings.
 
-What an env offers and what a policy needs. Everything that can be checked before a worker starts is
-checked on these; building them loads no simulator and no tensor library. How a plugin registers
-either is in :mod:`rlcore.contracts.component`; its names are here too.
+An :class:`EnvSpec` says what an env offers, a :class:`PolicySpec` what a policy needs and returns,
+and :class:`AlgorithmNeeds` what an algorithm requires. Everything that can be checked before a
+worker starts is checked on specs; building them imports no simulator and no tensor library. The
+classes with which a plugin registers components are in :mod:`rlcore.contracts.component`, and can
+be imported from here too.
 """
 
 from __future__ import annotations
@@ -21,13 +23,16 @@ from rlcore.contracts.component import SimulatorVersions as SimulatorVersions
 
 
 class Episode(NamedTuple):
-    """The address of one episode; equal addresses have equal starts and equal noise.
+    """The address of one episode.
+
+    Equal addresses give equal starts and, within one phase and update, equal policy noise.
 
     Attributes:
         task: index into :attr:`EnvSpec.tasks`.
-        trial: start of that task (see :attr:`EnvSpec.train_trials`).
-        replica: tells episodes with the same start apart (members of a group, repeats).
-        group: groups share (task, trial) and differ in replica; -1 where there are none.
+        trial: number of the start of that task (see :attr:`EnvSpec.train_trials`).
+        replica: distinguishes episodes with the same start (members of a group, repetitions).
+        group: number of the episode's group; -1 without groups. Episodes of a group share (task,
+            trial) and differ in replica.
     """
 
     task: int
@@ -38,7 +43,7 @@ class Episode(NamedTuple):
 
 @dataclass(frozen=True)
 class CameraSpec:
-    """A named camera; frames are uint8 `[height, width, 3]`, upright, RGB."""
+    """A named camera. Its frames are uint8 `[height, width, 3]`, upright, RGB."""
 
     name: str
     height: int
@@ -47,7 +52,7 @@ class CameraSpec:
 
 @dataclass(frozen=True)
 class StateChannel:
-    """A run of entries of the state vector, by meaning."""
+    """Consecutive entries of the state vector that share a meaning."""
 
     meaning: str
     size: int
@@ -60,12 +65,12 @@ ActionMeaning = Literal[
 
 @dataclass(frozen=True)
 class ActionChannel:
-    """A run of entries of the action vector, by meaning.
+    """Consecutive entries of the action vector that share a meaning.
 
     Attributes:
-        meaning: what the numbers command.
+        meaning: quantity that the entries command.
         size: number of entries.
-        low, high: range the env accepts; values outside are clipped by the env.
+        low, high: range that the env accepts; the env clips values outside.
         frame: frame of reference, e.g. "base" or "end_effector".
         convention: e.g. "+1 closes" for a gripper; free text, shown to users.
     """
@@ -79,9 +84,9 @@ class ActionChannel:
 
 
 SPLITS = ("train", "heldout", "validation")
-"""Of the starts of a task; see :class:`EnvSpec`."""
+"""Splits of the starts of a task; see :class:`EnvSpec`."""
 UNKNOWN = "unknown"
-"""A version that can't be told."""
+"""Version that could not be determined."""
 
 
 @dataclass(frozen=True)
@@ -89,39 +94,40 @@ class EnvSpec:
     """What an env offers under given settings.
 
     Attributes:
-        name: the env's name.
-        tasks: task names; `Episode.task` indexes this.
-        descriptions: the sentence for each task, by which people know it.
+        name: name of the env.
+        tasks: task names; :attr:`Episode.task` is an index into them.
+        descriptions: one instruction for each task, by which people recognise it.
         train_trials, heldout_trials, validation_trials: disjoint ranges of trial numbers. Methods,
-            settings and checkpoints are chosen on validation trials, and reported on held-out ones;
-            without validation trials there is no such split.
-        cameras: in the order in which policies take them.
+            settings and checkpoints are chosen on validation trials, and results are reported on
+            held-out trials. If there are no validation trials, that split does not exist.
+        cameras: cameras, in the order in which policies take them.
         states, actions: layout of the state and action vectors.
         max_episode_steps: time limit in env steps.
-        start_exactness: "bitwise" where (task, trial) gives bit-equal starts, "stored_state"
-            where the start is restored from a stored state and equal to the simulator's accuracy.
-        course_repeats: whether what follows a start repeats too, to the bit, for equal actions.
-            Where it does not, an episode that was lost can't be brought back to where it was.
-        whole_chunks: whether the actions of a chunk are carried out as one motion, so that cut into
-            other chunks they lead elsewhere. Its demonstrations are played in chunks of `stride`.
+        start_exactness: "bitwise" if (task, trial) gives bit-identical starts, "stored_state" if
+            the start is restored from a stored state, with the accuracy of the simulator.
+        course_repeats: whether the same start and actions give bit-identical episodes. If not, an
+            episode that a simulator failure interrupted can't be restored to its last step.
+        whole_chunks: whether the env executes the actions of a chunk as one motion, so that the
+            same actions in other chunks have another effect. Demonstrations are then executed in
+            chunks of `stride` steps.
         task_groups: named groups of tasks for tables (difficulty, suite).
         has_expert: whether :meth:`rlcore.contracts.protocols.Env.demonstrate` works.
-        render_settings: what changes pixels, for the manifest. An env that is made adds what its
-            machine decides.
-        renders_final: whether the final frame of a truncated episode is rendered. An env that
-            can leave it out calls the key of its settings `render_final`.
-        suspends: whether it is a :class:`rlcore.contracts.protocols.SuspendableEnv`.
-        sentences: all that a policy may get, where episodes have sentences of their own;
-            empty: the descriptions.
-        open_sentences: whether episodes also have sentences that nobody can list beforehand, as
-            those that describe the objects at hand.
-        caveat: what figures measured under these settings must not be taken for; shown wherever
-            they are. Empty: nothing to say.
-        versions: of what simulates, by name, as far as no distribution tells them: the commit of a
-            checkout, for one; UNKNOWN if it is not known. They stand in the manifest, and
-            wherever versions do.
-        hosts: of an env that is made, the process that simulates each row, by number. Episodes of
-            a task go to rows of one process where possible. Empty: all rows share one.
+        render_settings: settings that affect pixels, for the manifest. The spec of a constructed
+            env also contains those that its machine determines.
+        renders_final: whether the final frame of a truncated episode is rendered. An env for which
+            this is optional names the key in its settings `render_final`.
+        suspends: whether the env is a :class:`rlcore.contracts.protocols.SuspendableEnv`.
+        sentences: all instructions that a policy may get, if instructions differ between episodes
+            of a task; empty: the descriptions.
+        open_sentences: whether episodes also have instructions that can't be listed in advance,
+            such as those that describe the objects in the scene.
+        caveat: how results under these settings must not be interpreted; shown with every result.
+            Empty: no caveat.
+        versions: versions of simulation code that are not those of a distribution, by name, e.g.
+            the commit of a checkout; UNKNOWN if not known. They are written to the manifest and
+            shown wherever versions are.
+        hosts: for a constructed env, the number of the process that simulates each row. Episodes of
+            a task are assigned to rows of one process if possible. Empty: all rows share a process.
     """
 
     name: str
@@ -150,7 +156,7 @@ class EnvSpec:
 
     @property
     def said(self) -> tuple[str, ...]:
-        """Return all sentences that a policy may get."""
+        """Return all instructions that a policy may get, as far as they can be listed."""
         return self.sentences or self.descriptions
 
     @property
@@ -162,25 +168,26 @@ class EnvSpec:
         return sum(channel.size for channel in self.actions)
 
     def trials(self, split: str) -> range:
-        """Return trial numbers of `split`: "train", "heldout" or "validation"."""
+        """Return the trial numbers of a split: "train", "heldout" or "validation"."""
         return self.splits[split]
 
     @property
     def splits(self) -> dict[str, range]:
-        """Trial numbers of all splits."""
+        """Return the trial numbers of each split, by name."""
         trials = (self.train_trials, self.heldout_trials, self.validation_trials)
         return dict(zip(SPLITS, trials, strict=True))
 
 
 @dataclass(frozen=True)
 class Activations:
-    """Bytes that a forward makes for each sample, beside weights.
+    """Bytes of activations for one sample or row of a forward.
 
     Attributes:
-        kept: left for the backward pass.
-        recomputed: likewise with gradient checkpointing: what is left, and one layer while it is
-            made again.
-        passing: held at once without gradients, beside `PolicySpec.cache_numbers`.
+        kept: activations stored for the backward pass.
+        recomputed: the same with gradient checkpointing: the stored activations, and those of one
+            layer while it is recomputed.
+        passing: largest amount at any time in a forward without gradients, in addition to
+            :attr:`PolicySpec.cache_numbers`.
     """
 
     kept: int = 0
@@ -190,40 +197,46 @@ class Activations:
 
 @dataclass(frozen=True)
 class PolicySpec:
-    """What a policy needs and gives under given settings.
+    """What a policy needs and returns under given settings.
 
     Attributes:
-        name: the model's name.
-        num_images: cameras it takes.
-        state_dim: widest state it takes (0: takes none).
-        states: layout of the state that its checkpoint learned from, where the checkpoint names a
-            data set of which that is known; empty: it does not.
-        action_dim: A, entries of the env action it produces.
-        num_action_chunks: C, actions executed per decision.
-        action_horizon: H >= C, actions predicted per decision.
-        value_dim: V: 0 without a value head, 1 per chunk, C per action.
-        sft: the supervised loss it has: "flow_matching", "token_cross_entropy" or None.
-        parameters: total number of parameters (0 if unknown), for the memory estimate.
-        trainable_parameters: likewise those that RL trains.
-        gathered_parameters: those that are whole at once where actor processes shard them, see
-            :func:`gathered`; 0: all.
-        cache_numbers: numbers per row that it keeps while it decides, in its precision: keys and
-            values of what was read (0 if it keeps none).
-        activations: what its forwards make besides (0: unknown).
-        sample_bytes: of a decision that is stored until it is learned from: inputs and replay.
-        library_bytes: of main memory, for libraries that it imports besides the tensor library.
-        gradient_checkpointing: whether it has `set_checkpointing`, to recompute activations.
-        blocks: whether it has `blocks`, to gather sharded parameters block by block.
-        starts_from_noise: whether its decisions without exploration still depend on their keys,
-            as those of a flow do.
-        noise: shape of that noise, of a row, where `act` can be given it
-            (:class:`rlcore.contracts.protocols.TakesNoise`); empty: it can't.
-        temperature: whether it has `set_temperature`, as one that samples tokens does.
-        evaluation_only: why it can't be trained by RL; empty if it can.
-        rough_logprobs: why `evaluate` gives other log-probs than `act` did at equal weights, beyond
-            rounding; empty if it gives the same.
-        unread: beginnings of names of trained parameters on which, by the network's design, neither
-            log-probs nor values depend.
+        name: name of the model.
+        num_images: number of cameras it takes.
+        state_dim: largest number of state entries it takes; 0: it takes no state.
+        states: layout of the state on which its checkpoint was trained, if the checkpoint names a
+            data set whose layout is known; otherwise empty.
+        action_dim: A, number of entries of its env actions.
+        num_action_chunks: C, number of actions executed per decision.
+        action_horizon: H >= C, number of actions predicted per decision.
+        value_dim: V, number of values per decision: 0 without a value head, 1 for one value per
+            chunk, C for one value per action.
+        sft: supervised loss: "flow_matching", "token_cross_entropy", or None if it has none.
+        parameters: total number of parameters, for the memory estimate; 0: unknown.
+        trainable_parameters: number of parameters that RL trains, for the memory estimate.
+        gathered_parameters: number of parameters that an actor process holds whole at any one time
+            if parameters are sharded, see :func:`gathered`; 0: all.
+        cache_numbers: numbers per row that it caches while it decides, such as keys and values of
+            attention, in the policy's precision; 0: none.
+        activations: bytes of activations of its forwards; 0: unknown.
+        sample_bytes: bytes of one stored decision: inputs and replay.
+        library_bytes: main memory in bytes for libraries that it imports besides the tensor
+            library.
+        gradient_checkpointing: whether it implements
+            :meth:`rlcore.contracts.protocols.Policy.set_checkpointing`.
+        blocks: whether it implements :meth:`rlcore.contracts.protocols.Policy.blocks`, so that
+            sharded parameters are gathered block by block.
+        starts_from_noise: whether deterministic decisions still depend on their keys, like those
+            of a flow, which starts from noise.
+        noise: shape of that noise for one row, if the policy is a
+            :class:`rlcore.contracts.protocols.TakesNoise`; otherwise empty.
+        temperature: whether it implements
+            :meth:`rlcore.contracts.protocols.Policy.set_temperature`, as a policy that samples
+            tokens does.
+        evaluation_only: reason why RL can't train it; empty if RL can.
+        rough_logprobs: reason why, at equal weights, the log-probs of `evaluate` differ from those
+            of `act` by more than rounding; empty if they do not.
+        unread: prefixes of names of trained parameters on which, by the design of the network,
+            neither log-probs nor values depend.
     """
 
     name: str
@@ -253,12 +266,15 @@ class PolicySpec:
 
 
 def gathered(shapes: Mapping[str, Sequence[int]], blocks: str) -> int:
-    """Count how many parameters are whole at once where actor processes divide them: those in no
-    block, and the two largest blocks, as the next one arrives while one computes.
+    """Return the number of parameters that are whole at once if actor processes shard them.
+
+    These are the parameters outside all blocks and those of the two largest blocks, because the
+    next block is gathered while one computes.
 
     Args:
-        shapes: of all parameters, by name.
-        blocks: pattern that the name of a block's parameter begins with; its group is the block.
+        shapes: shapes of all parameters, by name.
+        blocks: regular expression that matches the beginning of the name of a block's parameter;
+            its first group is the name of the block.
     """
     sizes: dict[str, int] = {}
     for name, shape in shapes.items():
@@ -271,12 +287,14 @@ def gathered(shapes: Mapping[str, Sequence[int]], blocks: str) -> int:
 
 @dataclass(frozen=True)
 class GroupFilter:
-    """Which groups are worth training on, by the mean score of their episodes.
+    """The groups to train on, selected by the mean return of their episodes.
+
+    Only the first episode of each column counts.
 
     Attributes:
-        low, high: bounds of that mean, inclusive.
-        refill_rounds: how often before an update new groups may be played in place of those out
-            of bounds; 0: never.
+        low, high: bounds of the mean return, inclusive.
+        refill_rounds: how many times before an update new groups may be played to replace those
+            outside the bounds; 0: never.
     """
 
     low: float
@@ -286,17 +304,17 @@ class GroupFilter:
 
 @dataclass(frozen=True)
 class AdamW:
-    """Settings of the optimizer of one network, besides its learning rate.
+    """Optimizer settings of one network, except its learning rate.
 
-    The defaults are those of the paper (Kingma and Ba 2015, arXiv 1412.6980), without decay and
-    without clipping, as most public code of off-policy algorithms has them.
+    The defaults are those of the Adam paper (Kingma and Ba 2015, arXiv 1412.6980), without weight
+    decay and without clipping, as in most public code of off-policy algorithms.
 
     Attributes:
         beta1, beta2: decay rates of the first and second moment, in [0, 1).
-        eps: added to the root of the second moment.
+        eps: constant added to the root of the second moment.
         weight_decay: lambda of the decoupled decay w <- w - lr lambda w (Loshchilov and Hutter
             2019).
-        clip_grad: largest 2-norm of the network's gradient; None: it is not clipped.
+        clip_grad: largest 2-norm of the network's gradient; None: no clipping.
     """
 
     beta1: float = 0.9
@@ -308,18 +326,19 @@ class AdamW:
 
 @dataclass(frozen=True)
 class NetworkNeeds:
-    """A network of an algorithm. Its optimizer is its own: `actor.optim` does not reach it.
+    """A network of an algorithm. It has a separate optimizer; `actor.optim` does not apply to it.
 
     Attributes:
-        name: without a dot; not "policy" or "value".
-        lr: its learning rate, without warm-up or decay.
-        parameters: how many it has at most, for the memory estimate.
-        lag: t of a lagged copy: w' <- (1 - t) w' + t w after each step that trains it; None: there
-            is no copy.
-        acts: whether it has a part in acting (:class:`rlcore.contracts.protocols.HasPartInActing`):
-            the network itself ("live") or its lagged copy. It goes wherever the policy goes.
-        optim: the rest of its optimizer. Its gradient is clipped apart from those of other networks
-            and of the policy.
+        name: name of the network; without a dot, and neither "policy" nor "value".
+        lr: constant learning rate, without warm-up or decay.
+        parameters: upper bound on its number of parameters, for the memory estimate.
+        lag: t of the Polyak update of its target network, w' <- (1 - t) w' + t w, after each step
+            that trains the network; None: it has no target network.
+        acts: whether the network itself ("live") or its target network ("lagged") takes part in
+            acting (:class:`rlcore.contracts.protocols.HasPartInActing`); None: neither. A network
+            that acts is sent and saved with the policy.
+        optim: other settings of its optimizer. Its gradient is clipped separately from those of
+            other networks and of the policy.
     """
 
     name: str
@@ -332,12 +351,14 @@ class NetworkNeeds:
 
 @dataclass(frozen=True)
 class ReplayNeeds:
-    """What an algorithm keeps of decisions.
+    """What the replay stores per decision, and how much of it.
 
     Attributes:
-        size: bytes of all actor processes together; the oldest rollouts go when it is exceeded.
-        failures: whether episodes that did not succeed are kept too.
-        decided: names of `PolicyOutput.replay` that are kept of each decision, beside its inputs.
+        size: capacity in bytes, over all actor processes; if it is exceeded, the oldest rollouts
+            are dropped.
+        failures: whether unsuccessful episodes are stored too. If not, a column is stored if one
+            of its episodes succeeded.
+        decided: names of `PolicyOutput.replay` that are stored in addition to the inputs.
     """
 
     size: int
@@ -347,26 +368,27 @@ class ReplayNeeds:
 
 @dataclass(frozen=True)
 class AlgorithmNeeds:
-    """What an algorithm asks of the rest, so that checks need no ladder of names.
+    """What an algorithm requires of the policy, the rollouts and the learner.
 
     Attributes:
-        values: a policy with a critic.
-        bootstrap_values: values of the final observations of truncated episodes too.
-        groups: episodes that share a start (`algorithm.group_size` of 2 or more).
-        group_filter: which of the groups it trains on; None: all.
-        reference_logprobs: log-probs under the weights that training began with.
-        acted_logprobs: log-probs of acting that hold for the weights an update begins with, so that
-            the first ratios are 1. False for one that compares none. Decisions of earlier weights
-            (`policy_version`) are left out by themselves.
-        networks: of its own.
-        replay: decisions of earlier rollouts; None: it learns from each rollout once.
-        demonstrations: those of the run, as rows of the replay.
-        imitation: a policy with a supervised loss.
-        noise: a policy that can be given the noise its decisions start from.
-        episode_shift: exploration besides the policy's own: std of what is added to all actions of
-            a training episode, drawn once an episode, in units of half of each entry's range. Not
-            for one that learns from the log-probs of what was executed.
-        frozen: the policy as it is: no step trains it.
+        values: it needs a policy with a value head.
+        bootstrap_values: it needs the values of final observations of truncated episodes.
+        groups: it needs episodes that share a start (`algorithm.group_size` of 2 or more).
+        group_filter: selects the groups that it trains on; None: all groups.
+        reference_logprobs: it needs log-probs under the weights at the start of training.
+        acted_logprobs: the log-probs of acting must hold for the weights at the start of an update,
+            so that the first probability ratios are 1. False if the algorithm compares no
+            log-probs. A rollout with decisions of earlier weights (`policy_version`) is exempt.
+        networks: its networks.
+        replay: what it stores of earlier rollouts; None: it learns from each rollout once.
+        demonstrations: it needs the run's demonstrations as rows of the replay.
+        imitation: it needs a policy with a supervised loss.
+        noise: it needs a policy that accepts the noise from which its decisions start.
+        episode_shift: exploration in addition to the policy's: standard deviation of an offset that
+            is drawn once per training episode and added to all its actions, in units of half the
+            range of each action entry. Not for algorithms that learn from the log-probs of executed
+            actions.
+        frozen: no step trains the policy.
     """
 
     values: bool = False
@@ -385,26 +407,28 @@ class AlgorithmNeeds:
 
     @property
     def acting(self) -> tuple[NetworkNeeds, ...]:
-        """Networks with a part in acting."""
+        """Return the networks that take part in acting."""
         return tuple(one for one in self.networks if one.acts)
 
     def refusal(self, policy: PolicySpec) -> str | None:
-        """Return why such a policy can't be trained, said before anything starts; None if it can.
-        For subclasses."""
+        """Return why the algorithm can't train a policy with this spec; None if it can.
+
+        Called before a worker starts. Subclasses override this method.
+        """
         return None
 
 
 @dataclass(frozen=True)
 class Published:
-    """A row of a published table, in whose columns a protocol's own figures are counted.
+    """A row of a published table whose columns correspond to the results of a protocol.
 
     Attributes:
-        model: its name there.
-        algorithm: how it was trained, e.g. "supervised".
-        figures: success in percent, by the protocol's groups, averages and totals; some may be
-            missing.
-        source: where the table stands.
-        setting: how these episodes were played, as far as the source says.
+        model: name of the model in the table.
+        algorithm: how the model was trained, e.g. "supervised".
+        figures: success rates in percent, by names of the protocol's groups, averages and totals;
+            some may be missing.
+        source: reference to the table.
+        setting: how the episodes were played, as far as the source says.
         weights: names under which the trained weights are published; empty: not known.
     """
 
@@ -421,14 +445,16 @@ class ProtocolSpec:
     """A named evaluation of one policy under several settings of an env.
 
     Attributes:
-        env: registered name of the env whose settings they are.
-        groups: `{group: {row: {key: value}}}`: changes of `env.eval`; row names are unique.
+        env: registered name of the env.
+        groups: `{group: {row: {key: value}}}`: for each row, its changes to `env.eval`. Row names
+            are unique across groups.
         averages: `{name: groups}`: unweighted means of the success rates of groups.
-        totals: `{name: groups}`: rates over all episodes of groups.
-        may_differ: keys of the rows that a command line may set for all of them; the table then
-            says that its figures are not the protocol's.
-        published: figures of others, shown beside its own.
-        differs: what of the protocol is not as it was for these, a line each.
+        totals: `{name: groups}`: success rates over all episodes of groups.
+        may_differ: keys of the rows that a command line may set for all rows; the table then says
+            that its results are not those of the protocol.
+        published: results published by others, shown beside the protocol's own.
+        differs: how the protocol differs from the settings of the published results, one line for
+            each difference.
     """
 
     env: str

@@ -1,8 +1,8 @@
-"""Define what a rollout passes to the learner, and its layout.
+"""Define the trajectory, the data that a rollout passes to the learner, and its layout.
 
 Legend: T chunks, N columns, C actions per chunk, A action entries, V values, M stored decisions.
-A column is one episode (or, with auto_reset, one env row over a fixed number of chunks).
-Columns stand in canonical order, sorted by episode address.
+A column is one episode or, with auto_reset, one env row over a fixed number of chunks.
+Columns are in canonical order: sorted by the address of their first episode.
 """
 
 from __future__ import annotations
@@ -14,23 +14,25 @@ import torch
 
 @dataclass
 class Trajectory:
-    """All decisions of a rollout and their results. CPU tensors.
+    """All decisions of a rollout and their results, as CPU tensors.
 
     Attributes:
-        rewards: float32 `[T, N, C]`, 0 where invalid.
-        valid, terminated, truncated: bool `[T, N, C]`; an end is flagged at its own step.
-        actions: float32 `[T, N, C, A]` as the env got them.
-        logprobs: float32 `[T, N, C, A]` at the time of acting.
-        values: float32 `[T, N, V]`.
-        bootstrap_values: float32 `[T, N, V]`: in rows where a chunk ended by truncation V of the
-            final observation; in the last row of a column that did not end, V of the observation
-            after it; 0 elsewhere.
-        task, trial, replica, group: int64 `[T, N]`, the episode's address per chunk.
+        rewards: float32 `[T, N, C]`, 0 for invalid steps.
+        valid, terminated, truncated: bool `[T, N, C]`; valid steps were simulated, and the end of
+            an episode is flagged at its last step.
+        actions: float32 `[T, N, C, A]` as sent to the env.
+        logprobs: float32 `[T, N, C, A]` under the weights that acted.
+        values: float32 `[T, N, V]` of the observation that each decision was made on.
+        bootstrap_values: float32 `[T, N, V]`: for a chunk that ended by truncation, the values of
+            the final observation; for the last chunk of a column whose episode did not end there,
+            the values of the observation after it; 0 elsewhere.
+        task, trial, replica, group: int64 `[T, N]`, address of the chunk's episode.
         episode: int64 `[T, N]`, running number of the episode within its column (0, 1, ...).
-        policy_version: int64 `[T, N]`, updates done when the decision was made.
-        success: bool `[T, N]`, whether the episode of that chunk had succeeded by its end.
-        sample_index: int64 `[T, N]`, row of `inputs` / `replay`, -1 where no decision was made.
-        inputs, replay: `{name: [M, ...]}`, what the policy needs to evaluate a decision again.
+        policy_version: int64 `[T, N]`, number of updates done before the decision was made.
+        success: bool `[T, N]`, whether the episode had succeeded by the end of the chunk.
+        sample_index: int64 `[T, N]`, row of the decision in `inputs` and `replay`; -1 if there was
+            no decision, or if another process holds its inputs.
+        inputs, replay: `{name: [M, ...]}`, the data from which the policy re-evaluates decisions.
     """
 
     rewards: torch.Tensor
@@ -54,11 +56,11 @@ class Trajectory:
 
     @property
     def shape(self) -> tuple[int, int, int, int]:
-        """(T, N, C, A)."""
+        """Return (T, N, C, A)."""
         chunks, columns, actions, entries = self.logprobs.shape
         return chunks, columns, actions, entries
 
     @property
     def ended(self) -> torch.Tensor:
-        """bool `[T, N, C]`: the step at which an episode ended for whatever reason."""
+        """Return bool `[T, N, C]`, true at the step that terminated or truncated an episode."""
         return self.terminated | self.truncated
