@@ -1,7 +1,8 @@
-"""Build the trajectory of a rollout from decisions and outcomes.
+"""Build the trajectory of a rollout from decisions and their outcomes.
 
-Built where the policy is. Decisions arrive in batches whose composition depends on timing;
-the trajectory does not: columns come out in canonical order, decisions sorted by (column, chunk).
+A trajectory is built in the process of the policy. Decisions arrive in batches whose composition
+depends on timing. The trajectory does not depend on it: its columns are in canonical order, and its
+decisions are sorted by (column, chunk).
 """
 
 from __future__ import annotations
@@ -19,7 +20,15 @@ from rlcore.rollout.messages import ChunkOutcome, Waiting
 
 @dataclass
 class _Decision:
-    """One decision of one column: where its tensors lie, and what came of it."""
+    """One decision of one column.
+
+    Attributes:
+        made: the row for which the decision was made.
+        batch: index of the decision batch that has its tensors.
+        row: row of the decision within that batch.
+        outcome: results of its actions by name (:meth:`ChunkOutcome.of_row`).
+        bootstrap: values `[V]` of the observation after it; None: not requested.
+    """
 
     made: Waiting
     batch: int
@@ -41,14 +50,18 @@ class _Batch:
 
 @dataclass
 class TrajectoryBuilder:
-    """Collects one rollout. `version`: updates done when it was gathered."""
+    """Collects one rollout.
+
+    Args:
+        version: number of updates done before the rollout.
+    """
 
     version: int
     _batches: list[_Batch] = field(default_factory=list)
     _columns: dict[int, list[_Decision]] = field(default_factory=dict)
 
     def add_decisions(self, rows: Sequence[Waiting], inputs: Inputs, output: PolicyOutput) -> None:
-        """Decisions of R rows: inputs and output have R rows."""
+        """Add the decisions of R rows; `inputs` and `output` have R rows."""
         self._batches.append(
             _Batch(
                 inputs={name: _host(array) for name, array in inputs.items()},
@@ -63,21 +76,21 @@ class TrajectoryBuilder:
             self._columns.setdefault(row.column, []).append(decision)
 
     def add_outcome(self, outcome: ChunkOutcome) -> None:
-        """What came of the last decision of each of its columns."""
+        """Set the outcome of the last decision of each column in `outcome`."""
         for row, column in enumerate(outcome.columns):
             self._columns[column][-1].outcome = outcome.of_row(row)
 
     def add_bootstrap(self, columns: Sequence[int], values: torch.Tensor) -> None:
-        """Values `[R, V]` after the last decision of each of these columns."""
+        """Set the values `[R, V]` after the last decision of each of R columns."""
         for row, column in enumerate(columns):
             self._columns[column][-1].bootstrap = _host(values[row])
 
     def columns(self) -> list[int]:
-        """Numbers of the columns added so far, in the order in which :meth:`build` puts them."""
+        """Return the numbers of the columns added so far, in the order of :meth:`build`."""
         return sorted(self._columns)
 
     def build(self) -> Trajectory:
-        """The trajectory of all columns added so far."""
+        """Return the trajectory of all columns added so far."""
         order = self.columns()
         flat = [decision for column in order for decision in self._columns[column]]
         chunks = max(len(self._columns[column]) for column in order)
@@ -127,7 +140,7 @@ class TrajectoryBuilder:
 
 
 def _host(array: np.ndarray | torch.Tensor) -> torch.Tensor:
-    """A CPU tensor that owns its memory."""
+    """Return a tensor on the CPU; a numpy array is copied, so that changes do not reach it."""
     if isinstance(array, torch.Tensor):
         return array.detach().cpu()
     return torch.from_numpy(np.array(array))

@@ -1,7 +1,8 @@
-"""Select, join and sort columns of trajectories. Pure.
+"""Select, join and sort columns of trajectories, without changing the arguments.
 
-A trajectory has light arrays `[T, N, ...]`, cheap to copy, and heavy ones, the inputs and replay
-of its M decisions. `sample_index` links the two, so moving columns means renumbering it.
+A trajectory has light arrays `[T, N, ...]`, which are cheap to copy, and heavy arrays `[M, ...]`,
+the inputs and replay of its M decisions. `sample_index` maps each chunk to its row in the heavy
+arrays, so it is renumbered when those rows change.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ LIGHT = tuple(field.name for field in fields(Trajectory) if field.name not in HE
 
 
 def canonical(trajectory: Trajectory) -> Trajectory:
-    """Columns by (task, trial, replica) of their first episode; decisions stay where they are."""
+    """Sort columns by (task, trial, replica) of their first episode; heavy arrays are unchanged."""
     address = zip(
         trajectory.task[0].tolist(),
         trajectory.trial[0].tolist(),
@@ -34,7 +35,7 @@ def canonical(trajectory: Trajectory) -> Trajectory:
 
 
 def take(trajectory: Trajectory, columns: Sequence[int]) -> Trajectory:
-    """These columns, by place, in this order, with their own decisions and no others (copies)."""
+    """Return copies of the columns at these positions, in this order, and of their decisions."""
     index = torch.tensor(list(columns), dtype=torch.int64)
     light = {name: getattr(trajectory, name)[:, index] for name in LIGHT}
     made = light["sample_index"] != NO_DECISION
@@ -48,14 +49,14 @@ def take(trajectory: Trajectory, columns: Sequence[int]) -> Trajectory:
 
 
 def join(parts: Sequence[Trajectory]) -> Trajectory:
-    """The columns of all parts, in canonical order, with all their decisions."""
+    """Join the columns of all parts in canonical order, with all their decisions."""
     return canonical(append(parts))
 
 
 def append(parts: Sequence[Trajectory]) -> Trajectory:
-    """The columns of all parts, one part after the other, with all their decisions.
+    """Join the columns of all parts, one part after another, with all their decisions.
 
-    Parts may differ in T: shorter ones are filled up with chunks without a decision.
+    Parts may differ in T: shorter ones are padded with chunks without a decision.
     """
     chunks = max(part.shape[0] for part in parts)
     padded, first = [], 0
@@ -73,7 +74,10 @@ def append(parts: Sequence[Trajectory]) -> Trajectory:
 
 
 def pad(part: Trajectory, chunks: int) -> Trajectory:
-    """The light arrays of `part` with `chunks` rows, in memory of their own."""
+    """Return copies of the light arrays of `part`, padded from T to `chunks` chunks.
+
+    Padded chunks have no decision, and 0 in all other arrays.
+    """
     rows = {}
     for name in LIGHT:
         array: torch.Tensor = getattr(part, name)
@@ -84,6 +88,6 @@ def pad(part: Trajectory, chunks: int) -> Trajectory:
 
 
 def beside(parts: Sequence[Trajectory]) -> Trajectory:
-    """The light arrays of parts of equal T, side by side."""
+    """Concatenate the light arrays of parts of equal T along the column axis."""
     light = {name: torch.cat([getattr(part, name) for part in parts], dim=1) for name in LIGHT}
     return Trajectory(**light, inputs={}, replay={})

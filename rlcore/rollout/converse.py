@@ -1,8 +1,8 @@
-"""Run the policy's side of the conversation between env and policy.
+"""Run the policy's side of the conversation between env workers and rollout workers.
 
-consumes   obs/RANK/STAGE/PART of its routes (EnvMessage), in a fixed order
-produces   act/RANK/STAGE/PART               (actions float32 `[R, C, A]`)
-waits for  a stage's simulation; with several stages, the others simulate meanwhile
+receives   obs/RANK/STAGE/PART of its routes (EnvMessage), in a fixed order
+sends      act/RANK/STAGE/PART               (actions float32 `[R, C, A]`)
+waits for  the simulation of one stage at a time, while other stages simulate
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from rlcore.validation.policy import checked_inputs, checked_output
 
 
 def converse(policy: Policy, job: RolloutJob) -> Conversation:
-    """Answer the routes until each is finished; returns a :class:`RolloutResult`."""
+    """Send actions to all routes until each is finished, and return a :class:`RolloutResult`."""
     temperature = job.order.temperature
     if temperature is None or not policy.spec.temperature:
         return (yield from _converse(policy, job))
@@ -108,7 +108,10 @@ def _answer(
 def _decided(
     policy: Policy, job: RolloutJob, observation: Observation, keys: RowKeys
 ) -> tuple[Inputs, PolicyOutput]:
-    """What the policy made of an observation, and what it decided; both as its spec says."""
+    """Return the policy's inputs and its decisions, both checked against its spec.
+
+    If the job has a shift, the actions include the offset of their episode.
+    """
     rows = len(keys)
     inputs = checked_inputs(policy.spec, rows, policy.prepare(observation))
     output = decide(
@@ -120,7 +123,8 @@ def _decided(
     )
     output = checked_output(policy.spec, rows, output)
     if job.shift:
-        episodes = RowKeys(tuple(key[:-1] for key in keys.keys))  # whatever the decision
+        # keys without the decision number, so that all decisions of an episode get one offset
+        episodes = RowKeys(tuple(key[:-1] for key in keys.keys))
         scale = np.asarray(job.shift, np.float32)
         shift = scale * episodes.normal("episode_shift", (1, len(scale)))
         output = replace(output, actions=output.actions + shift)
@@ -134,10 +138,13 @@ def _account(
     message: EnvMessage,
     before: EnvMessage | None,
 ) -> None:
-    """Write down the outcome of the last chunk, and the values after it where wanted.
+    """Add the outcome of the last chunk, and the requested values after it, to the trajectory.
 
-    `before` is the message whose rows acted: a value after decision d of an episode is drawn
-    with the keys of decision d + 1, which the episode itself never reaches.
+    A value after decision d of an episode is computed with the keys of decision d + 1, which the
+    episode itself never uses.
+
+    Args:
+        before: the message whose rows acted; None before the first chunk.
     """
     outcome = message.outcome
     if outcome is None or before is None:

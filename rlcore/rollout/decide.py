@@ -1,4 +1,4 @@
-"""Make one batched decision of a policy, at a fixed forward batch where one is configured."""
+"""Run one batched decision of a policy, in forwards of a fixed size if one is configured."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ import torch
 from rlcore.contracts.protocols import Inputs, Policy, PolicyOutput
 from rlcore.contracts.rng import RowKeys
 
-PAD_KEY = ("pad",)  # rows that only fill a batch; their output is thrown away
+PAD_KEY = ("pad",)  # key of rows that only pad a batch; their output is discarded
 KERNEL_ROWS = 4
-"""Rows a matrix kernel takes at once; measured with MKL, see docs/repeatability.md."""
+"""Number of rows that a matrix kernel processes at once, as measured with MKL; see
+docs/repeatability.md."""
 
 
 def decide(
@@ -21,11 +22,15 @@ def decide(
     deterministic: bool,
     forward_batch: int | None,
 ) -> PolicyOutput:
-    """`policy.act` on R rows, cut into forwards of `forward_batch` rows, the last one padded.
+    """Call `policy.act` on R rows, in forwards of `forward_batch` rows.
 
-    With a fixed forward batch a row's result is bitwise independent of who shares the batch and
-    of its place in it: one kernel choice, and one for all rows, as batches of several rows are
-    padded to whole blocks of kernels. Without one, all rows go through in one forward.
+    With a fixed forward batch, the result of a row is bitwise independent of the other rows and of
+    its position in the batch: all forwards have the same size, so the library chooses the same
+    kernels, and :func:`padded_rows` makes these treat all rows alike. The last forward is padded.
+
+    Args:
+        forward_batch: rows per forward, before padding to whole kernel blocks; None: all rows in
+            one forward.
     """
     rows = len(keys)
     if forward_batch is None or rows == forward_batch == padded_rows(rows):
@@ -45,8 +50,11 @@ def decide(
 
 
 def padded_rows(rows: int) -> int:
-    """Rows of a forward with so many of its own. Kernels take rows in blocks and what is left
-    over by other instructions, with other rounding. A single row is the same wherever it stands."""
+    """Return the size of a forward on `rows` rows: the next multiple of :data:`KERNEL_ROWS`.
+
+    Kernels process whole blocks of rows, and remaining rows with other instructions, which round
+    differently. A single row is not padded, because its position cannot vary.
+    """
     return rows if rows == 1 else -(-rows // KERNEL_ROWS) * KERNEL_ROWS
 
 

@@ -1,8 +1,8 @@
 """Define the messages between workers, and the operations of a conversation.
 
-A worker's side is a generator that yields :class:`Send` and :class:`Receive`; the backend decides
-how they are carried out (blocking on queues between processes, or interleaved in one process).
-So the same code runs in many processes and under pdb.
+A worker's side of a conversation is a generator that yields :class:`Send`, :class:`Receive` and
+:class:`Count`. The backend decides how these operations are executed: by blocking on queues between
+processes, or interleaved in one process. So the same code runs in many processes and under pdb.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Send:
-    """Put `message` on each of the queues `keys`; it is stored once."""
+    """Put `message` on each of the queues `keys`; all of them share one stored copy."""
 
     keys: tuple[str, ...]
     message: Any
@@ -33,8 +33,13 @@ class Send:
 
 @dataclass(frozen=True)
 class Receive:
-    """Take the next message of the queue `key`; `timeout` seconds, then an error that says
-    `waiting_for`."""
+    """Take the next message from the queue `key`.
+
+    Attributes:
+        key: key of the queue.
+        timeout: seconds to wait for a message; then the wait ends with an error.
+        waiting_for: what the message is expected from, for that error.
+    """
 
     key: str
     timeout: float
@@ -43,7 +48,7 @@ class Receive:
 
 @dataclass(frozen=True)
 class Count:
-    """Add to running totals that whoever waits for the conversation may look at."""
+    """Add to the running totals that the driver may read while it waits for the conversation."""
 
     amounts: Mapping[str, int]
 
@@ -52,7 +57,13 @@ Conversation = Generator[Send | Receive | Count, Any, Any]
 
 
 class Route(NamedTuple):
-    """A part of the rows of one stage of one env worker: the other end of a queue pair."""
+    """A part of the rows of one stage of one env worker, with its pair of queues.
+
+    Attributes:
+        env_rank: rank of the env worker.
+        stage: number of the stage within the env worker.
+        part: number of the block of the stage's rows.
+    """
 
     env_rank: int
     stage: int
@@ -60,17 +71,17 @@ class Route(NamedTuple):
 
     @property
     def observations(self) -> str:
-        """Key of the queue env -> rollout."""
+        """Return the key of the queue from env worker to rollout worker."""
         return f"obs/{self.env_rank}/{self.stage}/{self.part}"
 
     @property
     def actions(self) -> str:
-        """Key of the queue rollout -> env."""
+        """Return the key of the queue from rollout worker to env worker."""
         return f"act/{self.env_rank}/{self.stage}/{self.part}"
 
 
 def env_rank_of(key: str) -> int | None:
-    """The env worker that a queue of a :class:`Route` belongs to; None for any other queue."""
+    """Return the rank of the env worker at a queue of a :class:`Route`; None for other queues."""
     kind, _, rest = key.partition("/")
     return int(rest.partition("/")[0]) if kind in ("obs", "act") else None
 
@@ -80,14 +91,15 @@ OUTCOME = ("rewards", "valid", "terminated", "truncated", "success")
 
 @dataclass
 class ChunkOutcome:
-    """What came of the last actions, for R rows that acted.
+    """Results of the last chunk, for the R rows that acted.
 
     Attributes:
-        columns: column numbers, R of them.
-        rewards, valid, terminated, truncated: `[R, C]` as in ChunkResult.
-        success: bool `[R]`.
-        bootstrap_rows: indices into R whose value after the chunk is wanted.
-        bootstrap_observation: the observations of those rows, or None.
+        columns: R column numbers.
+        rewards, valid, terminated, truncated: `[R, C]`, as in
+            :class:`rlcore.contracts.protocols.ChunkResult`.
+        success: bool `[R]`, as there.
+        bootstrap_rows: indices of rows, in [0, R), whose value after the chunk is requested.
+        bootstrap_observation: observation of those rows after the chunk; None if there are none.
     """
 
     columns: list[int]
@@ -100,7 +112,7 @@ class ChunkOutcome:
     bootstrap_observation: Observation | None = None
 
     def of_row(self, row: int) -> dict[str, np.ndarray]:
-        """What came of one row's actions, by name, in memory of its own."""
+        """Return copies of one row's results, by name (:data:`OUTCOME`)."""
         return {name: np.array(getattr(self, name)[row]) for name in OUTCOME}
 
 
@@ -108,10 +120,10 @@ class Waiting(NamedTuple):
     """A row of a vector env that waits for an action.
 
     Attributes:
-        column: number of the column that it plays.
-        episode: its address.
-        episode_number: of the episode in its column.
-        decision: of the decision in its episode.
+        column: number of the column that the row plays.
+        episode: address of the current episode.
+        episode_number: number of the episode within its column, from 0.
+        decision: number of the decision within its episode, from 0.
     """
 
     column: int
@@ -122,13 +134,14 @@ class Waiting(NamedTuple):
 
 @dataclass
 class EnvMessage:
-    """Env to rollout: the last chunk's outcome, and the R rows that wait for actions.
+    """The message from env to policy: results of the last chunk, and R rows that wait for actions.
 
     Attributes:
-        sequence: running number within the route, checked on arrival.
-        outcome: of the chunk before, None at the start.
-        rows: those that wait, R of them.
-        observation: of the waiting rows; None when there are none: the route is finished.
+        sequence: number of the message within its route, from 0; checked on arrival.
+        outcome: results of the last chunk; None in the first message.
+        rows: the R waiting rows.
+        observation: observation of the waiting rows; None if no row waits, which finishes the
+            route.
         finished: episodes that ended with the last chunk.
     """
 
@@ -144,15 +157,16 @@ class GatherOrder:
     """An order to play episodes.
 
     Attributes:
-        side: "train" or "eval": whose env settings.
-        columns: what is played.
+        side: "train" or "eval", which selects the env settings.
+        columns: columns to play.
         phase, update: parts of the keys of the policy's randomness.
-        deterministic: without exploration noise.
-        keep: keep the trajectory in the rollout workers, for an update; else count outcomes only.
-        record: column numbers whose first episode is filmed.
-        trace: column numbers of which everything that env and policy exchange is recorded.
-        stay: numbers of columns gathered before that stay beside these in the rollout workers.
-        temperature: at which tokens are sampled; None: that of the policy's settings.
+        deterministic: whether the policy acts without exploration noise.
+        keep: whether rollout workers store the trajectory for an update; if not, only outcomes are
+            returned.
+        record: numbers of columns whose first episode is filmed.
+        trace: numbers of columns whose exchange between env and policy is recorded.
+        stay: numbers of columns of earlier orders that rollout workers keep in the trajectory.
+        temperature: softmax temperature of token sampling; None: that of the policy's settings.
     """
 
     side: str
@@ -169,17 +183,18 @@ class GatherOrder:
 
 @dataclass(frozen=True)
 class RolloutJob:
-    """What a rollout worker has to gather.
+    """The job of one rollout worker.
 
     Attributes:
-        order: how it acts, without the columns.
-        routes: the env stages it answers.
-        seed: the first part of every key of its randomness.
-        forward_batch: fixed rows per forward, or None.
-        env_timeout: seconds to wait for a stage.
-        weights: version of the weights it must act with; None: those it is trained on, in place.
-        shift: of each action entry, std in the env's units of what is added to all actions of an
-            episode, drawn once an episode; empty: nothing is.
+        order: how the worker acts; its columns are not read.
+        routes: routes to which the worker sends actions.
+        seed: root seed, the first part of every key of its randomness.
+        forward_batch: fixed number of rows per forward; None: all waiting rows of a message.
+        env_timeout: seconds to wait for a message of a stage.
+        weights: version of the weights with which the worker must act; None: the policy is trained
+            in the same process.
+        shift: standard deviation of the exploration offset for each action entry, in the env's
+            units. An offset is drawn once per episode and added to all its actions. Empty: none.
     """
 
     order: GatherOrder
@@ -191,22 +206,23 @@ class RolloutJob:
     shift: tuple[float, ...] = ()
 
     def keys(self, rows: Iterable[Waiting]) -> RowKeys:
-        """A key a row: (root seed, phase, update, task, trial, replica, decision)."""
+        """Return one key per row: (root seed, phase, update, task, trial, replica, decision)."""
         prefix = (self.seed, self.order.phase, self.order.update)
         return RowKeys(tuple((*prefix, *row.episode[:3], row.decision) for row in rows))
 
 
 @dataclass
 class RolloutResult:
-    """What a rollout worker gathered.
+    """The result of one rollout worker.
 
     Attributes:
-        outcomes: of all episodes.
-        seconds: by phase.
-        trajectory: if one was kept and any column came this way; it stays with the worker.
-        columns: the numbers of its columns.
-        traces: of the columns that were to be traced, by number.
-        weights: version of the weights that acted; None: those that are trained, in place.
+        outcomes: outcomes of all episodes that were played on its routes.
+        seconds: time spent in "policy" and "wait_env".
+        trajectory: trajectory of its columns, which the worker stores and does not send; None if
+            the order does not keep it or the worker had no column.
+        columns: numbers of the columns in `trajectory`, in its order.
+        traces: traces by column number, of the columns to be traced.
+        weights: version of the weights that acted; None: the policy is trained in the same process.
     """
 
     outcomes: list[EpisodeOutcome] = field(default_factory=list)
@@ -219,15 +235,16 @@ class RolloutResult:
 
 @dataclass(frozen=True)
 class InteractJob:
-    """What an env worker has to play: columns per stage.
+    """The job of one env worker.
 
     Attributes:
-        side: "train" or "eval": which env settings to play it on.
-        columns: `columns[stage]`.
+        side: "train" or "eval", which selects the env settings.
+        columns: `columns[stage]`, columns to play on each stage.
         chunks_per_column: length of a column in chunks; None: a column ends with its episode.
-        bootstrap: whether values after a truncation, or after a full column, are wanted.
-        record: column numbers whose first episode is filmed.
-        parts: blocks of the rows of a stage; each is a route of its own.
+        bootstrap: whether to request values after truncated episodes, and after the last chunk of
+            columns of fixed length.
+        record: numbers of columns whose first episode is filmed.
+        parts: number of blocks into which the rows of a stage are split, each with its own route.
     """
 
     side: str
@@ -240,17 +257,17 @@ class InteractJob:
 
 @dataclass(frozen=True)
 class Trace:
-    """What passed between env and policy in one column, decision by decision; T decisions.
+    """The exchange between env and policy in one column of T decisions.
 
     Attributes:
-        sentence: the task description.
-        arrays: by name, each `[T, ...]`: `cameras/NAME` uint8 `[T, H, W, 3]`, `states` float32
-            `[T, S]` and `elapsed` float32 `[T]` are the observation; `inputs/NAME` what the policy
-            made of it; `actions` float32 `[T, C, A]` what the env got for it; `logprobs` float32
-            `[T, C, A]` and `values` float32 `[T, V]` as the policy computed them when it acted,
-            `replay/NAME` its samples; `evaluated_logprobs` `[T, C, A]` as it computes them when
-            asked again; `rewards` float32, `valid`, `terminated`, `truncated` bool `[T, C]` and
-            `success` bool `[T]` are what came of them.
+        sentence: the instruction.
+        arrays: arrays `[T, ...]` by name. The observation: `cameras/NAME` uint8 `[T, H, W, 3]`,
+            `states` float32 `[T, S]` and `elapsed` float32 `[T]`. The policy's inputs:
+            `inputs/NAME`. The actions sent to the env: `actions` float32 `[T, C, A]`. What the
+            policy computed when it acted: `logprobs` float32 `[T, C, A]`, `values` float32
+            `[T, V]` and `replay/NAME`. The log-probs of a re-evaluation: `evaluated_logprobs`
+            `[T, C, A]`. The results: `rewards` float32 `[T, C]`, `valid`, `terminated` and
+            `truncated` bool `[T, C]`, and `success` bool `[T]`.
     """
 
     sentence: str
@@ -259,14 +276,14 @@ class Trace:
 
 @dataclass
 class InteractReport:
-    """What an env worker did.
+    """The report of one env worker.
 
     Attributes:
-        env_steps: simulated steps.
-        seconds: time spent in the simulator (reset, chunk), averaged over stages.
-        videos: `{column number: its first episode}` of recorded columns.
-        incidents: simulator failures that were recovered from, one text each.
-        render_settings: of the simulators it has
+        env_steps: number of simulated steps.
+        seconds: time spent in the simulator ("env_reset", "env_chunk"), averaged over stages.
+        videos: first episodes of recorded columns, by column number.
+        incidents: one text for each simulator failure from which the worker recovered.
+        render_settings: render settings of its simulators
         (:attr:`rlcore.contracts.specs.EnvSpec.render_settings`).
     """
 

@@ -1,8 +1,8 @@
-"""Schedule the episodes of a rollout or an evaluation. Numpy only; knows no worker.
+"""Schedule the episodes of a rollout or an evaluation. Uses only numpy; depends on no worker.
 
-A *column* is a list of episodes run back to back by one row of a vector env: one episode, or
-with auto_reset as many as fit into the column's chunks. Columns are in canonical order
-(sorted by address), and their numbers in that order identify them everywhere else.
+A *column* is a list of episodes that one row of a vector env plays back to back: one episode or,
+with auto_reset, as many as fit into the column's chunks. Columns are in canonical order (sorted by
+address), and their numbers in that order identify them everywhere else.
 """
 
 from __future__ import annotations
@@ -17,24 +17,29 @@ from rlcore.config.schema import EnvConfig, VideoConfig
 from rlcore.contracts.rng import generator
 from rlcore.contracts.specs import EnvSpec, Episode
 
-RUN = 8  # columns of a task that are dealt together
+RUN = 8  # approximate number of columns of a task that :func:`deal` assigns together
 
 
 @dataclass(frozen=True)
 class Column:
-    """Column `number` of a rollout: the episodes one row runs, in order."""
+    """A column of a rollout.
+
+    Attributes:
+        number: number of the column in canonical order.
+        episodes: episodes that one row plays, in order; with auto_reset, the most that can fit.
+    """
 
     number: int
     episodes: tuple[Episode, ...]
 
     @property
     def task(self) -> int:
-        """Of its first episode; with auto_reset others may follow."""
+        """Return the task of the first episode; with auto_reset, later episodes may have others."""
         return self.episodes[0].task
 
 
 def groups_per_update(config: EnvConfig, group_size: int) -> int:
-    """Groups whose columns make up one update: `total_num_envs * rollout_epoch` columns."""
+    """Return the number of groups of an update of `total_num_envs * rollout_epoch` columns."""
     return config.total_num_envs * config.rollout_epoch // group_size
 
 
@@ -49,21 +54,25 @@ def training_columns(
     groups: range | None = None,
     weights: Sequence[float] | None = None,
 ) -> list[Column]:
-    """Columns of one update, tasks balanced: those of its groups, or of some of them.
+    """Return the columns of one update, or of some of its groups, with balanced tasks.
 
-    Tasks come from keyed permutations, so that every task is visited equally often up to one, or
-    as often as its weight says up to one; trials are keyed draws from the split's range. The
-    `group_size` columns of a group share (task, trial) and differ in replica. How the groups of an
-    update are cut into ranges makes no difference to the episodes; columns are numbered within a
-    range.
+    Tasks come from keyed permutations of all n tasks, so that the first episodes of the groups
+    visit any two tasks equally often up to one. With weights w, each permutation contains task i
+    floor or ceil of `n w_i / sum(w)` times. Trials are keyed draws from the split's range. The
+    `group_size` columns of a group share (task, trial) and differ in replica. The episodes do not
+    depend on how the groups of an update are split into ranges. Column numbers of a range begin at
+    `groups.start * group_size`.
 
     Args:
-        groups: by number, also of further ones; None: the :func:`groups_per_update`.
-        weights: of each task, 0 or more, not all 0; None: all equal.
+        update: number of updates done before.
+        num_action_chunks: actions executed per decision.
+        groups: range of group numbers, which may exceed those of the update, for refills; None: the
+            groups 0 to :func:`groups_per_update` - 1.
+        weights: weight of each task, at least 0 and not all 0; None: all equal.
     """
     if groups is None:
         groups = range(groups_per_update(config, group_size))
-    # with auto_reset the most that fit: an episode takes one chunk at least
+    # the most episodes that fit with auto_reset, as an episode takes at least one chunk
     length = config.chunks_per_column(num_action_chunks) if config.auto_reset else 1
     taken: Counter[tuple[int, int]] = Counter()
     drawn: list[tuple[Episode, ...]] = []
@@ -82,8 +91,11 @@ def training_columns(
 
 
 def evaluation_columns(spec: EnvSpec, config: EnvConfig) -> list[Column]:
-    """Every (task, trial) of the protocol once per pass, whatever the number of envs. Passes are
-    replicas: they share the start, and draw the policy's noise under keys of their own."""
+    """Return one column for each (task, trial) of the protocol and each of `rollout_epoch` passes.
+
+    The columns do not depend on the number of envs. Passes are replicas: they share the start, but
+    the policy's noise has different keys.
+    """
     trials = spec.trials(config.split)[: config.trials_per_task]
     episodes = [
         Episode(task, trial, replica)
@@ -95,32 +107,38 @@ def evaluation_columns(spec: EnvSpec, config: EnvConfig) -> list[Column]:
 
 
 def filmed_columns(columns: Sequence[Column], video: VideoConfig) -> frozenset[int]:
-    """Numbers of the columns to film, spread evenly: over the tasks, as columns stand in their
-    order, and so likely over successes and failures. Equal lists give equal choices, so that a
-    start filmed before training is filmed after it too."""
+    """Return the numbers of the columns to film, evenly spaced in the list.
+
+    Columns are sorted by task, so the choice covers the tasks, and probably both successes and
+    failures. Equal lists give equal choices, so a start that is filmed before training is filmed
+    after it too.
+    """
     count = min(video.num_episodes, len(columns)) if video.save_video else 0
     return frozenset(columns[i * len(columns) // count].number for i in range(count))
 
 
 def deal(columns: Sequence[Column], hands: int) -> list[list[Column]]:
-    """Columns dealt to `hands` (env worker, stage) pairs: to each as many as to any other, up to
-    one, of few tasks.
+    """Distribute columns over `hands` (env worker, stage) pairs.
 
-    A process has to load a task before it plays it, which can take as long as an episode. So the
-    columns of a task are dealt in runs of about `RUN`: that many share the loading. They are not
-    dealt task by task, as then a hand might get nothing but slow tasks, and all others would wait
-    for it.
+    The numbers of columns of any two pairs differ by at most one, and each pair gets few tasks.
+    A process must load a task before it plays it, which can take as long as an episode. So the
+    columns of a task are assigned in runs of about :data:`RUN`, which share the loading. Whole
+    tasks are not assigned to one pair, because a pair with only slow tasks would make the others
+    wait.
+
+    Returns:
+        The columns of each pair.
     """
     of_tasks: dict[int, list[Column]] = {}
     for column in columns:
         of_tasks.setdefault(column.task, []).append(column)
     runs = [run for own in of_tasks.values() for run in _cut(own, max(1, round(len(own) / RUN)))]
     dealt = [column for hand in range(hands) for run in runs[hand::hands] for column in run]
-    return _cut(dealt, hands)  # runs differ in length: some reach into the next hand
+    return _cut(dealt, hands)  # runs differ in length, so a run may be split between two pairs
 
 
 def _cut(columns: Sequence[Column], parts: int) -> list[list[Column]]:
-    """Parts of equal length, up to one, the longer ones first."""
+    """Split into consecutive parts whose lengths differ by at most one, the longer ones first."""
     short, longer = divmod(len(columns), parts)
     ends = [short * part + min(part, longer) for part in range(parts + 1)]
     return [list(columns[ends[part] : ends[part + 1]]) for part in range(parts)]
@@ -135,7 +153,7 @@ def _start(
     k: int,
     weights: Sequence[float] | None,
 ) -> tuple[int, int]:
-    """(task, trial) of the k-th episode of a group."""
+    """Return (task, trial) of the k-th episode of a group's columns."""
     tasks = len(spec.tasks)
     turn, place = divmod(group + k, tasks)
     order = generator(seed, "tasks", update, turn).permutation(tasks)
@@ -149,12 +167,15 @@ def _start(
 
 
 def _in_proportion(weights: Sequence[float], offset: float) -> list[int]:
-    """As many tasks as there are weights, each floor or ceil of `n w_i / sum(w)` times, and that
-    often on average over `offset` in [0, 1): systematic sampling. Equal weights: each once.
+    """Draw n tasks, one for each of n weights, by systematic sampling.
+
+    Task i is drawn floor or ceil of `n w_i / sum(w)` times, and exactly that often on average over
+    `offset` in [0, 1). With equal weights, each task is drawn once.
 
         task of place j: the least i with  sum_{k <= i} w_k > (offset + j) sum(w) / n
     """
     count, ends = len(weights), np.cumsum(weights)
     marks = (offset + np.arange(count)) * (ends[-1] / count)
-    last = max(i for i, weight in enumerate(weights) if weight > 0)  # should rounding lead beyond
+    # rounding may put the last mark beyond all weights
+    last = max(i for i, weight in enumerate(weights) if weight > 0)
     return np.minimum(np.searchsorted(ends, marks, side="right"), last).tolist()
