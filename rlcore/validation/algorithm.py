@@ -1,7 +1,7 @@
-"""Check what the losses of an algorithm return against the contract: types and shapes.
+"""Check the types and shapes of what an algorithm's losses return against the contract.
 
-Whether a loss is finite is checked where
-its gradient is used: such a step is refused, and counted. Knows no model and no env.
+Whether a loss is finite is checked where its gradient is used; a step whose gradients are not
+finite is skipped and counted. Depends on no model and no env.
 """
 
 from __future__ import annotations
@@ -20,10 +20,15 @@ Loss = tuple[Tensor, dict[str, Metric]]
 
 
 def checked_row_losses(name: str, answer: Any, rows: int) -> Loss:
-    """Check what the loss of a step gave for so many rows of a replay.
+    """Check and return what a :data:`rlcore.contracts.learning.RowLoss` returned.
+
+    Args:
+        name: name of the algorithm, for error messages.
+        answer: returned value: losses `[rows]`, and metrics by name.
+        rows: number of rows of the replay for which the loss was called.
 
     Raises:
-        AlgorithmError: it is not a loss for each of them, and metrics by name.
+        AlgorithmError: `answer` breaks the contract; see :func:`checked_terms`.
     """
     return checked_terms(name, answer, (rows,), f"a tensor of floats [{rows}], one a row")
 
@@ -31,10 +36,17 @@ def checked_row_losses(name: str, answer: Any, rows: int) -> Loss:
 def checked_terms(
     name: str, answer: Any, shape: tuple[int, ...] = (), expected: str = "a tensor of one float []"
 ) -> Loss:
-    """Check what a loss gave: a tensor of this shape, and metrics by name.
+    """Check and return what a loss returned: a floating-point tensor, and metrics by name.
+
+    Args:
+        name: name of the algorithm, for error messages.
+        answer: returned value.
+        shape: required shape of the tensor.
+        expected: description of the required tensor, for error messages.
 
     Raises:
-        AlgorithmError: it is another thing, or a metric has the name of what the loop measures.
+        AlgorithmError: `answer` has another type or shape, or a metric has a name that the training
+            loop uses for its own measurements.
     """
     if not (isinstance(answer, tuple) and len(answer) == 2):
         raise fault(name, "loss", "", described_answer(answer), "(loss, metrics)")
@@ -54,7 +66,15 @@ def checked_terms(
 
 
 def fault(name: str, call: str, what: str, found: str, expected: str) -> AlgorithmError:
-    """Return the error about what a call of an algorithm gave, as a whole or as `what`."""
+    """Return the error about an invalid value that a call of an algorithm returned.
+
+    Args:
+        name: name of the algorithm.
+        call: name of the method or loss.
+        what: invalid part of the value; empty: the whole value.
+        found: description of that part.
+        expected: description of a valid value.
+    """
     part = f" as {what}" if what else ""
     return AlgorithmError(
         f"algorithm {name}: {call}() gave{part} {found}, expected {expected}",

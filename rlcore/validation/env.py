@@ -1,8 +1,9 @@
-"""Check what an env returns, and what it is given, against its spec.
+"""Check what an env returns, and the actions that it gets, against its spec.
 
-Env workers check every answer, and the conformance checks call the same functions. Each one returns
-the first :class:`Fault` it finds, or None. They check types, shapes and values of states, never
-pixels: the cost does not grow with the frames. Knows no worker and no policy.
+Env workers check every returned value, and the conformance checks call the same functions. A
+function named `..._fault` returns the first :class:`Fault` that it finds, or None. Types,
+shapes and the values of small arrays are checked, but not pixels, so the cost does not grow with
+the size of frames. Depends on no worker and no policy.
 """
 
 from __future__ import annotations
@@ -35,8 +36,10 @@ def observation_fault(
     """Check an :class:`rlcore.contracts.protocols.Observation`.
 
     Args:
-        seen: bool `[B]`, rows that a policy is going to look at; values of others are free.
-        named: the sentences that an episode may have; None: any.
+        num_envs: B, number of rows.
+        seen: bool `[B]`, rows whose observation a policy will use; values in other rows are not
+            checked.
+        named: instructions that an episode may have; None: any.
     """
     if not isinstance(observation, Mapping) or set(observation) != set(KEYS):
         found = sorted(observation) if isinstance(observation, Mapping) else kind_of(observation)
@@ -66,9 +69,11 @@ def chunk_fault(
     """Check a :class:`rlcore.contracts.protocols.ChunkResult`.
 
     Args:
-        length: C, steps of the chunk.
-        running: bool `[B]`, rows that had an episode when the chunk began; others are free.
-        solved: bool `[B]`, rows whose episode had succeeded then.
+        num_envs: B, number of rows.
+        length: C, number of actions of the chunk.
+        running: bool `[B]`, rows with a running episode before the chunk; values in other rows are
+            not checked.
+        solved: bool `[B]`, rows whose episode had succeeded before the chunk.
         named: as in :func:`observation_fault`.
     """
     if not isinstance(result, ChunkResult):
@@ -87,12 +92,16 @@ def chunk_fault(
     )  # fmt: skip
     if fault is not None:
         return fault
-    seen = running & ~result.terminated.any(axis=1)  # nobody looks at the end of a terminated row
+    # the final observation of a terminated row is not used
+    seen = running & ~result.terminated.any(axis=1)
     return observation_fault(spec, num_envs, result.observation, seen, named)
 
 
 def accepted(result: ChunkResult) -> ChunkResult:
-    """Convert rewards and success of a result without a fault to the types of the contract."""
+    """Convert rewards and success of a valid result, in place, to float32 and bool.
+
+    :func:`chunk_fault` accepts other numeric types too.
+    """
     result.rewards = np.asarray(result.rewards, dtype=np.float32)
     result.success = np.asarray(result.success == 1, dtype=bool)
     return result
@@ -101,8 +110,12 @@ def accepted(result: ChunkResult) -> ChunkResult:
 def demonstration_fault(
     spec: EnvSpec, demonstration: Demonstration, named: Collection[str] | None = None
 ) -> Fault | None:
-    """Check the arrays, success and sentence of a
-    :class:`rlcore.contracts.protocols.Demonstration`."""
+    """Check the arrays, the success and the instruction of a
+    :class:`rlcore.contracts.protocols.Demonstration`.
+
+    Args:
+        named: as in :func:`observation_fault`.
+    """
     actions, states = demonstration.actions, demonstration.states
     length = len(actions) if isinstance(actions, np.ndarray) and actions.ndim else 0
     if length == 0:
@@ -127,7 +140,7 @@ def demonstration_fault(
 
 
 def films_fault(spec: EnvSpec, num_envs: int, films: Any) -> Fault | None:
-    """Check recorded frames by row: each of the size of a camera."""
+    """Check recorded frames: a mapping from rows to lists of uint8 frames of a camera's size."""
     if not isinstance(films, Mapping) or not set(films) <= set(range(num_envs)):
         found = f"of rows {list(films)}" if isinstance(films, Mapping) else kind_of(films)
         return Fault("the answer", found, f"frames by row, 0 to {num_envs - 1}",
@@ -160,7 +173,7 @@ def _cameras_fault(what: str, each: str, spec: EnvSpec, count: int, given: Any) 
 
 
 def _success_fault(success: Any, seen: np.ndarray) -> Fault | None:
-    """Success is bool, or numbers that are 0 or 1, for each row that is seen."""
+    """Check that success is bool, or 0 or 1 in another numeric type, in each row of `seen`."""
     fault = array_fault("success", success, np.bool_, seen.shape, NUMBERS)
     if fault is not None:
         return replace(fault, hint=SUCCESS)
@@ -169,7 +182,7 @@ def _success_fault(success: Any, seen: np.ndarray) -> Fault | None:
 
 
 def _episodes_fault(result: ChunkResult, running: np.ndarray, solved: np.ndarray) -> Fault | None:
-    """Check that rewards, ends and the steps that count agree, in rows that ran."""
+    """Check that rewards, ends, valid steps and success are consistent in running rows."""
     ran, valid, rewards = running[:, None], result.valid, result.rewards
     with np.errstate(over="ignore"):
         finite = np.isfinite(rewards.astype(np.float32, copy=False))
@@ -237,11 +250,15 @@ def _steps_fault(steps: Any, length: int) -> Fault | None:
 
 
 def checked_actions(spec: EnvSpec, num_envs: int, actions: np.ndarray) -> np.ndarray:
-    """Check the actions of a chunk, float32 `[B, C, A]`.
+    """Convert the actions of a chunk to float32, check them, and return them.
+
+    Args:
+        num_envs: B, number of rows.
+        actions: `[B, C, A]`.
 
     Raises:
-        ValueError: another shape.
-        WorkerError: entries that are not finite.
+        ValueError: the shape is another one.
+        WorkerError: some entries are not finite.
     """
     actions = np.asarray(actions, dtype=np.float32)
     if actions.ndim != 3 or actions.shape[::2] != (num_envs, spec.action_dim):

@@ -1,6 +1,6 @@
-"""Describe how a third-party component's return value breaks its contract.
+"""Describe how a value that a third-party component returned breaks its contract.
 
-Knows arrays, no env and no policy.
+Depends on no env and no policy.
 """
 
 from __future__ import annotations
@@ -12,19 +12,19 @@ import numpy as np
 
 from rlcore.contracts.errors import UserError
 
-NUMBERS = "fiub"  # kinds of types that hold numbers
+NUMBERS = "fiub"  # numpy dtype kinds of real numbers: float, int, unsigned, bool
 
 
 @dataclass(frozen=True)
 class Fault:
-    """What is wrong with a value.
+    """An invalid value.
 
     Attributes:
-        what: the array, and the entry by its meaning.
-        found, expected: behind "is" and "expected".
-        hint: how to mend it.
-        row: of the vector env; None if it concerns several.
-        step: of the chunk or the demonstration; None if it concerns several.
+        what: name of the array, and of the entry by its meaning.
+        found, expected: texts that complete "WHAT is FOUND, expected EXPECTED".
+        hint: how to correct the component.
+        row: row of the vector env; None if the fault is not specific to a row.
+        step: step of the chunk or demonstration; None if the fault is not specific to a step.
     """
 
     what: str
@@ -41,7 +41,12 @@ class Fault:
 def array_fault(
     what: str, value: Any, dtype: Any, shape: tuple[int, ...], kinds: str = ""
 ) -> Fault | None:
-    """Check that it is a numpy array of this shape, and of this type or one of these kinds."""
+    """Check that a value is a numpy array of the given shape and dtype.
+
+    Args:
+        what: name of the array, for the fault.
+        kinds: numpy dtype kinds that are accepted too, such as :data:`NUMBERS`.
+    """
     right = isinstance(value, np.ndarray) and value.shape == shape
     if right and (value.dtype == dtype or value.dtype.kind in kinds):
         return None
@@ -52,7 +57,14 @@ def array_fault(
 def first_fault(
     bad: np.ndarray, what: str, values: np.ndarray | str, expected: str, hint: str
 ) -> Fault | None:
-    """The first place `[B]` or `[B, C]` that is bad, with its value or a word for it."""
+    """Return a fault for the first true entry of `bad`, or None.
+
+    Args:
+        bad: bool `[B]` or `[B, C]`.
+        what, expected, hint: see :class:`Fault`.
+        values: array with an entry for each of `bad`, from which the fault takes the found value,
+            or a text for it.
+    """
     if not bad.any():
         return None
     place = tuple(np.argwhere(bad)[0].tolist())
@@ -69,11 +81,16 @@ def require_made(
     holds: tuple[str, type],
     error: type[UserError],
 ) -> None:
-    """Check what a component's factory returned.
+    """Check what the factory of a component returned.
 
     Args:
-        name, target, expected: for the error: "env toy", "module:make", "an env".
-        holds: an attribute that it must have, and its type.
+        made: returned object.
+        name, target, expected: texts for the error, such as "env toy", "module:make", "an env".
+        holds: name of an attribute that the object must have, and its type.
+        error: class of the error.
+
+    Raises:
+        UserError: an `error`: the object is a class, or lacks the attribute.
     """
     attribute, kind = holds
     # a plugin's object may lack the attribute
@@ -86,14 +103,14 @@ def require_made(
 
 
 def described(value: Any) -> str:
-    """Type and shape, to be read behind "is"."""
+    """Return a text that follows "is": an array's dtype and shape, or the type of another value."""
     if isinstance(value, np.ndarray):
         return f"{value.dtype} {list(value.shape)}"
     return kind_of(value)
 
 
 def kind_of(value: Any) -> str:
-    """Its type, to be read behind "is"."""
+    """Return a text that follows "is": the type of a value."""
     kind = type(value)
     return f"a {kind.__qualname__}" if kind.__module__ == "builtins" else (
         f"a {kind.__module__}.{kind.__qualname__}"

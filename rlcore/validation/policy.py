@@ -1,7 +1,8 @@
-"""Check what a policy returns against its spec: types, shapes and finite numbers.
+"""Check types, shapes and finiteness of what a policy returns, against its spec.
 
-[B] where [B, C, A] is expected would broadcast silently, and a NaN would pass. Whether the result
-of `evaluate` is finite is checked where it is used. Knows no env and no algorithm.
+Without these checks, a `[B]` tensor in place of `[B, C, A]` would be broadcast silently, and NaN
+would go unnoticed. Whether the result of `evaluate` is finite is checked where it is used. Depends
+on no env and no algorithm.
 """
 
 from __future__ import annotations
@@ -21,14 +22,14 @@ from rlcore.contracts.specs import PolicySpec
 from rlcore.terminal.text import some
 from rlcore.validation.faults import described
 
-NUMBERS = "biufc"  # kinds of numpy types
+NUMBERS = "biufc"  # numpy dtype kinds of numbers, including bool and complex
 
 
 def checked_inputs(spec: PolicySpec, rows: int, inputs: Any) -> Inputs:
-    """Check what `prepare` gave for so many rows.
+    """Check and return what `prepare` returned for an observation of `rows` rows.
 
     Raises:
-        PolicyError: it is not a mapping of numpy arrays of numbers, by row.
+        PolicyError: the value is not a mapping of numeric numpy arrays `[rows, ...]`.
     """
     right = isinstance(inputs, Mapping)
     _require(right, spec, "prepare", "its answer", inputs, "a dict of numpy arrays")
@@ -41,11 +42,12 @@ def checked_inputs(spec: PolicySpec, rows: int, inputs: Any) -> Inputs:
 
 
 def checked_output(spec: PolicySpec, rows: int, output: Any) -> PolicyOutput:
-    """Check what `act` gave for so many rows.
+    """Check and return what `act` returned for `rows` rows.
 
     Raises:
-        PolicyError: it is not as :class:`rlcore.contracts.protocols.PolicyOutput` says, or not
-        finite.
+        PolicyError: the value breaks the contract of
+            :class:`rlcore.contracts.protocols.PolicyOutput`, or actions, log-probs or values are
+            not finite.
     """
     right = isinstance(output, PolicyOutput)
     _require(right, spec, "act", "its answer", output, "a PolicyOutput")
@@ -55,7 +57,7 @@ def checked_output(spec: PolicySpec, rows: int, output: Any) -> PolicyOutput:
     _require(right, spec, "act", "actions", actions, f"float32 {list(shape)}")
     _require_floats(spec, "act", "logprobs", output.logprobs, shape)
     _require_floats(spec, "act", "values", output.values, (rows, spec.value_dim))
-    _require_finite(spec, "actions", torch.from_numpy(actions.copy()))  # of any strides
+    _require_finite(spec, "actions", torch.from_numpy(actions.copy()))  # strides may be < 0
     _require_finite(spec, "logprobs", output.logprobs)
     _require_finite(spec, "values", output.values)
     right = isinstance(output.replay, Mapping)
@@ -67,10 +69,11 @@ def checked_output(spec: PolicySpec, rows: int, output: Any) -> PolicyOutput:
 
 
 def checked_evaluation(spec: PolicySpec, rows: int, evaluation: Any) -> Evaluation:
-    """Check what `evaluate` gave for so many rows.
+    """Check and return what `evaluate` returned for `rows` rows.
 
     Raises:
-        PolicyError: it is not as :class:`rlcore.contracts.protocols.Evaluation` says.
+        PolicyError: the value breaks the contract of
+            :class:`rlcore.contracts.protocols.Evaluation`.
     """
     right = isinstance(evaluation, Evaluation)
     _require(right, spec, "evaluate", "its answer", evaluation, "an Evaluation")
@@ -86,41 +89,48 @@ def checked_evaluation(spec: PolicySpec, rows: int, evaluation: Any) -> Evaluati
 
 @contextmanager
 def saving(spec: PolicySpec) -> Iterator[None]:
-    """Blame the model for what `save_pretrained`, called inside, raises, but for what a disk does.
+    """Convert exceptions of a `save_pretrained` call in the block to errors about the model.
+
+    UserError, OSError and SafetensorError pass unchanged, because they may be due to the disk.
 
     Raises:
-        PolicyError: names the exception.
+        PolicyError: any other exception was raised; the error names it.
     """
     try:
         yield
     except (UserError, OSError, SafetensorError):
         raise
-    except Exception as error:  # a stranger's code
+    except Exception as error:  # a plugin's code may raise anything
         found = f"{type(error).__name__}: {error}"
         raise _error(spec, "save_pretrained", "the end", found, "a checkpoint") from error
 
 
 def checked_files(spec: PolicySpec, folder: Path) -> None:
-    """Check what `save_pretrained` left in a folder that was empty.
+    """Check that `save_pretrained` wrote something to a folder that was empty before.
 
     Raises:
-        PolicyError: nothing; a checkpoint of it could never be loaded.
+        PolicyError: the folder has no file with contents, so a checkpoint could not be loaded.
     """
     if not any(file.is_file() and file.stat().st_size for file in folder.rglob("*")):
         raise _error(spec, "save_pretrained", "what it wrote", "nothing", "weights and settings")
 
 
 def checked_saved(held: Any, load: Callable[[], Any]) -> None:
-    """Compare a policy with what is loaded of what it saved, bit for bit. Adapters and what they
-    adapt are left out: in what is saved they are merged.
+    """Check that a policy that was saved and loaded again has bitwise the same weights and buffers.
+
+    Adapters and the layers that they adapt are not compared, because they are merged when saved.
+
+    Args:
+        held: the policy that was saved.
+        load: loads the policy from what was saved.
 
     Raises:
-        PolicyError: weights or buffers differ, or nothing can be loaded: a checkpoint of it would
-            be another policy.
+        PolicyError: weights or buffers differ, or loading fails; a checkpoint would hold another
+            policy.
     """
     try:
         saved = load().state_dict()
-    except Exception as error:  # a stranger's code
+    except Exception as error:  # a plugin's code may raise anything
         found = f"not to be loaded ({type(error).__name__}: {error})"
         raise _error(held.spec, "save_pretrained", "what it wrote", found, "a policy") from error
     merged = ("lora_", ".base_layer.")
@@ -144,12 +154,13 @@ def _same_bits(one: Any, other: Any) -> bool:
 
 
 def checked_groups(policy: Any) -> dict[str, list[torch.nn.Parameter]]:
-    """Check what `parameter_groups` gave.
+    """Check and return what `parameter_groups` returned.
 
     Raises:
-        PolicyError: other groups than "policy" and "value"; a parameter that is in none of the
-            policy's modules, or in a group twice: it would be trained and not saved, or trained
-            twice; or one that requires gradients and is in no group: it would never be trained.
+        PolicyError: the groups are not "policy" and "value"; or a parameter belongs to none of the
+            policy's modules, so that it would be trained but not saved; or it occurs twice, so that
+            it would be trained twice; or a parameter that requires gradients is in no group, so
+            that it would never be trained.
     """
     spec: PolicySpec = policy.spec
     groups = policy.parameter_groups()
@@ -189,7 +200,7 @@ def _require_floats(
 
 
 def _require_finite(spec: PolicySpec, what: str, tensor: torch.Tensor) -> None:
-    """Refuse numbers that are not finite. All rows count: those that only fill a batch are gone."""
+    """Check that all numbers are finite; rows that only padded a batch were removed before."""
     finite = tensor.isfinite()
     if not finite.all():
         row, *_ = place = (~finite).nonzero()[0].tolist()
@@ -210,7 +221,8 @@ def _error(spec: PolicySpec, call: str, what: str, found: str, expected: str) ->
 
 
 def described_answer(value: Any) -> str:
-    """Describe type and shape, of tensors too, to be read behind "is"."""
+    """Return a text that follows "is", as :func:`rlcore.validation.faults.described`, but with the
+    dtype and shape of tensors too."""
     if isinstance(value, torch.Tensor):
         return f"a tensor {str(value.dtype).removeprefix('torch.')} {list(value.shape)}"
     return described(value)
