@@ -161,7 +161,8 @@ def rlcore_versions(envs: Mapping[str, Any]) -> list[OtherInterpreter]:
     manifest, and a line for the user names those that changed since the run was last started.
 
     Args:
-        envs: settings of the envs that the run plays, by side ("train", "eval").
+        envs: settings of the envs that the run plays, by side
+            (:attr:`rlcore.contracts.component.OtherInterpreter.side`).
 
     Raises:
         UserError: an interpreter can't be used.
@@ -196,8 +197,8 @@ def rlcore_after_rollout(
 
     Args:
         run: the run, after `run.update` updates.
-        outcomes: outcome of each episode, sorted by address, including episodes that the algorithm
-            discards (`filter_rewards`).
+        outcomes: outcome of each episode, including episodes that the algorithm discards
+            (`filter_rewards`); sorted by address, with refills within each round.
         films: the episodes that were filmed (`env.train.video_cfg`).
         metrics: `env/*`, `rollout/*` and `time/*` so far; logged after the update.
     """
