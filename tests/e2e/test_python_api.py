@@ -209,7 +209,7 @@ def test_a_configuration_is_changed_and_trained(result, tmp_path):
 
 
 def test_a_run_goes_on_in_its_folder_as_if_it_had_not_ended(result, tmp_path):
-    first = short(tmp_path, "runner.max_epochs=1")
+    first = short(tmp_path, "runner.max_epochs=1", "runner.save_interval=1")
     seen: list[int] = []
     further = rlcore.resume(
         first, "runner.max_epochs=3", callbacks=lambda run, metrics: seen.append(run.update)

@@ -77,7 +77,7 @@ def test_demonstrations_that_teach_nothing_are_announced(
     monkeypatch.setattr(ToyPolicy, "sft_loss", lambda policy, *given: 0 * loss(policy, *given))
     train.run(assemble(compose(words(log_path, "sft.enabled=true", "sft.max_steps=3"))))
     said = " ".join(capsys.readouterr().out.split())
-    assert "warning: sft learned nothing: the gradients of all 3 steps are zero" in said
+    assert "warning: sft learned nothing: the gradients of its 3 steps are all zero" in said
 
 
 @pytest.mark.long

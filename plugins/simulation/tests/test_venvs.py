@@ -356,7 +356,7 @@ def test_environments_are_listed_and_those_that_are_gone_are_not(
     assert command.main(["ls"]) == 0
     (line,) = capsys.readouterr().out.splitlines()
     assert line.startswith(f"{twin_venv}: Python 3.") and f"numpy {version('numpy')}" in line
-    (row,) = plugin.rlcore_doctor(None)
+    (row,) = [row for row in plugin.rlcore_doctor(None) if row["name"] == "environment"]
     assert (row["status"], row["detail"]) == ("ok", line.partition(", ")[0])
 
 
@@ -377,7 +377,7 @@ def test_an_environment_that_was_named_by_its_interpreter_is_known_for_what_it_i
     assert title.startswith(f"{folder}/bin/python for robotwin: Python 3.")
     assert lacks.startswith("  lacks ") and "mplib==0.2.1" in lacks
     assert lacks.endswith(f": rlcore venv create robotwin {folder}")
-    (row,) = plugin.rlcore_doctor(None)
+    (row,) = [row for row in plugin.rlcore_doctor(None) if row["name"] == "environment"]
     assert (row["name"], row["status"]) == ("environment", "warning")  # no run may need it
     assert row["detail"] == f"{title}; {lacks.strip().rpartition(': ')[0]}"
     assert row["fix"] == f"rlcore venv create robotwin {folder}"

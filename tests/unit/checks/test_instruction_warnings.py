@@ -9,6 +9,7 @@ import pytest
 
 from rlcore.checks.run import announce, check
 from rlcore.config.old_names import ConfigWarning
+from rlcore.contracts.errors import ConfigError
 from rlcore.run_folder.env_facts import EnvFacts
 
 GIVEN = {
@@ -56,8 +57,10 @@ def test_demonstrations_under_other_words_are_announced(registry, toy_run, tmp_p
 
     from rlcore.config.schema import CollectConfig
 
-    config, plan = toy_run("sft.enabled=true", f"collect.path={tmp_path}")
+    config, plan = toy_run("sft.enabled=true")
     facts = check(config, registry, plan)
+    read = replace(config, collect=replace(config.collect, path=str(tmp_path)))
+    facts = replace(facts, config=read)
     spec = replace(facts.envs["train"], descriptions=("go", *facts.envs["train"].descriptions[1:]))
     write_info(tmp_path, DataInfo.of_collection(spec, CollectConfig(), 0))
     assert said(facts) == [
@@ -66,7 +69,8 @@ def test_demonstrations_under_other_words_are_announced(registry, toy_run, tmp_p
     ]
 
 
-def test_a_collection_killed_at_its_first_file_is_none_yet(registry, toy_run, tmp_path):
+def test_a_collection_killed_at_its_first_file_is_refused(registry, toy_run, tmp_path):
     (tmp_path / "info.json").write_text('{"format": "rlc')
     config, plan = toy_run("sft.enabled=true", f"collect.path={tmp_path}")
-    announce(check(config, registry, plan))
+    with pytest.raises(ConfigError, match=r"collect\.path must be a data set"):
+        check(config, registry, plan)

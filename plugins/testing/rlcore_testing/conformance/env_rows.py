@@ -131,7 +131,7 @@ class RowChecks(EnvSubject):
     def test_simulating_loads_no_tensor_library(self) -> None:
         """An env worker holds a simulator, not the model stack."""
         code = (
-            "from rlcore.contracts.specs import ComponentSpec\n"
+            "from rlcore.contracts.component import *\n"  # whatever classes the spec's repr names
             "from rlcore_testing.conformance.env import EnvConformance\n"
             f"component = {self.component()!r}\n"
             f"facts = {{'settings': {dict(self.settings)!r}, 'component': lambda self: component}}"
