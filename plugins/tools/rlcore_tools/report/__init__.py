@@ -2,8 +2,8 @@
 
 run folder --record--> facts --figures, chart, clips--> page --templates--> HTML
 
-Everything is read from the folder, so a report can be made again at any time, also of a run that is
-under way or was killed. What is missing is left out, with a note.
+A report is made from the files of the run folder alone. It can be made at any time, also while the
+run continues or after it was killed. Sections whose files are missing are left out, with a note.
 """
 
 from __future__ import annotations
@@ -25,11 +25,18 @@ __all__ = ["compare_metrics", "write_comparison", "write_page", "write_report", 
 
 
 class DoubtWarning(RunWarning):
-    """A file of a run that is not the one that the run wrote."""
+    """A file in a run folder does not match the run's other files."""
 
 
 def write_report(folder: RunFolder, output: Path | None = None) -> Path:
-    """The report of one run; returns the file, `report.html` in its folder if `output` is None.
+    """Write the report of one run.
+
+    Args:
+        folder: the run folder.
+        output: the file to write; None: `report.html` in the run folder.
+
+    Returns:
+        absolute path of the report.
 
     Raises:
         CheckpointError: a file of the run is damaged.
@@ -41,7 +48,7 @@ def write_report(folder: RunFolder, output: Path | None = None) -> Path:
 
 
 def write_comparison(folders: Sequence[RunFolder], output: Path) -> Path:
-    """Several runs against each other; returns the file.
+    """Write a page that compares several runs, and return its absolute path.
 
     Raises:
         CheckpointError: a file of a run is damaged.
@@ -53,13 +60,16 @@ def write_comparison(folders: Sequence[RunFolder], output: Path) -> Path:
 
 
 def write_sweep(rows: Sequence[Row], title: str, output: Path, sweep: Path | None = None) -> Path:
-    """Runs compared by their settings, over seeds; returns the file.
+    """Write a page that compares runs by their settings, aggregated over seeds.
 
     Args:
-        rows: the runs.
-        title: of the page.
-        output: the file.
-        sweep: the folder of the sweep that they are of; None: of none.
+        rows: one row per run.
+        title: title of the page.
+        output: the file to write.
+        sweep: folder of the sweep that the runs belong to; None if they belong to no sweep.
+
+    Returns:
+        absolute path of the page.
 
     Raises:
         ConfigError: `output` can't be written.
@@ -69,7 +79,7 @@ def write_sweep(rows: Sequence[Row], title: str, output: Path, sweep: Path | Non
 
 
 def compare_metrics(first: RunFolder, other: RunFolder) -> str:
-    """One sentence: whether two runs logged the same metrics, and where they part.
+    """Return one sentence: whether two runs logged equal metrics, and where they first differ.
 
     Raises:
         CheckpointError: a file of a run is damaged.
@@ -85,7 +95,7 @@ def compare_metrics(first: RunFolder, other: RunFolder) -> str:
 
 
 def _read(folder: RunFolder) -> RunRecord:
-    """All there is of a run; what is doubtful is marked."""
+    """Read a run, and warn of each file that does not match the others (DoubtWarning)."""
     record = read_run(folder)
     for doubt in record.doubts:
         warnings.warn(f"{folder.path}: {doubt}", DoubtWarning, stacklevel=3)
@@ -93,10 +103,10 @@ def _read(folder: RunFolder) -> RunRecord:
 
 
 def write_page(target: Path, html: str) -> Path:
-    """Write a page; returns the file.
+    """Write a page, and return its path.
 
     Raises:
-        ConfigError: it can't be written.
+        ConfigError: the file can't be written.
     """
     try:
         write_text(target, html)

@@ -1,4 +1,4 @@
-"""Curves of several seeds as one: their mean, and a band from the lowest to the highest."""
+"""Combine the curves of several seeds into their mean and a band from minimum to maximum."""
 
 from __future__ import annotations
 
@@ -8,18 +8,21 @@ from statistics import fmean
 
 from rlcore_tools.report.chart import Point
 
-MOST_POINTS = 200  # of a curve; of more, neighbours are averaged
+MOST_POINTS = 200  # points of a curve; in a longer curve neighbouring points are averaged
 
 
 def by_step(log: Sequence[dict[str, float | None]], metric: str) -> dict[int, float]:
-    """`{step: value}` of the lines of a log that have the metric."""
+    """Return `{step: value}` of a metric, from those lines of a log that contain it."""
     return {
         int(line["step"] or 0): value for line in log if (value := line.get(metric)) is not None
     }
 
 
 def means_of(seeds: Sequence[dict[int, float]]) -> list[Point]:
-    """At the steps that all seeds have: the mean, and with several seeds their range."""
+    """Return the mean over seeds at each step that all seeds logged.
+
+    With several seeds, `lo` and `hi` of a point are the minimum and the maximum over seeds.
+    """
     common = set.intersection(*map(set, seeds)) if seeds else set()
     points = []
     for step in sorted(common):
@@ -30,7 +33,11 @@ def means_of(seeds: Sequence[dict[int, float]]) -> list[Point]:
 
 
 def thinned(points: Sequence[Point]) -> list[Point]:
-    """At most so many points; of neighbours the mean, and the widest ends."""
+    """Reduce a curve to at most `MOST_POINTS` points.
+
+    A group of neighbouring points becomes one point at their mean, with the lowest `lo` and the
+    highest `hi` of the group.
+    """
     each, rest = -(-len(points) // MOST_POINTS), iter(points)
     found = []
     while group := list(islice(rest, each)):

@@ -1,4 +1,4 @@
-"""Make the tables of `rlcore eval RUN protocol=NAME`, with the published figures."""
+"""Read the tables that `rlcore eval RUN protocol=NAME` wrote, with the published results."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ from rlcore.results.tables import SuccessRow
 
 @dataclass(frozen=True)
 class Benchmark:
-    """One protocol's table.
+    """Success rates of a run under one protocol, with published results for comparison.
 
     Attributes:
-        name: of the protocol.
-        columns: its groups, averages and totals, with their rates and intervals.
-        published: rows of others in these columns.
-        differs: what of the protocol is not as it was for these.
-        caveats: what its own figures must not be taken for.
+        name: name of the protocol.
+        columns: success rates of the protocol's task groups, averages and totals, with intervals;
+            rows of single tasks are left out.
+        published: published results for these columns.
+        differs: in what this evaluation's protocol differs from that of the published results.
+        caveats: limits of what the measured rates mean, without duplicates.
     """
 
     name: str
@@ -30,10 +31,12 @@ class Benchmark:
 
 
 def read_benchmarks(evaluations: Path) -> list[Benchmark]:
-    """Those of a run's folder `eval`, by name; tables of earlier versions have nothing published.
+    """Read the protocol tables in a run's folder `eval`, sorted by file name.
+
+    Tables written by earlier versions contain no published results.
 
     Raises:
-        CheckpointError: a table is damaged; names it.
+        CheckpointError: a table is damaged; the message names its file.
     """
     files = sorted(evaluations.glob("*.json"))
     return [_read(file) for file in files if not file.name.endswith(".plan.json")]

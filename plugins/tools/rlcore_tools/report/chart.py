@@ -1,4 +1,4 @@
-"""Draw charts as inline SVG. Knows numbers and labels; colours are classes of the page's style.
+"""Draw charts as inline SVG. Colours are CSS classes, which the page's style sheet defines.
 
 y |  --o--  lines with bands, markers with error bars
   +-------- x
@@ -15,14 +15,14 @@ from xml.etree.ElementTree import Element, SubElement, tostring
 
 from markupsafe import Markup
 
-LEFT, RIGHT, TOP, BOTTOM = 46, 14, 12, 38  # margins in units of the picture
-COLOURS = 8  # classes c0 .. c7
-MOST_TOOLTIPS = 200  # more points a line than that are drawn without
+LEFT, RIGHT, TOP, BOTTOM = 46, 14, 12, 38  # margins in units of the view box
+COLOURS = 8  # CSS classes c0 .. c7
+MOST_TOOLTIPS = 200  # a line with more points gets no tooltips
 Scale = Callable[[float], float]
 
 
 class Point(NamedTuple):
-    """A value, with its interval where it has one."""
+    """A point (x, y), with the interval [lo, hi] of y if it has one."""
 
     x: float
     y: float
@@ -32,13 +32,13 @@ class Point(NamedTuple):
 
 @dataclass(frozen=True)
 class Series:
-    """Points of one colour.
+    """Points that are drawn in one colour.
 
     Attributes:
-        name: for tooltips.
-        points: in order of x; NaN leaves a gap.
+        name: name in tooltips.
+        points: points sorted by x; one whose y is not finite leaves a gap.
         colour: index of the colour, taken modulo :data:`COLOURS`.
-        joined: a line with a band, or else single markers with error bars.
+        joined: True draws a line with a band, False separate markers with error bars.
     """
 
     name: str
@@ -56,16 +56,17 @@ def chart(
     x_label: str = "update",
     y_range: tuple[float, float] | None = None,
 ) -> Markup:
-    """An SVG element that scales with its place on the page.
+    """Draw a chart as an SVG element that scales to the width of its container.
 
     Args:
-        series: at least one finite point among them.
-        width, height: of its view box; text is 12 units high.
-        label: what it shows, for those who can't see it.
-        y_range: None: as the data has it.
+        series: the series, with at least one finite point among them.
+        width, height: size of the view box; text is 12 units high.
+        label: description of the chart for screen readers.
+        x_label: label of the x axis; tooltips use it as unit, except "update", "optimizer step".
+        y_range: range of the y axis; None: the range of values and intervals, padded.
 
     Raises:
-        ValueError: nothing to draw.
+        ValueError: no point is finite.
     """
     points = [p for one in series for p in one.points if isfinite(p.y)]
     if not points:
@@ -85,7 +86,7 @@ def chart(
     for tick in ticks(x_lo, x_hi, width // 80, whole=True):
         put_text(svg, x(tick), height - BOTTOM + 18, number(tick), "middle")
     put_text(svg, (LEFT + width - RIGHT) / 2, height - 4, x_label, "middle")
-    for one in sorted(series, key=lambda one: not one.joined):  # markers lie on top
+    for one in sorted(series, key=lambda one: not one.joined):  # markers are drawn last
         (_draw_line if one.joined else _draw_markers)(svg, one, x, y, unit)
     return drawn(svg)
 
@@ -93,10 +94,11 @@ def chart(
 def interval_bars(
     rows: Sequence[tuple[str, Point]], *, width: int = 160, height: int = 26
 ) -> Markup:
-    """Rates with their intervals on a line from 0 to 1, one below the other.
+    """Draw rates with their intervals, one below the other, on a common axis from 0 to 1.
 
     Args:
-        rows: (class, Point) each; y is the rate, x is not used.
+        rows: (CSS class, point) of each rate; y is the rate, x is not used.
+        width, height: size of the view box.
     """
     scale = _scale(0.0, 1.0, 6, width - 6)
     svg = Element("svg", {"viewBox": f"0 0 {width} {height}", "class": "bars", "role": "img"})
@@ -111,7 +113,11 @@ def interval_bars(
 
 
 def ticks(lo: float, hi: float, most: int, *, whole: bool = False) -> list[float]:
-    """Round values in [lo, hi], about `most` of them: multiples of 1, 2 or 5 times 10^k."""
+    """Return about `most` round values in [lo, hi]: multiples of 1, 2 or 5 times 10^k.
+
+    Args:
+        whole: use integers only.
+    """
     raw = (hi - lo) / most
     power = 10.0 ** floor(log10(raw))
     step = next(m * power for m in (1, 2, 5, 10) if m * power >= raw * 0.999)
@@ -122,7 +128,7 @@ def ticks(lo: float, hi: float, most: int, *, whole: bool = False) -> list[float
 
 
 def number(value: float) -> str:
-    """A number for a label, at most four digits that matter."""
+    """Format a number for a label, with four significant digits at most below 1e4."""
     if value != 0 and not 1e-3 <= abs(value) < 1e5:
         return f"{value:.1e}".replace("e-0", "e-").replace("e+0", "e")
     return f"{value:.0f}" if abs(value) >= 1e4 else f"{value:.4g}"
@@ -159,7 +165,7 @@ def _draw_markers(svg: Element, series: Series, x: Scale, y: Scale, unit: str) -
 
 
 def _runs(points: Sequence[Point]) -> list[list[Point]]:
-    """Stretches without a gap."""
+    """Split points into runs of consecutive points whose y is finite."""
     stretches = groupby(points, key=lambda point: isfinite(point.y))
     return [list(stretch) for finite, stretch in stretches if finite]
 
@@ -187,7 +193,7 @@ def _path(points: Sequence[tuple[float, float]], x: Scale, y: Scale) -> str:
 
 
 def put_line(parent: Element, x1: float, y1: float, x2: float, y2: float, kind: str) -> None:
-    """Add a line of a class."""
+    """Add a line from (x1, y1) to (x2, y2); `kind` is its CSS class."""
     ends = {"x1": x1, "y1": y1, "x2": x2, "y2": y2}
     SubElement(parent, "line", {"class": kind, **{k: f"{v:.1f}" for k, v in ends.items()}})
 
@@ -198,11 +204,15 @@ def _circle(parent: Element, x: float, y: float, r: float, kind: str, title: str
 
 
 def put_text(parent: Element, x: float, y: float, text: str, anchor: str) -> None:
-    """Add a text; `anchor` says which part of it stands there: "start", "middle" or "end"."""
+    """Add a text at (x, y).
+
+    Args:
+        anchor: which part of the text is at x: "start", "middle" or "end".
+    """
     place = {"x": f"{x:.1f}", "y": f"{y:.1f}", "text-anchor": anchor}
     SubElement(parent, "text", place).text = text
 
 
 def drawn(svg: Element) -> Markup:
-    """The finished picture."""
-    return Markup(tostring(svg, encoding="unicode"))  # ElementTree has escaped all text
+    """Return an SVG element as markup."""
+    return Markup(tostring(svg, encoding="unicode"))  # safe: ElementTree escapes all text

@@ -1,4 +1,4 @@
-"""Choose the videos of a report, embedded or linked. Knows nothing of their frames."""
+"""Select the videos of a report, and embed or link them. Video frames are never decoded."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from urllib.parse import quote
 from rlcore.results.tables import EpisodeResult, comparable
 from rlcore_tools.report.record import RunRecord
 
-EMBEDDED_BYTES = 7_000_000  # of videos in a page; base64 makes 9.3 MB of them
+EMBEDDED_BYTES = 7_000_000  # total size of the videos in a page; 9.3 MB as base64
 MOST_OF_A_KIND = 4
 MOST_CHANGES = 2
 
 
 @dataclass(frozen=True)
 class Clip:
-    """A filmed episode, ready for the page.
+    """A recorded episode with the address of its video.
 
     Attributes:
-        result: how it went.
+        result: result of the episode.
         when: label of its evaluation.
-        address: of the video: data, or a path relative to the page.
-        embedded: whether the page holds the video itself.
+        address: a `data:` URL of the video, or the path of its file relative to the page.
+        embedded: whether the address is a `data:` URL.
     """
 
     result: EpisodeResult
@@ -37,7 +37,15 @@ class Clip:
 
 
 class Shelf:
-    """Hands out clips, embedded until the page has grown to its limit, and linked from then on."""
+    """Selects the clips of a page, and embeds those that fit into its size limit.
+
+    A video that is larger than the rest of the limit is linked instead.
+
+    Args:
+        record: the run.
+        base: folder of the page; links are relative to it.
+        limit: total size of the embedded videos in bytes, before base64.
+    """
 
     def __init__(self, record: RunRecord, base: Path, limit: int = EMBEDDED_BYTES) -> None:
         self._record = record
@@ -45,8 +53,11 @@ class Shelf:
         self._left = limit
 
     def examples(self) -> tuple[list[Clip], list[Clip]]:
-        """Successes and failures of the evaluation a run ended with, some of either as far as
-        they were filmed, spread over tasks."""
+        """Return clips of successes and of failures from the run's final evaluation.
+
+        Each list has up to `MOST_OF_A_KIND` clips of recorded episodes, taken from the tasks in
+        turn. Both are empty if the run has no final evaluation.
+        """
         label, results = self._record.conclusion, self._record.after
         if label is None or results is None:
             return [], []
@@ -59,7 +70,11 @@ class Shelf:
         )
 
     def changes(self) -> list[tuple[Clip, Clip]]:
-        """(before, after) of filmed starts whose outcome changed: what was gained goes first."""
+        """Return (before, after) clips of starts whose outcome changed, up to `MOST_CHANGES`.
+
+        Both episodes of a pair were recorded. Starts that succeed in the final evaluation come
+        first. The list is empty if the first and the final evaluation are not comparable.
+        """
         label, after = self._record.conclusion, self._record.after or []
         before = self._record.before or []
         first = {(r.task, r.trial): r for r in before} if comparable(before, after) else {}
@@ -78,7 +93,7 @@ class Shelf:
 
     def _clip(self, result: EpisodeResult, label: str) -> Clip:
         path = self._record.clip(label, result)
-        assert path is not None  # only filmed episodes are asked for
+        assert path is not None  # callers pass recorded episodes only
         size = path.stat().st_size
         if size > self._left:
             return Clip(result, label, link(path, self._base), False)
@@ -88,11 +103,11 @@ class Shelf:
 
 
 def link(path: Path, base: Path) -> str:
-    """The address of a file for a page in the folder `base`."""
+    """Return the percent-encoded path of a file, relative to a page in the folder `base`."""
     return quote(os.path.relpath(path, base), errors="surrogateescape")
 
 
 def _spread(results: Iterable[EpisodeResult]) -> list[EpisodeResult]:
-    """The first of each task, then the second of each, and so on."""
+    """Sort results so that tasks alternate: the first of each task, then the second of each."""
     turns: defaultdict[str, Iterator[int]] = defaultdict(count)
     return sorted(results, key=lambda result: next(turns[result.task]))

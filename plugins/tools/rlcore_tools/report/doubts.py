@@ -1,7 +1,7 @@
-"""Find files of a run that it did not write: of another run, or changed since.
+"""Find files in a run folder that belong to another run or changed after the run wrote them.
 
-A readable file may still be another run's, copied here by mistake. A run's files refer to each
-other, so they are compared. Knows nothing of how doubts are shown.
+A file that is valid in itself may have been copied from another run by mistake. Files of a run
+repeat some of each other's values (seed, success rates, sizes), so these values are compared.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from rlcore.run_folder.state import STATE, dependencies, read_facts
 Values = Mapping[str, Any]
 Evaluations = Mapping[str, Sequence[EpisodeResult]]
 SIDES = {"before": "success_before", "control": "success_control"}
-"""Keys of the summary by the labels of the evaluations they are the rates of."""
+"""Keys of success rates in the summary, by the label of the evaluation that they come from."""
 
 
 def doubts_of(
@@ -35,15 +35,16 @@ def doubts_of(
     evaluations: Evaluations,
     conclusion: str | None,
 ) -> list[str]:
-    """A sentence for each file that is not what the others say that it is.
+    """Return one sentence for each file that contradicts the run's other files.
 
     Args:
-        folder: of the run.
-        config, manifest, summary, metrics, evaluations: what its files hold.
-        conclusion: label of the evaluation it ended with.
+        folder: the run folder.
+        config, manifest, summary, metrics, evaluations: contents of the run's files; evaluations
+            by label.
+        conclusion: label of the run's final evaluation; None if there is none.
 
     Raises:
-        CheckpointError: a file that is looked at is damaged.
+        CheckpointError: a file that is read here is damaged.
     """
     found = [*_since_checkpoint(folder), *_of_another_seed(config, manifest, summary)]
     found += _of_other_rates(summary or {}, evaluations, conclusion)
@@ -55,7 +56,7 @@ def doubts_of(
 
 
 def _since_checkpoint(folder: RunFolder) -> Iterator[str]:
-    """What is not as the latest checkpoint was written with."""
+    """Yield a sentence for each file that the latest checkpoint depends on and that changed."""
     latest = read_history(folder.checkpoints).latest
     path = folder.checkpoints / (latest or "") / STATE
     if latest is None or not path.is_file():

@@ -1,4 +1,4 @@
-"""Compute success before and after training, per task and over all. Knows nothing of pages."""
+"""Compute success rates before and after training, per task, per group and over all episodes."""
 
 from __future__ import annotations
 
@@ -22,14 +22,15 @@ ALL_EPISODES = "all episodes"
 
 @dataclass(frozen=True)
 class Gain:
-    """Success before and after on the same starts; None where a side is missing.
+    """Success before and after training.
 
     Attributes:
-        label: the task, or :data:`ALL_EPISODES`.
-        before, after: rates with Wilson intervals.
-        difference: after - before with its paired interval; None too where the sides are not
-            the same starts, or were played under unlike protocols.
-        gained, lost: starts that failed before and succeed after, and the reverse.
+        label: name of the task or group, or :data:`ALL_EPISODES`.
+        before, after: rates with Wilson intervals; None if that evaluation is missing.
+        difference: after - before with its paired interval; None if an evaluation is missing, or
+            if they have different starts or incomparable protocols.
+        gained: episodes that failed before and succeed after; 0 if `difference` is None.
+        lost: episodes that succeeded before and fail after; 0 if `difference` is None.
     """
 
     label: str
@@ -45,7 +46,7 @@ def gain(
     after: Sequence[EpisodeResult] | None,
     label: str = ALL_EPISODES,
 ) -> Gain:
-    """Over all episodes of both sides."""
+    """Compare all episodes of two evaluations; None or an empty one counts as missing."""
     first = success_by_start(before) if before else {}
     last = success_by_start(after) if after else {}
     rates = Gain(
@@ -56,7 +57,7 @@ def gain(
     if not first or first.keys() != last.keys() or not comparable(before or (), after or ()):
         return rates
     starts = [zip(passes, last[start], strict=True) for start, passes in first.items()]
-    episodes = [*chain.from_iterable(starts)]  # (then, now): the passes of a start, in turn
+    episodes = [*chain.from_iterable(starts)]  # (before, after): k-th passes of one start
     return replace(
         rates,
         difference=paired_difference(first, last),
@@ -68,7 +69,7 @@ def gain(
 def gains_by_task(
     before: Sequence[EpisodeResult] | None, after: Sequence[EpisodeResult] | None
 ) -> list[Gain]:
-    """A line a task, sorted by name."""
+    """Return the gain of each task, sorted by name."""
     tasks = sorted({result.task for side in (before, after) for result in side or ()})
     return gains_by_group(before, after, {task: (task,) for task in tasks})
 
@@ -78,7 +79,13 @@ def gains_by_group(
     after: Sequence[EpisodeResult] | None,
     groups: Mapping[str, Sequence[str]],
 ) -> list[Gain]:
-    """A line a group that has episodes, over the pooled episodes of its tasks."""
+    """Return the gain of each group over the pooled episodes of its tasks.
+
+    Groups without episodes are left out.
+
+    Args:
+        groups: names of tasks by group.
+    """
     found = []
     for name, tasks in groups.items():
         first, last = ([r for r in side or () if r.task in tasks] for side in (before, after))
@@ -88,7 +95,7 @@ def gains_by_group(
 
 
 class Mean(NamedTuple):
-    """A mean over both sides, by its name; None where a side is missing."""
+    """A named value before and after training; None where that evaluation lacks it."""
 
     label: str
     before: float | None
@@ -100,7 +107,7 @@ def means(
     after: Sequence[EpisodeResult] | None,
     groups: Mapping[str, Sequence[str]],
 ) -> list[Mean]:
-    """The averages of :func:`rlcore.results.tables.success_rows`, which are unweighted."""
+    """Return the unweighted averages of :func:`rlcore.results.tables.success_rows`."""
     first, last = (
         {row.label: row.rate for row in rows if row.kind == "average"}
         for rows in (success_rows(side, groups) if side else [] for side in (before, after))
@@ -109,17 +116,17 @@ def means(
 
 
 def side_by_side(before: Mapping[str, float], after: Mapping[str, float]) -> list[Mean]:
-    """What was measured on either side, by name."""
+    """Pair values before and after by name; a name may be missing in one of them."""
     return [Mean(name, before.get(name), after.get(name)) for name in {**before, **after}]
 
 
 def columns(gains: Sequence[Gain]) -> dict[str, bool]:
-    """Which columns of a table of gains hold anything."""
+    """Return whether each column of a table of gains has a value, by the column's name."""
     names = ("before", "after", "difference")
     return {name: any(getattr(each, name) for each in gains) for name in names}
 
 
 def training_interval(rate: float, episodes: float) -> Interval:
-    """Wilson interval of a logged success rate over that many finished episodes."""
+    """Return the Wilson interval of a logged success rate over `episodes` finished episodes."""
     n = max(1, round(episodes))
     return wilson(min(n, round(rate * n)), n)

@@ -1,4 +1,4 @@
-"""Turn facts into pages: what is shown, in which words. `templates/` has the design."""
+"""Select and word the contents of report pages. Their layout is in `templates/`."""
 
 from __future__ import annotations
 
@@ -46,11 +46,11 @@ PARTS_OF_ROLLOUT = {"time/env": "simulation", "time/policy": "policy"}
 
 
 def run_page(record: RunRecord, base: Path) -> str:
-    """The page of one run.
+    """Return the HTML page of one run.
 
     Args:
-        record: what its folder holds.
-        base: folder of the page, for links.
+        record: contents of the run folder.
+        base: folder of the page; links are relative to it.
     """
     shelf = Shelf(record, base)
     changes = (
@@ -95,11 +95,11 @@ def run_page(record: RunRecord, base: Path) -> str:
 
 
 def comparison_page(records: Sequence[RunRecord], base: Path) -> str:
-    """The page of several runs.
+    """Return the HTML page that compares several runs with the first.
 
     Args:
-        records: what their folders hold, at least two.
-        base: folder of the page, for links.
+        records: contents of the run folders, at least two.
+        base: folder of the page; links are relative to it.
     """
     names = _names([record.folder.path for record in records])
     totals = [gain(record.before, record.after) for record in records]
@@ -140,7 +140,14 @@ def comparison_page(records: Sequence[RunRecord], base: Path) -> str:
 
 
 def render(template: str, **context: Any) -> str:
-    """A page; what no text can hold, as in the name of a folder, is spelled out."""
+    """Return a page rendered from a template.
+
+    Characters that UTF-8 can't encode, as in the name of a folder, become backslash escapes.
+
+    Args:
+        template: file name in `templates/`.
+        context: the template's variables.
+    """
     page = _templates().get_template(template).render(**context)
     return page.encode(errors="backslashreplace").decode()
 
@@ -171,7 +178,7 @@ def _templates() -> Environment:
 
 
 def _facts(record: RunRecord) -> dict[str, Any]:
-    """A run in a few words, for the head of a page and a row of a comparison."""
+    """Return a run's main facts, for the head of its page and its row in a comparison."""
     updates = [step for step, _ in record.series(SUCCESS)]
     manifest = record.manifest
     return {
@@ -189,7 +196,7 @@ def _facts(record: RunRecord) -> dict[str, Any]:
 
 
 def _infos(record: RunRecord) -> list[Mean]:
-    """What the env measured besides success."""
+    """Return the means of the env's other episode metrics, before and after training."""
     sides = (record.before or (), record.after or ())
     return side_by_side(*(mean_infos(one.infos for one in side) for side in sides))
 
@@ -200,8 +207,11 @@ def _commit(manifest: Values) -> str:
 
 
 def _phases(record: RunRecord) -> dict[str, Any]:
-    """`{"phases": [(name, seconds)], "rollout": [(part, seconds)]}`; of a run without summary
-    what its metrics tell."""
+    """Return `{"phases": [(name, seconds)], "rollout": [(part, seconds)]}`.
+
+    Phases that took no time are left out. The phases of a run without a summary are computed from
+    its metrics.
+    """
     if record.summary is not None:
         seconds = dict(record.summary["seconds"])
     else:
@@ -222,7 +232,7 @@ def _sum(record: RunRecord, metric: str) -> float:
 
 
 def _protocol(protocol: Values) -> list[tuple[str, str]]:
-    """The protocol of evaluations in words; empty without one."""
+    """Return (name, text) of each rule of an evaluation protocol; empty without a protocol."""
     if not protocol:
         return []
     lists = dict.fromkeys(
@@ -231,7 +241,8 @@ def _protocol(protocol: Values) -> list[tuple[str, str]]:
         for numbers in protocol["trials"].values()
     )
     episodes = sum(len(numbers) for numbers in protocol["trials"].values())
-    drawn: Values = protocol.get("facts", {}).get("render_settings", {})  # once, it did not say
+    # files of earlier versions lack render_settings
+    drawn: Values = protocol.get("facts", {}).get("render_settings", {})
     frames = ", ".join(f"{name} {written(value)}" for name, value in drawn.items())
     return [
         ("env", protocol["env"]),
@@ -246,7 +257,7 @@ def _protocol(protocol: Values) -> list[tuple[str, str]]:
 
 
 def _files(record: RunRecord) -> list[Path]:
-    """What else the folder holds that one may want to open: mosaics last."""
+    """Return the files of a run that its page links to: existing text files, then mosaic videos."""
     folder = record.folder
     named = (folder.config, folder.recipe, folder.manifest, folder.metrics, folder.summary)
     mosaics = sorted((folder.path / "video").glob("*/*.mp4"))
@@ -254,7 +265,11 @@ def _files(record: RunRecord) -> list[Path]:
 
 
 def _failed(record: RunRecord) -> list[tuple[str, str, list[str]]]:
-    """(task, how many failed, the commands that film them), the worst task first."""
+    """Return (task, "FAILED of PLAYED", commands that record the failed episodes) by task.
+
+    The task with the lowest success rate is first. The list is empty if the run has no policy that
+    can be played again.
+    """
     after = record.after or []
     lost = failures(after)
     if not lost or not has_policy(record.folder):
@@ -270,7 +285,7 @@ def _failed(record: RunRecord) -> list[tuple[str, str, list[str]]]:
 
 
 def _names(paths: Sequence[Path]) -> list[str]:
-    """The shortest ends of paths that tell them apart."""
+    """Return the shortest suffixes of paths, equal in their number of parts, that are unique."""
     for length in range(1, max(len(path.parts) for path in paths)):
         names = ["/".join(path.parts[-length:]) for path in paths]
         if len(set(names)) == len(names):
@@ -279,7 +294,10 @@ def _names(paths: Sequence[Path]) -> list[str]:
 
 
 def _curves(records: Sequence[RunRecord], names: Sequence[str]) -> list[Curve]:
-    """Runs that differ in their seed alone are one curve."""
+    """Group runs into curves: runs whose configurations differ only in the seed share one.
+
+    Differences in recipe and logger are ignored.
+    """
     found: list[list[int]] = []
     for i, record in enumerate(records):
         same = (g for g in found if not differences(
@@ -296,7 +314,7 @@ def _curves(records: Sequence[RunRecord], names: Sequence[str]) -> list[Curve]:
 
 
 def _unlike(names: Sequence[str], records: Sequence[RunRecord]) -> list[tuple[str, str]]:
-    """(run, what differs) of the runs that were evaluated under other rules than the first."""
+    """Return (run, difference) of each run whose evaluation protocol differs from the first's."""
     return [
         (name, protocol_difference(records[0].protocol, record.protocol))
         for name, record in zip(names, records, strict=True)
@@ -305,8 +323,13 @@ def _unlike(names: Sequence[str], records: Sequence[RunRecord]) -> list[tuple[st
 
 
 class TaskRow(NamedTuple):
-    """Success of a task, a group or an average after training, one per run; None where it was not
-    evaluated."""
+    """Success rates of a task, group or average in each run's final evaluation.
+
+    Attributes:
+        kind: "task", "group" or "average".
+        label: name of the task, group or average.
+        rates: one rate per run; None if the run did not evaluate it.
+    """
 
     kind: str
     label: str

@@ -1,4 +1,7 @@
-"""Draw parallel coordinates as inline SVG: a line a setting, an axis a key, success the last."""
+"""Draw parallel coordinates as inline SVG.
+
+Each setting is a line and each key an axis. The last axis is the success rate.
+"""
 
 from __future__ import annotations
 
@@ -14,11 +17,17 @@ from rlcore_tools.report.chart import drawn, number, put_line, put_text, ticks
 
 TOP, BOTTOM, SIDE = 34, 14, 56
 MOST_LETTERS = 16
-WIDE_RANGE = 30  # a range of numbers that is drawn in powers: the largest over the smallest
+WIDE_RANGE = 30  # an axis is logarithmic if the largest value is this multiple of the smallest
 
 
 class Line(NamedTuple):
-    """A setting: a value for each axis, its class, and what its tooltip says."""
+    """A setting.
+
+    Attributes:
+        values: its value on each axis.
+        kind: CSS class of the line.
+        title: text of its tooltip.
+    """
 
     values: Sequence[Any]
     kind: str
@@ -31,12 +40,13 @@ class _Axis(NamedTuple):
 
 
 def parallel(lines: Sequence[Line], names: Sequence[str], *, width: int, height: int) -> Markup:
-    """An SVG element; lines of the first of `lines` lie on top.
+    """Draw settings as an SVG element. Lines are more opaque the higher their success rate is.
 
     Args:
-        lines: at least one, each with as many values as there are names; the last is a rate.
-        names: of the axes.
-        width, height: of its view box; text is 12 units high.
+        lines: at least one setting, each with one value per axis, of which the last is the success
+            rate. They are drawn in reverse order, so that the first one is on top.
+        names: names of the axes.
+        width, height: size of the view box; text is 12 units high.
     """
     label = f"{', '.join(names)} of {len(lines)} settings"
     svg = Element("svg", {"viewBox": f"0 0 {width} {height}", "role": "img", "aria-label": label})
@@ -68,6 +78,10 @@ def parallel(lines: Sequence[Line], names: Sequence[str], *, width: int, height:
 
 
 def _axis(values: Sequence[Any]) -> _Axis:
+    """Return an axis for these values: linear or logarithmic for numbers, else categorical.
+
+    An axis whose values are one and the same number is categorical, as its range is empty.
+    """
     numbers = [v for v in values if isinstance(v, (int, float)) and not isinstance(v, bool)]
     if len(numbers) < len(values) or len(set(numbers)) == 1:
         return _named([written(value) for value in values])
@@ -89,7 +103,7 @@ def _axis(values: Sequence[Any]) -> _Axis:
 
 
 def _named(names: Sequence[str]) -> _Axis:
-    """Names from top to bottom, in their order."""
+    """Return a categorical axis, with the names sorted from top to bottom."""
     distinct = sorted(set(names))
     room = max(1, len(distinct) - 1)
     at = {name: 1 - i / room if len(distinct) > 1 else 0.5 for i, name in enumerate(distinct)}

@@ -1,4 +1,4 @@
-"""Choose the charts of a run: success by update, metrics, gains. Knows no pages."""
+"""Draw the charts of runs: success rates, logged metrics, supervised losses and gains."""
 
 from __future__ import annotations
 
@@ -28,37 +28,46 @@ CURVES = {
     "train/critic/explained_variance": "explained variance of the critic",
     "rollout/env_steps_per_second": "env steps per second",
 }
-"""Metrics drawn small, in this order, where a run has them; `{metric: what it is}`."""
+"""Metrics drawn as small charts, in this order, if a run logged them; `{metric: title}`."""
 APART = ("step", "time", "eval/", "sft/", "time/", *CURVES, *OTHER_NAMES)
-"""Metrics, and beginnings of their names, that are shown elsewhere."""
+"""Prefixes of metric names that :func:`other_metrics` leaves out."""
 SPENT = ("time/rollout", "time/update", "time/sync")
-MOST_COLUMNS = 12  # of a strip
+MOST_COLUMNS = 12  # evaluations in a strip; of more, every n-th one and the last are shown
 IMITATION = {"sft/train_loss": "training", "sft/val_loss": "validation"}
 WIDE, NARROW, SMALL = (960, 320), (400, 300), (400, 200)
 
 
 @dataclass(frozen=True)
 class Curve:
-    """Runs that are drawn as one: several, of other seeds, as their mean and a band.
+    """Runs that are drawn as one curve. Runs of several seeds become their mean and a band.
 
     Attributes:
-        name: for the legend.
-        records: of the runs.
+        name: name in the legend.
+        records: the runs, which differ only in their seed.
     """
 
     name: str
     records: Sequence[RunRecord]
 
     def points(self, metric: str) -> list[Point]:
-        """A metric by update, with gaps where updates are missing."""
+        """Return a metric by update, with NaN points as gaps where updates are missing.
+
+        For several runs, points are means over the runs at the updates that all of them logged.
+        """
         if len(self.records) == 1:
             return with_gaps([Point(*pair) for pair in self.records[0].series(metric)])
         return with_gaps(means_of([dict(one.series(metric)) for one in self.records]))
 
 
 def success_charts(curves: Sequence[Curve]) -> list[tuple[str, dict[str, Markup]]]:
-    """`(what x is, wide and narrow)`: curves of training, markers of evaluations; by updates, env
-    steps and minutes of training. Empty where nothing was trained."""
+    """Draw success rates by updates, by env steps and by minutes of training.
+
+    Curves show the success rate of training episodes, markers that of evaluations. A chart whose x
+    was not logged is left out.
+
+    Returns:
+        `(label of x, {"wide": chart, "narrow": chart})`; empty if no run was trained.
+    """
     lone = len(curves) == 1 and len(curves[0].records) == 1
     charts: list[tuple[str, dict[str, Markup]]] = []
     for x_label in ("update", "env steps", "minutes of training"):
@@ -79,7 +88,7 @@ def success_charts(curves: Sequence[Curve]) -> list[tuple[str, dict[str, Markup]
 
 
 def success_chart(series: Sequence[Series], x_label: str = "update") -> dict[str, Markup]:
-    """Success rates, wide and narrow."""
+    """Draw success rates, on a y axis from 0 to 1, as `{"wide": chart, "narrow": chart}`."""
     return {
         kind: chart(
             series, width=width, height=height, label=f"success rate by {x_label}",
@@ -90,7 +99,11 @@ def success_chart(series: Sequence[Series], x_label: str = "update") -> dict[str
 
 
 def _counted(record: RunRecord, x_label: str) -> Mapping[int, float]:
-    """`{update: x}`; the start is at 0."""
+    """Return `{update: x}`, cumulative over updates; update 0 is at x = 0.
+
+    Args:
+        x_label: "update", "env steps" or "minutes of training".
+    """
     steps = [step for step, _ in record.series(SUCCESS)]
     if x_label == "update":
         return {0: 0.0, **{step: float(step) for step in steps}}
@@ -104,7 +117,14 @@ def _counted(record: RunRecord, x_label: str) -> Mapping[int, float]:
 
 
 def _moved(points: Sequence[Point], x: Sequence[Mapping[int, float]]) -> list[Point]:
-    """Points by update, at the mean x of the runs; a gap stays between its neighbours."""
+    """Replace the update of each point by the mean over runs of x at that update.
+
+    A point whose update no run logged (a gap) gets the x of the point before it.
+
+    Args:
+        points: points whose x is an update.
+        x: `{update: x}` of each run.
+    """
     moved: list[Point] = []
     for point in points:
         at = [one[int(point.x)] for one in x if int(point.x) in one]
@@ -114,8 +134,10 @@ def _moved(points: Sequence[Point], x: Sequence[Mapping[int, float]]) -> list[Po
 
 
 def metric_charts(curves: Sequence[Curve]) -> list[tuple[str, str, Markup | str]]:
-    """`(what it is, metric, picture)` of the metrics that these runs have; of one that never
-    changes, its value."""
+    """Return `(title, metric, chart)` of the metrics in `CURVES` that these runs logged.
+
+    A metric that never changes has a text with its value in place of the chart.
+    """
     return [
         (what, metric, picture)
         for metric, what in CURVES.items()
@@ -124,7 +146,10 @@ def metric_charts(curves: Sequence[Curve]) -> list[tuple[str, str, Markup | str]
 
 
 def other_metrics(record: RunRecord) -> list[tuple[str, str, Markup | str]]:
-    """Likewise of all others that were logged."""
+    """Return `("", metric, chart)` of the other metrics that a run logged, sorted by name.
+
+    A metric that never changes has a text with its value in place of the chart.
+    """
     names = dict.fromkeys(name for line in record.metrics for name in line)
     shown = [name for name in names if not name.startswith(APART) and name != SUCCESS]
     curve = Curve("this run", [record])
@@ -133,7 +158,11 @@ def other_metrics(record: RunRecord) -> list[tuple[str, str, Markup | str]]:
 
 
 def _small(curves: Sequence[Curve], metric: str, what: str) -> Markup | str | None:
-    """A small chart; of a metric that never changes its value, in words; None: it has none."""
+    """Draw a small chart of a metric.
+
+    Returns:
+        the chart; a text if the metric has the same value at all updates; None if it has no value.
+    """
     series = [
         Series(curve.name, points, colour=i)
         for i, curve in enumerate(curves)
@@ -151,11 +180,11 @@ def _small(curves: Sequence[Curve], metric: str, what: str) -> Markup | str | No
 
 @dataclass(frozen=True)
 class Strip:
-    """Success of each task over the evaluations of a run.
+    """Success rate of each task in successive evaluations of a run.
 
     Attributes:
-        labels: of the evaluations, in order.
-        rows: (task, rate in each; None where it was not played).
+        labels: labels of the evaluations, in order.
+        rows: (task, success rate in each evaluation; None if the task was not played).
     """
 
     labels: Sequence[str]
@@ -163,7 +192,10 @@ class Strip:
 
 
 def task_strip(record: RunRecord) -> Strip | None:
-    """None of fewer than three evaluations, which the table of tasks shows."""
+    """Return the strip of a run; None for fewer than three comparable evaluations.
+
+    Two evaluations are in the table of tasks already.
+    """
     found = list(_in_order(record))
     each = -(-len(found) // MOST_COLUMNS)
     shown = found[:1] + found[each:-1:each] + found[-1:] if each > 1 else found
@@ -181,7 +213,7 @@ def task_strip(record: RunRecord) -> Strip | None:
 
 
 def imitation_chart(record: RunRecord) -> Markup | None:
-    """Losses of supervised training."""
+    """Draw the losses of supervised training by optimizer step; None if none were logged."""
     series = [
         Series(name, [Point(*pair) for pair in record.series(metric)], colour=i)
         for i, (metric, name) in enumerate(IMITATION.items())
@@ -195,13 +227,17 @@ def imitation_chart(record: RunRecord) -> Markup | None:
 
 
 def gain_bars(each: Gain) -> Markup | None:
+    """Draw the success rates before and after training; None if both are missing."""
     sides = [("before", each.before), ("after", each.after)]
     rows = [(kind, Point(0, s.rate, s.lo, s.hi)) for kind, s in sides if s is not None]
     return interval_bars(rows) if rows else None
 
 
 def _training(curve: Curve) -> list[Point]:
-    """Success in training: of one run with the interval of each update's episodes."""
+    """Return the success rate of training episodes by update.
+
+    The interval is that over an update's episodes for one run, and the range over several runs.
+    """
     if len(curve.records) > 1:
         return with_gaps(thinned(means_of([by_step(r.metrics, SUCCESS) for r in curve.records])))
     (record,) = curve.records
@@ -210,7 +246,12 @@ def _training(curve: Curve) -> list[Point]:
 
 
 def with_intervals(points: Sequence[Point], episodes: Mapping[int, float]) -> list[Point]:
-    """Rates of updates, each with the interval of its episodes where their number is known."""
+    """Add Wilson intervals to success rates by update.
+
+    Args:
+        points: success rates; x is the update.
+        episodes: number of finished episodes by update; a point without it remains as it is.
+    """
     counts = [episodes.get(int(point.x)) for point in points]
     return [
         Point(point.x, point.y, *training_interval(point.y, count)[1:]) if count else point
@@ -219,8 +260,11 @@ def with_intervals(points: Sequence[Point], episodes: Mapping[int, float]) -> li
 
 
 def with_gaps(points: list[Point]) -> list[Point]:
-    """A NaN point where steps are missing, so that no line is drawn across. The
-    usual distance of steps is the smallest one: metrics may be logged every n-th step."""
+    """Insert a NaN point where steps are missing, so that no line is drawn across the gap.
+
+    Steps are missing where the distance of two points exceeds the smallest distance, which is n
+    if metrics are logged at every n-th step.
+    """
     usual = min((b.x - a.x for a, b in pairwise(points)), default=0)
     gapped = points[:1]
     for a, b in pairwise(points):
@@ -231,7 +275,10 @@ def with_gaps(points: list[Point]) -> list[Point]:
 
 
 def _evaluated(curve: Curve) -> list[Point]:
-    """Rates of evaluations at the update they were made after."""
+    """Return the success rates of evaluations by the update after which they were made.
+
+    The interval is the Wilson interval for one run, and the range over several runs.
+    """
     sides = [
         {
             step: side
@@ -246,7 +293,10 @@ def _evaluated(curve: Curve) -> list[Point]:
 
 
 def _in_order(record: RunRecord) -> Iterator[tuple[str, int, Sequence[EpisodeResult]]]:
-    """(label, update, episodes) of the evaluations that can be compared."""
+    """Yield (label, update, episodes) of comparable evaluations, in the order of updates.
+
+    The evaluation before training counts as update 0, the final one as the last update.
+    """
     last = max((step for step, _ in record.series(SUCCESS)), default=0)
     at = {"before": 0, **({record.conclusion: last} if record.conclusion else {})}
     for label in record.evaluations:
@@ -255,6 +305,6 @@ def _in_order(record: RunRecord) -> Iterator[tuple[str, int, Sequence[EpisodeRes
             at[label] = int(count)
     for label, step in sorted(at.items(), key=lambda pair: pair[1]):
         results = record.evaluations.get(label, [])
-        # others were played under other rules, before the run was changed
+        # a run that was changed and resumed may have earlier evaluations under another protocol
         if results and comparable(results, record.after or record.before or ()):
             yield label, step, results

@@ -1,4 +1,4 @@
-"""Read the files of a run as facts. Knows their formats, nothing of how they are shown."""
+"""Read the files of a run folder into one record."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ Values = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class RunRecord:
-    """What a folder holds; None or empty where the run has not written it.
+    """Contents of a run folder. A file that does not exist yet is None or empty.
 
     Attributes:
-        folder: where it is.
-        config: resolved values.
-        recipe: values of its recipe alone.
-        manifest, summary: as written.
+        folder: the run folder.
+        config: resolved configuration.
+        recipe: configuration of the recipe, without the run's own changes.
+        manifest, summary: contents of `manifest.json` and `summary.json`.
         metrics: lines of `metrics.jsonl`.
         evaluations: episodes by label ("before", "after", "step_000010", ...).
-        protocols: likewise, under which rules they were played, as their files say.
-        benchmarks: tables of several settings.
-        doubts: which files are not the ones that the run wrote, in one sentence each.
+        protocols: evaluation protocol by the same labels, as recorded with the episodes.
+        benchmarks: tables of benchmark protocols.
+        doubts: one sentence for each file that contradicts the run's other files.
     """
 
     folder: RunFolder
@@ -50,40 +50,46 @@ class RunRecord:
 
     @property
     def task_groups(self) -> Mapping[str, Sequence[str]]:
-        """Named groups of tasks; those of earlier versions are not known."""
+        """Names of tasks by group; empty for runs of earlier versions, which don't record them."""
         groups: Mapping[str, Sequence[str]] = self.manifest.get("task_groups", {})
         return groups
 
     @property
     def evaluated_on(self) -> str:
-        """What starts evaluations visit, in words."""
+        """Which starts evaluations play, as a phrase such as "held-out starts"."""
         return str(self.manifest.get("evaluated_on", "starts"))
 
     @property
     def before(self) -> list[EpisodeResult] | None:
-        """Episodes of the evaluation before training."""
+        """Episodes of the evaluation before training; None if there is none."""
         return self.evaluations.get("before")
 
     @property
     def conclusion(self) -> str | None:
-        """Label of the evaluation it ended with."""
+        """Label of the final evaluation, one of `CONCLUSIONS`; None if there is none."""
         return next((label for label in CONCLUSIONS if label in self.evaluations), None)
 
     @property
     def after(self) -> list[EpisodeResult] | None:
-        """Episodes of the evaluation it ended with."""
+        """Episodes of the final evaluation; None if there is none."""
         return self.evaluations[self.conclusion] if self.conclusion else None
 
     @property
     def protocol(self) -> Values:
-        """The rules of the evaluation it ended with, or of the present one."""
+        """Protocol of the final evaluation, or else of the one before training.
+
+        The manifest's protocol is used if these evaluations record none.
+        """
         ended = self.protocols.get(self.conclusion or "before", {})
         return ended or self.manifest.get("evaluation_protocol") or {}
 
     @property
     def left_out(self) -> dict[str, str]:
-        """Evaluations that were played under other rules than the one it ended with, and so are
-        compared with nothing: `{label: what differs}`."""
+        """Evaluations whose protocol differs from the final one: `{label: difference}`.
+
+        Without a final evaluation, the reference is the evaluation before training. Evaluations
+        listed here are compared with no other.
+        """
         ended = self.after or self.before or ()
         return {
             label: protocol_difference(self.protocols[label], self.protocol) or "unknown rules"
@@ -92,8 +98,10 @@ class RunRecord:
         }
 
     def series(self, name: str) -> list[tuple[int, float]]:
-        """`(step, value)` of a metric in order, without steps where it was not a number. Of a step
-        that was logged twice, by a run that went on from a checkpoint, the later value counts."""
+        """Return `(step, value)` of a metric, sorted by step, without non-finite values.
+
+        A resumed run may have logged a step twice; the later value is used.
+        """
         found = {
             int(step): value
             for line in self.metrics
@@ -104,16 +112,21 @@ class RunRecord:
         return sorted(found.items())
 
     def clip(self, label: str, result: EpisodeResult) -> Path | None:
-        """The video of an episode, if it was filmed."""
+        """Return the video of an episode; None if there is none or it is a link out of the folder.
+
+        Args:
+            label: label of the evaluation.
+            result: the episode.
+        """
         path = clip(self.folder, label, result.task, result.trial)
         return path if path.is_file() and not leads_out(self.folder.path, path) else None
 
 
 def read_run(folder: RunFolder) -> RunRecord:
-    """Read all there is.
+    """Read all files of a run that a report shows.
 
     Raises:
-        CheckpointError: a file is damaged; names it.
+        CheckpointError: a file is damaged; the message names it.
     """
     shown = (folder.config, folder.recipe, folder.manifest, folder.summary, folder.metrics)
     require_inside(folder.path, shown)

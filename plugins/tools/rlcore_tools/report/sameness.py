@@ -1,4 +1,4 @@
-"""Check that two runs logged the same, as a repeated run must. Knows metrics, no files."""
+"""Compare the logged metrics of two runs, which must be equal if a run was repeated exactly."""
 
 from __future__ import annotations
 
@@ -9,13 +9,18 @@ Line = dict[str, float | None]
 
 
 def untimed(lines: Sequence[Line]) -> list[Line]:
-    """Lines of `metrics.jsonl` without what depends on the clock."""
+    """Return lines of `metrics.jsonl` without times and rates per second."""
     return [{name: value for name, value in line.items() if not _timed(name)} for line in lines]
 
 
 def first_difference(ours: Sequence[Line], theirs: Sequence[Line]) -> str | None:
-    """Where two runs' metrics part, in words; None where they are equal to the last digit, times
-    aside."""
+    """Describe the first difference between the metrics of two runs.
+
+    Values must be exactly equal, except times and rates per second, which are ignored.
+
+    Returns:
+        description of the first difference; None if there is none.
+    """
     for mine, other in zip_longest(untimed(ours), untimed(theirs)):
         if mine is None or other is None:
             more = "the second" if mine is None else "the first"

@@ -1,6 +1,6 @@
-"""The page of a sweep, or of several seeds of one recipe: which setting, how sure, what next.
+"""Make the page of a sweep, or of several seeds of one recipe, which ranks their settings.
 
-rows --ranked--> settings --> table, bands over seeds, parallel coordinates, what the keys decided
+rows --ranked--> settings --> table, bands over seeds, parallel coordinates, importance of keys
 """
 
 from __future__ import annotations
@@ -34,19 +34,19 @@ from rlcore_tools.runs.standing import UNDECIDED, place, sentences, starts_of
 from rlcore_tools.runs.study import Study
 from rlcore_tools.runs.table import note
 
-MOST_CURVES = 5  # settings that are drawn, the best ones: more bands hide each other
+MOST_CURVES = 5  # the best settings, which are drawn; more bands would cover each other
 MOST_AXES = 8
 EVALUATED = "eval/success_once"
 
 
 def sweep_page(title: str, rows: Sequence[Row], base: Path, sweep: Path | None = None) -> str:
-    """The page of runs that are compared by their settings.
+    """Return the HTML page that compares runs by their settings.
 
     Args:
-        title: the sweep's name.
-        rows: its runs.
-        base: folder of the page, for links.
-        sweep: its folder; None where the runs are of none.
+        title: title of the page, such as the sweep's name.
+        rows: one row per run.
+        base: folder of the page; links are relative to it.
+        sweep: folder of the sweep; None if the runs belong to no sweep.
     """
     ranking = ranked(rows)
     study = None if sweep is None else Study.of(sweep)
@@ -116,8 +116,14 @@ def _run_row(row: Row, ranking: Ranking, base: Path) -> dict[str, Any]:
 
 
 def _curves(settings: Sequence[Setting]) -> dict[str, Markup] | None:
-    """Success by update, of each setting the mean over its seeds and a band from the lowest to the
-    highest; with one seed the interval of the update's episodes. Markers: evaluations."""
+    """Draw the success rate of each setting by update.
+
+    Lines show the mean over seeds in training, markers that in evaluations. The band is the range
+    over seeds; with one seed it is the Wilson interval over the update's episodes.
+
+    Returns:
+        `{"wide": chart, "narrow": chart}`; None if no setting logged training success.
+    """
     series = []
     for colour, one in enumerate(settings):
         logs = [_metrics(seed.row.folder) for seed in one.seeds]
@@ -146,7 +152,14 @@ def _metrics(folder: Path) -> list[dict[str, float | None]]:
 
 
 def _coordinates(ranking: Ranking, keys: Sequence[str]) -> dict[str, Markup] | None:
-    """An axis a key, those that decided most beside success."""
+    """Draw parallel coordinates of the measured settings.
+
+    Args:
+        keys: swept keys, the most important first. It has the axis next to success.
+
+    Returns:
+        `{"wide": chart, "narrow": chart}`; None for fewer than two settings or no keys.
+    """
     measured = ranking.measured
     if len(measured) < 2 or not keys:
         return None
@@ -159,7 +172,7 @@ def _coordinates(ranking: Ranking, keys: Sequence[str]) -> dict[str, Markup] | N
         lines.append(Line([*(one.values[key] for key in axes), rate], kind, title))
     told = _short(ranking.keys)
     names = [*(told[key] for key in axes), "success"]
-    narrow = min(len(axes), 3)  # what decided most
+    narrow = min(len(axes), 3)  # the most important keys
     few = [line._replace(values=line.values[-narrow - 1 :]) for line in lines]
     return {
         "wide": parallel(lines, names, width=960, height=340),
@@ -168,7 +181,7 @@ def _coordinates(ranking: Ranking, keys: Sequence[str]) -> dict[str, Markup] | N
 
 
 def _short(keys: Sequence[str]) -> dict[str, str]:
-    """The shortest ends of keys that tell them apart."""
+    """Return the shortest unique dotted suffix of each key."""
     found = {}
     for key in keys:
         parts_of = key.split(".")
@@ -180,7 +193,11 @@ def _short(keys: Sequence[str]) -> dict[str, str]:
 
 
 def _importance(study: Study | None, keys: Sequence[Part]) -> dict[str, Any]:
-    """`{"by": who judged, "shares": share of each key}`."""
+    """Return the importance of each key as `{"by": source, "shares": {key: share}}`.
+
+    The source is "optuna" if Optuna can evaluate the study; otherwise it is "" and shares are
+    those of :mod:`rlcore_tools.runs.importance`.
+    """
     judged = study.importance() if study else None
     if judged:
         return {"by": "optuna", "shares": judged}
