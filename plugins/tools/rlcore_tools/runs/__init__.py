@@ -1,8 +1,8 @@
-"""Look over many runs: what each came to, which differ in their seed only, which setting is best.
+"""List and compare runs: state and results of each run, and the ranking of settings over seeds.
 
 folders --find, look--> rows --where, sort--> table | JSON
-                          '--settings, seeds--> the best one, and those it can't be told apart from
+                          '--settings, seeds--> best setting, and those it can't be told apart from
 
-A row takes one read of a few small files; tables of episodes are read where seeds are compared.
-Nothing here loads tensors.
+A row is made from a few small files. Tables of episodes are read only to compare settings. Nothing
+here loads tensors.
 """

@@ -1,5 +1,7 @@
-"""Choose and sort rows: `--where 'algorithm.gamma>0.95'`, `--sort -after`. Nothing is evaluated:
-a condition is a key, a sign and a value."""
+"""Filter and sort rows: `--where 'algorithm.gamma>0.95'`, `--sort -after`.
+
+A condition consists of a key, a comparison sign and a value; its text is never run as code.
+"""
 
 from __future__ import annotations
 
@@ -22,12 +24,12 @@ _ORDERS: dict[str, Callable[[Any, Any], bool]] = {
 
 @dataclass(frozen=True)
 class Condition:
-    """What a run must be to be shown.
+    """Condition that selects runs.
 
     Attributes:
-        key: a column, or a key of the configuration.
-        sign: how the run's value is compared.
-        value: with what, as it is written on a command line: `0.95`, `true`, `null`, `[1, 2]`.
+        key: a column of :class:`rlcore_tools.runs.row.Row`, or a key of the configuration.
+        sign: comparison sign, one of `=`, `==`, `!=`, `>`, `>=`, `<`, `<=`.
+        value: right-hand side as on a command line: `0.95`, `true`, `null`, `[1, 2]`.
     """
 
     key: str
@@ -36,10 +38,10 @@ class Condition:
 
     @classmethod
     def read(cls, text: str) -> Condition:
-        """The condition of a text.
+        """Parse a condition; quotes around its value are removed.
 
         Raises:
-            ConfigError: it is none.
+            ConfigError: the text is not of the form KEY SIGN VALUE.
         """
         found = _CONDITION.fullmatch(text)
         if found is None:
@@ -50,8 +52,12 @@ class Condition:
         return cls(found[1], found[2], found[3].strip("'\""))
 
     def holds(self, row: Row) -> bool:
-        """Whether a run is so. A run without the key is not, unless the value is null; numbers are
-        compared with numbers, texts with texts."""
+        """Check whether a run meets the condition.
+
+        A missing key counts as null. Values that both read as numbers are compared as numbers, all
+        others as texts. `>`, `>=`, `<` and `<=` between texts hold only if the run's value is text,
+        so that null is neither larger nor smaller than any value.
+        """
         ours, theirs = row.value(self.key), self.value
         if self.sign not in _ORDERS:
             return _same(ours, theirs) == (self.sign != "!=")
@@ -62,10 +68,10 @@ class Condition:
 
 
 def chosen(rows: Sequence[Row], conditions: Sequence[Condition]) -> list[Row]:
-    """The rows for which all conditions hold.
+    """Return the rows that meet all conditions.
 
     Raises:
-        ConfigError: no run has a key.
+        ConfigError: no run has the key of a condition.
     """
     for condition in conditions:
         _require(condition.key, rows)
@@ -73,8 +79,9 @@ def chosen(rows: Sequence[Row], conditions: Sequence[Condition]) -> list[Row]:
 
 
 def ordered(rows: Sequence[Row], key: str) -> list[Row]:
-    """Rows by a column or key, from low to high, with `-` before it from high to low; those without
-    it are the last.
+    """Sort rows by a column or key: ascending, or descending with `-` before the key.
+
+    Numbers sort before texts, in reverse if descending. Rows without a value come last.
 
     Raises:
         ConfigError: no run has the key.
@@ -87,7 +94,7 @@ def ordered(rows: Sequence[Row], key: str) -> list[Row]:
 
 
 def _require(key: str, rows: Sequence[Row]) -> None:
-    """Refuse a key that no run has."""
+    """Raise ConfigError for a key that no run has; any key is accepted if there are no rows."""
     known = (find(row.config, key, COLUMNS) is not COLUMNS for row in rows)  # null is a value
     if not rows or key in COLUMNS or any(known):
         return
@@ -99,7 +106,10 @@ def _require(key: str, rows: Sequence[Row]) -> None:
 
 
 def _number(value: Any) -> float | None:
-    """Also of a text, as YAML takes `1e-5` for one."""
+    """Return a value as a float; None if it is no number.
+
+    Texts are converted too, because YAML 1.1 reads `1e-5` as text. A bool is no number.
+    """
     if isinstance(value, bool):
         return None
     try:

@@ -1,4 +1,4 @@
-"""What differs between two runs: configuration, versions, results."""
+"""Compare the configuration, versions and results of two runs."""
 
 from __future__ import annotations
 
@@ -25,14 +25,16 @@ PLACES = ("recipe", "runner.logger")
 
 @dataclass(frozen=True)
 class Differing:
-    """Two runs against each other.
+    """Differences between two runs.
 
     Attributes:
-        rows: both.
-        config, versions: `{key: (first, other)}` where they differ; folders and names aside.
-        after: success after of the other minus that of the first on the same starts, `{mean, lo,
-            hi}`; None where they can't be paired.
-        why: why they can't.
+        rows: rows of the first and the other run.
+        config: `{key: (first, other)}` of differing values, except those of `PLACES`.
+        versions: `{name: (first, other)}` of differing versions of packages and Python, devices
+            and commits.
+        after: final success rate of the other run minus that of the first, paired by start, as
+            `{mean, lo, hi}`; None if they can't be paired.
+        why: why they can't be paired; empty if they can.
     """
 
     rows: tuple[Row, Row]
@@ -43,7 +45,10 @@ class Differing:
 
     @classmethod
     def between(cls, first: Path, other: Path) -> Differing:
-        """Read both.
+        """Compare two runs.
+
+        Args:
+            first, other: their folders.
 
         Raises:
             CheckpointError: a table of episodes is damaged.
@@ -62,7 +67,7 @@ class Differing:
         return cls(rows, config, versions, after, why)
 
     def as_values(self) -> dict[str, Any]:
-        """For programs."""
+        """Return the comparison as values that JSON can represent."""
         return {
             "runs": [row.as_values() for row in self.rows],
             "config": self.config,
@@ -72,7 +77,7 @@ class Differing:
         }
 
     def lines(self) -> list[str]:
-        """For people."""
+        """Return the comparison as lines of text."""
         lines = [f"A  {self.rows[0].folder}", f"B  {self.rows[1].folder}", ""]
         lines += _table("configuration", self.config, "equal, names and folders aside")
         lines += _table("versions", self.versions, "equal")

@@ -1,4 +1,4 @@
-"""Find the runs below a folder: of commands, of sweeps, and what is left of broken ones."""
+"""Find the runs below a folder: single runs, runs of sweeps, and broken ones."""
 
 from __future__ import annotations
 
@@ -14,18 +14,20 @@ from rlcore_tools.runs.reading import Values, read_mapping
 from rlcore_tools.runs.row import FILES, Row, inside, look
 
 OF_A_RUN = set(FILES)
-"""Whatever has one of these is a run, be it a broken one."""
+"""Names of files; a folder that has one of them is a run, even if others are missing."""
 JOBS = ".jobs"
-"""Notes of a sweep on its jobs, a JSON file each: `{"folder", "label", "state", "error", ...}`."""
-DEEPEST = 8  # folders in each other
+"""Folder of a sweep with a JSON file per job: `{"folder", "label", "state", "error", ...}`."""
+DEEPEST = 8  # levels of nested folders that are searched
 
 
 def runs_below(folder: str | Path) -> list[Row]:
-    """All runs in a folder and below it, or the one that it is, in the order of their names;
-    numbers in these count as numbers. A folder that can't be looked into is a row that says so.
+    """Return the rows of all runs below a folder, or its own row if the folder is a run.
+
+    Rows are sorted by name, where numbers within names sort by value. A folder that can't be read
+    has a row with state "unreadable". A job that failed before it had a folder has a row too.
 
     Raises:
-        CheckpointError: there is no such folder.
+        CheckpointError: the folder does not exist.
     """
     root = Path(folder).expanduser()
     try:
@@ -40,7 +42,10 @@ def runs_below(folder: str | Path) -> list[Row]:
 
 
 def row_of(folder: Path) -> Row:
-    """The row of one run, with what a sweep that it belongs to says of it."""
+    """Return the row of one run.
+
+    If the run is not finished, the note of its sweep, if it belongs to one, is used too.
+    """
     row = look(folder, folder.name)
     if row.state == "finished":
         return row
@@ -48,7 +53,7 @@ def row_of(folder: Path) -> Row:
 
 
 def in_order(name: str) -> list[tuple[int, str]]:
-    """A key to sort names by: `run-2` before `run-10`."""
+    """Return a sort key for names that compares numbers by value: `run-2` before `run-10`."""
     parts = re.findall(r"\d+|\D+", name)
     return [(int(part[:300]), "") if part.isdecimal() else (-1, part) for part in parts]
 
@@ -67,13 +72,13 @@ def _found(folder: Path, root: Path, job: Values | None, depth: int) -> Iterator
         return
     for entry in below if depth < DEEPEST else ():
         yield from _found(folder / entry.name, root, jobs.pop(entry.name, None), depth + 1)
-    for lost, note in jobs.items():  # failed before it had a folder
+    for lost, note in jobs.items():  # the job failed before it had a folder
         if note.get("state") == "failed":
             yield Row(folder / lost, f"{name}/{lost}", "failed", str(note.get("error") or ""))
 
 
 def _leads_on(entry: os.DirEntry[str]) -> bool:
-    """Whether to look inside: not through a link, but where it is a run that it leads to."""
+    """Check whether to search an entry: a folder that is not hidden, or a link to a run."""
     try:
         is_folder = not entry.name.startswith(".") and entry.is_dir()
         return is_folder and (not entry.is_symlink() or Path(entry, "config.yaml").is_file())
@@ -82,7 +87,7 @@ def _leads_on(entry: os.DirEntry[str]) -> bool:
 
 
 def _jobs(sweep: Path) -> dict[str, Mapping[str, object]]:
-    """A sweep's notes by the names of their runs' folders."""
+    """Return the notes of a sweep on its jobs, by the name of the run's folder."""
     notes: dict[str, Mapping[str, object]] = {}
     for file in (sweep / JOBS).glob("[0-9]*.json"):
         with contextlib.suppress(OSError, Unreadable):

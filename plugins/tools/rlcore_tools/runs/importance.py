@@ -1,12 +1,13 @@
-"""How much each swept key decided: a simple measure, for sweeps that no search has made.
+"""Measure the importance of each swept key, for sweeps without a study that Optuna can evaluate.
 
-For one key, settings are put together by its value, numbers with more than six values by quarters.
-The share of the variance of success between these groups is what the key explains by itself; as
-chance alone explains some too, it is adjusted for the number of groups,
+Settings are grouped by the value of one key; a number with more than six distinct values is grouped
+by quartiles of these. The importance of the key is the between-group share of the variance of
+success (eta squared). Chance alone makes this share positive, so it is adjusted for the number of
+groups, as adjusted R squared is, and clipped at 0:
 
-    1 - (1 - between / all) (m - 1) / (m - g)        m settings in g groups, at least 0
+    1 - (1 - between / total) (m - 1) / (m - g)        m settings in g groups
 
-Keys that matter only together show little here.
+Interactions are not measured: keys that matter only in combination have a small share.
 """
 
 from __future__ import annotations
@@ -20,17 +21,18 @@ from rlcore.terminal.text import written
 from rlcore_tools.runs.settings import Setting
 from rlcore_tools.text import rounded
 
-MOST_VALUES, QUARTERS = 6, 4  # of a number
+MOST_VALUES, QUARTERS = 6, 4  # with more distinct numbers than this, quartiles are the groups
 
 
 @dataclass(frozen=True)
 class Part:
-    """What a key explains.
+    """Importance of a key.
 
     Attributes:
-        key: which.
-        share: of the variance of success, from 0 to 1; None where settings are too few to tell.
-        groups: `(values, mean success, settings)` each.
+        key: the key.
+        share: adjusted share of the variance of success, from 0 to 1; None if there is one group
+            only, or no group has several settings.
+        groups: `(values as text, mean success, number of settings)` of each group, by value.
     """
 
     key: str
@@ -39,7 +41,7 @@ class Part:
 
 
 def parts(settings: Sequence[Setting], keys: Sequence[str]) -> list[Part]:
-    """Of each key, what explains most first."""
+    """Return the importance of each key, the largest share first; empty without success rates."""
     measured = [one for one in settings if one.rate is not None]
     found = [_part(measured, key) for key in keys] if measured else []
     return sorted(found, key=lambda part: -1.0 if part.share is None else part.share, reverse=True)
@@ -70,7 +72,7 @@ def _rank(value: Any) -> tuple[int, Any]:
 
 
 def _names(values: Sequence[Any]) -> list[str]:
-    """The group of each value."""
+    """Return the name of the group of each value."""
     numbers = [v for v in values if isinstance(v, (int, float)) and not isinstance(v, bool)]
     distinct = sorted(set(numbers))
     if len(numbers) < len(values) or len(distinct) <= MOST_VALUES:

@@ -1,4 +1,4 @@
-"""All that is to say of one run: `rlcore runs show`."""
+"""Describe one run: `rlcore runs show`."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from rlcore_tools.runs.row import Row
 from rlcore_tools.runs.table import difference, note, rate
 
 VERSIONS = ("rlcore", "torch")
-MOST = 20  # changes of the recipe that are shown
+MOST = 20  # changes from the recipe that are shown
 
 
 def values_of(folder: Path) -> dict[str, Any]:
-    """The columns of its row, its checkpoints, its versions and its whole configuration."""
+    """Return the columns of a run's row, its checkpoints, versions and full configuration."""
     row = row_of(folder)
     return {
         **row.as_values(),
@@ -31,7 +31,7 @@ def values_of(folder: Path) -> dict[str, Any]:
 
 
 def lines_of(folder: Path) -> list[str]:
-    """Likewise in lines, with what it changed of its recipe and the next command."""
+    """Return lines that describe a run, its changes from the recipe, and the next command."""
     row = row_of(folder)
     config, versions = row.config, versions_of(folder)
     env, model, algorithm = (
@@ -60,10 +60,13 @@ def lines_of(folder: Path) -> list[str]:
 
 
 def versions_of(folder: Path) -> dict[str, str]:
-    """What it ran with, by name; empty where it does not say."""
+    """Return the versions of packages that a run recorded, with Python and the device, by name.
+
+    The result is empty if the manifest is missing or can't be read.
+    """
     try:
         manifest = read_mapping(folder / "manifest.json") or {}
-    except (OSError, Unreadable):  # its row says so
+    except (OSError, Unreadable):  # the run's row has the error
         return {}
     versions = manifest.get("versions")
     own = {name: str(manifest[name]) for name in ("python", "device") if name in manifest}
@@ -71,7 +74,7 @@ def versions_of(folder: Path) -> dict[str, str]:
 
 
 def checkpoints_of(folder: Path) -> list[str]:
-    """Names of its checkpoints, in order."""
+    """Return the names of a run's checkpoints, sorted."""
     return sorted(path.name for path in (folder / "checkpoints").glob("step_*"))
 
 
@@ -82,7 +85,7 @@ def _updates(row: Row) -> str:
 
 
 def _changes(folder: Path, config: Values) -> list[str]:
-    """What it has other than its recipe."""
+    """Return lines with the values that differ from the recipe, `MOST` at most."""
     try:
         recipe = read_config(folder / "recipe.yaml")
     except FileNotFoundError:

@@ -1,9 +1,9 @@
-"""Read the small files of many runs fast. Knows their formats, nothing of what they mean.
+"""Read the small files of many runs fast.
 
-The configurations of a folder are nearly the same text, and a YAML parser is slow: a configuration
-is cut into its keys by their indentation, a key with a number or a word is read without the parser,
-and a text that was read before is not read again.
-What is not written as a run writes it is parsed as a whole.
+The configurations of a folder are nearly the same text, and a YAML parser is slow. A configuration
+is therefore split into its keys by indentation, a key with a number or a word is read without the
+parser, and the values of equal texts are cached. A file whose layout is not that of a run's
+configuration is parsed as a whole.
 """
 
 from __future__ import annotations
@@ -21,26 +21,29 @@ import yaml  # type: ignore[import-untyped]
 from rlcore.files.reading import Unreadable, read_json, read_text, read_yaml
 
 Values = Mapping[str, Any]
-PART = 20_000  # bytes at either end of a log
+PART = 20_000  # bytes that are read at the beginning and at the end of a log
 _SECTION = re.compile(r" *([A-Za-z_]\w*):")
 _PLAIN = re.compile(
     r" *([A-Za-z_]\w*): (?:(0|-?[1-9]\d*)|(-?\d+\.\d+)|([A-Za-z][\w./-]*))\n?", re.ASCII
 )
-"""A key with an integer, a decimal fraction, or a word."""
+"""Line with a key and an integer, a decimal fraction or a word."""
 _WORDS = {"true": True, "false": False, "null": None}
 _OTHERS = {"yes", "no", "on", "off", *_WORDS}
-"""What YAML 1.1 takes for no text, in small letters or others."""
+"""Words that YAML 1.1 reads as bool or null, in any case."""
 
 
 def read_config(path: Path) -> Values:
-    """A configuration as nested mappings, to be looked at only: parts are shared with others.
+    """Read a configuration as nested mappings.
+
+    The result must not be changed, because equal sections are shared between configurations.
 
     Raises:
-        OSError, Unreadable: as :func:`rlcore.files.reading.read_yaml`; or it holds no mapping.
+        OSError, Unreadable: as :func:`rlcore.files.reading.read_yaml`; Unreadable also if the file
+            holds no mapping.
     """
     text = read_text(path)
     try:
-        if "&" in text or "*" in text or not text:  # maybe an alias: its parts belong together
+        if "&" in text or "*" in text or not text:  # an alias refers to another part of the file
             raise Unreadable("it may have aliases")
         return _mapping(text)
     except (Unreadable, ValueError, RecursionError, yaml.YAMLError):
@@ -51,7 +54,7 @@ def read_config(path: Path) -> Values:
 
 
 def _mapping(text: str) -> dict[str, Any]:
-    """The mapping of a text whose keys stand one below the other."""
+    """Read a block mapping, whose keys all have the indentation of the first line."""
     indent = len(text) - len(text.lstrip(" "))
     keys = re.finditer(rf"^ {{{indent}}}(?=[^ \n-])", text, re.MULTILINE)
     cuts = [*(key.start() for key in keys), len(text)]
@@ -65,7 +68,7 @@ def _mapping(text: str) -> dict[str, Any]:
 
 @lru_cache(maxsize=1 << 14)
 def _entry(text: str) -> dict[str, Any]:
-    """One key with all that is below it."""
+    """Read one key with the lines that belong to it."""
     head, _, below = text.partition("\n")
     indent = len(text) - len(text.lstrip(" "))
     section = _SECTION.fullmatch(head)
@@ -84,10 +87,11 @@ def _entry(text: str) -> dict[str, Any]:
 
 
 def read_mapping(path: str | Path) -> dict[str, Any] | None:
-    """The mapping of a JSON file; None where it is not there.
+    """Read a mapping from a JSON file; None if the file does not exist.
 
     Raises:
-        OSError, Unreadable: it can't be read; the message names it.
+        OSError: the file can't be read.
+        Unreadable: it is damaged or holds no mapping; the message names the file.
     """
     try:
         values = read_json(path)
@@ -101,8 +105,11 @@ def read_mapping(path: str | Path) -> dict[str, Any] | None:
 
 
 def read_ends(metrics: Path) -> tuple[list[Values], list[Values]]:
-    """The first and the last lines of a log of metrics, those that are whole; of a short one the
-    same. None where it is not there."""
+    """Read the first and the last lines of a log of metrics.
+
+    Only complete lines with an integer step are returned, from `PART` bytes at each end. In a short
+    log these overlap or are the same. Both lists are empty if the log can't be read.
+    """
     try:
         with metrics.open("rb") as file:
             first = file.read(PART)
@@ -119,7 +126,7 @@ def _lines(part: bytes) -> list[Values]:
     for line in part.split(b"\n"):
         try:
             values = json.loads(line)
-        except (ValueError, RecursionError):  # cut off
+        except (ValueError, RecursionError):  # cut off at an end of the part
             continue
         if isinstance(values, dict) and isinstance(values.get("step"), int):
             found.append(values)

@@ -1,4 +1,4 @@
-"""What became of a run, as its folder says: one row of `rlcore runs ls`."""
+"""Read the state and results of a run from its folder: one row of `rlcore runs ls`."""
 
 from __future__ import annotations
 
@@ -22,35 +22,38 @@ from rlcore_tools.runs.reading import Values, read_config, read_ends, read_mappi
 Entries = Mapping[str, os.DirEntry[str]]
 State = Literal["running", "finished", "interrupted", "failed", "unreadable"]
 SIDES = {"before": "success_before", "after": "success_after", "difference": "paired_difference"}
-"""Figures of a row, and their keys in `summary.json`."""
+"""Columns with success rates or their difference, and their keys in `summary.json`."""
 SUMMARY, MANIFEST, LOCK = "summary.json", "manifest.json", ".lock"
 FILES = (SUMMARY, MANIFEST, "config.yaml", "metrics.jsonl")
-"""What is read of a run; none of them may be a link that leads out of its folder."""
+"""Files that are read of a run; none of them may be a link that points out of its folder."""
 HOLDER = re.compile(r"process (\d+) on (\S+) since (.+)")
 ENDED = "attempts/*/ended.json"
-"""Why an attempt at a run ended early: `{"state", "reason"}`."""
+"""Files that record why an attempt at a run ended early: `{"state", "reason"}`."""
 SUCCESS = ("eval/success_once", "env/success_once")
 
 
 @dataclass(frozen=True)
 class Row:
-    """A run in short; None where it has no such thing, or not yet.
+    """Summary of a run. Values that the run does not have, or not yet, are None or empty.
 
     Attributes:
-        folder: of the run.
-        name: its path below the folder that was looked through.
-        state: what became of it.
-        reason: why it is not finished; of one that is, why it was stopped before its last update.
-        before, after: success rates, `{rate, n, lo, hi}`; without an interval while it goes on.
-        difference: after - before on the same starts, `{mean, lo, hi}`.
-        success: the last rate that was logged.
-        update, updates: how many are made, and how many are to be.
+        folder: folder of the run.
+        name: path of the run below the folder that was searched.
+        state: "running", "finished", "interrupted", "failed" or "unreadable".
+        reason: why the run is not finished, or why a finished run stopped before its last update.
+        before, after: success rates, `{rate, n, lo, hi}`; only `{rate}`, and no `after`, if the
+            run has no summary.
+        difference: after - before, paired by start, `{mean, lo, hi}`.
+        success: last success rate that a run without a summary logged.
+        update: number of updates that a run without a summary logged.
+        updates: number of updates that a run without a summary was to make.
         seconds: wall time.
-        left: seconds until it has made its updates, at the pace of the last ones.
-        started: when, UTC.
-        commit: of the checkout that it ran from.
-        seed: of the run.
-        words: what a sweep gave it, as on a command line; none outside of one.
+        left: estimated seconds until a running run has made its updates, at its recent pace.
+        started: start time in UTC, `YYYY-MM-DDTHH:MM:SS`.
+        commit: first 10 characters of the commit of the checkout that it ran from.
+        seed: seed of the run.
+        words: overrides from the run's sweep, as on a command line; empty for other runs.
+        kept: cache of :attr:`config`.
     """
 
     folder: Path
@@ -73,7 +76,7 @@ class Row:
 
     @property
     def config(self) -> Values:
-        """Its configuration; empty where it can't be read."""
+        """Configuration of the run, read at first use; empty if it can't be read."""
         if "config" not in self.kept:
             self.kept["config"] = {}
             with contextlib.suppress(OSError, ValueError):
@@ -81,7 +84,10 @@ class Row:
         return self.kept["config"]
 
     def value(self, key: str) -> Any:
-        """What stands in a column, of a rate the number alone, or at a key of the configuration."""
+        """Return the value of a column, or else of a key of the configuration.
+
+        A rate is returned without its interval, a difference as its mean. None means no value.
+        """
         if key in SIDES:
             figures: Values = getattr(self, key) or {}
             return figures.get("mean" if key == "difference" else "rate")
@@ -90,7 +96,7 @@ class Row:
         return find(self.config, key)
 
     def as_values(self) -> dict[str, Any]:
-        """All of it, for programs."""
+        """Return all columns as values that JSON can represent."""
         return {**{name: getattr(self, name) for name in COLUMNS}, "folder": str(self.folder)}
 
 
@@ -98,13 +104,13 @@ COLUMNS = [name for name in Row.__dataclass_fields__ if name not in ("words", "k
 
 
 def look(folder: Path, name: str, job: Values | None = None, files: Entries | None = None) -> Row:
-    """The row of a run; one that can't be read says so.
+    """Return the row of a run; its state is "unreadable" if its files can't be read.
 
     Args:
-        folder: of the run.
+        folder: folder of the run.
         name: see :class:`Row`.
-        job: the note that a sweep has on it.
-        files: what is in the folder, where that is known.
+        job: the note of its sweep on it, if any.
+        files: result of :func:`inside` for the folder, if already known.
     """
     try:
         return _look(folder, name, job, inside(folder) if files is None else files)
@@ -116,7 +122,7 @@ def look(folder: Path, name: str, job: Values | None = None, files: Entries | No
 
 
 def inside(folder: Path) -> Entries:
-    """What is in a folder, by name."""
+    """Return the entries of a folder by name."""
     with os.scandir(folder) as entries:
         return {entry.name: entry for entry in entries}
 
@@ -173,7 +179,7 @@ def _unfinished(
 
 
 def _state(folder: Path, holder: re.Match[str] | None, job: Values | None) -> tuple[State, str]:
-    """What became of a run without a summary, and why."""
+    """Return the state of a run that is running or has no summary, and the reason for it."""
     if holder is not None:
         process, host, since = holder.groups()
         if _lives(holder):
@@ -186,14 +192,14 @@ def _state(folder: Path, holder: re.Match[str] | None, job: Values | None) -> tu
         if said.get("state") in ("failed", "interrupted"):
             return said["state"], str(said.get("reason") or "")
     if (folder / "demonstrations").is_dir() and not _size(folder / "metrics.jsonl"):
-        return "finished", ""  # of rlcore collect
+        return "finished", ""  # `rlcore collect` writes no summary
     if not (folder / MANIFEST).is_file():
         return "failed", "it ended before its workers were up"
     return "interrupted", "it ended without a summary"
 
 
 def _holder(lock: Path) -> re.Match[str] | None:
-    """Who has the lock of a run, or had it as it was killed."""
+    """Return the process that holds a run's lock, or held it when it was killed."""
     try:
         return HOLDER.fullmatch(read_text(lock, 1000))
     except (OSError, ValueError):
@@ -201,11 +207,15 @@ def _holder(lock: Path) -> re.Match[str] | None:
 
 
 def _lives(holder: re.Match[str]) -> bool:
-    """Whether a process is there; one on another machine is believed to be."""
+    """Check whether the process that took a lock still runs.
+
+    A process on another machine counts as running, because it can't be checked from here. One with
+    the same number that started after the lock was taken is another process.
+    """
     process, host, since = holder.groups()
     if host != socket.gethostname():
         return True
-    import psutil  # only where a lock is
+    import psutil  # imported only if there is a lock
 
     with contextlib.suppress(psutil.Error, ValueError):
         taken = datetime.fromisoformat(since).timestamp()
@@ -233,7 +243,7 @@ def _are_numbers(values: Any) -> bool:
 
 
 def _before(lines: list[Values]) -> Values | None:
-    """The evaluation before training, as it was logged."""
+    """Return the logged success rate of the evaluation before training, without interval."""
     for line in lines:
         if line["step"] == 0 and isinstance(line.get(SUCCESS[0]), float):
             return {"rate": line[SUCCESS[0]]}

@@ -1,4 +1,4 @@
-"""Say how the rules of two evaluations differ, from the notes in their files."""
+"""Describe how the protocols of two evaluations differ, from the metadata of their files."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from rlcore.results.parquet import read_note
 
 
 def unlike_rules(first: Path, other: Path) -> str:
-    """Where the rules of two evaluations differ, in a few words: `simulator.mujoco 3.3.0 and
-    3.3.2`. Call it only for evaluations that were not played under one protocol.
+    """Describe how two protocols differ, e.g. `simulator.mujoco 3.3.0 and 3.3.2`.
+
+    Call it only for evaluations whose protocols are known to differ.
 
     Args:
-        first, other: their tables of episodes.
+        first, other: the tables of episodes of the two evaluations.
 
     Raises:
         CheckpointError: a file is damaged.

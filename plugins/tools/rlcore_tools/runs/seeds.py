@@ -1,20 +1,22 @@
 """Compare settings that were each trained with several seeds and evaluated on the same starts.
 
 Success Y[seed, start] varies with both: another seed trains another policy, and other starts are
-easier or harder. The mean over all has (C. Cameron, J. Gelbach, D. Miller, Robust inference with
-multiway clustering, JBES 29, 238-249, 2011; for seeds x starts)
+easier or harder. The variance of the mean over seeds and starts is (C. Cameron, J. Gelbach,
+D. Miller, Robust inference with multiway clustering, JBES 29, 238-249, 2011; for seeds x starts)
 
     Var = Var_starts + Var_seeds - Var_rest
 
     Var_starts = s^2(means of starts) / n        n starts
     Var_seeds  = s^2(means of seeds) / k         k seeds
-    Var_rest   = s^2(what neither explains) / (n k)
+    Var_rest   = s^2(residuals of the additive model) / (n k)
 
-and Satterthwaite's degrees of freedom, Var^2 / (Var_starts^2 / (n - 1) + Var_seeds^2 / (k - 1)), so
-that two seeds tell as little as they do. A rate has the Wilson interval of the effective number of
-episodes p (1 - p) / Var, with the quantile of Student's t. A difference joins two of them by
-Newcombe's method 10, with the correlation that the means over the same starts have. With one seed
-these are the intervals of a run (:mod:`rlcore.results.statistics`), which say nothing about others.
+and is at least the larger of Var_starts and Var_seeds. Its degrees of freedom are Satterthwaite's,
+Var^2 / (Var_starts^2 / (n - 1) + Var_seeds^2 / (k - 1)), so that few seeds give wide intervals. The
+interval of a rate p is the Wilson interval for the effective number of episodes p (1 - p) / Var,
+with the quantile of Student's t. The interval of a difference combines those of the two rates by
+Newcombe's method 10, with the correlation of the two settings' means over the same starts. With one
+seed the intervals are those of a run (:mod:`rlcore.results.statistics`), which don't include the
+variation between seeds.
 
 Standard library only.
 """
@@ -37,22 +39,23 @@ from rlcore.results.statistics import (
 )
 
 Outcomes = Mapping[Hashable, Passes]
-"""Of one seed: `{start: success of each pass}`."""
+"""Outcomes of one seed: `{start: success of each pass}`."""
 _NORMAL = NormalDist()
-WIDEST = 8.0  # standard deviations: beyond, an interval has all there is
+WIDEST = 8.0  # largest quantile: from about 8.3 on, the confidence rounds to 1
 
 
 @dataclass(frozen=True)
 class Spread:
-    """What is known of the mean success of a setting.
+    """Mean success of a setting and its variance.
 
     Attributes:
-        mean: over seeds and starts.
-        variance: of that mean; 0 where all came out alike.
+        mean: mean over seeds and starts.
+        variance: variance of that mean; 0 if seeds don't differ in their means, nor starts in
+            theirs.
         freedom: degrees of freedom of the variance.
-        episodes: that were played.
-        by_start: mean over the seeds, of each start.
-        by_seed: mean over the starts, of each seed.
+        episodes: number of episodes, over all seeds, starts and passes.
+        by_start: mean over seeds for each start.
+        by_seed: mean over starts for each seed.
     """
 
     mean: float
@@ -65,21 +68,28 @@ class Spread:
 
 @dataclass(frozen=True)
 class Seeds:
-    """The outcomes of each seed of a setting."""
+    """Outcomes of a setting.
+
+    Attributes:
+        outcomes: outcomes of each seed.
+    """
 
     outcomes: Sequence[Outcomes]
 
     @cached_property
     def spread(self) -> Spread:
-        """See :func:`spread`."""
+        """Result of :func:`spread` for these seeds, computed once."""
         return spread(self.outcomes)
 
 
 def spread(seeds: Sequence[Outcomes]) -> Spread:
-    """Of a setting's seeds, which all have the same starts.
+    """Compute the mean success over the seeds of a setting, and its variance.
+
+    Args:
+        seeds: outcomes of each seed, all over the same starts.
 
     Raises:
-        ValueError: there are none, or not the same starts.
+        ValueError: there are no seeds or no starts, or the seeds have different starts.
     """
     if not seeds or not seeds[0] or any(one.keys() != seeds[0].keys() for one in seeds):
         raise ValueError("seeds must have the same starts, at least one")
@@ -105,17 +115,21 @@ def spread(seeds: Sequence[Outcomes]) -> Spread:
 
 
 def rate_over_seeds(seeds: Seeds, confidence: float = 0.95) -> SuccessRate:
-    """Mean success of a setting, with its interval. Raises ValueError as :func:`spread`."""
+    """Return the mean success of a setting with its interval.
+
+    Raises:
+        ValueError: as :func:`spread`, for several seeds.
+    """
     if len(seeds.outcomes) == 1:
         return success_rate([*seeds.outcomes[0].values()], confidence)
     return _rate(seeds.spread, confidence)
 
 
 def difference_over_seeds(first: Seeds, other: Seeds, confidence: float = 0.95) -> Difference:
-    """Mean success of `other` minus that of `first`, from the same starts.
+    """Return the mean success of `other` minus that of `first`, paired by start.
 
     Raises:
-        ValueError: not the same starts, or none.
+        ValueError: the settings have different starts, or none.
     """
     if len(first.outcomes) == len(other.outcomes) == 1:
         return paired_difference(first.outcomes[0], other.outcomes[0], confidence)
@@ -131,10 +145,13 @@ def difference_over_seeds(first: Seeds, other: Seeds, confidence: float = 0.95) 
 
 
 def student(confidence: float, freedom: float) -> float:
-    """The two-sided quantile of Student's t (G. W. Hill, Algorithm 396, CACM 13, 619-620, 1970);
-    about six digits from 3 degrees of freedom on, exact with 1 and 2.
+    """Return the two-sided quantile of Student's t distribution.
+
+    Exact for 1 and 2 degrees of freedom, correct to about six digits from 3 on (G. W. Hill,
+    Algorithm 396, CACM 13, 619-620, 1970).
 
     Args:
+        confidence: probability of the interval from minus to plus the quantile, in (0, 1).
         freedom: degrees of freedom, at least 1.
     """
     p, n = 1 - confidence, freedom
@@ -164,7 +181,7 @@ def student(confidence: float, freedom: float) -> float:
 
 def _rate(of: Spread, confidence: float) -> SuccessRate:
     p = of.mean
-    if not 0 < p < 1 or not of.variance:  # all came out alike: nothing tells seeds apart
+    if not 0 < p < 1 or not of.variance:  # no variation to estimate from: starts count once
         count = float(len(of.by_start))
     else:
         count = min(p * (1 - p) / of.variance, of.episodes)
@@ -175,7 +192,7 @@ def _rate(of: Spread, confidence: float) -> SuccessRate:
 
 
 def _correlation(a: Spread, b: Spread) -> float:
-    """Of the two means, by the starts that they have in common."""
+    """Return the correlation of two settings' means, from their means by start."""
     n = len(a.by_start)
     if n < 2 or not a.variance or not b.variance:
         return 0.0
@@ -185,5 +202,5 @@ def _correlation(a: Spread, b: Spread) -> float:
 
 
 def _joined(a: float, b: float, phi: float) -> float:
-    """sqrt(a^2 - 2 phi a b + b^2): half-widths of two correlated estimates as one."""
+    """Return sqrt(a^2 - 2 phi a b + b^2): half-width of a difference of correlated estimates."""
     return sqrt(max(a * a - 2 * phi * a * b + b * b, 0.0))

@@ -1,5 +1,7 @@
-"""Group runs into settings: what is alike in all but the seed. The best of them, and those that
-can't be told apart from it."""
+"""Group runs into settings, whose runs differ only in the seed, and rank the settings.
+
+The ranking marks the settings that can't be told apart from the best one.
+"""
 
 from __future__ import annotations
 
@@ -29,18 +31,22 @@ MACHINE = "cluster"
 APART = (
     "recipe", "runner.seed", "runner.logger", "runner.resume_dir", "runner.auto_resume", MACHINE,
 )  # fmt: skip
-"""Keys in which the runs of a setting may differ; those of the machine where no sweep varies them.
-"""
+"""Keys in which runs of a setting may differ; those of `MACHINE` only if no sweep varies them."""
 COMPONENTS = {"env": "env_type", "actor.model": "model_type", "algorithm": "name"}
-"""Where a component is chosen: with another one, other keys below are its own."""
+"""Key that chooses the component of each section; the section's other keys depend on it."""
 SECTIONS = ("runner", "env", "actor", "algorithm")
 CONFIDENCE = 0.95
 
 
 @dataclass(frozen=True)
 class Seed:
-    """A run of a setting: its row, and its last evaluation, as `{start: success of each pass}` and
-    as the file of its episodes."""
+    """A finished and evaluated run of a setting.
+
+    Attributes:
+        row: row of the run.
+        outcomes: final evaluation as `{start: success of each pass}`.
+        file: table of the episodes of that evaluation.
+    """
 
     row: Row
     outcomes: Mapping[Hashable, Passes]
@@ -49,15 +55,17 @@ class Seed:
 
 @dataclass(frozen=True)
 class Setting:
-    """Runs that differ in their seed.
+    """Runs that differ only in their seed.
 
     Attributes:
-        values: of the keys in which settings differ.
-        rows: all its runs.
-        seeds: those that count: finished, evaluated as the others are, each seed once.
-        rate: mean success over them; None where there are none.
-        behind: the best setting's success minus this one's, on the same starts, at a confidence of
-            95% for all comparisons together (Bonferroni); None for the best.
+        values: values of the keys in which settings differ.
+        rows: all runs of the setting.
+        seeds: runs that are compared: finished, evaluated on the starts and under the protocol of
+            most runs, and only the latest run of each seed.
+        rate: mean success over `seeds`; None if there are none.
+        behind: success of the best setting minus that of this one, paired by start, with an
+            interval of 95% confidence for all comparisons together (Bonferroni); None for the best
+            setting and those without a rate.
     """
 
     values: Values
@@ -68,23 +76,23 @@ class Setting:
 
     @property
     def label(self) -> str:
-        """What tells it from the others."""
+        """Text with the values in which settings differ: `KEY=VALUE, ...`."""
         return ", ".join(f"{key}={rounded(value)}" for key, value in self.values.items())
 
     @property
     def beaten(self) -> bool:
-        """Whether the best is better for sure."""
+        """Whether the best setting is significantly better: the interval of `behind` is above 0."""
         return self.behind is not None and self.behind.lo > 0
 
 
 @dataclass(frozen=True)
 class Ranking:
-    """Settings, the best first; those without a rate are the last.
+    """Settings in descending order of their mean success; those without a rate come last.
 
     Attributes:
-        settings: of all runs.
-        keys: in which they differ.
-        left_out: `{run: why}` of finished runs that don't count.
+        settings: settings of all runs, except those of runs that are left out before grouping.
+        keys: keys in which settings differ.
+        left_out: `{run: reason}` of runs that are not compared.
     """
 
     settings: tuple[Setting, ...]
@@ -93,17 +101,20 @@ class Ranking:
 
     @property
     def measured(self) -> list[Setting]:
-        """Those with a rate."""
+        """Settings with a rate, the best first."""
         return [one for one in self.settings if one.rate is not None]
 
     @property
     def tied(self) -> list[Setting]:
-        """Those that can't be told apart from the best."""
+        """Settings that can't be told apart from the best one, which is not included."""
         return [one for one in self.measured[1:] if not one.beaten]
 
 
 def grouped(rows: Sequence[Row]) -> list[Setting]:
-    """The settings of runs, in the order of their first run."""
+    """Group runs into settings, in the order of their first run.
+
+    Runs whose configuration lacks one of `SECTIONS` are left out.
+    """
     found: dict[tuple[str, ...], list[Row]] = {}
     varied = _varied_machine(rows)
     texts: dict[tuple[str, int], str] = {}  # by identity: runs share sections, see read_config
@@ -120,12 +131,15 @@ def grouped(rows: Sequence[Row]) -> list[Setting]:
 
 
 def _is_whole(config: Values) -> bool:
-    """Whether a configuration has its sections; what is left of one would differ in all keys."""
+    """Check whether a configuration has all of `SECTIONS`.
+
+    A damaged configuration would differ from the others in all keys of a missing section.
+    """
     return all(isinstance(config.get(section), Mapping) for section in SECTIONS)
 
 
 def over_seeds(rows: Sequence[Row]) -> bool:
-    """Whether runs are several seeds of a setting, and none is another's repetition."""
+    """Check whether a setting has several runs, and no two runs of a setting have the same seed."""
     settings = [[row.seed for row in one.rows] for one in grouped(rows)]
     return all(len(set(seeds)) == len(seeds) for seeds in settings) and any(
         len(seeds) > 1 for seeds in settings
@@ -133,8 +147,12 @@ def over_seeds(rows: Sequence[Row]) -> bool:
 
 
 def ranked(rows: Sequence[Row]) -> Ranking:
-    """The settings of runs, compared on the starts that most runs were evaluated on. Runs that a
-    study ended early, and its evaluations of others, are left out."""
+    """Group runs into settings, and rank these by mean success.
+
+    Runs are compared on the starts and under the protocol of most evaluated runs. Left out are runs
+    that a study pruned, a study's held-out evaluations, runs with a damaged configuration or
+    without a final evaluation, and all but the latest run of each seed of a setting.
+    """
     left_out = {row.name: why for row in rows if (why := beside(row.folder))}
     broken = (row for row in rows if row.state == "finished" and not _is_whole(row.config))
     left_out |= {row.name: "its config.yaml is damaged" for row in broken}
@@ -180,7 +198,14 @@ def _against_best(measured: Sequence[tuple[Setting, Seeds]]) -> list[Setting]:
 
 
 def _evaluated(rows: Sequence[Row], left_out: dict[str, str]) -> list[tuple[Hashable, Seed]]:
-    """Finished runs, each with what its evaluation was: starts and rules."""
+    """Return (kind, seed) of finished runs with a final evaluation.
+
+    The kind consists of the starts and the protocols of the evaluation. Only evaluations of one
+    kind are comparable.
+
+    Args:
+        left_out: gets the reason for each finished run that is left out, by the run's name.
+    """
     found: list[tuple[Hashable, Seed]] = []
     for row in rows:
         if row.state != "finished":
@@ -202,17 +227,17 @@ def _evaluated(rows: Sequence[Row], left_out: dict[str, str]) -> list[tuple[Hash
 
 
 def _tells(key: str, varied: tuple[str, ...]) -> bool:
-    """Whether a key makes a setting."""
+    """Check whether runs that differ in a key belong to different settings."""
     return not _below(key, APART) or _below(key, varied)
 
 
 def _given(row: Row) -> dict[str, str]:
-    """The words that a sweep gave a run, by key."""
+    """Return the overrides that a sweep gave a run, as text by key."""
     return dict(word.lstrip("+~").partition("=")[::2] for word in row.words)
 
 
 def _varied_machine(rows: Sequence[Row]) -> tuple[str, ...]:
-    """Keys of the machine that a sweep gave its runs unlike values of."""
+    """Return the keys of `MACHINE` that a sweep varies between its runs, sorted."""
     given: dict[tuple[Path, str], set[str]] = {}
     for row in rows:
         for key, value in _given(row).items():
@@ -227,7 +252,14 @@ def _below(key: str, sections: tuple[str, ...]) -> bool:
 
 
 def _ordered(rows: Sequence[Row], varied: tuple[str, ...]) -> list[dict[str, Any]]:
-    """What a sweep ordered other than for the others, of each; none where they are not of one."""
+    """Return the overrides in which the settings of a sweep differ, as values by key.
+
+    The list is empty if a run has no overrides, or if they don't distinguish all settings.
+
+    Args:
+        rows: one run of each setting.
+        varied: result of :func:`_varied_machine`.
+    """
     given = [_given(row) for row in rows]
     keys = [
         key
@@ -248,8 +280,15 @@ def _typed(text: str | None) -> Any:
 
 
 def _differing(configs: Sequence[Values], varied: tuple[str, ...]) -> list[dict[str, Any]]:
-    """What each has other than the others, by dotted key: a component's choice in place of its own
-    keys, `env.*.KEY` for a key of both sides."""
+    """Return the values in which configurations differ, by dotted key, for each configuration.
+
+    If the component of a section differs, only the key that chooses it is returned for the section.
+    A key with equal values for `env.train` and `env.eval` is returned once, as `env.*.KEY`.
+
+    Args:
+        configs: configuration of one run of each setting.
+        varied: result of :func:`_varied_machine`.
+    """
     found = (each for each in differences(*configs) if _tells(each.path, varied))
     differing = {each.path: each.values for each in found}
     for section, choice in COMPONENTS.items():

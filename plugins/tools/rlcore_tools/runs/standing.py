@@ -1,5 +1,7 @@
-"""Say which setting is best, over which seeds, how sure that is, and which are undecided: that they
-can't be told apart from it does not make them as good."""
+"""Describe a ranking: the best setting, its seeds and interval, and the undecided settings.
+
+An undecided setting can't be told apart from the best one. It may still be worse.
+"""
 
 from __future__ import annotations
 
@@ -13,13 +15,13 @@ from rlcore_tools.runs.settings import Ranking, Setting
 from rlcore_tools.runs.table import aligned, difference, rate
 from rlcore_tools.text import one_line
 
-SHOWN = 10  # settings of a table, at least all that are undecided
-FEW = 4  # settings that a sentence names
+SHOWN = 10  # settings in a table, or more if more are undecided
+FEW = 4  # settings that a sentence names, and left-out runs that are listed
 UNDECIDED = "undecided"
 
 
 def values_of(ranking: Ranking) -> dict[str, Any]:
-    """For programs."""
+    """Return a ranking as values that JSON can represent."""
     return {
         "starts": starts_of(ranking),
         "keys": list(ranking.keys),
@@ -39,7 +41,11 @@ def values_of(ranking: Ranking) -> dict[str, Any]:
 
 
 def lines_of(ranking: Ranking, folder: Path) -> list[str]:
-    """For people."""
+    """Return a ranking as lines of text.
+
+    Args:
+        folder: the folder that was searched for runs.
+    """
     if not ranking.measured:
         return [f"no run below {folder} is finished and evaluated", *_left_out(ranking)]
     shown = ranking.measured[: max(SHOWN, 1 + len(ranking.tied))]
@@ -57,7 +63,11 @@ def lines_of(ranking: Ranking, folder: Path) -> list[str]:
 
 
 def sentences(ranking: Ranking) -> list[str]:
-    """What follows from the figures, and what does not."""
+    """Return sentences on what a ranking shows, and on its limits.
+
+    Args:
+        ranking: a ranking with at least one measured setting.
+    """
     best, tied = ranking.measured[0], ranking.tied
     found = []
     if len(ranking.measured) > 1:
@@ -84,7 +94,7 @@ def sentences(ranking: Ranking) -> list[str]:
 
 
 def starts_of(ranking: Ranking) -> str:
-    """Which starts settings were compared on, in words."""
+    """Return which starts settings were compared on, as a phrase such as "held-out starts"."""
     for one in ranking.measured[:1]:
         manifest = read_mapping(one.seeds[0].row.folder / "manifest.json") or {}
         return str(find(manifest, "evaluated_on") or "starts")
@@ -102,7 +112,7 @@ def _next(ranking: Ranking, folder: Path) -> list[str]:
 
 
 def place(ranking: Ranking, setting: Setting) -> str:
-    """`best`, `undecided` or nothing."""
+    """Return "best", "undecided", or "" for a setting that is beaten or has no rate."""
     if setting in ranking.measured[:1]:
         return "best"
     return UNDECIDED if setting in ranking.tied else ""

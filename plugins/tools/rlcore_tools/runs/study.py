@@ -1,5 +1,7 @@
-"""Read what a search has tried, as `hydra/sweeper=rlcore_optuna` writes it to `trials.json` in the
-folder of a sweep, and which keys mattered, as Optuna judges it."""
+"""Read the trials of a hyperparameter search, and the importance of its keys by Optuna.
+
+`hydra/sweeper=rlcore_optuna` writes the trials to `trials.json` in the folder of the sweep.
+"""
 
 from __future__ import annotations
 
@@ -15,16 +17,16 @@ from rlcore_tools.runs.reading import Values, read_mapping
 
 TRIALS, STORAGE, NAME = "trials.json", "study.log", "rlcore"
 HELD_OUT = "heldout-"
-"""How the folder begins in which a study evaluates what it has chosen."""
+"""Prefix of the folder in which a study evaluates its chosen setting on held-out starts."""
 
 
 @dataclass(frozen=True)
 class Study:
-    """A search, as its files have it.
+    """A hyperparameter search.
 
     Attributes:
-        sweep: its folder.
-        values: what `trials.json` holds.
+        sweep: folder of its sweep.
+        values: contents of `trials.json`.
     """
 
     sweep: Path
@@ -32,7 +34,7 @@ class Study:
 
     @classmethod
     def of(cls, sweep: Path) -> Study | None:
-        """That of a sweep; None where it is none, or can't be read."""
+        """Read the study of a sweep; None if the sweep has none, or it can't be read."""
         with contextlib.suppress(OSError, Unreadable):
             values = read_mapping(sweep / TRIALS)
             return None if values is None else cls(sweep, values)
@@ -40,30 +42,33 @@ class Study:
 
     @property
     def trials(self) -> list[Values]:
-        """Its trials, in order."""
+        """Trials in their order."""
         return [one for one in _list(self.values.get("trials")) if isinstance(one, Mapping)]
 
     @property
     def counts(self) -> str:
-        """How many trials there are, by state."""
+        """Text with the number of trials, in total and by state."""
         states = [str(one.get("state")) for one in self.trials]
         said = ", ".join(f"{states.count(state)} {state}" for state in dict.fromkeys(states))
         return f"{len(states)} of {self.values.get('planned')} trials: {said}"
 
     @property
     def objective(self) -> str:
-        """What it chose by."""
+        """Objective of the search."""
         return str(self.values.get("objective", "success"))
 
     @property
     def split(self) -> str:
-        """The starts that it chose by."""
+        """Split of starts on which the objective is computed."""
         return str(self.values.get("split", "held-out"))
 
     @property
     def held_out(self) -> dict[str, Values]:
-        """What it came to on held-out starts: `best` and `default`, `{rate, lo, hi, n}`, and the
-        `difference` of both; empty before that was measured."""
+        """Results on held-out starts.
+
+        `best` and `default` are success rates `{rate, lo, hi, n}`, `difference` is their difference
+        `{mean, lo, hi}`. Results that were not measured yet are missing.
+        """
         found = self.values.get("heldout")
         known = found if isinstance(found, Mapping) else {}
         wanted = {"best": "rate", "default": "rate", "difference": "mean"}
@@ -75,7 +80,7 @@ class Study:
         }
 
     def value_of(self, folder: Path) -> float | None:
-        """What it was told of the trial that a run belongs to."""
+        """Return the objective's value for the trial that a run belongs to; None if unknown."""
         for trial in self.trials:
             if folder.name in [run.get("folder") for run in _runs(trial)]:
                 value = trial.get("value")
@@ -83,8 +88,11 @@ class Study:
         return None
 
     def importance(self) -> dict[str, float] | None:
-        """How much each key decided, from 0 to 1, by Optuna's PED-ANOVA; None where Optuna is not
-        installed (`rlcore-tools[optuna]`), or the trials are too few."""
+        """Return the importance of each key, from 0 to 1, by Optuna's PED-ANOVA.
+
+        The result is None if Optuna is not installed (`rlcore-tools[optuna]`), if the study's
+        storage is missing or unreadable, or if Optuna can't evaluate it, e.g. for too few trials.
+        """
         storage = self.sweep / STORAGE
         try:
             import optuna
@@ -105,7 +113,7 @@ class Study:
 
 
 def beside(folder: Path) -> str:
-    """Why a run does not stand for its setting in a study; empty where it does."""
+    """Return why a run of a study must not be compared with others; empty if it may be."""
     if folder.parent.name.startswith(HELD_OUT) and _study(folder.parent.parent):
         return "an evaluation of what the study has chosen"
     study = _study(folder.parent)

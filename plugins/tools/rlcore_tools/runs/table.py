@@ -1,4 +1,4 @@
-"""Show rows as columns of text, one line a run, however odd its name is."""
+"""Format rows as a text table, with one line per run."""
 
 from __future__ import annotations
 
@@ -13,15 +13,16 @@ from rlcore_tools.runs.reading import Values
 from rlcore_tools.runs.row import Row
 from rlcore_tools.text import cut, one_line
 
-LONGEST = 100  # characters of a reason
+LONGEST = 100  # characters of a reason or value
 GAP = "  "
 
 
 def table_of(rows: Sequence[Row], keys: Sequence[str] = ()) -> str:
-    """Rows below each other, and what there are of them. Columns that nothing is in are left out.
+    """Return a table of runs, and a line with their number by state. Empty columns are left out.
 
     Args:
-        keys: of the configuration, shown too.
+        rows: the runs.
+        keys: keys of the configuration that are shown as further columns.
     """
     columns: dict[str, Callable[[Row], str]] = {
         "run": lambda row: row.name,
@@ -43,7 +44,7 @@ def table_of(rows: Sequence[Row], keys: Sequence[str] = ()) -> str:
 
 
 def aligned(columns: dict[str, list[str]]) -> str:
-    """Columns of text under their names, each as wide as its widest cell."""
+    """Format columns of text, by heading, each as wide as its widest cell on a terminal."""
     padded = []
     for name, texts in columns.items():
         widths = [len(text) if text.isascii() else cell_len(text) for text in (name, *texts)]
@@ -55,7 +56,7 @@ def aligned(columns: dict[str, list[str]]) -> str:
 
 
 def rate(figures: Values | None) -> str:
-    """`0.750 [0.301, 0.954]`."""
+    """Format a rate with its interval, if it has one: `0.750 [0.301, 0.954]`; "" for None."""
     if figures is None:
         return ""
     interval = " [{lo:.3f}, {hi:.3f}]".format(**figures) if "lo" in figures else ""
@@ -63,12 +64,12 @@ def rate(figures: Values | None) -> str:
 
 
 def difference(figures: Values | None) -> str:
-    """`+0.500 [-0.100, +1.000]`."""
+    """Format a difference with its interval: `+0.500 [-0.100, +1.000]`; "" for None."""
     return "" if figures is None else "{mean:+.3f} [{lo:+.3f}, {hi:+.3f}]".format(**figures)
 
 
 def note(row: Row) -> str:
-    """What else there is to say of a run, in a few words."""
+    """Return a run's last logged success rate, remaining time and reason, as far as known."""
     parts = []
     if row.state != "finished" and row.success is not None:
         parts.append(f"success {row.success:.2f}")
