@@ -47,9 +47,12 @@ def run(assembly: Assembly, *, protocol: str) -> list[SuccessRow]:
     """Evaluate `actor.model.model_path` under all settings of a protocol, and print the table.
 
     Args:
-        assembly: of a run that evaluates only, with the :func:`rows_of` the protocol as its
-            further sides.
-        protocol: a registered name.
+        assembly: assembly of a run that only evaluates. Its further sides are the protocol's rows
+            (:func:`rlcore_tools.protocol.rows.rows_of`).
+        protocol: registered name of the protocol.
+
+    Returns:
+        rows of the table.
     """
     spec = protocol_spec(load_plugins(), protocol)
     assembly = replace(assembly, learned=learned_before(assembly.config, None))
@@ -81,7 +84,11 @@ def run(assembly: Assembly, *, protocol: str) -> list[SuccessRow]:
 
 
 def _marked(assembly: Assembly, said: Mapping[str, str]) -> Assembly:
-    """Mark the specs of the rows with what their figures must not be taken for."""
+    """Add a caveat to the env specs of some rows.
+
+    Args:
+        said: caveat by row; it is appended to those that the spec has already.
+    """
     specs = dict(assembly.env_specs)
     for row, more in said.items():
         specs[row] = replace(specs[row], caveat="; ".join(filter(None, [specs[row].caveat, more])))
@@ -89,7 +96,11 @@ def _marked(assembly: Assembly, said: Mapping[str, str]) -> Assembly:
 
 
 def _play(session: Session, name: str, row: str) -> list[EpisodeResult]:
-    """A row's episodes, played now or read back; its simulators are closed again."""
+    """Return the episodes of a row.
+
+    Episodes that an earlier command played under the same protocol are read back. Otherwise they
+    are played now, and the row's simulators are closed afterwards.
+    """
     label = f"{name}/{quote(row, safe=' ')}"
     done = session.folder.evaluations / f"{label}.parquet"
     if done.is_file():
@@ -111,10 +122,12 @@ def _rows(spec: ProtocolSpec, results: Mapping[str, list[EpisodeResult]]) -> lis
 
 
 def _title(name: str, caveats: Mapping[str, str]) -> str:
-    """The protocol's name, with what its figures must not be taken for.
+    """Return the title of the table: the protocol's name, and the caveats of its rows.
+
+    A caveat that does not concern all rows is followed by the names of its rows.
 
     Args:
-        caveats: of each row, "" if it has none.
+        caveats: caveats of each row, joined by "; "; "" if it has none.
     """
     clauses: dict[str, list[str]] = {}
     for row, its in caveats.items():
@@ -127,7 +140,7 @@ def _title(name: str, caveats: Mapping[str, str]) -> str:
 
 
 def _plan(assembly: Assembly) -> dict[str, Any]:
-    """Describe everything that decides the results, as far as rlcore controls it."""
+    """Describe everything that determines the results, as far as rlcore controls it."""
     config = assembly.config
     rows = {
         row: {
@@ -149,8 +162,11 @@ def _plan(assembly: Assembly) -> dict[str, Any]:
 
 
 def _written(config: RunConfig) -> dict[str, dict[str, int]]:
-    """By folder, when the policy's files were written, so that another policy at the same place is
-    another; those of the model that it adapts too."""
+    """Return the modification times of the policy's files, by folder and path.
+
+    They are part of the plan, so that a policy that was overwritten is not taken for the earlier
+    one. The folders are those of the model, its adapters and the model that it adapts.
+    """
     model = config.actor.model
     if model.model_path is None:
         return {}
@@ -160,13 +176,13 @@ def _written(config: RunConfig) -> dict[str, dict[str, int]]:
 
 
 def _times(folder: Path) -> dict[str, int]:
-    """In nanoseconds, by path within the folder."""
+    """Return the modification time of each file in nanoseconds, by path within the folder."""
     files = sorted(path for path in folder.rglob("*") if path.is_file())
     return {str(path.relative_to(folder)): path.stat().st_mtime_ns for path in files}
 
 
 def _begun(config: RunConfig, name: str, plan: dict[str, Any]) -> RunFolder | None:
-    """The folder of an earlier evaluation with the same plan; None without one."""
+    """Return the run folder of an earlier evaluation with the same plan; None if there is none."""
     logger = config.runner.logger
     wanted = Path(logger.log_path) / logger.experiment_name
     places = wanted.parent.iterdir() if wanted.parent.is_dir() else ()

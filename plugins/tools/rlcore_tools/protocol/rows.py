@@ -1,7 +1,7 @@
-"""Compute the settings of a protocol's rows. Light.
+"""Compute the configurations of a protocol's rows.
 
-A row changes keys of `env.eval`. The user can't set these keys, unless the protocol lists them as
-allowed to differ: then the figures are marked as not the protocol's.
+A row changes keys of `env.eval`. The command line can't set these keys to other values, unless the
+protocol lists them in `may_differ`; then the results are marked as not those of the protocol.
 """
 
 from __future__ import annotations
@@ -26,15 +26,19 @@ EVALUATED = "env.eval"  # the section that rows change
 def rows_of(
     config: RunConfig, *, protocol: str, given: Collection[str] = ()
 ) -> dict[str, RunConfig]:
-    """The configuration of each row of a registered protocol: what a run of it evaluates on
-    besides. It warns of a key that was asked for and is not the protocol's.
+    """Return the configuration of each row of a registered protocol, by the row's name.
+
+    The rows are the further sides on which the run evaluates. A warning names keys that the command
+    line sets to other values than the protocol.
 
     Args:
+        config: configuration of the run.
+        protocol: registered name of the protocol.
         given: paths of the keys that the command line sets.
 
     Raises:
-        ConfigError: a protocol of another env, or a key that its rows set themselves.
-        PluginError: no such protocol, a broken one, or a key that this env does not have.
+        ConfigError: as :func:`row_configs`.
+        PluginError: as :func:`protocol_spec` and :func:`row_configs`.
     """
     spec = protocol_spec(load_plugins(), protocol)
     configs = row_configs(config, protocol, spec, given)
@@ -44,10 +48,11 @@ def rows_of(
 
 
 def protocol_spec(registry: Registry, name: str) -> ProtocolSpec:
-    """A registered protocol.
+    """Return a registered protocol.
 
     Raises:
-        PluginError: no protocol has that name, or its plugin names something else.
+        PluginError: no protocol has that name, its target is no ProtocolSpec, or the spec
+            contradicts itself.
     """
     component = registry.get("protocol", name)
     found = load_target(component.spec.target)
@@ -62,7 +67,7 @@ def protocol_spec(registry: Registry, name: str) -> ProtocolSpec:
 
 
 def _faults(spec: ProtocolSpec) -> Iterator[str]:
-    """Report faults that would break or lose results only after episodes are played."""
+    """Yield the faults of a spec that would break or lose results only after episodes are played."""
     if not spec.groups:
         yield "it has no groups"
     set_by_rows = {key for _, changes in _settings(spec) for key in changes}
@@ -95,16 +100,20 @@ def _faults(spec: ProtocolSpec) -> Iterator[str]:
 def row_configs(
     config: RunConfig, name: str, spec: ProtocolSpec, given: Collection[str] = ()
 ) -> dict[str, RunConfig]:
-    """The configuration of each row, by its name.
+    """Return the configuration of each row of a protocol, by the row's name.
 
     Args:
-        given: paths of the keys that the command line sets; of those that may differ its values
-            hold.
+        config: configuration of the run.
+        name: name of the protocol, for error messages.
+        spec: the protocol.
+        given: paths of the keys that the command line sets. Its values of keys in `may_differ`
+            replace those of the rows.
 
     Raises:
-        ConfigError: the run has another env, the command line sets a key that is the rows' to set,
-            or a row sets a text that its key does not take.
-        PluginError: a key that this env does not have.
+        ConfigError: the run has another env than the protocol, the command line sets another value
+            of a key that a row sets and that is not in `may_differ`, or a row sets a text that is
+            not among the choices of its key.
+        PluginError: a row sets a key that the env does not have.
     """
     env = config.env.eval
     if env.env_type != spec.env:
@@ -116,7 +125,7 @@ def row_configs(
     asked = {
         key: getattr(env, key)
         for key in keys
-        # keys of a section are given one by one
+        # a key of the env may be a section, whose keys are given one by one
         if any(f"{one}.".startswith(f"{EVALUATED}.{key}.") for one in given)
     }
     configs = {}
@@ -153,8 +162,14 @@ def _may_be_set(spec: ProtocolSpec) -> str | None:
 
 
 def other_than(spec: ProtocolSpec, name: str, configs: Mapping[str, RunConfig]) -> dict[str, str]:
-    """By row, where it is played under other settings than the protocol's, what figures of it are
-    not."""
+    """Return a caveat for each row that is played under other settings than the protocol's.
+
+    Args:
+        configs: result of :func:`row_configs`.
+
+    Returns:
+        `{row: caveat}`, which names the keys in `may_differ` that differ, with their values.
+    """
     said = {}
     for row, changes in _settings(spec):
         played = vars(configs[row].env.eval)

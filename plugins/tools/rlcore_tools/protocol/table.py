@@ -1,4 +1,4 @@
-"""Show a protocol's episodes as published tables have them, with the published figures below."""
+"""Format the results of a protocol in the form of published tables, with published results."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ def protocol_rows(
     averages: Mapping[str, Sequence[str]],
     totals: Mapping[str, Sequence[str]],
 ) -> list[SuccessRow]:
-    """Rows, then groups, then averages and totals of groups, as published tables have them.
+    """Return the success rates of rows, then groups, then averages and totals over groups.
 
     Args:
         groups: `{group: {row: passes of each start}}`; a group's rate is that of its pooled
             episodes.
-        averages: `{name: groups}`, of which the mean of the rates is shown.
-        totals: `{name: groups}`, of which the rate of all episodes is shown.
+        averages: `{name: groups}`; an average is the unweighted mean of its groups' rates.
+        totals: `{name: groups}`; a total is the rate over all episodes of its groups.
     """
     cells = [pooled("task", row, [wins]) for rows in groups.values() for row, wins in rows.items()]
     whole = {name: pooled("group", name, list(rows.values())) for name, rows in groups.items()}
@@ -36,8 +36,16 @@ def protocol_rows(
 
 
 def headline(rows: Sequence[SuccessRow], title: str, spec: ProtocolSpec) -> str:
-    """Groups, averages and totals side by side in percent, and below them the protocol's published
-    figures, where these stand and what differs, as text."""
+    """Format groups, averages and totals as columns, in percent, with the published results below.
+
+    Lines below the table name the source of each published result, and how the protocol differs
+    from that of the published results.
+
+    Args:
+        rows: result of :func:`protocol_rows`.
+        title: title of the table.
+        spec: the protocol.
+    """
     shown = [row for row in rows if row.kind != "task"]
     table = Table(title=title, title_justify="left")
     table.add_column(min_width=12, overflow="fold")
