@@ -67,7 +67,7 @@ def protocol_spec(registry: Registry, name: str) -> ProtocolSpec:
 
 
 def _faults(spec: ProtocolSpec) -> Iterator[str]:
-    """Yield the faults of a spec that would break or lose results only after episodes are played."""
+    """Yield faults of a spec that would break or lose results only after episodes are played."""
     if not spec.groups:
         yield "it has no groups"
     set_by_rows = {key for _, changes in _settings(spec) for key in changes}

@@ -25,7 +25,7 @@ __all__ = ["compare_metrics", "write_comparison", "write_page", "write_report", 
 
 
 class DoubtWarning(RunWarning):
-    """A file in a run folder does not match the run's other files."""
+    """Warning that a file in a run folder does not match the run's other files."""
 
 
 def write_report(folder: RunFolder, output: Path | None = None) -> Path:
