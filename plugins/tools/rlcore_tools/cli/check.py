@@ -43,13 +43,21 @@ SUITES = {
     "backend": "BackendConformance",
 }
 OF_A_REPLAY, OF_HOOKS = "ReplayConformance", "HookConformance"
-"""Names of rlcore_testing."""
+"""Names of further test suites in rlcore_testing.conformance; `SUITES` has those by kind."""
 PROTOCOLS = "rlcore.contracts.protocols"
-SILENCE = 10.0  # seconds after which a pipe is told what is going on
+SILENCE = 10.0  # seconds between two progress lines if standard error is no terminal
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Print the findings."""
+    """Check the chosen components and plugins, and print the findings.
+
+    Returns:
+        exit code: 1 if there are findings other than warnings, else 0.
+
+    Raises:
+        ConfigError: the arguments contradict each other, or rlcore-testing is missing.
+        PluginError: a named plugin or component does not exist.
+    """
     parser = Parser(prog="rlcore check", description=__doc__)
     parser.add_argument("words", nargs="*", metavar="WORD", help="what to check; nothing: all")
     parser.add_argument("--quick", action="store_true", help="without the conformance checks")
@@ -83,7 +91,7 @@ def main(arguments: Sequence[str]) -> int:
                 left_out += [(label, f"{one.check}: {one.reason}") for one in report.left_out]
                 note(component)
             found += [(label, each) for each in wrong]
-        if names and not found:  # else their faults are those, once more
+        if names and not found:  # presets would repeat the findings of their components
             places = [folder_of(folder) for _, folder in folders]
             found += [("plugin", each) for one in places for each in preset_findings(registry, one)]
         for name in plugins if plays else ():
@@ -114,7 +122,11 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _by_cause(found: Sequence[tuple[str, Found]]) -> list[tuple[list[str], Found]]:
-    """The first finding of each cause, with the labels of all that have it."""
+    """Merge findings that have the same cause.
+
+    Returns:
+        (labels of all findings with this cause, the first of them) for each cause.
+    """
     causes: dict[tuple[str, str], tuple[list[str], Found]] = {}
     for label, each in found:
         labels, _ = causes.setdefault((each.cause or each.what, each.mend), ([], each))
@@ -125,10 +137,15 @@ def _by_cause(found: Sequence[tuple[str, Found]]) -> list[tuple[list[str], Found
 def _skipped(
     words: Sequence[str], chosen: Sequence[Component], plugins: Sequence[str], plays: bool
 ) -> set[str]:
-    """The names of checks to leave out.
+    """Return the names of the conformance checks to leave out.
+
+    Args:
+        words: names from the command line, as the checks are printed.
+        chosen, plugins: the components and plugins that are checked.
+        plays: whether conformance checks run at all.
 
     Raises:
-        ConfigError: there is no such check of what is chosen, or none is played.
+        ConfigError: a name is no check of these components and plugins, or no checks run.
     """
     if not words:
         return set()
@@ -154,7 +171,11 @@ def _many(count: int, what: str) -> str:
 
 
 class _Progress(logging.Handler):
-    """Says on standard error which check runs: on a terminal in one line, else now and then."""
+    """Log handler that shows on standard error which conformance check runs.
+
+    A terminal has one line that is updated. Otherwise a line is printed every `SILENCE` seconds at
+    most.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -174,7 +195,7 @@ class _Progress(logging.Handler):
             print(text, file=sys.stderr, flush=True)
 
     def close(self) -> None:
-        """Leave no line behind."""
+        """Remove the progress line from the terminal."""
         if self._line is not None:
             self._line.stop()
         super().close()
@@ -182,7 +203,7 @@ class _Progress(logging.Handler):
 
 @contextmanager
 def _progress() -> Iterator[None]:
-    """Show what the conformance checks tell of themselves."""
+    """Show the progress of conformance checks, which they log, within this context."""
     log, shown = logging.getLogger("rlcore_testing"), _Progress()
     log.addHandler(shown)
     log.setLevel(logging.INFO)
@@ -200,10 +221,18 @@ def _settings(words: Sequence[str]) -> dict[str, Any]:
 def _chosen(
     registry: Registry, names: Sequence[str]
 ) -> tuple[list[Component], list[str], dict[str, Any]]:
-    """The components that the words name, the plugins, and of a preset its settings.
+    """Return the components and plugins that the command line names.
+
+    Args:
+        names: none (all components and plugins), the name of a plugin, the name of a component of
+            any kind, or KIND NAME of a component or preset.
+
+    Returns:
+        (components, names of plugins, settings of the named preset; empty without one).
 
     Raises:
-        PluginError: there is none.
+        ConfigError: there are too many names.
+        PluginError: no component, preset or plugin has the name.
     """
     plugins = [name for name, _ in registry.manager.list_name_plugin()]
     known = [component for kind in KINDS for component in registry.components(kind)]
@@ -239,7 +268,7 @@ def _bad(registry: Registry, names: Sequence[str]) -> Iterator[tuple[str, Found]
 
 
 def _outdated(names: Sequence[str]) -> Iterator[tuple[str, Found]]:
-    """Imports of what core has under another name now."""
+    """Yield a finding for each import of a module or name that rlcore has renamed."""
     where, mend = "docs/api.md#changed-since-api-01", "name the new one, then what else changed"
     for plugin, places in outdated():
         if not names or plugin.name in names:
@@ -247,20 +276,30 @@ def _outdated(names: Sequence[str]) -> Iterator[tuple[str, Found]]:
 
 
 def _folders(registry: Registry, plugin: str) -> list[str]:
-    """Its folders of configuration."""
+    """Return the configuration folders of a plugin, from its hook `rlcore_config_paths`."""
     hook = getattr(registry.manager.get_plugin(plugin), "rlcore_config_paths", None)
     return [] if hook is None else [str(folder) for folder in hook()]
 
 
 def _suite_of(spec: ComponentSpec) -> str | None:
-    """The conformance checks of its kind, as rlcore_testing names them; None: there are none."""
+    """Return the name of a component's suite in rlcore_testing; None if its kind has none."""
     if spec.kind == "algorithm" and _keeps_a_replay(spec):
         return OF_A_REPLAY
     return SUITES.get(spec.kind)
 
 
 def _played(suite: str, name: str, settings: Mapping[str, Any], skip: Collection[str]) -> Any:
-    """What the conformance checks come to: a :class:`rlcore_testing.conformance.base.Report`."""
+    """Run the conformance checks of a suite.
+
+    Args:
+        suite: name of the suite in rlcore_testing.
+        name: name of the component or plugin.
+        settings: settings of the component.
+        skip: names of checks to leave out.
+
+    Returns:
+        a :class:`rlcore_testing.conformance.base.Report`.
+    """
     return _base().report(getattr(_testing(), suite), name, settings, skip)
 
 
@@ -271,12 +310,17 @@ def _keeps_a_replay(spec: ComponentSpec) -> bool:
         return False
     try:
         return load_target(spec.spec)(load_target(spec.config)()).replay is not None
-    except Exception:  # a plugin may fail in any way: the kit says how
+    except Exception:  # a plugin may raise anything; the conformance checks will report it
         return False
 
 
 def _told(found: Sequence[Any], contract: str) -> Iterator[Found]:
-    """What the conformance checks found, each cause once."""
+    """Yield one finding for each cause that conformance checks found.
+
+    Args:
+        found: findings of a conformance report.
+        contract: where the contract is defined that was checked.
+    """
     causes: dict[tuple[str, bool], list[Any]] = {}
     for each in found:
         causes.setdefault((each.cause, each.warning), []).append(each)

@@ -22,7 +22,10 @@ from rlcore_tools.placement_table import WIDTH, placement_table
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Print both; starts nothing, and joins a cluster only to look at it."""
+    """Print the nodes, and the placement of a run if its components are chosen.
+
+    No workers are started. A cluster is joined only to list its nodes.
+    """
     request = parse_request("cluster", arguments)
     if request.help:
         print_help("cluster", request)
@@ -42,7 +45,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _as_table(inventory: Inventory) -> str:
-    """The machines as text: a row per node, in rank order."""
+    """Format the nodes as a table, with one row per node in the order of ranks."""
     table = Table(title="nodes", title_justify="left")
     for heading in ("node", "name", "GPUs", "memory of each", "cores", "memory", "ranks", "labels"):
         table.add_column(heading, justify="left" if heading in ("name", "labels") else "right")

@@ -18,7 +18,7 @@ from rlcore.cli.request import NOT_HERE
 SHELLS = ("bash", "zsh")
 ZSH = "autoload -Uz bashcompinit && bashcompinit\n"
 FOLDERS = ("resume", "eval", "replay", "export", "report", "view", "runs", "verify", "protocol")
-"""Commands that take the folder of a run; the shell completes it."""
+"""Commands whose argument is a run folder, for which the shell completes folder names."""
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -60,7 +60,10 @@ def _recipes() -> list[str]:
 
 
 def _words() -> list[str]:
-    """`group=option` and `key=`, those of all installed components too."""
+    """Return `group=option` and `key=` for all options and keys of the configuration.
+
+    The keys of all installed components are included.
+    """
     from rlcore.config import schema_tree
     from rlcore.config.bind import SLOTS, default_settings
     from rlcore.config.catalog import COMPONENT_GROUPS, Catalog
@@ -72,7 +75,7 @@ def _words() -> list[str]:
     keys = dict.fromkeys(key.path for key in schema_tree.walk(RunConfig()) if not key.section)
     for slot in SLOTS:
         for name in catalog.registry.names(slot.kind):
-            with contextlib.suppress(UserError):  # `rlcore plugins` names it
+            with contextlib.suppress(UserError):  # broken; `rlcore plugins` shows its error
                 section = default_settings(catalog.registry, slot, name)
                 found = schema_tree.walk(section, slot.section)
                 keys |= dict.fromkeys(key.path for key in found if not key.section)
@@ -81,7 +84,10 @@ def _words() -> list[str]:
 
 
 def _flags(target: str) -> list[str]:
-    """The flags that a command's module names; nothing is imported."""
+    """Return the flags in the source of a command's module, sorted.
+
+    The source is searched for string literals; no command is imported.
+    """
     module = target.partition(":")[0]
     found = _named_in(module)
     if {"run_verb", "parse_request"} & found:

@@ -20,10 +20,10 @@ IMPORT, EXPLAIN, SCHEMA = "import", "explain", "schema"
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Explain, describe or import.
+    """Run the subcommand: explain a key, print the schema, or import a file.
 
     Raises:
-        ConfigError: see the three.
+        ConfigError: a key, component, file or folder does not exist or is invalid.
     """
     asks = {EXPLAIN: _explain, SCHEMA: _schema}
     ask = asks.get(arguments[0]) if arguments else None
@@ -31,7 +31,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _explain(arguments: Sequence[str]) -> int:
-    """Print the meaning of a key, its default, and who set it."""
+    """Print the meaning of a key, its default, and where its value was set."""
     from rlcore_tools.provenance import lines_on
 
     parser = Parser(prog=f"rlcore config {EXPLAIN}", description=__doc__)
@@ -42,7 +42,7 @@ def _explain(arguments: Sequence[str]) -> int:
 
 
 def _schema(arguments: Sequence[str]) -> int:
-    """Print the schema of recipes."""
+    """Print the JSON schema of recipes."""
     from rlcore_tools.json_schema import schema
 
     parser = Parser(prog=f"rlcore config {SCHEMA}", description=__doc__)
@@ -53,7 +53,12 @@ def _schema(arguments: Sequence[str]) -> int:
 
 
 def _of_a_run(parser: Parser, arguments: Sequence[str]) -> tuple[Namespace, list[str]]:
-    """What is asked about a run, and its folders of groups; a recipe first, as for `train`."""
+    """Parse the arguments that describe a run: a recipe, overrides and config folders.
+
+    Returns:
+        (parsed options, config folders). A recipe in `options.words[0]` is converted to an
+        override; the config folder of a recipe that is named by its path is added to the folders.
+    """
     parser.add_argument(
         "words", nargs="*", metavar="EXPERIMENT or key=value", help="the run it is asked about"
     )
@@ -70,10 +75,12 @@ def _of_a_run(parser: Parser, arguments: Sequence[str]) -> tuple[Namespace, list
 
 
 def _import(arguments: Sequence[str]) -> int:
-    """Translate the file, write the recipe and say what became of each key.
+    """Translate a YAML file of RLinf, write the recipe, and print the result for each key.
 
     Raises:
-        ConfigError: a file that is missing or damaged, or names nothing that is installed.
+        ConfigError: the file is missing or damaged, it names no env, model or algorithm that is
+            installed, or the recipe's file exists already.
+        PluginError: a component that it names is installed but can't be used.
     """
     parser = Parser(prog="rlcore config", description=__doc__)
     parser.add_argument("action", choices=[EXPLAIN, SCHEMA, IMPORT], help="what to do")

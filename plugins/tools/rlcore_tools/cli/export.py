@@ -17,10 +17,10 @@ from rlcore_tools.cli.replay import FORM, ONE_PROCESS, config_to_replay
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Write the folder and say what it is.
+    """Write the policy or the episodes of a run to a folder, and print what was written.
 
     Raises:
-        UserError: no such run or checkpoint, a damaged one, or a folder that is taken.
+        UserError: the run or checkpoint does not exist or is damaged, or the folder is not empty.
     """
     options = _parser().parse_args(arguments)
     run = open_run(options.run)

@@ -15,7 +15,7 @@ GYMNASIUM = "gymnasium:"
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Write the package and say what comes next."""
+    """Write the package, and print its files and the next command."""
     parser = Parser(prog="rlcore new", description=__doc__)
     parser.add_argument("kind", metavar="KIND", choices=SUMMARIES, help=", ".join(SUMMARIES))
     parser.add_argument("name", metavar="NAME", help="of the component, such as my-reach")
@@ -42,12 +42,25 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _checked(new: New) -> str:
-    """Of hooks the plugin itself is checked, of files of configuration the env that they make."""
+    """Return the arguments of `rlcore check` for the new package.
+
+    For a hook they name the plugin, for other kinds the component; a package of configuration files
+    is checked as the env that these define.
+    """
     return new.package if new.kind == "hook" else f"{new.of_kind} {new.package}"
 
 
 def _from_gymnasium(new: New, source: str) -> New:
-    """The same env as files of configuration for `env=gymnasium`."""
+    """Return a package with configuration files of `env=gymnasium` for an env of gymnasium.
+
+    Args:
+        new: the package that the command line asks for.
+        source: `gymnasium:ID`.
+
+    Raises:
+        ConfigError: the kind is not "env", `source` has another form, or rlcore-env-gymnasium is
+            not installed.
+    """
     if new.kind != "env" or not source.startswith(GYMNASIUM) or source == GYMNASIUM:
         raise ConfigError(
             f"--from takes {GYMNASIUM}ID, of an env, got {source!r}",

@@ -29,22 +29,24 @@ from rlcore_tools.placement_table import assumed
 from rlcore_tools.propose import PRESETS, Fill, fill, layouts, worth_leaving
 
 VERB = Verb("plan", "")
-DIVIDED = "full_shard"  # tried where nothing fits whole
-ADAPTERS = {"actor.model.is_lora": True}  # where not even that fits
+DIVIDED = "full_shard"  # sharding strategy that is tried if no layout fits with the run's own
+ADAPTERS = {"actor.model.is_lora": True}  # tried if sharding is not enough
 MICRO = "actor.micro_batch_size"
 RECOMPUTED = "actor.fsdp_config.gradient_checkpointing"
-STAGES = (2, 1)  # two let env and policy overlap; one does with fewer envs
+STAGES = (2, 1)  # two stages overlap env and policy; one stage needs fewer envs
 
 
 @dataclass(frozen=True)
 class Tried:
-    """A layout on some machines.
+    """A layout that was tried on given machines.
 
     Attributes:
-        keys: that make it.
-        fills: how full its machines are; empty: it can't be.
-        refused: why it can't be.
-        other: the same where as many leave as make it less full; None: that changes nothing.
+        name: description of the layout, for messages.
+        keys: keys of the configuration that select it.
+        fills: memory use of the fullest accelerator and node; empty if the layout is refused.
+        refused: why the layout is refused.
+        other: the same layout with offload of the components for which it lowers the peak memory;
+            None if offload is enabled already or does not help.
     """
 
     name: str
@@ -55,11 +57,16 @@ class Tried:
 
     @property
     def fits(self) -> bool:
+        """Whether the layout is valid and fits into memory."""
         return bool(self.fills) and all(one.fits for one in self.fills)
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Print a proposal for each kind of machine; exit code 1 if none of them fits."""
+    """Print a proposal for each kind of machine.
+
+    Returns:
+        exit code: 0 if the run fits on one of them, else 1.
+    """
     request = parse_request("plan", arguments)
     if request.help:
         print_help("plan", request)
@@ -80,8 +87,11 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _machines(config: RunConfig) -> Iterator[tuple[str, Inventory, tuple[str, ...]]]:
-    """Their name, what they are, and the words of a command line that say so, where they weren't
-    given."""
+    """Yield (name, inventory, overrides that select it) of the machines to plan for.
+
+    These are the preset machines, or those of `cluster.inventory` or `cluster.address`, which need
+    no further overrides.
+    """
     cluster = config.cluster
     if cluster.inventory is None and cluster.address is None:
         yield from ((name, pretended(name), (f"{KEY}={name}",)) for name in PRESETS)
@@ -92,8 +102,11 @@ def _machines(config: RunConfig) -> Iterator[tuple[str, Inventory, tuple[str, ..
 def _proposal(
     config: RunConfig, registry: Registry, inventory: Inventory
 ) -> tuple[list[str], Mapping[str, Any] | None]:
-    """What is said of some machines, and the keys of what fits on them: all that is to be trained,
-    or else adapters; None: nothing does."""
+    """Propose a layout on given machines; if none fits, one that trains adapters only.
+
+    Returns:
+        (lines of text, keys that select the layout; None if nothing fits).
+    """
     lines, keys = _fitting(config, registry, inventory, {})
     if keys is not None or config.actor.model.is_lora:
         return lines, keys
@@ -106,10 +119,14 @@ def _proposal(
 def _fitting(
     config: RunConfig, registry: Registry, inventory: Inventory, changes: Mapping[str, Any]
 ) -> tuple[list[str], Mapping[str, Any] | None]:
-    """The first layout that fits, and why those before it don't; and its keys, if there is one.
+    """Find the first layout that fits.
 
     Args:
-        changes: keys that `config` has besides what was asked.
+        changes: keys in which `config` differs from what the command line asks for.
+
+    Returns:
+        (lines of text that also say why earlier layouts don't fit, keys that select the layout with
+        `changes`; None if none fits).
     """
     own = config.actor.fsdp_config.sharding_strategy
     lines: list[str] = []
@@ -118,7 +135,7 @@ def _fitting(
             _try(config, registry, inventory, *layout, strategy)
             for layout in layouts(inventory).items()
         ]
-        # moving weights to and fro takes time, so only where it makes the difference
+        # moving weights on and off accelerators takes time, so offload is tried last
         found += [one.other for one in found if one.other is not None]
         for one in found:
             if one.fits:
@@ -162,8 +179,14 @@ def _try(
 
 
 def _filled(plan: Plan, facts: Facts) -> tuple[tuple[Fill, ...], dict[str, Any]]:
-    """How full a layout is, and with which changes: with micro-batches as large as they fit, and
-    only if none does, with activations that are made again. Where nothing fits, the least."""
+    """Find the largest micro-batch with which a layout fits.
+
+    Gradient checkpointing, which recomputes activations, is tried only if no size fits without it.
+
+    Returns:
+        (memory use, keys to change). If nothing fits, they are those of the last attempt, which
+        uses the least memory.
+    """
     kinds: list[tuple[dict[str, Any], Facts]] = [({}, facts)]
     if facts.counted.gradient_checkpointing:
         again = {RECOMPUTED: True}
@@ -179,7 +202,10 @@ def _filled(plan: Plan, facts: Facts) -> tuple[tuple[Fill, ...], dict[str, Any]]
 
 
 def _micro_batches(facts: Facts) -> Iterator[int]:
-    """What the global batch can be dealt out in, the largest first."""
+    """Yield the micro-batch sizes with which ranks share an optimizer step evenly, largest first.
+
+    The first one is that of the configuration.
+    """
     actor, ranks = facts.config.actor, facts.workers["actor"]
     size: int | None = actor.micro_batch_size
     while size:
@@ -188,7 +214,7 @@ def _micro_batches(facts: Facts) -> Iterator[int]:
 
 
 def _leaving(name: str, keys: dict[str, Any], plan: Plan, facts: Facts) -> Tried | None:
-    """The layout where who does not work leaves accelerators; None: so it is, or in vain."""
+    """Return the layout with offload; None if it is enabled already or does not help."""
     asked = worth_leaving(plan, facts.memory)
     if not asked or set(asked) <= set(plan.offloads):
         return None
@@ -198,7 +224,11 @@ def _leaving(name: str, keys: dict[str, Any], plan: Plan, facts: Facts) -> Tried
 
 
 def _changed(section: Any, keys: Mapping[str, Any]) -> Any:
-    """A configuration, or a section of it, with other values of some keys."""
+    """Return a copy of a configuration, or of a section, with other values of some keys.
+
+    Args:
+        keys: values by dotted path within the section.
+    """
     for path, value in keys.items():
         name, _, rest = path.partition(".")
         new = _changed(getattr(section, name), {rest: value}) if rest else value

@@ -44,10 +44,17 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def under_protocol(request: Request, overrides: Sequence[str]) -> RunConfig:
-    """As that of `rlcore eval`; the evaluation of a run has the protocol in its name.
+    """Return the configuration of `rlcore eval` for a protocol.
+
+    If a run is evaluated, the protocol's name is appended to the name of the new run.
+
+    Args:
+        request: the command line, with the protocol's name as option.
+        overrides: the run or recipe, and overrides.
 
     Raises:
-        UserError: as there, or a row of the protocol is on starts that the run trained on.
+        UserError: as :func:`rlcore.cli.eval.configure`, or a row of the protocol uses starts that
+            the run was trained on.
     """
     from rlcore_tools.protocol.rows import rows_of
 
@@ -66,7 +73,12 @@ def under_protocol(request: Request, overrides: Sequence[str]) -> RunConfig:
 
 
 def _known(names: Sequence[str]) -> str:
-    """The one protocol asked for, after checking that it exists."""
+    """Return the name of the protocol.
+
+    Raises:
+        ConfigError: not exactly one protocol is named.
+        PluginError: the protocol is not registered.
+    """
     if len(names) != 1:
         raise ConfigError(
             f"one protocol at a time, got {', '.join(names) or 'none'}",

@@ -101,13 +101,19 @@ def main(arguments: Sequence[str]) -> int:
 
 
 class Asked:
-    """What a command line asks for: the run, and which of its episodes."""
+    """Request to replay an episode.
+
+    Attributes:
+        run: the run.
+        options: which episodes to replay, and options of the replay; arguments of
+            :func:`rlcore_tools.replay.run`.
+    """
 
     run: SavedRun
     options: dict[str, Any]
 
     def configure(self, request: Request, overrides: Sequence[str]) -> RunConfig:
-        """The configuration of the run named first: its checkpoint, one env, one process.
+        """Return the configuration of the named run with its checkpoint, one env and one process.
 
         Raises:
             UserError: no run is named, or the checkpoint is missing or damaged.
@@ -136,7 +142,7 @@ class Asked:
         return config_to_replay(self.run, checkpoint, *given, phase=phase, trust=trust)
 
     def play(self, draft: Draft) -> None:
-        """Play it."""
+        """Replay the episodes."""
         trains = self.options["phase"] == "train"
         start(REPLAY.loop, draft, trains=trains, passed={"run": self.run, **self.options})
 
@@ -144,7 +150,13 @@ class Asked:
 def config_to_replay(
     run: SavedRun, checkpoint: Checkpoint, *given: str, phase: Phase, trust: bool
 ) -> RunConfig:
-    """The configuration of a run with one env in this process and a checkpoint as the model."""
+    """Return a run's configuration with a checkpoint as model and one env in this process.
+
+    Args:
+        given: further overrides, which take precedence.
+        phase: whether episodes are played as in evaluation or as in training.
+        trust: see :meth:`rlcore.api.SavedRun.config_to_evaluate`.
+    """
     changes = [*ONE_PROCESS, *_simulating(run.config(*given, trust=True))]
     changes += _computed_alike(run, phase)
     return run.config_to_evaluate(checkpoint, *changes, *given, trust=trust)
@@ -160,7 +172,7 @@ def replay(
     phase: Phase,
     trust: bool,
 ) -> Played:
-    """See :meth:`rlcore.api.SavedRun.replay`."""
+    """Replay one episode of a run; see :meth:`rlcore.api.SavedRun.replay`."""
     kept = acting(run, checkpoint)
     config = config_to_replay(run, kept, *overrides, phase=phase, trust=trust)
     loop, trains = "rlcore_tools.replay:play", phase == "train"
@@ -170,18 +182,24 @@ def replay(
 
 
 def _simulating(config: RunConfig) -> Iterator[str]:
-    """Overrides for simulators in this very process, where they run under this interpreter."""
+    """Yield overrides by which simulators run in this process.
+
+    A simulator that needs another interpreter gets one process.
+    """
     for side in SIDES:
         other = getattr(config.env, side).interpreter() is not None
         yield f"env.{side}.num_processes={1 if other else 0}"
 
 
 def _computed_alike(run: SavedRun, side: str) -> list[str]:
-    """Overrides for decisions that are rounded as those of the run were: a forward batch of as
-    many rows as a stage of it has, of which one is ours, and as many threads. Without them an
-    episode would differ from the evaluated one in the last bits, and after a few contacts in more.
+    """Return overrides by which actions are rounded as in the run.
 
-    Not known, and so left out, where the run's placement is not one of this machine.
+    The forward batch gets as many rows as in a stage of the run, of which the replay uses one, and
+    torch as many threads. Otherwise actions would differ from those of the evaluated episode in the
+    last bits, and contacts would amplify the difference.
+
+    The list is empty if the run's placement is not possible on this machine, because the sizes are
+    unknown then.
     """
     from rlcore.placement import Inventory, make_plan
 

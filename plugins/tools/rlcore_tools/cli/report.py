@@ -16,8 +16,10 @@ COMPARISON = Path("report.html")
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Write the report and print where it is; of several runs that are no seeds of one setting,
-    also whether their metrics are the same.
+    """Write the report of a run, a sweep or several runs, and print its path.
+
+    For several runs that are not seeds of common settings, also print whether their metrics are
+    equal to those of the first.
 
     Raises:
         UserError: a folder holds no run or a damaged one, or the file can't be written.

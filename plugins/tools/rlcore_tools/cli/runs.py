@@ -17,14 +17,14 @@ from typing import Any
 from rlcore.cli.parser import Parser
 from rlcore.contracts.errors import ConfigError, choosing
 
-FOLDER = "logs"  # where runs are by default
+FOLDER = "logs"  # default folder of runs
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Do what the first word says; returns the exit code.
+    """Run the subcommand that the first word names, and return its exit code.
 
     Raises:
-        UserError: a folder, run, key or condition that there is not.
+        UserError: the subcommand, a folder, run or key does not exist, or a condition is invalid.
     """
     actions = {"ls": _ls, "show": _show, "diff": _diff, "best": _best}
     word = arguments[0] if arguments else "--help"
@@ -39,7 +39,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _ls(arguments: Sequence[str]) -> int:
-    """A line a run."""
+    """List runs, with one line per run."""
     options = _parsed(_many("ls", "list the runs of a folder, and of the folders in it"), arguments)
     from rlcore_tools.runs.conditions import Condition, chosen, ordered
     from rlcore_tools.runs.folders import runs_below
@@ -61,7 +61,7 @@ def _ls(arguments: Sequence[str]) -> int:
 
 
 def _show(arguments: Sequence[str]) -> int:
-    """One run."""
+    """Describe one run."""
     options = _parsed(_few("show", "RUN", 1), arguments)
     from rlcore.run_folder.folder import RunFolder
     from rlcore_tools.runs import one
@@ -71,7 +71,7 @@ def _show(arguments: Sequence[str]) -> int:
 
 
 def _diff(arguments: Sequence[str]) -> int:
-    """Two runs."""
+    """Compare two runs."""
     options = _parsed(_few("diff", "RUN", 2), arguments)
     from rlcore.run_folder.folder import RunFolder
     from rlcore_tools.runs.differing import Differing
@@ -82,7 +82,7 @@ def _diff(arguments: Sequence[str]) -> int:
 
 
 def _best(arguments: Sequence[str]) -> int:
-    """The best setting."""
+    """Rank settings over their seeds."""
     options = _parsed(
         _many("best", "the best setting over its seeds, and the undecided"), arguments
     )
@@ -129,7 +129,13 @@ def _parsed(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> argpar
 def _said(
     options: argparse.Namespace, values: Callable[[], Any], lines: Callable[[], Sequence[str]]
 ) -> int:
-    """Print what is asked for, for programs or for people; returns the exit code."""
+    """Print a result as JSON or as lines of text, and return the exit code 0.
+
+    Args:
+        options: parsed arguments; `json` selects the form.
+        values: returns the result for JSON.
+        lines: returns the result as lines of text.
+    """
     if options.json:
         print(json.dumps(values(), indent=1, default=str))
     else:

@@ -19,16 +19,16 @@ from rlcore.contracts.errors import ConfigError
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Verify; see :func:`rlcore.cli.verbs.run_verb`."""
+    """Verify a checkpoint or an evaluation; see :func:`rlcore.cli.verbs.run_verb`."""
     words = [VERIFY, *(word for word in arguments if word != VERIFY)]
     return run_verb(replace(EVAL, call=_verify), words, of_named_run)
 
 
 def of_named_run(request: Request, overrides: Sequence[str]) -> RunConfig:
-    """The configuration of the run that is named first.
+    """Return the configuration that evaluates the run which the first override names.
 
     Raises:
-        ConfigError: none is named.
+        ConfigError: no run is named.
     """
     from rlcore_tools.verify import of_evaluation
 

@@ -19,10 +19,10 @@ PAGE = Path("view.html")
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Write the page and print where it is.
+    """Write the page of an env or run, and print its path.
 
     Raises:
-        UserError: no such env or run, or one that can't be made.
+        UserError: the env or run does not exist or can't be built, or `--trials` is below 1.
     """
     options = _parser().parse_args(arguments)
     from rlcore.api import compose, open_run
