@@ -1,4 +1,4 @@
-"""The last lines of a run: success on both sides, and what the difference is worth."""
+"""Format the last lines of a run: success rates, and their paired difference with its interval."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def lines(summary: Mapping[str, Any]) -> list[str]:
-    """Say what `summary.json` holds (:class:`rlcore.results.summary.Summary`)."""
+    """Format the contents of `summary.json` (:class:`rlcore.results.summary.Summary`)."""
     lines = [summary["caveat"]] if "caveat" in summary else []
     for name, side in (
         ("before", summary["success_before"]),

@@ -1,4 +1,4 @@
-"""Read what a recipe costs from the `costs.yaml` beside its folder of recipes. Light.
+"""Read the cost of a recipe from the `costs.yaml` next to its folder of recipes. Light.
 
 RECIPE: {hardware: ..., time: ..., memory: ..., curve: ..., source: ..., measured: true}
 """
@@ -21,12 +21,12 @@ class Cost:
     """Cost of a whole run of a recipe, as text; "not published" where it is unknown.
 
     Attributes:
-        hardware: accelerators, or cores, that it ran on.
-        time: GPU-hours, or CPU-minutes.
-        memory: of an accelerator, or main memory.
-        curve: success at the start and at the end, and how many updates lie between.
-        source: the page that has these figures.
-        measured: whether that is one of rlcore's own results.
+        hardware: accelerators or CPU cores that the recipe ran on.
+        time: duration in GPU-hours or CPU-minutes.
+        memory: memory of an accelerator, or main memory.
+        curve: success at the start and at the end, and the number of updates between them.
+        source: page that the figures come from.
+        measured: whether the figures are one of rlcore's own results.
     """
 
     hardware: str
@@ -37,17 +37,17 @@ class Cost:
     measured: bool
 
     def lines(self) -> list[str]:
-        """Format for the user."""
+        """Return a line for each field, for the user."""
         told = asdict(self)
         measured = "measured here" if told.pop("measured") else "not measured here"
         return [*(f"{name}: {text}" for name, text in told.items()), measured]
 
 
 def cost_of(catalog: Catalog, recipe: str) -> Cost | None:
-    """Read the cost of a recipe that its authors give; None if they give none.
+    """Read the cost that a recipe's authors give; return None if they give none.
 
     Raises:
-        ConfigError: the file can't be read, or what it says of the recipe is not a :class:`Cost`.
+        ConfigError: the file can't be read, or its entry for the recipe is not a :class:`Cost`.
     """
     file = catalog.beside(EXPERIMENT, recipe, FILE)
     found = read_mapping(file).get(recipe) if file else None
@@ -61,8 +61,11 @@ def cost_of(catalog: Catalog, recipe: str) -> Cost | None:
 
 
 def said_costs(config: RunConfig, registry: Registry) -> list[str]:
-    """Lines on what the recipe of a run costs as it stands, whatever else the run changes of it;
-    none without a recipe, or where nobody says."""
+    """Return lines on the cost of each recipe that a run chooses.
+
+    The cost is that of the unchanged recipe; settings that the run overrides are not considered.
+    The list is empty if the run chooses no recipe, or none of its recipes has a known cost.
+    """
     catalog, lines = Catalog(registry, config.recipe.config_dirs), []
     for name in (choice.removeprefix(BY_RECIPE) for choice in config.recipe.choices):
         if cost := cost_of(catalog, name):

@@ -1,4 +1,4 @@
-"""Read `cluster.inventory`: a description of machines to plan for that are not at hand.
+"""Read `cluster.inventory`, which describes machines to plan for without access to them.
 
 Pure, except that it may read a file.
 
@@ -21,12 +21,13 @@ from rlcore.contracts.errors import PlacementError, choosing
 from rlcore.placement import Inventory, Node
 
 KEY = "cluster.inventory"
-CPUS_PER_GPU = 16  # what the usual servers bring with each accelerator; a file says it exactly
-GIB_PER_GPU, GIB_PER_CPU = 128, 4  # of main memory
+CPUS_PER_GPU = 16  # usual in GPU servers; an inventory file can give the exact number
+GIB_PER_GPU, GIB_PER_CPU = 128, 4  # main memory in GiB
 SOLD = {24: 22.5, 40: 39.4, 48: 44.5, 80: 79.1, 141: 139.7}
-"""GiB that a program finds on a card sold as so many GB, of those sold so the one with least: some
-keep a part for error correction (A10 and L4, L40S), and the driver keeps some hundred MiB."""
-MOST_CORES = 1_000_000  # of all nodes; a plan goes through ranks one by one
+"""GiB that a program can use, by the GB that a card is sold with; of several models with one label
+the smallest value. Some reserve memory for error correction (A10, L4, L40S), and the driver
+reserves some hundred MiB."""
+MOST_CORES = 1_000_000  # of all nodes together; planning takes time linear in the number of ranks
 GIB = 2**30
 UNITS = {"MB": 2**20, "GB": GIB, "TB": 2**40}
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(MB|GB|TB)", re.IGNORECASE)
@@ -36,10 +37,11 @@ _KEYS = ("cpus", "gpus", "gpu_memory", "memory", "labels", "name", "count")
 
 
 def pretended(text: str) -> Inventory:
-    """The machines that `cluster.inventory` describes.
+    """Return the machines that `cluster.inventory` describes.
 
     Raises:
-        PlacementError: another form, or a file that can't be read.
+        PlacementError: the text has none of the forms above, the file is missing or malformed, or
+            it describes no node or too many cores.
     """
     if match := _GPUS.fullmatch(text):
         gpus = int(match[2])
@@ -80,7 +82,7 @@ def _some(nodes: int, node: Node, text: str, assumed: str) -> Inventory:
 
 
 def _cards(nodes: Sequence[Node]) -> tuple[str, ...]:
-    """What is assumed of their cards."""
+    """Return the assumptions on the usable memory of the nodes' cards, one sentence each."""
     found = {node.gpu_memory for node in nodes}
     return tuple(
         f"{has:g} GiB of a card sold as {gb} GB"

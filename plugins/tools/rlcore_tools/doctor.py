@@ -6,5 +6,5 @@ Row = dict[str, str]
 
 
 def row(name: str, detail: str, status: str, fix: str) -> Row:
-    """As :func:`rlcore.contracts.hookspecs.rlcore_doctor` returns them."""
+    """Return a row in the form that :func:`rlcore.contracts.hookspecs.rlcore_doctor` expects."""
     return {"name": name, "status": status, "detail": detail, "fix": fix}

@@ -1,4 +1,4 @@
-"""Draw an episode again in larger frames, from its start and its actions: no policy is asked."""
+"""Re-render an episode in larger frames by repeating its actions from its start, without policy."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from rlcore_tools.vector_env import checked_env
 
 
 def drawn_again(config: RunConfig, phase: Phase, episode: Episode, trace: Trace) -> Footage | None:
-    """The footage of an episode, simulated once more.
+    """Simulate an episode once more and return its footage.
 
     Args:
-        config: as the episode was played, but for the size of frames.
-        trace: its actions, and the states that its decisions saw.
+        config: configuration with which the episode was played, except for the frame size.
+        trace: recorded actions, and the states that the policy observed at each decision.
 
     Returns:
-        None where the env, given the same actions, came to other states.
+        the footage, or None if the same actions did not reproduce the recorded states exactly.
     """
     env, _ = checked_env(config, phase, num_envs=1)
     footage, step, total = Footage(episode), 0, 0.0

@@ -1,4 +1,4 @@
-"""Resolve a user's name for an episode to its address, and show its trace as a table."""
+"""Resolve the task, trial and replica that a user gives to an episode; show a trace as a table."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from rlcore.api import Trace
 from rlcore.contracts.errors import ConfigError, did_you_mean
 from rlcore.contracts.specs import EnvSpec, Episode
 
-ROWS_SHOWN = 60  # of a table; the middle of a longer episode is left out
+ROWS_SHOWN = 60  # most rows of a table; the middle of a longer episode is left out
 
 
 def address(
     spec: EnvSpec, task: str | int | None, trial: int | None, replica: int, *,
     evaluated: Sequence[int],
 ) -> Episode:  # fmt: skip
-    """The address of the episode that a user means.
+    """Return the episode that a user names.
 
     Args:
-        spec: of the env.
-        task: a name, or a number within `spec.tasks`.
-        trial: of either split.
-        replica: from 0.
-        evaluated: trials that evaluations visit, for the hint.
+        spec: spec of the env.
+        task: name of a task, or its index in `spec.tasks`.
+        trial: trial of any split.
+        replica: number of the replica, from 0.
+        evaluated: trials that evaluations of the run visit, for the hint of an error.
 
     Raises:
-        ConfigError: no such task, trial or replica, or none was named.
+        ConfigError: the task, trial or replica does not exist, or no task or trial was given.
     """
     choices = ", ".join(spec.tasks)
     if task is None:
@@ -58,7 +58,7 @@ def address(
 
 
 def split_of(spec: EnvSpec, trial: int) -> str:
-    """Which split a trial is of: "train", "held-out" or "validation"."""
+    """Return the name of the split that a trial belongs to: "train", "held-out" or "validation"."""
     return next(split for split, trials in _splits(spec) if trial in trials)
 
 
@@ -68,11 +68,11 @@ def _splits(spec: EnvSpec) -> list[tuple[str, range]]:
 
 
 def trace_table(trace: Trace, title: str) -> Table:
-    """A row a decision: its steps, rewards, value and log-prob. Of several values the first is
-    shown, that of the observation decided on.
+    """Return a table with one row per decision: env steps, reward, value and log-prob.
 
-    The log-prob is that of the chunk, the sum over entries of executed actions, as
-    `Policy.evaluate` gives it: also without exploration noise, where a policy has one then.
+    If the policy gives several values, the first is shown, that of the observation decided on. The
+    log-prob is the sum over all entries of the executed actions of the chunk, from
+    `Policy.evaluate`, which may be nonzero even if the policy acted without exploration noise.
     """
     table = Table(title=Text(title), title_justify="left")
     for name in ("decision", "steps", "reward", "value", "log-prob", "lowest entry"):
@@ -101,7 +101,7 @@ def trace_table(trace: Trace, title: str) -> Table:
 
 
 def _end(trace: Trace, t: int) -> str:
-    """What ended with the decision."""
+    """Return how the decision ended the episode, and whether it was the first to succeed."""
     arrays = trace.arrays
     words = [name for name in ("terminated", "truncated") if arrays[name][t].any()]
     first = arrays["success"][t] and not arrays["success"][:t].any()

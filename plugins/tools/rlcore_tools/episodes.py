@@ -1,8 +1,8 @@
-"""Write evaluated episodes of a checkpoint as a data set: play them again, step by step.
+"""Write evaluated episodes of a checkpoint as a data set, with an observation before each env step.
 
-An evaluation renders what its policy sees, a frame a decision; a data set has one before each step.
-So each episode is played as it was evaluated, and then its actions again in a fresh env, where each
-step is looked at. What the policy saw must be equal there, or the episode is not the one.
+An evaluation renders one observation per decision (chunk of actions). So each episode is played
+twice: once with the policy, as it was evaluated, and once more by repeating its actions one step at
+a time. An error is raised unless the second pass reproduces the states that the policy observed.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ FORMAT = "lerobot"
 
 
 def write(assembly: Assembly, *, which: str, form: str, dest: str) -> tuple[int, int]:
-    """Write the episodes of the evaluation that was kept with `actor.model.model_path`.
+    """Write the episodes of the evaluation stored for the checkpoint `actor.model.model_path`.
 
     Args:
-        assembly: as `rlcore replay` has it: one env, in this process.
+        assembly: assembly as `rlcore replay` builds it: one env, in this process.
         which: one of :data:`WHICH`.
-        form: a format of data sets, by its registered name.
-        dest: the folder; what is there already is gone on with.
+        form: registered name of a data set format.
+        dest: target folder. Episodes that an existing data set in it lacks are appended.
 
     Returns:
-        (episodes written now, of them successes).
+        (number of episodes written by this call, number of successes among them).
 
     Raises:
         ConfigError: there are no such episodes, or the folder holds something else.
-        VerificationError: an episode does not come out as it was evaluated.
+        VerificationError: an episode does not have the evaluated outcome or states.
     """
     config, spec = assembly.config, assembly.env_specs["eval"]
     run = run_of(assembly)
@@ -66,14 +66,14 @@ def write(assembly: Assembly, *, which: str, form: str, dest: str) -> tuple[int,
 
 
 def stepped(env: CheckedEnv, spec: EnvSpec, episode: Episode, trace: Trace) -> Demonstration:
-    """An episode with an observation before each of its steps.
+    """Repeat an episode's actions one step at a time, recording the observation before each step.
 
     Args:
-        env: of one row.
-        trace: of the episode as its policy played it.
+        env: an env with one row.
+        trace: trace of the episode, recorded while the policy played it.
 
     Raises:
-        VerificationError: what the policy saw is not what the env shows now.
+        VerificationError: the state before a decision differs from the one the policy observed.
     """
     seen, success = env.reset([0], [episode]), False
     frames: dict[str, list[np.ndarray]] = {camera.name: [] for camera in spec.cameras}
@@ -110,7 +110,11 @@ def _played(
     checkpoint: Checkpoint,
     evaluated: dict[Episode, EpisodeResult],
 ) -> Iterator[tuple[Episode, Trace]]:
-    """Each episode as its policy plays it again; it must end as it was evaluated."""
+    """Play each episode again with the policy and yield its trace.
+
+    Raises:
+        VerificationError: success or length differs from the evaluation.
+    """
     played = gathered_again(assembly, episodes, checkpoint, record=False)
     for episode, (now, gathered) in zip(episodes, played, strict=True):
         then = evaluated[episode]

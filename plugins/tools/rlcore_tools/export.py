@@ -1,8 +1,8 @@
-"""Export the policy of a checkpoint to a folder of its own, in the format of its original code.
+"""Export the policy of a checkpoint to a separate folder, in the format of its original code.
 
-A checkpoint is mostly in that format already, so it is copied, and the model's plugin changes the
-rest (`ComponentSpec.original`). The policy is built only to turn merged adapters into adapters
-alone, or the reverse; no env, no worker.
+A checkpoint is already almost in that format: its files are copied, and the model's plugin converts
+the rest (`ComponentSpec.original`). The policy is built only to convert between merged weights and
+adapter-only weights. No env and no worker is started.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ ELSEWHERE = "name a folder elsewhere"
 
 @dataclass(frozen=True)
 class Exported:
-    """What was written.
+    """An exported policy.
 
     Attributes:
-        path: the folder; `actor.model.model_path` reads it.
-        base: the folder of the model that adapters alone adapt; None for a whole policy.
-        acted_with: the algorithm whose networks act with the policy; None: it acts alone.
-        acts_with: likewise in what was written.
+        path: folder of the export, which `actor.model.model_path` accepts.
+        base: folder of the base model if only adapters were written; None for a whole policy.
+        acted_with: algorithm whose acting networks the checkpoint holds; None if it holds none.
+        acts_with: algorithm whose acting networks the export holds; None if it holds none.
     """
 
     path: Path
@@ -64,19 +64,19 @@ def export(
     adapters_only: bool = False,
     layout: str | None = None,
 ) -> Exported:
-    """Write the policy of a checkpoint to `target`, which is whole afterwards or not there.
+    """Write the policy of a checkpoint to `target` atomically: on failure no folder is left there.
 
     Args:
-        config: of the run, with a placement for this machine.
-        checkpoint: which.
-        target: an empty folder, or one that does not exist yet.
-        adapters_only: leave out the weights that were not trained.
-        layout: of another system, one of those that the model names; None: its own.
+        config: configuration of the run, with a placement for this machine.
+        checkpoint: checkpoint to export.
+        target: an empty folder, or a path that does not exist yet.
+        adapters_only: write the trained adapters without the base weights.
+        layout: a layout of another system, which the model must offer; None for the model's own.
 
     Raises:
-        ConfigError: `target` is taken or impossible, the policy has no adapters, or the model can't
-            be written in that layout.
-        CheckpointError: the model that adapters adapt is gone, or nothing can be written.
+        ConfigError: `target` can't be used, the policy has no adapters, or the model does not
+            offer the layout.
+        CheckpointError: the base model of the adapters is missing, or writing failed.
     """
     target = target.expanduser().resolve()
     with writing(target, hint=ELSEWHERE):
@@ -108,7 +108,7 @@ def export(
 
 
 def _layout(model: str, name: str, registry: Registry) -> Callable[[Path, Path], None]:
-    """The function that writes a saved model in another system's layout."""
+    """Return the function that writes a saved model in another system's layout."""
     target = registry.get("model", model).spec.layouts
     layouts: Mapping[str, Callable[[Path, Path], None]] = load_target(target) if target else {}
     if name not in layouts:
@@ -121,8 +121,11 @@ def _layout(model: str, name: str, registry: Registry) -> Callable[[Path, Path],
 def _whole(
     config: RunConfig, checkpoint: Checkpoint, registry: Registry, beside: Path
 ) -> Iterator[Path]:
-    """A folder with the policy as its model saves it, adapters merged: the checkpoint's own, or one
-    made in `beside` for as long as it is needed."""
+    """Yield a folder that holds the policy with merged adapters.
+
+    It is the checkpoint's own folder if that has them merged; otherwise a temporary folder in
+    `beside`, deleted on exit.
+    """
     model = config.actor.model
     if not (model.is_lora and model.save_adapters_only):
         require_no_way_out(checkpoint.path)
@@ -134,8 +137,10 @@ def _whole(
 
 
 def _taken(target: Path, checkpoint: Checkpoint) -> Iterator[tuple[str, str | None]]:
-    """Why `target` can't become a folder of its own, beside which another name can be made first,
-    and what to do."""
+    """Yield (reason, hint) for each reason why the export can't be written to `target`.
+
+    The parent folder must be writable too, as the export is written there and then renamed.
+    """
     there = next(path for path in (target, *target.parents) if path.exists())
     if not there.is_dir():
         within = "" if there == target else f" {target} can't be in it:"
@@ -170,10 +175,10 @@ def _convert(
     *,
     adapters_only: bool,
 ) -> None:
-    """Build the policy with its adapters apart and save it in the other form.
+    """Build the policy with unmerged adapters and save it in the other form.
 
-    They are in the checkpoint's policy, or, where that has them merged, with the learner; then
-    they belong to the weights the run began with.
+    If the checkpoint's policy has its adapters merged, they are restored from the learner's state
+    onto the weights that the run started from. Otherwise the policy itself holds them.
     """
     model = config.actor.model.beginning_with(checkpoint.policy_path)
     if adapters_only:
@@ -186,7 +191,7 @@ def _convert(
 
 
 def _start(config: RunConfig, checkpoint: Checkpoint) -> ModelConfig:
-    """The model with the weights that reinforcement began with."""
+    """Return the model settings with the weights that reinforcement learning started from."""
     model = config.actor.model
     if config.sft.enabled:
         return model.beginning_with(open_run(checkpoint.path).folder.sft)
@@ -200,7 +205,7 @@ def _start(config: RunConfig, checkpoint: Checkpoint) -> ModelConfig:
 
 
 def _judge(config: RunConfig, folder: Path, registry: Registry) -> None:
-    """Refuse what could not be loaded again, by its headers."""
+    """Raise an error if the export could not be loaded again, judging by its headers alone."""
     adapters = (folder / ADAPTERS_CONFIG).is_file()
     model = replace(config.actor.model.beginning_with(folder), save_adapters_only=adapters)
     check_model(_with_model(config, model), registry)

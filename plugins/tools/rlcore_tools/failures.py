@@ -1,4 +1,4 @@
-"""List the failed episodes of a run's last evaluation, each with the command that films it."""
+"""List the failed episodes of a run's last evaluation, each with a command that records a video."""
 
 from __future__ import annotations
 
@@ -19,38 +19,38 @@ from rlcore_tools.places import last_evaluation
 if TYPE_CHECKING:  # it loads what composes configurations
     from rlcore.api import Assembly
 
-LISTED = 5  # of a terminal; the report has all
-FILM = 256  # pixels of a film that one can see something in
+LISTED = 5  # most failures listed on a terminal; the report lists all
+FILM = 256  # side of a readable video frame, in pixels
 
 
 def acting(run: SavedRun, name: str | None = None) -> Checkpoint:
-    """The checkpoint that played a run's last evaluation, or another one of the run.
+    """Return the checkpoint that played a run's last evaluation, or the one with a given name.
 
     Args:
-        run: one that trained; or one of `rlcore eval`, whose policy is a checkpoint of another.
-        name: `step_000010`, `best` or `latest`; None: the one `run` was opened by.
+        run: a training run, or a run of `rlcore eval`, whose policy is another run's checkpoint.
+        name: `step_000010`, `best` or `latest`; None for the checkpoint `run` was opened with.
 
     Raises:
-        CheckpointError: it is missing or damaged, or the policy is no checkpoint of a run.
+        CheckpointError: it is missing or damaged, or the policy is not a checkpoint of a run.
     """
     other = None if name or run.named != run.folder.path else _of_another(run.folder)
     return run.checkpoint(name) if other is None else open_run(other).checkpoint()
 
 
 def run_of(assembly: Assembly) -> SavedRun:
-    """The run whose checkpoint is `actor.model.model_path`, as `rlcore replay RUN` sets it."""
+    """Return the run that the checkpoint in `actor.model.model_path` belongs to."""
     path = assembly.config.actor.model.model_path
     assert path is not None
     return open_run(Path(path).parent)
 
 
 def has_policy(folder: RunFolder) -> bool:
-    """Whether episodes of a run can be played again."""
+    """Return whether a run has a policy, so that its episodes can be played again."""
     return any(folder.checkpoints.glob("step_*")) or _of_another(folder) is not None
 
 
 def _of_another(folder: RunFolder) -> Path | None:
-    """The checkpoint of another run that a run has only evaluated."""
+    """Return the checkpoint of another run that this run only evaluated, or None."""
     with blaming(folder.config):
         values = read_yaml(folder.config)
     model = find(values, "actor.model.model_path")
@@ -61,25 +61,25 @@ def _of_another(folder: RunFolder) -> Path | None:
 
 
 def evaluated(run: SavedRun, checkpoint: Checkpoint) -> list[EpisodeResult]:
-    """The episodes of a run's evaluation of a checkpoint; empty: it made none."""
+    """Return the episodes of a run's evaluation of a checkpoint; empty if there is none."""
     if checkpoint.path.is_relative_to(run.folder.path):
         return run.evaluated(checkpoint)
     return conclusion(run.folder)
 
 
 def conclusion(folder: RunFolder) -> list[EpisodeResult]:
-    """The episodes of the evaluation that a run ended with; empty before there is one."""
+    """Return the episodes of a run's final evaluation; empty if there is none yet."""
     file = last_evaluation(folder.evaluations)
     return read_results(file) if file else []
 
 
 def commands(folder: RunFolder, results: Sequence[EpisodeResult]) -> list[str]:
-    """The line for each episode that films it."""
+    """Return for each episode the command line that records a video of it."""
     return _filming(folder, [_address(one) for one in results])
 
 
 def lines(folder: RunFolder, results: Sequence[EpisodeResult]) -> Iterator[str]:
-    """What a terminal shows of a run's failures, the worst task first."""
+    """Yield lines for the terminal on a run's failures, the lowest success rate of a task first."""
     lost = failures(results)
     if not lost or not has_policy(folder):
         return
@@ -95,8 +95,10 @@ def _address(result: EpisodeResult) -> list[str]:
 
 
 def _filming(folder: RunFolder, asked: Sequence[Sequence[str]]) -> list[str]:
-    """`rlcore replay` with these words; in larger frames where the env draws small ones and can
-    draw others."""
+    """Return an `rlcore replay` command line for each list of words.
+
+    `--size` asks for larger frames if the env has a setting `image_size` below :data:`FILM`.
+    """
     size = find(read_yaml(folder.config), "env.eval.image_size")
     larger = ["--size", str(FILM)] if isinstance(size, int) and size < FILM else []
     start = ["rlcore", "replay", _near(folder.path)]
@@ -104,6 +106,6 @@ def _filming(folder: RunFolder, asked: Sequence[Sequence[str]]) -> list[str]:
 
 
 def _near(folder: Path) -> str:
-    """A folder as one types it here."""
+    """Return a path relative to the working directory, or absolute if it is not inside it."""
     near = os.path.relpath(folder)
     return os.path.abspath(folder) if near.startswith("..") else near

@@ -1,5 +1,5 @@
-"""Lay out what a training run is evaluated on besides `env.eval`: validation starts, and tasks
-that it does not train on. Light."""
+"""Configure the evaluations of a training run besides `env.eval`: starts of the validation split,
+and tasks that are not trained, which measure forgetting. Light."""
 
 from __future__ import annotations
 
@@ -15,14 +15,15 @@ from rlcore.contracts.specs import EnvSpec
 from rlcore.plugins.registry import Registry
 
 MOST = 4
-"""Tasks that nobody named, at most, spread over those of the env."""
+"""Most tasks to choose if `env.forgetting.tasks` is not set; they are spread over the env's."""
 
 
 def further_sides(config: RunConfig, registry: Registry) -> dict[str, RunConfig]:
-    """The configurations whose `env.eval` a training run plays too, by the name of their side.
+    """Return the configurations whose `env.eval` a training run plays too, by name of the side.
 
     Raises:
-        UserError: `env.forgetting.tasks` names one that is trained on, or that there is not.
+        UserError: `env.forgetting.tasks` names a task that is trained or does not exist, or a side
+            asks for more trials of a task than the env has.
     """
     env, sides = config.env, {}
     once = replace(
@@ -34,7 +35,7 @@ def further_sides(config: RunConfig, registry: Registry) -> dict[str, RunConfig]
         sides[VALIDATION] = _changed(config, side)
     if tasks := _untrained(config, registry):
         side = replace(once, tasks=tasks, trials_per_task=env.forgetting.trials_per_task)
-        if env.forgetting.tasks is None:  # nobody asked, so nothing is refused
+        if env.forgetting.tasks is None:  # tasks chosen here: play fewer trials, raise no error
             side.trials_per_task = min(side.trials_per_task, _available(side, registry, FORGETTING))
         _require_starts(side, registry, FORGETTING)
         sides[FORGETTING] = _changed(config, side)
@@ -42,13 +43,13 @@ def further_sides(config: RunConfig, registry: Registry) -> dict[str, RunConfig]
 
 
 def _available(side: EnvConfig, registry: Registry, name: str) -> int:
-    """Count the starts of a task."""
+    """Return the number of trials that the env has for each task, in the side's split."""
     spec: EnvSpec = ask_spec(registry, "env", f"env.{name}", side.env_type, side)
     return len(spec.trials(side.split))
 
 
 def _require_starts(side: EnvConfig, registry: Registry, name: str) -> None:
-    """Refuse to play more starts of a task than there are."""
+    """Raise ConfigError if the side asks for more trials of a task than the env has."""
     available = _available(side, registry, name)
     if side.trials_per_task > available:
         raise ConfigError(
@@ -64,7 +65,12 @@ def _changed(config: RunConfig, settings: EnvConfig) -> RunConfig:
 
 
 def _untrained(config: RunConfig, registry: Registry) -> list[str]:
-    """Tasks to look at forgetting with."""
+    """Return the tasks that measure forgetting.
+
+    These are the tasks that the user names. If the user names none and training starts from saved
+    weights, evaluates them first, and evaluates a given list of tasks with the env's own
+    instructions, up to :data:`MOST` untrained tasks of the same env are chosen.
+    """
     named, env = config.env.forgetting.tasks, config.env
     alike = env.eval.env_type == env.train.env_type
     if named is not None:
@@ -82,7 +88,7 @@ def _untrained(config: RunConfig, registry: Registry) -> list[str]:
     try:
         every = _tasks(replace(env.eval, tasks=None), registry, "env.eval")
         others = [one for one in every if one not in _tasks(env.train, registry, "env.train")]
-    except UserError:  # said of the env itself, or it has none without names
+    except UserError:  # reported for the env itself, or the env has no default list of tasks
         return []
     count = min(MOST, len(others))
     return [others[i * len(others) // count] for i in range(count)]

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 UNSAID = object()
-"""In place of a value: there is none."""
+"""Marks the absence of a value, since None is a value."""
 
 
 @dataclass(frozen=True)
@@ -21,20 +21,22 @@ class Foreign:
     """A configuration file of another system.
 
     Attributes:
-        file: where it is.
-        values: its values by dotted path, interpolations resolved.
+        file: path of the file.
+        values: its values by dotted path, with interpolations resolved.
     """
 
     file: Path
     values: Mapping[str, Any]
 
     def get(self, path: str, default: Any = None) -> Any:
-        """The value at a dotted path; `default` where the file has none."""
+        """Return the value at a dotted path, or `default` if the file has none."""
         return self.values.get(path, default)
 
     def episodes(self) -> int:
-        """How many episodes a pass of its evaluation plays: with `auto_reset`, each env one after
-        another."""
+        """Return the number of episodes of one evaluation epoch.
+
+        Each env plays one episode or, with `auto_reset`, as many as fit into the epoch's steps.
+        """
         envs, steps, limit = (
             self.get(f"env.eval.{key}") or 0
             for key in ("total_num_envs", "max_steps_per_rollout_epoch", "max_episode_steps")
@@ -43,7 +45,7 @@ class Foreign:
         return int(envs * max(1, again))
 
     def nearby(self, name: str) -> Path | None:
-        """A file of the checkout it is from: `name` below one of the folders above it."""
+        """Return the file `name` relative to the nearest parent folder that has it, or None."""
         found = (folder / name for folder in self.file.absolute().parents)
         return next((path for path in found if path.is_file()), None)
 
@@ -53,14 +55,16 @@ class ImportRule:
     """How to import one key of such a file. The first rule that matches a key decides.
 
     Attributes:
-        theirs: its dotted path there; `*` is any one name, at the end any names. Empty: no key, but
-            what their code does without one.
-        ours: the path here, with as many `*`; None: there is no such key.
-        says: how ours differs, or why there is none; for behind a colon.
-        value: from the value there to the one here, :data:`UNSAID` for none; None: they are equal.
-            A ValueError says that the value has no counterpart, and why.
-        only: of a key with none here, the values without which nothing is lost; None: all.
-        silent: what their code takes where the file does not say.
+        theirs: dotted path in the foreign file; `*` matches one name, or any number of names at
+            the end. Empty for behaviour of the foreign code that no key controls.
+        ours: dotted path in rlcore with as many `*`; None if rlcore has no such key.
+        says: how rlcore's key differs, or why there is none; printed after a colon.
+        value: converts the foreign value, and returns :data:`UNSAID` to set nothing; None if the
+            values are equal. It raises ValueError, with the reason, for a value without
+            counterpart.
+        only: for a key without counterpart, the values that can be dropped without loss; None for
+            all values.
+        silent: default of the foreign code if the file does not set the key.
     """
 
     theirs: str
@@ -71,8 +75,8 @@ class ImportRule:
     silent: Any = UNSAID
 
     def match(self, path: str) -> str | None:
-        """The name that `*` stands for if the rule is for this key ("" if it has none), else
-        None."""
+        """Return the name that `*` matches in a key's path, "" if the rule has no `*`, or None if
+        the rule does not apply to the key."""
         wanted, names = self.theirs.split("."), path.split(".")
         if wanted[-1] == "*" and len(names) >= len(wanted):
             wanted, names = wanted[:-1], names[: len(wanted) - 1]

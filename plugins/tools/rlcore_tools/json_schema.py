@@ -1,4 +1,4 @@
-"""A JSON schema of recipes, by which editors complete keys and underline what is wrong."""
+"""Generate a JSON schema of recipes, with which editors complete keys and mark errors."""
 
 from __future__ import annotations
 
@@ -16,22 +16,26 @@ from rlcore.plugins.registry import load_plugins
 
 TYPES = {"int": "integer", "float": "number", "bool": "boolean", "str": "string"}
 RESOLVED = {"type": "string", "pattern": r"\$\{|^\?\?\?$"}
-"""A value that refers to others, or must be given."""
+"""Schema of an interpolation (`${...}`) or a missing required value (`???`)."""
 
 
 def schema(words: Sequence[str] = (), config_dirs: Sequence[str] = ()) -> dict[str, Any]:
-    """The schema of a recipe's file: the keys of the components that the words choose; where none
-    are chosen, of all that are installed.
+    """Return the schema of a recipe file.
+
+    Args:
+        words: words of a command line that choose components. The schema has the keys of these
+            components; without words, those of all installed components.
+        config_dirs: further folders with configuration files.
 
     Raises:
-        ConfigError: the words don't compose.
+        ConfigError: the words can't be composed to a configuration.
     """
     registry = load_plugins()
     root = compose(None, *words, config_dirs=config_dirs, require=(), draft=True)
     keys = {key.path: key for key in schema_tree.walk(root)}
     for slot in SLOTS:
         for name in () if words else registry.names(slot.kind):
-            with suppress(UserError):  # `rlcore plugins` names it
+            with suppress(UserError):  # `rlcore plugins` reports broken settings
                 section = default_settings(registry, slot, name)
                 for key in schema_tree.walk(section, slot.section):
                     keys.setdefault(key.path, key)
@@ -82,7 +86,10 @@ def _value(key: schema_tree.Key) -> dict[str, Any]:
 
 
 def _bounds(key: schema_tree.Key) -> dict[str, Any]:
-    """Those of its range; the one value outside that switches it off would not fit into them."""
+    """Return the bounds of a key's range in JSON schema's terms.
+
+    They are left out if a value outside the range is allowed too, as it switches the key off.
+    """
     of = key.range
     if of.off is not None:
         return {}
@@ -92,7 +99,7 @@ def _bounds(key: schema_tree.Key) -> dict[str, Any]:
 
 
 def _kind(written: str) -> dict[str, Any] | None:
-    """What JSON calls a type as it is written in a dataclass; None: it has no name for it."""
+    """Return the JSON type of a Python annotation, or None if JSON has no such type."""
     if written == "None":
         return {"type": "null"}
     if found := re.fullmatch(r"(list|dict|tuple|Mapping|Sequence)\[.*\]|list|dict", written):

@@ -1,7 +1,7 @@
 """Warn when an update changed nothing, moved the policy too far, or ran out of memory.
 
-Training continues: a sparse reward may take several updates, and a policy may recover. But the user
-should see it early.
+Training continues, because a sparse reward may take several updates and a policy may recover. The
+warning lets the user see the problem early.
 """
 
 from __future__ import annotations
@@ -9,20 +9,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:  # this is loaded with the plugin, by every command
+if TYPE_CHECKING:  # every command imports this module with the plugin, so imports must be cheap
     from rlcore.config.schema import AlgorithmConfig
 
 MOST_KL, MOST_CLIPPED = 0.5, 0.5
-"""Most of an update without a warning. Usual are an approximate KL of 0.01 to 0.05, and 0.1 to 0.3
-of the ratios clipped; a KL of 0.1 to 0.2 still learns, see docs/algorithms.md."""
+"""Largest approximate KL and clipped fraction of an update without a warning. Usual values are a KL
+of 0.01 to 0.05 and a clipped fraction of 0.1 to 0.3; a policy still learns with a KL of 0.1 to 0.2,
+see docs/algorithms.md."""
 
 
 def nothing_learned(update: int, metrics: Mapping[str, float]) -> str | None:
-    """The warning about an update that learned nothing; None for others.
+    """Return a warning if an update learned nothing, else None.
 
     Args:
-        update: its number, from 1.
-        metrics: of it, by their canonical names.
+        update: number of the update, from 1.
+        metrics: metrics of the update, by their canonical names.
     """
     steps = metrics["train/actor/optimizer_steps"]
     if not steps:
@@ -44,13 +45,14 @@ def nothing_learned(update: int, metrics: Mapping[str, float]) -> str | None:
 
 
 def moved_far(update: int, metrics: Mapping[str, float], algorithm: AlgorithmConfig) -> str | None:
-    """The warning about an update that moved the policy so far that it may be broken; None for
-    others. An algorithm that measures neither KL nor clipping is not judged.
+    """Return a warning if an update moved the policy so far that it may be broken, else None.
+
+    Algorithms that report neither KL nor clipped fraction never get a warning.
 
     Args:
-        update: its number, from 1.
-        metrics: of it, by their canonical names.
-        algorithm: its settings.
+        update: number of the update, from 1.
+        metrics: metrics of the update, by their canonical names.
+        algorithm: settings of the algorithm.
     """
     kl = metrics.get("train/actor/approx_kl", 0.0)
     clipped = metrics.get("train/actor/clip_fraction", 0.0)
@@ -66,7 +68,7 @@ def moved_far(update: int, metrics: Mapping[str, float], algorithm: AlgorithmCon
 
 
 def out_of_memory(update: int, metrics: Mapping[str, float]) -> str | None:
-    """The warning about an update whose micro-batches did not fit; None for others."""
+    """Return a warning if an update's micro-batches did not fit into memory, else None."""
     fits = metrics.get("train/actor/micro_batch_size")
     if fits is None:
         return None

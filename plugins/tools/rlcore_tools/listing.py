@@ -1,5 +1,5 @@
-"""List presets and recipes beside the components, and tell all of one name. Light: files are read
-as text, and no schema is loaded."""
+"""List presets and recipes in addition to the components, and show all details of one name. Light:
+files are read as text, and no schema is loaded."""
 
 from __future__ import annotations
 
@@ -17,17 +17,21 @@ from rlcore.plugins.registry import PluginRow, Registry
 CHOICE = re.compile(
     r"^\s*-\s*(?:override\s+)?/?(env|model|algorithm)(?:/\w+)?(?:@[\w.]+)?\s*:\s*([\w.-]+)", re.M
 )
-"""A component, or a preset of one, that a recipe names."""
+"""Line of a recipe's defaults that chooses a component or a preset."""
 BASE = re.compile(rf"^\s*-\s*(?:{EXPERIMENT}/)?([\w.-]+)\s*$", re.M)
-"""Another recipe that a recipe begins with."""
+"""Line of a recipe's defaults that includes another recipe."""
 WIDTH = 100
 
 
 def about(registry: Registry, name: str | None, rows: Sequence[PluginRow], *, as_json: bool) -> str:
-    """What `rlcore plugins [NAME]` prints beside the rows of components.
+    """Return the text that `rlcore plugins [NAME]` prints in addition to the rows of components.
+
+    Args:
+        rows: the components with that name.
+        as_json: return JSON, which exists for recipes alone, or an empty text.
 
     Raises:
-        PluginError: nothing has that name.
+        PluginError: no component, preset or recipe has that name.
         ConfigError: the costs of a recipe are malformed.
     """
     if name is None:
@@ -47,8 +51,11 @@ def about(registry: Registry, name: str | None, rows: Sequence[PluginRow], *, as
 
 
 def presets_and_recipes(registry: Registry) -> str:
-    """The options of each group that are no component by themselves, and the recipes; those of
-    which a component is absent apart, with what installs it."""
+    """Return the list of presets and recipes.
+
+    Presets are the options of a group that are not the name of a component. Recipes that need a
+    component which is not installed are listed separately, with the command that installs it.
+    """
     catalog, lines = Catalog(registry), list[str]()
     for group, kind in COMPONENT_GROUPS.items():
         own = {*registry.names(kind)}
@@ -71,13 +78,12 @@ def presets_and_recipes(registry: Registry) -> str:
 
 
 def details(registry: Registry, name: str) -> list[str]:
-    """What is to say of a component beside its row, of a preset, or of a recipe; empty: nothing
-    has that name."""
+    """Return lines on the components, presets and recipe of that name; empty if there are none."""
     catalog = Catalog(registry)
     lines = [*_of_components(registry, name), *_of_presets(catalog, name)]
     recipe, _ = catalog.recipe(name)
     if recipe is not None:
-        from rlcore_tools.costs import cost_of  # it loads what reads YAML
+        from rlcore_tools.costs import cost_of  # imported here, as it imports the YAML parser
 
         cost = cost_of(catalog, recipe)
         lines.append(f"recipe {recipe}: {catalog.file(EXPERIMENT, recipe)}")
@@ -117,7 +123,7 @@ def _used(catalog: Catalog, group: str, name: str, kind: str) -> Iterator[str]:
 
 
 def _usage(group: str, name: str, presets: list[str], recipes: list[str]) -> Iterator[str]:
-    """Who uses it, and where its keys are."""
+    """Yield the presets and recipes that use an option, and the command that lists its keys."""
     if presets:
         yield _filled(presets, "presets: ")
     if recipes:
@@ -132,7 +138,7 @@ def _of_presets(catalog: Catalog, name: str) -> Iterator[str]:
             yield f"preset {group}={name}: {file}"
             yield from (f"  {text}" for text in _heading(catalog, group, name))
             if name in catalog.registry.names(COMPONENT_GROUPS[group]):
-                continue  # said of the component
+                continue  # usage is already listed for the component
             using = [
                 r for r in catalog.options(EXPERIMENT) if (group, name) in _choices(catalog, r)
             ]
@@ -140,7 +146,11 @@ def _of_presets(catalog: Catalog, name: str) -> Iterator[str]:
 
 
 def _choices(catalog: Catalog, recipe: str, depth: int = 4) -> list[tuple[str, str]]:
-    """The components that a recipe chooses, by its text and that of those it begins with."""
+    """Return (group, option) of the components that a recipe and its base recipes choose.
+
+    Args:
+        depth: levels of base recipes to follow, which also ends a circle of recipes.
+    """
     text = _text(catalog, EXPERIMENT, recipe)
     found = dict(CHOICE.findall(text))
     for base in BASE.findall(text) if depth else ():
@@ -150,7 +160,7 @@ def _choices(catalog: Catalog, recipe: str, depth: int = 4) -> list[tuple[str, s
 
 
 def _heading(catalog: Catalog, group: str, name: str) -> list[str]:
-    """The comment that a file begins with."""
+    """Return the lines of the comment at the start of a file, without `@package` lines."""
     lines = _text(catalog, group, name).splitlines()
     head = [line for line in lines if line.strip()]
     end = next((n for n, line in enumerate(head) if not line.startswith("#")), len(head))

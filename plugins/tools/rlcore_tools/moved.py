@@ -1,6 +1,6 @@
-"""Name the new place of a public name of core, for plugins that import it by an old one. Light.
+"""Find plugins that import public names of rlcore by an old name, and give the new one. Light.
 
-docs/api.md has the same table. Knows nothing of what a plugin offers, nor whether it loads.
+docs/api.md has the same table. Plugins are not imported, only their source files are read.
 """
 
 from __future__ import annotations
@@ -76,12 +76,12 @@ MOVED = {
     "rlcore.track.weights": "rlcore_weights.tensors",
     "rlcore.trajectory": "rlcore.contracts.trajectory",
 }
-"""`{old: new}` since the first API, of modules, with what is in them, and of names ("module:name").
-A new one of "" is gone."""
+"""`{old: new}` for every rename since the first API. An entry is a module, which stands for all its
+names, or a single name ("module:name"). "" as new name means that it was removed."""
 
 
 def rows() -> list[Row]:
-    """A row of `rlcore doctor` for each plugin of others that imports an old name."""
+    """Return a row of `rlcore doctor` for each third-party plugin that imports an old name."""
     found = []
     for plugin, places in outdated():
         newer = f"pip install --upgrade {plugin.distribution}"
@@ -91,7 +91,7 @@ def rows() -> list[Row]:
 
 
 def outdated() -> Iterator[tuple[Installed, list[str]]]:
-    """The plugins of others that import old names, each with where it does."""
+    """Yield the third-party plugins that import old names, with these imports; skip blocked ones."""
     for plugin in installed(os.environ):
         ours = plugin.left_out_by or extras.is_ours(plugin.distribution)
         places = [] if ours else outdated_imports(plugin.value.partition(":")[0])
@@ -100,11 +100,14 @@ def outdated() -> Iterator[tuple[Installed, list[str]]]:
 
 
 def outdated_imports(module: str) -> list[str]:
-    """Each import of a name that has moved, in the package of a module or in the module alone:
-    `models/net.py:3 imports rlcore.old, which is rlcore.new now`. Nothing is imported."""
+    """List the imports of old names in the top-level package or module that `module` belongs to.
+
+    Each is text such as `models/net.py:3 imports rlcore.old, which is rlcore.new now`. The files
+    are parsed; nothing is imported.
+    """
     name = module.partition(".")[0]
     top = find_spec(name) if name.isidentifier() else None
-    if top is None or top.origin is None:  # a namespace may be a dozen packages of others
+    if top is None or top.origin is None:  # a namespace package may hold unrelated distributions
         return []
     file = Path(top.origin)
     suspect = _suspect()
@@ -117,7 +120,7 @@ def outdated_imports(module: str) -> list[str]:
 
 
 def _suspect() -> re.Pattern[bytes]:
-    """A line that imports a name that has moved, or from where one was."""
+    """Return a pattern of lines that import an old name, or from a module that had one."""
     places = {part for old in MOVED for part in (old, re.split(r"[.:](?=\w+$)", old)[0])}
     named = "|".join(map(re.escape, sorted(places)))
     line = rf"^\s*(?:from|import)\b.*(?<![\w.])(?:{named})(?!\w)"
@@ -129,10 +132,10 @@ def _now(old: str) -> str:
 
 
 def _outdated(file: Path, suspect: re.Pattern[bytes]) -> Iterator[tuple[int, str]]:
-    """(line, old name) of each import in a file; none in one that Python can't read."""
+    """Yield (line, old name) of each old import in a file; none if it can't be read or parsed."""
     try:
         text = file.read_bytes()
-        if not suspect.search(text):  # parsing takes a hundred times as long
+        if not suspect.search(text):  # parsing takes about a hundred times as long as the search
             return
         tree = ast.parse(text)
     except (OSError, SyntaxError, ValueError):
@@ -143,7 +146,10 @@ def _outdated(file: Path, suspect: re.Pattern[bytes]) -> Iterator[tuple[int, str
 
 
 def _names(node: ast.Import | ast.ImportFrom) -> Iterator[str]:
-    """A module once, and with each name behind it, which may be a module too."""
+    """Yield the names that an import statement may refer to, as :data:`MOVED` writes them.
+
+    `from a import b` yields `a.b` and `a:b`, because b may be a module or a name in a module.
+    """
     if isinstance(node, ast.Import):
         for each in node.names:
             yield from _above(each.name)
@@ -154,6 +160,6 @@ def _names(node: ast.Import | ast.ImportFrom) -> Iterator[str]:
 
 
 def _above(module: str) -> Iterator[str]:
-    """A module and the packages that it is in."""
+    """Return a module's name and those of the packages that contain it, outermost first."""
     parts = module.split(".")
     return (".".join(parts[: end + 1]) for end in range(len(parts)))

@@ -1,6 +1,6 @@
-"""Observe a run for core: record its videos, write its report, log metrics under RLinf's names too.
+"""Observe a run: record videos, write the report, log metrics under RLinf's names too.
 
-Through the same hooks as any plugin. Their libraries are imported when they are first needed.
+Uses the same hooks as any plugin. Libraries are imported when they are first needed.
 """
 
 from __future__ import annotations
@@ -21,13 +21,15 @@ if TYPE_CHECKING:
     from rlcore.contracts.run import Run
 
 _warned: set[Path] = set()
-"""Runs of this process in which an update moved the policy far."""
+"""Folders of the runs in this process that got the warning of :func:`moved_far`, once each."""
 
 
 @observer
 def rlcore_after_update(run: Run, metrics: dict[str, float]) -> None:
-    """Each metric under its other names too; warnings of the update, once a run that it went
-    far."""
+    """Print warnings about the update, and add its metrics under RLinf's names.
+
+    The warning that the policy moved far is printed once a run.
+    """
     far = moved_far(run.update, metrics, run.config.algorithm)
     if run.folder in _warned:
         far = None
@@ -42,7 +44,7 @@ def rlcore_after_update(run: Run, metrics: dict[str, float]) -> None:
 
 @observer
 def rlcore_after_rollout(run: Run, films: Sequence[Film]) -> None:
-    """`video/train/update_000001.mp4`: the filmed episodes side by side."""
+    """Write `video/train/update_000001.mp4`: the recorded episodes side by side."""
     if films:
         video = run.config.env.train.video_cfg
         _write_mosaic(run, films, video, "train", f"update_{run.update + 1:06d}")
@@ -50,8 +52,10 @@ def rlcore_after_rollout(run: Run, films: Sequence[Film]) -> None:
 
 @observer
 def rlcore_after_eval(run: Run, label: str, films: Sequence[Film]) -> None:
-    """`video/eval/LABEL.mp4`: the filmed episodes side by side; for the report each of them by
-    itself too, in `video/eval/LABEL/`."""
+    """Write `video/eval/LABEL.mp4`: the recorded episodes side by side.
+
+    Each episode is also written to a file in `video/eval/LABEL/`, for the report.
+    """
     if films:
         from rlcore.run_folder.folder import RunFolder
         from rlcore_tools.places import clip
@@ -66,8 +70,10 @@ def rlcore_after_eval(run: Run, label: str, films: Sequence[Film]) -> None:
 
 @observer
 def rlcore_after_run(run: Run, summary: Mapping[str, Any]) -> None:
-    """What the run came to; the episodes that failed, each with the command that films it;
-    `report.html`."""
+    """Print the run's results and its failed episodes, and write `report.html`.
+
+    Each failed episode is printed with the command that records a video of it.
+    """
     from rlcore.run_folder.folder import RunFolder
     from rlcore_tools import closing, failures
 
@@ -84,7 +90,7 @@ def rlcore_after_run(run: Run, summary: Mapping[str, Any]) -> None:
 def _write_mosaic(
     run: Run, films: Sequence[Film], video: VideoConfig, side: str, label: str
 ) -> list[list[np.ndarray]]:
-    """Write the films as one; returns their frames, as they are shown."""
+    """Write the films as one mosaic video, and return each film's frames as shown in it."""
     from rlcore.run_folder.folder import RunFolder
     from rlcore_tools.places import own_place
     from rlcore_tools.video import caption, mosaic, write_video

@@ -1,4 +1,4 @@
-"""Metrics under the names of RLinf's documents too."""
+"""Provide metrics under the names of RLinf's documentation too."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ OTHER_NAMES: dict[str, str] = {
     "train/entropy_loss": "train/actor/entropy",
     "train/loss": "train/actor/total_loss",
 }
-"""Names of metrics in the documents of RLinf, and ours."""
+"""`{name in RLinf's documentation: name in rlcore}`."""
 
 
 def other_names(metrics: dict[str, float]) -> dict[str, float]:
-    """Give what RLinf calls by another name under that name."""
+    """Return the metrics that RLinf names differently, under RLinf's names."""
     return {other: metrics[name] for other, name in OTHER_NAMES.items() if name in metrics}

@@ -35,11 +35,11 @@ from rlcore_tools.propose import worth_leaving
 
 WIDTH = 100
 TOO_MUCH = "TOO MUCH"
-"""What is said of a node whose memory can't hold what its processes need."""
+"""Mark of a node whose memory is too small for its processes."""
 
 
 def placement_table(facts: Facts) -> str:
-    """Show which process runs where, with an estimate of the memory of each."""
+    """Return text that shows which process runs where, with an estimate of its memory."""
     return render(
         facts.placement,
         facts.counted,
@@ -57,14 +57,14 @@ def render(
     *,
     routes: Sequence[WeightRoute] = (),
 ) -> str:
-    """The plan as text: a row per process, then what each node would hold.
+    """Return the plan as text: a row per process, then the estimated memory use of each node.
 
     Args:
-        plan: the plan.
-        spec: of the policy.
-        memory: what a process needs, by its role.
+        plan: placement plan.
+        spec: spec of the policy.
+        memory: memory that a process needs, by role.
         precision: `actor.model.precision`, "fp32" or "bf16".
-        routes: how weights get to rollout processes of their own.
+        routes: routes by which weights get to separate rollout processes.
     """
     kind = plan.inventory.kind
     table = Table(title="placement", title_justify="left")
@@ -93,7 +93,7 @@ def _summary(
     memory: Mapping[str, MemoryNeed],
     routes: Sequence[WeightRoute],
 ) -> list[str]:
-    """What the table does not say: totals, and nodes with too little memory."""
+    """Return the lines below the table: weights, micro-batches, and memory of each node."""
     sent = format_bytes(spec.trainable_parameters * BYTES[precision])
     lines = [
         *(
@@ -143,7 +143,7 @@ def _summary(
 
 
 def assumed(inventory: Inventory) -> list[str]:
-    """What the estimate takes for granted, a line each."""
+    """Return the assumptions of the memory estimate, one line each."""
     of_gpus = [
         f"{format_bytes(CONTEXT)} of a GPU for each process on it, as the context of CUDA or a "
         "renderer",
@@ -158,13 +158,17 @@ def assumed(inventory: Inventory) -> list[str]:
 
 
 def _of_process(plan: Plan, role: str, process: Process, need: MemoryNeed) -> str:
-    """All of it on cores; elsewhere what it holds on accelerators."""
+    """Return the memory of a process as text: all of it on CPU cores, else that on accelerators."""
     beside = need.host if plan.is_on_cores(process) else driver_memory(plan, role, process)
     return format_bytes(need.peak + beside) if need.peak + beside else "-"
 
 
 def _offload(plan: Plan, memory: Mapping[str, MemoryNeed]) -> list[str]:
-    """What leaving accelerators to others makes of the fullest GPU, or would make of it."""
+    """Return a line on the fullest GPU with and without offloading.
+
+    If the plan does not offload, the line shows the best roles to offload; there is no line if
+    offloading would not help or the plan has no GPUs.
+    """
     if plan.inventory.kind != "GPU":
         return []
     if any(plan.is_offloaded(role, one) for role, processes in plan.roles() for one in processes):
@@ -177,7 +181,7 @@ def _offload(plan: Plan, memory: Mapping[str, MemoryNeed]) -> list[str]:
 
 
 def _most(plan: Plan, memory: Mapping[str, MemoryNeed]) -> str:
-    """What the fullest accelerator of all nodes holds."""
+    """Return the memory use of the fullest accelerator of all nodes, as text."""
     return format_bytes(
         max(most_loaded(plan, node, memory) for node in range(len(plan.inventory.nodes)))
     )
@@ -193,7 +197,7 @@ def _held(what: str, need: float, have: int, kind: str = "") -> str:
 
 
 def _ranks(plan: Plan, process: Process) -> str:
-    """What a process sits on: global ranks, or the cores of its node."""
+    """Return where a process runs: its global ranks, or the CPU cores of its node."""
     if plan.inventory.kind == "GPU" and plan.is_on_cores(process):
         return "cores " + spans(plan.allocation(process).local_ranks)
     return spans(process.resources)

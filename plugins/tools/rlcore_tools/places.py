@@ -1,4 +1,4 @@
-"""Where videos, replays and the last evaluation of a run are."""
+"""Return the paths of a run's videos, replays and last evaluation."""
 
 from __future__ import annotations
 
@@ -12,36 +12,42 @@ from rlcore.files.reading import read_text
 from rlcore.run_folder.folder import RunFolder
 
 CONCLUSIONS = ("after", "eval", "sft")
-"""Labels of the evaluation a run ends with: of training, of an evaluation, of imitation."""
+"""Labels of a run's final evaluation: after training, of `rlcore eval`, after supervised training.
+The first that exists counts."""
 OWNER = "run.txt"
-"""Whose a folder is that lies in one which several runs share."""
+"""File that holds the path of the run which owns a subfolder of a shared folder."""
 
 
 def clip(folder: RunFolder, label: str, task: str, trial: int) -> Path:
-    """Video of one episode of the evaluation `label`. Any text can be a task's name, so it is
-    quoted as in an address."""
+    """Return the path of the video of one episode of the evaluation `label`.
+
+    The task's name is percent-encoded, because it may be any text.
+    """
     return folder.video("eval") / label / f"{quote(task, safe=' ')}-{trial}.mp4"
 
 
 def last_evaluation(evaluations: Path) -> Path | None:
-    """The table of the evaluation that a run ended with, in its folder of evaluations."""
+    """Return the table of a run's final evaluation in its folder of evaluations, or None."""
     files = (evaluations / f"{label}.parquet" for label in CONCLUSIONS)
     return next((file for file in files if file.is_file()), None)
 
 
 def replay_folder(folder: RunFolder, task: str, trial: int) -> Path:
-    """Folder of an episode that was played again."""
+    """Return the folder for the replay of an episode."""
     return folder.path / "replay" / f"{quote(task, safe=' ')}_{trial}"
 
 
 def own_place(folder: RunFolder, shared: Path) -> Path:
-    """The folder of a run in one that several runs share: of its name, with `-2`, `-3`, ... added
-    where another run has taken that. A note in it says whose it is."""
+    """Return the run's subfolder of a folder that several runs share; create it if necessary.
+
+    It has the run's name, with `-2`, `-3`, ... appended if another run owns that. The file
+    :data:`OWNER` in it holds the path of the run that owns it.
+    """
     for number in count(1):
         place = shared / (folder.name if number == 1 else f"{folder.name}-{number}")
         note = place / OWNER
         try:
-            place.mkdir(parents=True)  # atomic: of two runs that ask at once, one gets it
+            place.mkdir(parents=True)  # atomic: if two runs try at once, only one succeeds
         except FileExistsError:
             with contextlib.suppress(OSError, ValueError):  # not a run of rlcore
                 if read_text(note).strip() == str(folder.path):

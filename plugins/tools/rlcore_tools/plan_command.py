@@ -1,4 +1,4 @@
-"""Say which `rlcore plan` shows where a run would fit. Light."""
+"""Build the `rlcore plan` command that shows which layouts fit a run. Light."""
 
 from __future__ import annotations
 
@@ -13,8 +13,15 @@ OF_MACHINES = ("cluster.inventory", "cluster.address")
 
 
 def plan_command(config: RunConfig, given: Sequence[str]) -> str:
-    """What asks for layouts that fit: the same run, on the same machines or whatever there are. How
-    its processes are placed is for the plan to say. Empty for a run's folder."""
+    """Return the `rlcore plan` command line that suggests layouts for the same run.
+
+    It repeats the run's choices, overrides and machines, without the placement, which the plan
+    decides. Empty if the run is given by its folder, or chooses nothing.
+
+    Args:
+        config: configuration of the run.
+        given: words of the command line that started it.
+    """
     folder = Path(given[0].removeprefix(BY_RECIPE)) if given else Path()
     if not config.recipe.choices or (given and given[0].startswith(BY_RECIPE) and folder.is_dir()):
         return ""

@@ -1,4 +1,4 @@
-"""Play one episode of a run again: what :func:`rlcore.api.play_episode` does."""
+"""Play episodes of a run again: the implementation of :func:`rlcore.api.play_episode`."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ def play_episodes(
     *,
     phase: Phase = "eval",
 ) -> Iterator[Played]:
-    """Play episodes again, one after another, by the same workers."""
+    """Play episodes again, one after another in the same workers, and yield each result."""
     episodes = [*episodes]
     again = gathered_again(assembly, episodes, checkpoint, phase=phase)
     for episode, (result, gathered) in zip(episodes, again, strict=True):
         yield Played(
             result=result,
             trace=gathered.traces[0],
-            footage=gathered.videos.get(0, Footage(episode)),  # none: no camera
+            footage=gathered.videos.get(0, Footage(episode)),  # empty if the env has no camera
             deterministic=phase == "eval" and assembly.config.rollout.eval_deterministic,
             incidents=gathered.incidents,
             versions=versions(assembly.interpreters(), assembly.played_specs),
@@ -57,10 +57,12 @@ def gathered_again(
     phase: Phase = "eval",
     record: bool = True,
 ) -> Iterator[tuple[EpisodeResult, Gathered]]:
-    """What came of each episode, and its trace; one after another, by the same workers.
+    """Play episodes one after another in the same workers; yield each outcome and gathered data.
 
     Args:
-        record: film every simulated step.
+        phase: "eval" for the keys and settings of evaluations; "train" for those of the rollout
+            that follows the checkpoint.
+        record: record a frame of every simulated step.
     """
     evaluates, rollout = phase == "eval", assembly.config.rollout
     assembly = assembly.simulated_by(assembly.interpreters())

@@ -1,8 +1,8 @@
-"""Import a stranger's plugin in a process of its own first, and remember what came of it.
+"""Import a third-party plugin in a subprocess first, and cache the result.
 
-A module that crashes, ends its process, hangs or writes without end would take every command down.
-So it is tried apart once, then again when its files have changed or pip has installed something.
-What Python can catch (an exception, `sys.exit`) is left to the registry.
+A plugin that crashes, ends its process, hangs or prints without end would break every command. So
+it is tried in a subprocess once, and again after its files changed or pip installed something.
+Faults that Python can catch (an exception, `sys.exit`) are left to the registry.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from rlcore.contracts.errors import PluginError
 from rlcore.plugins.entry_points import Installed
 
 SECONDS = 30.0
-"""How long the module may take; it holds strings only."""
+"""Longest time of the import in seconds. It should be short: a plugin module holds strings only."""
 SLOW_SECONDS = 2.0
-"""What takes longer is told: every command waits for it."""
+"""Import time in seconds above which the user is told, as every command waits for the import."""
 OUTPUT_BYTES = 2**16
-"""How much it may write meanwhile."""
+"""Most bytes that the import may write to stdout and stderr."""
 PACKAGES = Path(sysconfig.get_path("purelib"))
-_DONE = 77  # exit code of a probe that came to its end
+_DONE = 77  # exit code of a completed probe; a plugin that exits by itself has another one
 _PROBE = (
     "import json, sys; given = json.loads(sys.argv[1]); sys.path[:] = given.pop(0)\n"
     "from rlcore_tools import probe; probe.try_here(*given)"
@@ -41,10 +41,10 @@ _PROBE = (
 
 
 def try_plugin(plugin: Installed) -> str:
-    """What there is to say of how long importing it takes; empty if nothing.
+    """Return a remark if importing the plugin is slow, else an empty text.
 
     Raises:
-        PluginError: it would take this process down.
+        PluginError: importing it would end or block this process.
     """
     seconds, fault = outcome(plugin)
     if fault:
@@ -60,7 +60,10 @@ def try_plugin(plugin: Installed) -> str:
 
 
 def outcome(plugin: Installed) -> tuple[float, str]:
-    """How long importing it takes, in seconds, and what is wrong with that; empty if nothing."""
+    """Return (import time in seconds, fault) of a plugin; the fault is empty if there is none.
+
+    The result comes from the cache if the plugin's files and site-packages are unchanged.
+    """
     seen = _stamps(plugin.value.partition(":")[0])
     key = f"{plugin.value} {sys.prefix} {__version__}"
     kept = memory() / "plugins" / f"{hashlib.sha256(key.encode()).hexdigest()[:16]}.json"
@@ -76,13 +79,16 @@ def outcome(plugin: Installed) -> tuple[float, str]:
 
 
 def memory() -> Path:
-    """Where what was found of plugins is remembered."""
+    """Return the user's cache folder of rlcore, which holds the results of probes and checks."""
     caches = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     return Path(caches) / "rlcore"
 
 
 def _stamps(module: str) -> dict[str, Any]:
-    """Size and time of the files beside the module and of where pip installs. Imports nothing."""
+    """Return size and modification time of the module's neighbour files and of site-packages.
+
+    A change of these makes a cached result invalid. Nothing is imported.
+    """
     top, *inner = module.split(".")
     found = find_spec(top)
     if found is None or found.origin is None:
@@ -93,7 +99,7 @@ def _stamps(module: str) -> dict[str, Any]:
 
 
 def _tried(plugin: Installed) -> tuple[float, str]:
-    """Import it and call its listing hooks, in another process."""
+    """Import a plugin and call its listing hooks in a subprocess; return (seconds, fault)."""
     with tempfile.TemporaryDirectory() as folder, open(f"{folder}/said", "w+b") as said:
         result, named = f"{folder}/seconds", (plugin.name, plugin.value)
         process = subprocess.Popen(
@@ -109,7 +115,7 @@ def _tried(plugin: Installed) -> tuple[float, str]:
                     fault = f"writes more than {OUTPUT_BYTES // 1024} KiB"
                 elif _now(process.pid) - began > SECONDS:
                     fault = f"has not ended after {SECONDS:g} s"
-                    process.send_signal(signal.SIGABRT)  # it says where it is
+                    process.send_signal(signal.SIGABRT)  # faulthandler prints the traceback
                     with contextlib.suppress(subprocess.TimeoutExpired):
                         process.wait(5)
         finally:
@@ -127,7 +133,15 @@ def _tried(plugin: Installed) -> tuple[float, str]:
 
 
 def try_here(named: tuple[str, str], result: str) -> None:
-    """Import a plugin, call its listing hooks, write how long that took, end the process."""
+    """Import a plugin, call its listing hooks, write the seconds to a file, and end the process.
+
+    The entry point of the subprocess. It ends with :func:`os._exit`, so that handlers and threads
+    of the plugin can't delay it.
+
+    Args:
+        named: name and value of the plugin's entry point.
+        result: path of the file to write.
+    """
     from rlcore.plugins.registry import Registry
 
     began = _now(os.getpid())
@@ -137,8 +151,8 @@ def try_here(named: tuple[str, str], result: str) -> None:
 
 
 def _now(process: int) -> float:
-    """Seconds, without those for which a busy machine let the process wait."""
-    with contextlib.suppress(OSError):  # Linux alone tells; or it has ended
+    """Return a clock in seconds, without the time that a process waited for a CPU on Linux."""
+    with contextlib.suppress(OSError):  # only Linux has this file, and only for live processes
         waited = int(Path(f"/proc/{process}/schedstat").read_text().split()[1])
         return time.monotonic() - waited / 1e9
     return time.monotonic()

@@ -1,4 +1,4 @@
-"""Suggest layouts for given machines, and estimate how full each makes them. Pure.
+"""Suggest layouts for given machines, and estimate their memory use under each. Pure.
 
 shared     env, rollout and actor on all ranks: one process acts and learns
 hybrid     env on the first half of the ranks, rollout on the second, actor on all
@@ -15,17 +15,17 @@ from rlcore.placement.memory import MemoryNeed, fits, main_memory, most_loaded
 from rlcore.placement.plan import Plan
 
 PRESETS = ("1x24GB", "1x80GB", "8x80GB", "2x8x80GB")
-"""Machines that many have, as `cluster.inventory` describes them."""
+"""Common machines, in the notation of `cluster.inventory`."""
 
 
 @dataclass(frozen=True)
 class Fill:
-    """What the fullest of a plan's accelerators or nodes holds, in bytes.
+    """Memory use of the fullest accelerator or node of a plan, in bytes.
 
     Attributes:
-        need: what it holds.
-        have: 0 if unknown.
-        what: "GPU", or "node" where it is main memory.
+        need: bytes that its processes need.
+        have: bytes that it has; 0 if unknown.
+        what: "GPU", or "node" for main memory.
     """
 
     need: float
@@ -38,12 +38,16 @@ class Fill:
 
     @property
     def share(self) -> float:
-        """Of what there is; where that is unknown it is all."""
+        """Fraction of the memory that is needed; 1 if its size is unknown, 0 if nothing is needed
+        of unknown memory."""
         return self.need / (self.have or self.need or 1)
 
 
 def layouts(inventory: Inventory) -> dict[str, dict[str, str]]:
-    """`{name: component_placement}`, the one that needs least first."""
+    """Return `{name: component_placement}` of the layouts that fit the number of ranks.
+
+    The layout that needs the fewest ranks comes first.
+    """
     total = inventory.total
     found = {"shared": dict.fromkeys(("env", "rollout", "actor"), "all")}
     if total >= 2 and total % 2 == 0:
@@ -60,11 +64,10 @@ def layouts(inventory: Inventory) -> dict[str, dict[str, str]]:
 
 
 def fill(plan: Plan, memory: Mapping[str, MemoryNeed]) -> tuple[Fill, ...]:
-    """How full a plan makes its machines: the fullest accelerator, where there are any, and the
-    fullest main memory.
+    """Return the memory use of a plan's fullest accelerator, if it has any, and fullest node.
 
     Args:
-        memory: what a process needs, by its role.
+        memory: memory that a process needs, by role.
     """
     nodes = list(enumerate(plan.inventory.nodes))
     gpus = [Fill(most_loaded(plan, n, memory), node.gpu_memory) for n, node in nodes if node.gpus]
@@ -77,8 +80,10 @@ def _span(first: int, stop: int) -> str:
 
 
 def worth_leaving(plan: Plan, memory: Mapping[str, MemoryNeed]) -> tuple[str, ...]:
-    """Which of "rollout" and "actor" should be asked to leave accelerators to others, so that none
-    holds more than it must: no more of them than make a difference."""
+    """Return which of "rollout" and "actor" to offload to minimise the fullest accelerator's use.
+
+    Among equally good choices the one with the fewest roles is returned; it may be empty.
+    """
 
     def most(offloads: tuple[str, ...]) -> float:
         asked = replace(plan, offloads=offloads)

@@ -1,4 +1,4 @@
-"""Say what a key means, its default, and which file or word gave its value.
+"""Explain a key: its meaning, its default, and the file or word that set its value.
 
 defaults of the schema < files of the chosen options < the recipe < the command line
 """
@@ -23,19 +23,19 @@ from rlcore.plugins.registry import load_plugins
 from rlcore.terminal.text import written
 
 SECTIONS = {slot.group: slot.section for slot in SLOTS}
-"""Where the keys of an option's file stand; those of a recipe's stand at the root."""
+"""Section that the keys of an option's file belong to, by group; a recipe's belong to the root."""
 
 
 def lines_on(path: str, words: Sequence[str], config_dirs: Sequence[str] = ()) -> Iterator[str]:
-    """What is to say of a key in the run of these words.
+    """Yield lines that explain a key of the configuration composed from these words.
 
     Raises:
-        ConfigError: there is no such key, or the words don't compose.
+        ConfigError: there is no such key, or the words can't be composed.
     """
     catalog = Catalog(load_plugins(), config_dirs)
     root = compose(None, *words, config_dirs=config_dirs, require=(), draft=True)
     key = next((one for one in schema_tree.walk(root) if one.path == path), None)
-    if key is None and not words:  # of a component that is not chosen
+    if key is None and not words:  # a key of a component that is not chosen
         yield explain(catalog, root, path)
         return
     if key is None:
@@ -63,7 +63,7 @@ def _of_words(words: Sequence[str], path: str) -> Iterator[tuple[str, Any]]:
 
 
 def _of_files(catalog: Catalog, choices: Sequence[str], path: str) -> Iterator[tuple[str, Any]]:
-    """(which file and line, value) in the order in which they count."""
+    """Yield ("GROUP=NAME, FILE:LINE", value) for each file that sets a key, in override order."""
     files: dict[tuple[str, str], Path] = {}
     for word in by_side(choices):
         _gather(catalog, *word.lstrip("+").partition("=")[::2], files)
@@ -82,7 +82,10 @@ def _of_files(catalog: Catalog, choices: Sequence[str], path: str) -> Iterator[t
 
 
 def _gather(catalog: Catalog, group: str, name: str, files: dict[tuple[str, str], Path]) -> None:
-    """The file of an option, after those that it includes; a later choice of a group counts."""
+    """Add the files that an option includes to `files`, then its own file.
+
+    A file that is already there moves to the end, since later files override earlier ones.
+    """
     file = catalog.file(group, name) if group in catalog.groups else None
     if file is None:
         return
@@ -97,7 +100,7 @@ def _near(path: Path) -> str:
 
 
 def _line(file: Path, path: str) -> int:
-    """The line on which a dotted path stands."""
+    """Return the number of the line of a YAML file that sets a dotted path."""
     node, line = yaml.compose(file.read_text(encoding="utf-8"), Loader=yaml.SafeLoader), 0
     for name in path.split("."):
         line, node = next((k.start_mark.line + 1, v) for k, v in node.value if k.value == name)

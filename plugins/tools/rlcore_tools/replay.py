@@ -5,8 +5,8 @@
   episode.safetensors   observations, actions, log-probs, values, rewards: see `Trace`
   episode.json          which episode, its outcome, and what the arrays are
 
-As starts and noise are keyed by the episode, it is the very one that was evaluated, if the weights
-are the same and each decision is computed in a batch of the same size.
+Starts and noise are keyed by the episode. So a replay is bit-identical to the evaluated episode if
+the weights are the same and each decision is computed in a batch of the same size.
 """
 
 from __future__ import annotations
@@ -67,10 +67,9 @@ class Replayed:
     """An episode that was played again.
 
     Attributes:
-        folder: where its files are.
-        played: what came of it, and all that env and policy exchanged.
-        evaluated: the row of the evaluation that was kept of this checkpoint, if there is one and
-            it has this episode.
+        folder: folder of its files.
+        played: its outcome, trace and footage.
+        evaluated: its row in the checkpoint's stored evaluation, or None if there is no such row.
     """
 
     folder: Path
@@ -79,13 +78,15 @@ class Replayed:
 
     @property
     def result(self) -> EpisodeResult:
-        """What came of it."""
+        """Outcome of the replay."""
         return self.played.result
 
     @property
     def differences(self) -> dict[str, tuple[Any, Any]]:
-        """`{field: (evaluated, played again)}` where the episode came out otherwise; not the
-        protocol, which says under which versions and settings it was played."""
+        """`{field: (evaluated, replayed)}` of the fields that differ; empty without an evaluation.
+
+        The protocol is not compared, because it holds the versions and settings of the evaluation.
+        """
         if self.evaluated is None:
             return {}
         then, now = asdict(self.evaluated), asdict(self.result)
@@ -111,19 +112,20 @@ def run(
     """`rlcore replay RUN`: play episodes with the checkpoint in `actor.model.model_path`.
 
     Args:
-        assembly: of `run`, with its checkpoint as the model (see :mod:`rlcore_tools.cli.replay`).
-        run: where the files go, and whose evaluation is compared.
-        task: by name, or its number as text.
-        failures: play so many of the evaluation's failures, in place of one episode.
-        trial, replica: the rest of its address.
-        phase: which keys its noise has, and on which side's env: those of evaluations, or those
-            of the rollout that follows the checkpoint.
-        out: where the files go; None: into the run's folder.
-        larger: the same with other frames, in which films are drawn.
+        assembly: assembly of `run`, with its checkpoint as the model (see
+            :mod:`rlcore_tools.cli.replay`).
+        run: run whose evaluation is compared, and whose folder gets the files.
+        task: name of the task, or its number as text.
+        trial, replica: trial and replica of the episode.
+        failures: number of the evaluation's failures to play, in place of one episode.
+        phase: "eval" for the env and noise of evaluations; "train" for those of the rollout that
+            follows the checkpoint.
+        out: folder for the files; None for a subfolder of the run's folder.
+        larger: the same configuration with larger frames, in which videos are rendered again.
 
     Raises:
-        UserError: no such episode, a damaged checkpoint, a folder that can't be written to, all
-            before a worker starts; or a worker that failed.
+        UserError: there is no such episode, the checkpoint is damaged, or the folder can't be
+            written to (all raised before a worker starts), or a worker failed.
     """
     checkpoint, spec = run_of(assembly).checkpoint(), assembly.env_specs[phase]
     rows = evaluated(run, checkpoint) if phase == "eval" else []
@@ -173,7 +175,7 @@ def play(
     replica: int,
     phase: Phase,
 ) -> Played:
-    """As :func:`run`, without files."""
+    """Play one episode as :func:`run` does, without writing files."""
     episode = _meant(assembly, task, trial, replica, phase)
     return play_episode(assembly, episode, run_of(assembly).checkpoint(), phase=phase)
 
@@ -181,7 +183,7 @@ def play(
 def _meant(
     assembly: Assembly, task: str | int | None, trial: int | None, replica: int, phase: Phase
 ) -> Episode:
-    """The address of the episode."""
+    """Return the episode that task, trial and replica name."""
     config = assembly.config
     visited = assembly.env_specs["eval"].trials(config.env.eval.split)
     visited = visited[: config.env.eval.trials_per_task]
@@ -191,7 +193,7 @@ def _meant(
 def _failed(
     spec: EnvSpec, rows: Sequence[EpisodeResult], most: int, task: str | None, run: SavedRun
 ) -> list[Episode]:
-    """The first failures of the evaluation, the worst task first.
+    """Return the first `most` failures of the evaluation, the lowest success rate of a task first.
 
     Raises:
         CheckpointError: nothing was evaluated, or nothing failed.
@@ -218,7 +220,7 @@ def _headline(assembly: Assembly, first: Episode, phase: Phase, checkpoint: Chec
 
 
 def _of(rows: list[EpisodeResult], task: str, episode: Episode) -> Iterator[EpisodeResult]:
-    """The rows of an episode."""
+    """Return the rows of an episode."""
     start = (task, episode.trial, episode.replica)
     return (row for row in rows if (row.task, row.trial, row.replica) == start)
 
@@ -235,7 +237,7 @@ def _make_folder(path: Path) -> Path:
     return path
 
 
-# -- what is left behind ----------------------------------------------------------------------
+# -- output files -----------------------------------------------------------------------------
 
 
 def _write_film(film: Film, video: VideoConfig, path: Path) -> None:
@@ -253,7 +255,7 @@ def _write_arrays(path: Path, trace: Trace) -> None:
 def _facts(
     assembly: Assembly, replayed: Replayed, phase: Phase, checkpoint: Checkpoint
 ) -> Mapping[str, Any]:
-    """What `episode.json` holds."""
+    """Return the contents of `episode.json`."""
     config, spec, result = assembly.config, assembly.env_specs[phase], replayed.result
     trace = replayed.played.trace
     return {
@@ -287,7 +289,7 @@ def _facts(
 
 
 def _closing(replayed: Replayed, phase: Phase) -> list[str]:
-    """The last lines: what came of it, whether that is what the evaluation saw, and where it is."""
+    """Return the last lines: outcome, comparison with the evaluation, log-probs, and files."""
     result, folder, trace = replayed.result, replayed.folder, replayed.played.trace
     outcome = (
         f"{'success' if result.success else 'no success'}, {result.length} steps, "

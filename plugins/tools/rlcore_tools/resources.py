@@ -1,7 +1,7 @@
 """Check that machines have the accelerators, memory and disk a run needs; estimate its duration.
 
-Findings are rows like those of a plugin's doctor. What can't fit is "missing"; what may not fit is
-a warning, as the figures are estimates. Starts nothing.
+Findings are rows like those of a plugin's doctor. Their status is "missing" if the run can't fit,
+and "warning" if it may not fit, because the figures are estimates. Starts no process.
 """
 
 from __future__ import annotations
@@ -33,17 +33,19 @@ from rlcore.training.limits import checkpoint_interval
 from rlcore_tools.plan_command import plan_command
 
 METRICS = "metrics.jsonl"
-SECONDS = ("time/rollout", "time/update", "time/sync")  # of an update, in each of its lines
-LATEST = 20  # lines of an earlier run that tell its speed
+SECONDS = ("time/rollout", "time/update", "time/sync")  # metrics that add up to an update's time
+LATEST = 20  # last lines of an earlier run's metrics from which its speed is estimated
 BARE = "weights and what the optimizer keeps of them"
 
 
 def resources(facts: Facts, given: Sequence[str] = (), *, updates: bool = True) -> Iterator[Row]:
-    """Check everything that the policy of a run needs of the machines.
+    """Check the resources that the policy of a run needs; yield a row for each finding.
+
+    Accelerators, disk and duration are checked only for a run on this machine.
 
     Args:
         given: words of the command line, which :func:`plan_command` repeats.
-        updates: whether the algorithm updates it, so that these take time.
+        updates: whether the algorithm makes updates, whose duration is then estimated.
     """
     local = facts.config.cluster.inventory is None and not joins(facts.config.cluster)
     if local:
@@ -70,7 +72,7 @@ def _computing(facts: Facts) -> Iterator[Row]:
 
 
 def _memory(facts: Facts, fix: str) -> Iterator[Row]:
-    """Check the memory of each node: of its fullest accelerator, and main memory."""
+    """Check for each node the memory of its fullest accelerator and its main memory."""
     plan, least = facts.placement, facts.least_memory
     expected = with_fitting_micro_batches(plan, facts.memory)
     for index, node in enumerate(plan.inventory.nodes):
@@ -107,7 +109,7 @@ def _disk(facts: Facts) -> Iterator[Row]:
         if kept > 1
         else f"a checkpoint of {format_bytes(each)}"
     )
-    shared = facts.replay_bytes  # by checkpoints, but for what the newest have given up
+    shared = facts.replay_bytes  # checkpoints share its files, except rows that newer ones dropped
     said += f" and a replay of {format_bytes(shared)}" if shared else ""
     said = f"{said}, {format_bytes(free)} free at {place}"
     fix = "runner.logger.log_path=FOLDER, or runner.keep_last=1"
@@ -121,20 +123,20 @@ def _disk(facts: Facts) -> Iterator[Row]:
 
 
 def _checkpoints_at_once(runner: RunnerConfig) -> int:
-    """Return how many checkpoints are on the disk at most; 1 where nothing bounds them."""
+    """Return the largest number of checkpoints on the disk at once; 1 if nothing bounds it."""
     interval, counts = checkpoint_interval(runner), []
     if runner.save_interval == OFF:
         counts.append(1)
     elif interval is not None and runner.max_epochs != OFF:
         counts.append(max(1, -(-runner.max_epochs // interval)))
     if runner.checkpoints_kept is not None:
-        # the oldest goes when the next is there, and the best may be older
+        # the oldest is deleted after the next is written, and the best is an additional one
         counts.append(runner.checkpoints_kept + 1 + runner.keep_best)
     return min(counts, default=1)
 
 
 def _time(config: RunConfig) -> Row:
-    """Estimate the duration from the speed of the last run of that name."""
+    """Estimate the duration from the speed of the last run with the same name."""
     logger, updates = config.runner.logger, config.runner.max_epochs
     named, place = logger.experiment_name, Path(logger.log_path)
     runs = [log for name in (named, f"{named}-[0-9]*") for log in place.glob(f"{name}/{METRICS}")]
@@ -142,7 +144,7 @@ def _time(config: RunConfig) -> Row:
         try:
             lines = [parse_json(line) for line in list(read_lines(log))[-LATEST:] if line]
             seconds = [sum(line[name] for name in SECONDS) for line in lines if SECONDS[1] in line]
-        except (OSError, ValueError, TypeError, KeyError):  # of a run that was cut off
+        except (OSError, ValueError, TypeError, KeyError):  # metrics of a run that was killed
             continue
         if seconds and updates > 0:
             each = sum(seconds) / len(seconds)

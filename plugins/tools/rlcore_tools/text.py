@@ -8,17 +8,17 @@ from rlcore.terminal.text import plain, written
 
 
 def one_line(text: str) -> str:
-    """A text with whatever is no letter of a line spelled out."""
+    """Return a text in one line, with line breaks, tabs and control characters escaped."""
     if text.isprintable():
         return text
     return plain(text).replace("\n", "\\n").replace("\t", "\\t")
 
 
 def cut(text: str, most: int) -> str:
-    """A text in so many characters."""
+    """Return a text of at most `most` characters, shortened with "..." if necessary."""
     return text if len(text) <= most else f"{text[: most - 3]}..."
 
 
 def rounded(value: Any) -> str:
-    """A value as on a command line; of a number with a point five digits that matter."""
+    """Return a value as written on a command line; floats with five significant digits."""
     return f"{value:.5g}" if isinstance(value, float) else written(value)

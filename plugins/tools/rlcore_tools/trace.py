@@ -1,4 +1,4 @@
-"""Record everything that env and policy exchange in selected columns, for inspection."""
+"""Record everything that env and policy exchange in selected trajectory columns, for inspection."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rlcore.rollout.messages import ChunkOutcome, EnvMessage, Trace
 
 
 class Tracer:
-    """Collects the traces of `columns`, by number; other columns pass by."""
+    """Collects the traces of the columns with the given numbers, and ignores all others."""
 
     def __init__(self, columns: Collection[int]) -> None:
         self._columns = columns
@@ -23,7 +23,13 @@ class Tracer:
     def add_decisions(
         self, policy: Policy, message: EnvMessage, inputs: Inputs, output: PolicyOutput
     ) -> None:
-        """What the rows of a message saw and did; inputs and output have as many rows."""
+        """Add the decisions of a message's rows.
+
+        Args:
+            policy: evaluates the decisions, to record `evaluated_logprobs`.
+            message: observations of R rows.
+            inputs, output: what the policy prepared and returned for the same R rows.
+        """
         observation = message.observation
         assert observation is not None
         for place, row in enumerate(message.rows):
@@ -32,13 +38,13 @@ class Tracer:
                 self._add(row.column, _decision(policy, observation, inputs, output, place))
 
     def add_outcome(self, outcome: ChunkOutcome) -> None:
-        """What came of the last decisions."""
+        """Add the step results of the last decisions."""
         for row, number in enumerate(outcome.columns):
             if number in self._columns:
                 self._add(number, outcome.of_row(row))
 
     def traces(self) -> dict[int, Trace]:
-        """By column number."""
+        """Return the traces, by column number."""
         return {
             number: Trace(
                 self._sentences[number], {name: np.stack(rows) for name, rows in kept.items()}
@@ -55,7 +61,10 @@ class Tracer:
 def _decision(
     policy: Policy, observation: Observation, inputs: Inputs, output: PolicyOutput, row: int
 ) -> dict[str, np.ndarray]:
-    """One decision. It is evaluated alone, so that it does not depend on what else is traced."""
+    """Return the arrays of one row's decision.
+
+    The row is evaluated in a batch of one, so that the result does not depend on other rows.
+    """
     given = {name: torch.from_numpy(np.array(array[[row]])) for name, array in inputs.items()}
     drawn = {name: tensor[[row]] for name, tensor in output.replay.items()}
     with torch.no_grad():
@@ -74,6 +83,6 @@ def _decision(
 
 
 def _array(tensor: torch.Tensor) -> np.ndarray:
-    """On the host; numpy lacks bfloat16, whose numbers float32 has too."""
+    """Return a tensor as a numpy array; bfloat16, which numpy lacks, becomes float32 losslessly."""
     tensor = tensor.detach().cpu()
     return (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).numpy()

@@ -1,4 +1,4 @@
-"""Log to TensorBoard, Weights & Biases and SwanLab. Each is imported when a run uses it."""
+"""Log to TensorBoard, Weights & Biases and SwanLab. A library is imported when a run uses it."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from rlcore.contracts.errors import PluginError
 class TensorBoardTracker:
     """Event files in `<run>/tensorboard/`, written without torch.
 
-    Scalars are stored as `simple_value`, which all readers understand. A file is begun by the first
-    of them: a run that fails to start leaves none.
+    Scalars are stored as `simple_value`, which all readers understand. The file is created with the
+    first scalar, so that a run which fails to start leaves no file.
     """
 
     def __init__(self, config: LoggerConfig, run_dir: Path) -> None:
@@ -46,7 +46,7 @@ class TensorBoardTracker:
 
 
 class _Service:
-    """A run that a service keeps."""
+    """Tracker whose library provides a run object with `log` and `finish`."""
 
     _run: Any
 
@@ -58,7 +58,7 @@ class _Service:
 
 
 class WandbTracker(_Service):
-    """Weights & Biases; WANDB_MODE=offline keeps everything in `<run>/wandb/`."""
+    """Logs to Weights & Biases; WANDB_MODE=offline writes to `<run>/wandb/` alone."""
 
     def __init__(self, config: LoggerConfig, run_dir: Path) -> None:
         self._run = _library("wandb", "wandb").init(
@@ -67,11 +67,11 @@ class WandbTracker(_Service):
 
 
 class SwanLabTracker(_Service):
-    """SwanLab; SWANLAB_MODE=offline keeps everything in `<run>/swanlab/`."""
+    """Logs to SwanLab; SWANLAB_MODE=offline writes to `<run>/swanlab/` alone."""
 
     def __init__(self, config: LoggerConfig, run_dir: Path) -> None:
         folder = run_dir / "swanlab"
-        folder.mkdir(exist_ok=True)  # the library doesn't make it
+        folder.mkdir(exist_ok=True)  # the library doesn't create it
         self._run = _library("swanlab", "swanlab").init(
             project=config.project_name, experiment_name=run_dir.name, logdir=str(folder)
         )

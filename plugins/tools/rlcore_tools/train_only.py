@@ -1,4 +1,4 @@
-"""Choose what of a policy is trained by names: `actor.trainable`."""
+"""Restrict training to the parameters that `actor.trainable` names."""
 
 from __future__ import annotations
 
@@ -11,14 +11,17 @@ from rlcore.terminal.text import some
 
 
 def train_only(policy: Any, patterns: Sequence[str]) -> None:
-    """Freeze the parameters of a policy whose names match none of some patterns: its groups are
-    without them from then on, for whoever asks.
+    """Freeze the parameters whose names match no pattern, and drop them from `parameter_groups`.
+
+    Parameters that the model itself froze stay frozen.
 
     Args:
-        policy: a :class:`rlcore.contracts.protocols.Policy`; typed loosely, as it is a module too.
+        policy: a :class:`rlcore.contracts.protocols.Policy` that is also an `nn.Module`, which no
+            single type expresses.
+        patterns: shell-style patterns of parameter names.
 
     Raises:
-        ConfigError: a pattern that matches no parameter which the model trains.
+        ConfigError: a pattern matches no parameter that the model trains.
     """
     groups, every = policy.parameter_groups, dict(policy.named_parameters())
     aimed = {id(one) for group in groups().values() for one in group}

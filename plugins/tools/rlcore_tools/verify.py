@@ -1,5 +1,5 @@
-"""Repeat an evaluation that was kept with a checkpoint, or that `rlcore eval` made, and compare
-episode by episode."""
+"""Repeat an evaluation that is stored with a checkpoint or was made by `rlcore eval`, and compare
+it episode by episode."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ from rlcore.session.assembly import Assembly
 from rlcore.session.session import open_session, protocol
 
 MADE = "eval.parquet"
-"""Episodes of `rlcore eval`, among the evaluations of its folder."""
+"""File of the episodes of `rlcore eval`, in the folder of evaluations."""
 
 
 @dataclass(frozen=True)
 class Kept:
-    """An evaluation that is to come out again.
+    """A stored evaluation that is to be reproduced.
 
     Attributes:
-        file: its episodes.
+        file: table of its episodes.
         rules: what must be equal, by the names of :func:`rlcore.evaluation.record.rules_of`.
-        says: the file that holds these.
-        versions: with which it was made.
-        run: that it belongs to.
+        says: file that holds `rules` and `versions`.
+        versions: versions that it was made with.
+        run: run that it belongs to.
     """
 
     file: Path
@@ -45,14 +45,17 @@ class Kept:
 
 
 def run(assembly: Assembly, named: Path) -> list[EpisodeResult]:
-    """`rlcore eval RUN --verify`: play the frozen protocol again.
+    """`rlcore eval RUN --verify`: repeat a stored evaluation under the same protocol.
 
     Args:
-        named: the folder of a run, or of one of its checkpoints.
+        named: folder of a run, or of one of its checkpoints.
+
+    Returns:
+        the results of all episodes, equal to the stored ones.
 
     Raises:
-        CheckpointError: no evaluation was kept there.
-        VerificationError: the protocol is another one, or episodes came out otherwise.
+        CheckpointError: no evaluation is stored there, or its files are damaged or incomplete.
+        VerificationError: the protocol, seed or render settings differ, or results of episodes do.
     """
     kept = of_evaluation(named)
     if kept is None:
@@ -63,7 +66,7 @@ def run(assembly: Assembly, named: Path) -> list[EpisodeResult]:
     with open_session(assembly, like=kept.run) as session:
         now = json.loads(json.dumps(rules_of(session)))
         if "simulator" not in kept.rules["protocol"]:
-            # kept before protocols had it; what came out otherwise is reported with the versions
+            # stored before protocols had this entry; a changed simulator still shows in versions
             now["protocol"].pop("simulator", None)
         for key, value in kept.rules.items():
             if now[key] != value:
@@ -81,7 +84,8 @@ def run(assembly: Assembly, named: Path) -> list[EpisodeResult]:
 
 
 def of_evaluation(named: Path) -> Kept | None:
-    """The evaluation that `rlcore eval` made in a folder; None: it is another run's.
+    """Return the evaluation that `rlcore eval` made in a folder; None for a run with checkpoints,
+    or a folder without such an evaluation.
 
     Raises:
         CheckpointError: its manifest is damaged.
@@ -99,7 +103,13 @@ def of_evaluation(named: Path) -> Kept | None:
 def _require_all(
     path: Path, kept: Sequence[EpisodeResult], trials: Mapping[str, Sequence[int]]
 ) -> None:
-    """Raise CheckpointError unless each episode of a protocol was kept, once, and no other."""
+    """Raise CheckpointError unless the file has each episode of a protocol once, and no other.
+
+    Args:
+        path: file of the episodes, for the message.
+        kept: episodes in that file.
+        trials: trials of the protocol, by task.
+    """
     played = Counter((row.task, row.trial) for row in kept)
     asked = Counter((task, trial) for task, numbers in trials.items() for trial in numbers)
     if played != asked:

@@ -1,7 +1,7 @@
-"""Make videos of episodes: captions, mosaics, MP4 files. Knows nothing of envs, only of frames.
+"""Make videos of episodes: captions, mosaics, MP4 files. Knows frames alone, no env.
 
-Frames are uint8 `[H, W, 3]`, RGB. They are made one by one as the encoder requests them: a mosaic
-of large frames as a whole would take gigabytes.
+Frames are uint8 `[H, W, 3]`, RGB. The frames of a mosaic are generated one at a time as the encoder
+requests them, because all of them together could take gigabytes.
 """
 
 from __future__ import annotations
@@ -25,24 +25,25 @@ if TYPE_CHECKING:
 
 GREEN, RED = (40, 180, 70), (210, 50, 50)
 WHITE, GREY = (255, 255, 255), (24, 24, 24)
-READABLE_SIDE = 256  # smaller frames are enlarged before anything is written beneath them
+READABLE_SIDE = 256  # pixels; frames with a shorter side are enlarged before they get a caption
 FONT_SIZE = 12
 LINE_HEIGHT = 16
 BORDER = 4
 PREFERRED_CODECS = ("libx264", "mpeg4")
-# Constant quality, so that a small clip is a small file; the index first, for browsers.
+# Constant quality keeps files of small clips small. The index comes first in the file, so that
+# browsers can start to play before the download ends.
 ENCODER_OPTIONS = {"libx264": {"crf": "24", "preset": "veryfast"}, "mpeg4": {}}
 CONTAINER_OPTIONS = {"movflags": "+faststart"}
 
 
 def caption(film: Film) -> list[np.ndarray]:
-    """Write sentence, step, return so far and success on a strip beneath each frame.
+    """Add a strip with instruction, step, return so far and success below each frame.
 
     Returns:
-        uint8 `[H', W', 3]` each, enlarged by a whole factor where frames are small.
+        frames uint8 `[H', W', 3]`; small frames are enlarged by an integer factor.
     """
     footage = film.footage
-    # the whole factor that makes the shorter side readable
+    # the smallest integer factor that makes the shorter side readable
     factor = max(1, math.ceil(READABLE_SIDE / min(footage.frames[0].shape[:2])))
     lines = _wrapped(film.sentence, footage.frames[0].shape[1] * factor)
     marks = zip(footage.frames, footage.steps, footage.returns, footage.successes, strict=True)
@@ -59,17 +60,17 @@ def caption(film: Film) -> list[np.ndarray]:
 def mosaic(
     films: Sequence[Sequence[np.ndarray]], successes: Sequence[bool]
 ) -> Iterator[np.ndarray]:
-    """Several episodes side by side in a grid as square as it gets, row by row.
+    """Yield frames that show several episodes in a nearly square grid, filled row by row.
 
-    Shorter films hold their last frame; the border is green where the episode succeeded and red
-    where it did not; empty places are black.
+    Shorter films hold their last frame. The border is green if the episode succeeded and red
+    otherwise. Empty cells are black.
 
     Args:
         films: frames of each episode; sizes may differ between episodes.
-        successes: one per film.
+        successes: whether the episode of each film succeeded.
 
     Yields:
-        as many frames as the longest film has.
+        frames uint8 `[H', W', 3]`, as many as the longest film has.
     """
     colours = [GREEN if success else RED for _, success in zip(films, successes, strict=True)]
     height = max(film[0].shape[0] for film in films) + 2 * BORDER
@@ -88,17 +89,17 @@ def mosaic(
 
 
 def write_video(path: Path, frames: Iterable[np.ndarray], fps: int = 20) -> None:
-    """Write an MP4 that browsers and players open: H.264, yuv420p, even sizes.
+    """Write an MP4 file that browsers and players can play: H.264, yuv420p, even sizes.
 
-    Where this build of FFmpeg has no H.264 encoder, MPEG-4 is written and a warning says so.
+    If PyAV's FFmpeg has no H.264 encoder, MPEG-4 is written, with a warning.
 
     Args:
-        path: the file; folders are made.
-        frames: uint8 `[H, W, 3]` of one size, at least one.
+        path: path of the file; missing folders are created.
+        frames: at least one frame uint8 `[H, W, 3]`, all of one size.
         fps: frames per second.
 
     Raises:
-        ValueError: no frames, or others.
+        ValueError: there is no frame, or the first has another dtype or shape.
         AssetError: PyAV is missing or has neither encoder.
     """
     rest = iter(frames)
@@ -115,13 +116,13 @@ def write_video(path: Path, frames: Iterable[np.ndarray], fps: int = 20) -> None
         av.open(str(partial), "w", format="mp4", options=CONTAINER_OPTIONS) as container,
     ):
         stream = container.add_stream(codec, rate=fps, options=ENCODER_OPTIONS[codec])
-        assert isinstance(stream, VideoStream)  # by its codec
+        assert isinstance(stream, VideoStream)  # the codec is one of video
         stream.height, stream.width = _even(first).shape[:2]
         stream.pix_fmt = "yuv420p"
         for frame in chain([first], rest):
             picture = av.VideoFrame.from_ndarray(_even(frame), format="rgb24")
             container.mux(stream.encode(picture))
-        container.mux(stream.encode(None))  # what the encoder still holds
+        container.mux(stream.encode(None))  # flush the encoder
 
 
 def _codec() -> str:
@@ -148,7 +149,10 @@ def _codec() -> str:
 
 
 def _even(frame: np.ndarray) -> np.ndarray:
-    """yuv420p halves the colour planes: repeat the last row or column of odd sizes."""
+    """Return a frame with even sides, repeating the last row or column of an odd one.
+
+    yuv420p stores colour at half resolution, so it needs even sizes.
+    """
     more = ((0, frame.shape[0] % 2), (0, frame.shape[1] % 2), (0, 0))
     return np.ascontiguousarray(np.pad(frame, more, mode="edge"))
 
@@ -161,7 +165,7 @@ def _font() -> ImageFont | FreeTypeFont:
 
 
 def _wrapped(sentence: str, width: int) -> list[str]:
-    """The sentence in lines of at most `width` pixels."""
+    """Return the sentence in lines that fit `width` pixels; a longer word has its own line."""
     lines: list[str] = []
     for word in sentence.split():
         longer = f"{lines[-1]} {word}" if lines else word
@@ -175,7 +179,7 @@ def _wrapped(sentence: str, width: int) -> list[str]:
 def _with_strip(
     frame: np.ndarray, lines: Sequence[str], status: tuple[str, str, str]
 ) -> np.ndarray:
-    """The frame with the sentence beneath it, then step, return and success in three thirds."""
+    """Return the frame with a strip below it: lines of text, then step, return and success."""
     from PIL import Image, ImageDraw
 
     width = frame.shape[1]
