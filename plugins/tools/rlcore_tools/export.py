@@ -64,7 +64,7 @@ def export(
     adapters_only: bool = False,
     layout: str | None = None,
 ) -> Exported:
-    """Write the policy of a checkpoint to `target` atomically: on failure no folder is left there.
+    """Write the policy of a checkpoint to `target` atomically: on failure nothing is left there.
 
     Args:
         config: configuration of the run, with a placement for this machine.

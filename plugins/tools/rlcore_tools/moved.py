@@ -91,7 +91,7 @@ def rows() -> list[Row]:
 
 
 def outdated() -> Iterator[tuple[Installed, list[str]]]:
-    """Yield the third-party plugins that import old names, with these imports; skip blocked ones."""
+    """Yield the third-party plugins that import old names, with these imports; none if blocked."""
     for plugin in installed(os.environ):
         ours = plugin.left_out_by or extras.is_ours(plugin.distribution)
         places = [] if ours else outdated_imports(plugin.value.partition(":")[0])

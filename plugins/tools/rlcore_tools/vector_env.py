@@ -1,9 +1,9 @@
-"""Show an env to others as a vector env of gymnasium.
+"""Expose an env as a vector env of gymnasium.
 
     gymnasium.vector.VectorEnv -> CheckedEnv -> the plugin's env
 
-An episode that has ended is followed by the next one in the same row, as gymnasium's next-step mode
-has it: the step after the last one starts it, and what was to be done there is ignored.
+Rows reset automatically in gymnasium's next-step mode: the step after the end of an episode starts
+the next one in that row, and ignores the row's action.
 """
 
 from __future__ import annotations
@@ -33,23 +33,23 @@ from rlcore.workers.checked_env import CheckedEnv as CheckedEnv
 from rlcore.workers.env_worker import build_env
 from rlcore.workers.restarting_env import RestartingEnv
 
-LONGEST = 4096  # characters of a sentence
+LONGEST = 4096  # most characters of an instruction
 INTEGER = (int, np.integer)
 OPTIONS = ("episodes", "reset_mask")
-"""What `options` of a reset may hold."""
+"""Keys that `options` of a reset may have."""
 Info = dict[str, Any]
 
 
 class GymnasiumVectorEnv(VectorEnv[Info, np.ndarray, np.ndarray]):
     """See :func:`rlcore.make_env`.
 
-    An observation is the one that a policy gets, so `policy.select_actions(observation)` takes it:
-    `cameras`, `states`, `task_descriptions` and `elapsed`. Of a row that terminated, frames are not
-    rendered. `info` has `success`, `task` and `trial` of each row.
+    Observations are those that a policy gets, with `cameras`, `states`, `task_descriptions` and
+    `elapsed`, so `policy.select_actions(observation)` accepts them. The frames of a row that
+    terminated are not rendered. `info` has `success`, `task` and `trial` of each row.
 
     Args:
-        env: what plays.
-        trials: the starts that episodes are drawn from, all equally often.
+        env: env that plays the episodes.
+        trials: trials that episodes are drawn from uniformly, as is the task.
     """
 
     metadata = {"autoreset_mode": AutoresetMode.NEXT_STEP, "render_modes": []}  # noqa: RUF012
@@ -74,16 +74,15 @@ class GymnasiumVectorEnv(VectorEnv[Info, np.ndarray, np.ndarray]):
         seed: int | Sequence[int | None] | None = None,
         options: dict[str, Any] | None = None,
     ) -> tuple[Info, Info]:
-        """Start an episode in each row, or in those of a mask, as gymnasium's own vector envs do.
+        """Start an episode in each row, or in the rows of a mask, as gymnasium's vector envs do.
 
         Args:
-            seed: of the draws of starts, which each row makes by itself: one for each row, where
-                None goes on with that row's draws; or one int, from which row i gets `seed + i`;
-                or None, and every row goes on with its draws.
-            options: `reset_mask`: bool `[B]`, the rows that are reset; the others keep their
-                episode and their observation. `episodes`: an
-                :class:`rlcore.contracts.specs.Episode` for each row, in place of what would be
-                drawn.
+            seed: seeds of the generators, one per row, that draw tasks and trials. A sequence has
+                one seed per row, where None leaves that row's generator as it is. An int gives row
+                i the seed `seed + i`. None leaves all generators as they are.
+            options: `reset_mask`: bool `[B]`, rows to reset; the others keep their episode and
+                their observation. `episodes`: an :class:`rlcore.contracts.specs.Episode` for each
+                row, in place of a drawn one.
 
         Raises:
             gymnasium.error.ClosedEnvironmentError: the env is closed.
@@ -120,12 +119,18 @@ class GymnasiumVectorEnv(VectorEnv[Info, np.ndarray, np.ndarray]):
         return _shown(observation), self._info()
 
     def step(self, actions: np.ndarray) -> tuple[Info, np.ndarray, np.ndarray, np.ndarray, Info]:
-        """Make one step of all rows: actions float32 `[B, A]`.
+        """Execute one step of all rows; rows whose episode ended start the next one instead.
+
+        Args:
+            actions: `[B, A]`, converted to float32.
+
+        Returns:
+            (observation, rewards `[B]`, terminated `[B]`, truncated `[B]`, info).
 
         Raises:
             gymnasium.error.ClosedEnvironmentError: the env is closed.
             gymnasium.error.ResetNeeded: there was no reset yet.
-            ValueError: actions of another shape.
+            ValueError: the actions have another shape.
         """
         self._require_open("step")
         if not self._started:
@@ -149,7 +154,7 @@ class GymnasiumVectorEnv(VectorEnv[Info, np.ndarray, np.ndarray]):
         return _shown(observation), result.rewards[:, 0], terminated, truncated, self._info()
 
     def close_extras(self, **_: Any) -> None:
-        """End the simulators."""
+        """Close the env and its simulators."""
         self._env.close()
 
     def _require_open(self, call: str) -> None:
@@ -174,11 +179,11 @@ class GymnasiumVectorEnv(VectorEnv[Info, np.ndarray, np.ndarray]):
 
 
 def row_seeds(seed: int | Sequence[int | None] | None, rows: int) -> list[int | None]:
-    """Give each row its seed, as `gymnasium.vector.SyncVectorEnv` does.
+    """Return the seed of each row or None, as `gymnasium.vector.SyncVectorEnv` assigns them.
 
     Raises:
-        gymnasium.error.Error: a seed that is no integer, or a negative one.
-        ValueError: another number of seeds than rows.
+        gymnasium.error.Error: a seed is not an integer, or is negative.
+        ValueError: the number of seeds is not that of rows.
     """
     if seed is None:
         return [None] * rows
@@ -199,10 +204,11 @@ def row_seeds(seed: int | Sequence[int | None] | None, rows: int) -> list[int | 
 
 
 def reset_mask(mask: Any, rows: int) -> np.ndarray:
-    """Check the rows that are to be reset, bool `[B]`; None: all.
+    """Check the mask of rows to reset and return a copy, bool `[B]`; None stands for all rows.
 
     Raises:
-        TypeError, ValueError: what gymnasium's own vector envs refuse.
+        TypeError: the mask is not a bool array.
+        ValueError: the mask has another shape, or no row is True.
     """
     if mask is None:
         return np.ones(rows, dtype=bool)
@@ -220,10 +226,17 @@ def reset_mask(mask: Any, rows: int) -> np.ndarray:
 def asked_episodes(
     asked: Any, present: Sequence[Episode], rows: Sequence[int], spec: EnvSpec
 ) -> list[Episode]:
-    """Check the episodes that a reset names; those of rows that are not reset are `present`.
+    """Check the episodes that a reset asks for, and return the resulting episode of each row.
+
+    Args:
+        asked: value of `options["episodes"]`, with an entry for each row.
+        present: current episode of each row, returned for rows that are not reset.
+        rows: numbers of the rows that are reset; only their entries are checked.
+        spec: spec of the env.
 
     Raises:
-        ConfigError: not one for each row, or a task or trial that does not exist.
+        ConfigError: there is not one entry for each row, an entry is not (task, trial), or its
+            task does not exist.
     """
     if not isinstance(asked, Sequence) or len(asked) != len(present):
         found = len(asked) if isinstance(asked, Sequence) else type(asked).__name__
@@ -247,7 +260,7 @@ def asked_episodes(
 
 
 def observation_space(spec: EnvSpec) -> spaces.Dict:
-    """Of one row."""
+    """Return the observation space of one row."""
     frames: dict[str, spaces.Space[Any]] = {
         one.name: spaces.Box(0, 255, (one.height, one.width, 3), np.uint8) for one in spec.cameras
     }
@@ -266,7 +279,7 @@ PRINTABLE = {chr(code) for code in range(32, 127)}
 
 
 def action_space(spec: EnvSpec) -> spaces.Box:
-    """Of one row."""
+    """Return the action space of one row: float32 `[A]` with the bounds of the env's channels."""
     low, high = (
         np.concatenate([np.full(one.size, side(one), np.float32) for one in spec.actions])
         for side in (lambda one: one.low, lambda one: one.high)
@@ -279,10 +292,10 @@ def _shown(observation: Observation) -> Info:
 
 
 def checked_env(config: RunConfig, side: Phase, num_envs: int) -> tuple[CheckedEnv, EnvSpec]:
-    """The env of a side with so many rows, and its spec.
+    """Build the env of a side, "train" or "eval", with `num_envs` rows; return it and its spec.
 
     Raises:
-        UserError: it can't be made.
+        UserError: the env can't be built.
     """
     settings, registry = config.env.sides[side], load_plugins()
     target = registry.usable("env", settings.env_type).spec.target

@@ -1,4 +1,4 @@
-"""Look at an env, or at the episodes of a run: starts, what a policy gets, and films, on one page.
+"""Write a page on an env, or on a run's episodes: starts, observations and videos.
 
 env --reset, demonstrate, chunk_step--> Look --templates/view.html--> HTML
 """
@@ -34,7 +34,7 @@ from rlcore_tools.report.record import read_run
 from rlcore_tools.vector_env import CheckedEnv, checked_env
 from rlcore_tools.video import caption, write_video
 
-MOST_ROWS = 8  # of the env that starts are drawn from
+MOST_ROWS = 8  # rows of the env that renders the starts, each of which is a simulator
 FPS = 20
 
 
@@ -43,10 +43,10 @@ class Start:
     """The first observation of an episode.
 
     Attributes:
-        task, trial: which.
-        instruction: what the policy is told.
-        pictures: address of each camera's picture, by name.
-        success: whether the episode was solved, where it was played.
+        task, trial: name of the task, and number of the trial.
+        instruction: instruction that the policy gets.
+        pictures: `data:` URL of each camera's picture, by name of the camera.
+        success: whether the evaluated episode succeeded; None if none was evaluated.
     """
 
     task: str
@@ -58,7 +58,14 @@ class Start:
 
 @dataclass(frozen=True)
 class Shown:
-    """A film: who acts, what came of it, and the address of the video."""
+    """A video on the page.
+
+    Attributes:
+        who: what acts, such as "policy" or "expert".
+        outcome: sentence on the episode's outcome.
+        success: whether the episode succeeded.
+        address: URL of the video; empty if nothing was recorded.
+    """
 
     who: str
     outcome: str
@@ -68,13 +75,13 @@ class Shown:
 
 @dataclass
 class Look:
-    """What was seen of an env.
+    """What the page shows of an env.
 
     Attributes:
-        spec: of the env.
-        starts: in the order of their addresses.
-        states: float32 `[n, S]`, all that were seen.
-        films: of whole episodes.
+        spec: spec of the env.
+        starts: first observations, ordered by task and trial.
+        states: all states observed, in arrays float32 `[n, S]`.
+        films: videos of whole episodes.
     """
 
     spec: EnvSpec
@@ -83,7 +90,7 @@ class Look:
     films: list[Shown] = field(default_factory=list)
 
     def entries(self) -> list[tuple[str, float, float]]:
-        """Each entry of the state, with the range in which it was seen."""
+        """Return (name, smallest, largest observed value) for each entry of the state."""
         names = [
             channel.meaning if channel.size == 1 else f"{channel.meaning} {number}"
             for channel in self.spec.states
@@ -96,14 +103,17 @@ class Look:
 
 
 def view_env(config: RunConfig, *, side: Phase, trials: int, output: Path) -> Path:
-    """Write the page of an env; returns the file.
+    """Write the page of an env and return its path.
+
+    It has starts of each task, a demonstration if the env has an expert, and random actions.
 
     Args:
-        side: whose settings and starts.
-        trials: of each task, how many starts.
+        side: "train" or "eval": side whose settings and starts are shown.
+        trials: number of starts of each task.
+        output: path of the page.
 
     Raises:
-        UserError: the env can't be made, or the file can't be written.
+        UserError: the env can't be built, or the file can't be written.
     """
     settings = config.env.sides[side]
     env, spec = checked_env(config, side, num_envs=MOST_ROWS)
@@ -119,16 +129,19 @@ def view_env(config: RunConfig, *, side: Phase, trials: int, output: Path) -> Pa
 
 
 def view_run(run: SavedRun, *given: str, trials: int, output: Path, trust: bool) -> Path:
-    """Write the page of a run's last evaluation; returns the file. Where nothing was filmed, a
-    success and a failure are played again.
+    """Write the page of a run's last evaluation and return its path.
+
+    If the evaluation recorded no videos, a success and a failure are played again.
 
     Args:
-        given: changes of the run's configuration, `key=value`.
-        trials: of each task, how many episodes.
+        given: overrides of the run's configuration, `key=value`.
+        trials: number of episodes of each task.
+        output: path of the page.
+        trust: as for :meth:`rlcore.api.SavedRun.config`.
 
     Raises:
-        UserError: a damaged folder, no evaluation of the env's tasks, or an env or a policy that
-            can't be made.
+        UserError: the folder is damaged, has no evaluation of the env's tasks, or the env or the
+            policy can't be built.
     """
     config = run.config(*given, require=("env",), trust=trust)
     record = read_run(run.folder)
@@ -192,7 +205,7 @@ def _write(
 
 
 def _require_known(played: Sequence[EpisodeResult], spec: EnvSpec, folder: Path) -> None:
-    """Warn of tasks that the env does not have; raise UserError where it has none of them."""
+    """Warn of evaluated tasks that the env does not have; raise UserError if it has none of them."""
     unknown = sorted({one.task for one in played} - set(spec.tasks))
     if not unknown:
         return
@@ -206,7 +219,7 @@ def _require_known(played: Sequence[EpisodeResult], spec: EnvSpec, folder: Path)
     warn(f"{said}; they are left out")
 
 
-# -- looking ----------------------------------------------------------------------------------
+# -- observing --------------------------------------------------------------------------------
 
 
 def _see_starts(
@@ -228,7 +241,7 @@ def _see_starts(
 
 
 def _expert(env: CheckedEnv, look: Look, episode: Episode) -> Shown:
-    """A demonstration without noise."""
+    """Play an episode with the env's expert, without action noise."""
     settings = {"action_noise": 0.0, "speed": 1.0, "stride": 1, "seed": 0}
     (shown,) = env.demonstrate([episode], **settings)
     look.states.append(shown.states)
@@ -238,7 +251,7 @@ def _expert(env: CheckedEnv, look: Look, episode: Episode) -> Shown:
 
 
 def _random(env: CheckedEnv, look: Look, episode: Episode) -> Shown:
-    """Actions drawn evenly from the whole range, in every step."""
+    """Play an episode with actions drawn uniformly from the action range in each step."""
     channels = [each for each in look.spec.actions for _ in range(each.size)]
     low, high = (np.array([getattr(c, side) for c in channels]) for side in ("low", "high"))
     draw = generator("view", episode.task, episode.trial)
@@ -250,7 +263,7 @@ def _random(env: CheckedEnv, look: Look, episode: Episode) -> Shown:
         result = env.chunk_step(actions)
         total, steps, success = total + float(result.rewards[0, 0]), steps + 1, result.success[0]
         if result.terminated[0, 0]:
-            break  # its last frame is not rendered
+            break  # envs don't render the frame after termination
         frames.append(_frame(result.observation))
         look.states.append(result.observation["states"][:1])
         if result.truncated[0, 0]:
@@ -261,7 +274,7 @@ def _random(env: CheckedEnv, look: Look, episode: Episode) -> Shown:
 
 
 def _again(run: SavedRun, one: EpisodeResult, *given: str, trust: bool) -> Shown:
-    """An evaluated episode, played once more by the run's policy."""
+    """Play an evaluated episode once more with the run's policy."""
     played = run.replay(one.task, one.trial, *given, trust=trust)
     film = Film(played.footage, one.task, one.task)
     frames = caption(film) if played.footage.frames else []
@@ -283,7 +296,10 @@ def _frame(seen: Observation) -> np.ndarray:
 
 
 def _beside(pictures: Sequence[np.ndarray]) -> np.ndarray:
-    """Pictures in a row, uint8 `[H, W, 3]`, the smaller ones on black; none: nothing to film."""
+    """Join pictures uint8 `[H, W, 3]` side by side, smaller ones padded with black at the bottom.
+
+    Without pictures the result is empty, `[0, 0, 3]`.
+    """
     if not pictures:
         return np.zeros((0, 0, 3), np.uint8)
     height = max(len(one) for one in pictures)
@@ -299,11 +315,11 @@ def _png(frame: np.ndarray) -> str:
 
 
 def _mp4(frames: Iterable[np.ndarray]) -> str:
-    """The address of a video; empty where there is nothing to see."""
+    """Return a `data:` URL of a video; empty if no frame has pixels."""
     shown = [frame for frame in frames if frame.size]
     if not shown:
         return ""
-    grown = -(-128 // min(shown[0].shape[:2]))  # encoders blur frames of a few pixels
+    grown = -(-128 // min(shown[0].shape[:2]))  # enlarged, because encoders blur tiny frames
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "film.mp4"
         write_video(path, (f.repeat(grown, axis=0).repeat(grown, axis=1) for f in shown), fps=FPS)
@@ -311,5 +327,5 @@ def _mp4(frames: Iterable[np.ndarray]) -> str:
 
 
 def page_of(folder: RunFolder) -> Path:
-    """Where the page of a run lies."""
+    """Return the path of a run's page."""
     return folder.path / "view.html"

@@ -1,10 +1,10 @@
 """Wrap envs and algorithms: the chains of `env.*.wrappers` and `algorithm.wrappers`.
 
-    the env -> wrapper -> wrapper -> what the run sees         of rewards and observations alone
+    the env -> wrapper -> wrapper -> the run         changes rewards and observations alone
 
-A wrapper is a component of kind `wrapper`: its `config` is a dataclass that extends
-:class:`EnvWrapping` or :class:`AlgorithmWrapping`, which says what it goes around. Success, ends
-and time limits pass through every wrapper of an env as they are: success is measured below them.
+A wrapper is a component of kind `wrapper`. Its `config` is a dataclass that extends
+:class:`EnvWrapping` or :class:`AlgorithmWrapping`, which determines what it can wrap. Wrappers of
+envs can't change success, termination or truncation, so that success is measured by the env itself.
 """
 
 from __future__ import annotations
@@ -45,8 +45,11 @@ class AlgorithmWrapping(Settings):
 
 
 class EnvWrapper:
-    """An env whose rewards and observations are changed; a subclass overrides some of the first
-    four methods. B rows, C steps of a chunk."""
+    """An env with changed rewards or observations, B rows and chunks of C steps.
+
+    A subclass overrides some of the first four methods: :meth:`begin`, :meth:`rewards`,
+    :meth:`observe` and :meth:`demonstration`.
+    """
 
     def __init__(self, env: Env, spec: EnvSpec) -> None:
         self._env, self.spec, self.num_envs = env, spec, env.num_envs
@@ -54,28 +57,36 @@ class EnvWrapper:
         self._steps = np.zeros(env.num_envs, dtype=np.int64)
 
     def begin(self, rows: np.ndarray) -> None:
-        """Forget the episodes of these rows, int64 `[n]`: others begin there."""
+        """Clear any state of these rows, int64 `[n]`, in which new episodes start."""
 
     def rewards(self, actions: np.ndarray, result: ChunkResult) -> np.ndarray:
-        """Return the rewards `[B, C]` of a chunk, actions float32 `[B, C, A]`; where the result is
-        not valid, anything."""
+        """Return the rewards `[B, C]` of a chunk.
+
+        Rewards of steps that were not executed (`result.valid` is False) are ignored.
+
+        Args:
+            actions: float32 `[B, C, A]`.
+            result: result of the wrapped env.
+        """
         return result.rewards
 
     def observe(
         self, observation: Observation, episodes: Sequence[Episode], steps: np.ndarray
     ) -> Observation:
-        """Return what a policy sees, without changing what is given.
+        """Return the observation for the policy, without changing `observation` in place.
 
         Args:
-            episodes, steps: of each row: which, and env steps done in it.
+            observation: observation of the wrapped env.
+            episodes: current episode of each row.
+            steps: int64 `[B]`, env steps executed in each row's episode.
         """
         return observation
 
     def demonstration(self, demonstration: Demonstration) -> Demonstration:
-        """Return a demonstration as `observe` would have shown it, where it changes the layout."""
+        """Return a demonstration with the observations' layout that :meth:`observe` returns."""
         return demonstration
 
-    # -- as it is in every wrapper ---------------------------------------------------------
+    # -- not overridden by subclasses ------------------------------------------------------
 
     def reset(
         self, *, seed: int | None = None, options: Mapping[str, Any] | None = None
@@ -130,15 +141,19 @@ FIXED = ("reset", "step", "chunk_step")
 
 
 def wrapped(inner: Any, chain: Sequence[Any], part: Literal["target", "spec"]) -> Any:
-    """Put a chain of wrappers around an env, an algorithm, or the spec of either: the function
-    `wrapped` that core asks for.
+    """Apply a chain of wrappers to an env, an algorithm, or the spec of either.
+
+    This is the function component `wrapped` that rlcore's core looks up.
 
     Args:
-        chain: NAME or `{NAME: {key: value}}` each, from the inside out.
-        part: of the components, what makes it.
+        inner: the env, algorithm, :class:`EnvSpec` or :class:`AlgorithmNeeds` to wrap.
+        chain: entries NAME or `{NAME: {key: value}}`, the innermost wrapper first.
+        part: field of the components that names the function to apply: "target" for an env or
+            algorithm, "spec" for a spec.
 
     Raises:
-        UserError: there is no such wrapper, or it is for something else, or its settings are wrong.
+        UserError: a wrapper does not exist, is for another kind of object, has wrong settings, or
+            overrides methods that must not change.
     """
     around = EnvWrapping if isinstance(inner, EnvSpec) or _is_env(inner) else AlgorithmWrapping
     for entry in chain:
@@ -156,7 +171,12 @@ def _is_env(inner: Any) -> bool:
 
 
 def _chosen(entry: Any, around: type[Settings]) -> tuple[ComponentSpec, Any]:
-    """The component of an entry, and its settings."""
+    """Return the component that an entry of a chain names, and its settings.
+
+    Raises:
+        ConfigError: the entry is malformed, or the wrapper is not for this or has wrong settings.
+        PluginError: the wrapper is unusable, or its settings class extends neither base.
+    """
     named = {entry: {}} if isinstance(entry, str) else entry
     if not isinstance(named, Mapping) or len(named) != 1:
         raise ConfigError(
@@ -186,7 +206,7 @@ def _chosen(entry: Any, around: type[Settings]) -> tuple[ComponentSpec, Any]:
 
 
 def _require_sealed(made: Any, component: ComponentSpec) -> None:
-    """Refuse a wrapper that could change success or ends."""
+    """Raise PluginError for a wrapper that could change success, termination or truncation."""
     sealed = isinstance(made, EnvWrapper) and all(
         vars(EnvWrapper)[name] is next(vars(c)[name] for c in type(made).__mro__ if name in vars(c))
         for name in FIXED
@@ -198,7 +218,7 @@ def _require_sealed(made: Any, component: ComponentSpec) -> None:
         )
 
 
-# -- ours -------------------------------------------------------------------------------------
+# -- wrappers of this package -----------------------------------------------------------------
 
 
 @dataclass
@@ -209,7 +229,7 @@ class ActionCost(EnvWrapping):
 
 
 class CostlyActions(EnvWrapper):
-    """Large actions are punished, as by the control cost of many benchmarks."""
+    """Subtracts a quadratic action cost from rewards, like the control cost of many benchmarks."""
 
     def __init__(self, env: Env, settings: ActionCost) -> None:
         super().__init__(env, env.spec)
@@ -219,7 +239,7 @@ class CostlyActions(EnvWrapper):
         self._coef = settings.coef
 
     def rewards(self, actions: np.ndarray, result: ChunkResult) -> np.ndarray:
-        """r - coef mean_a ((2 a - low - high) / (high - low))^2, of clipped actions."""
+        """Return r - coef mean_a ((2 a - low - high) / (high - low))^2, with clipped actions a."""
         clipped = np.clip(actions, self._low, self._high)
         scaled = (2 * clipped - self._low - self._high) / (self._high - self._low)
         cost: np.ndarray = result.rewards - self._coef * np.square(scaled).mean(-1)
@@ -234,12 +254,12 @@ class StateNoise(EnvWrapping):
 
 
 def noisy_spec(spec: EnvSpec, settings: StateNoise) -> EnvSpec:
-    """What is seen is no longer the env's own: evaluations say so."""
+    """Add the noise to `render_settings`, which evaluations record, as observations change."""
     return replace(spec, render_settings={**spec.render_settings, "state_noise": settings.std})
 
 
 class NoisyStates(EnvWrapper):
-    """Noise is keyed by episode and step: an episode played again has the same."""
+    """Adds noise to states, keyed by episode and step, so that a replay has the same noise."""
 
     def __init__(self, env: Env, settings: StateNoise) -> None:
         super().__init__(env, noisy_spec(env.spec, settings))
@@ -248,7 +268,7 @@ class NoisyStates(EnvWrapper):
     def observe(
         self, observation: Observation, episodes: Sequence[Episode], steps: np.ndarray
     ) -> Observation:
-        """s + std n, n drawn for each entry."""
+        """Return states s + std n, with n drawn from N(0, 1) for each entry."""
         shape = observation["states"].shape[1]
         drawn = [
             generator("state_noise", one.task, one.trial, one.replica, int(step)).normal(size=shape)
@@ -266,10 +286,10 @@ class EpisodeShift(AlgorithmWrapping):
 
 
 def shifted_needs(needs: AlgorithmNeeds, settings: EpisodeShift) -> AlgorithmNeeds:
-    """What the algorithm needs, with that exploration.
+    """Return the algorithm's needs with the shift as exploration.
 
     Raises:
-        ConfigError: it learns from log-probs of what was executed.
+        ConfigError: the algorithm uses log-probs of the executed actions, which the shift changes.
     """
     if needs.acted_logprobs:
         raise ConfigError(
@@ -281,6 +301,6 @@ def shifted_needs(needs: AlgorithmNeeds, settings: EpisodeShift) -> AlgorithmNee
 
 
 def shifted(algorithm: Any, settings: EpisodeShift) -> Any:
-    """The algorithm, which says that it needs that exploration."""
+    """Set `algorithm.needs` in place to the needs with the shift, and return the algorithm."""
     algorithm.needs = shifted_needs(algorithm.needs, settings)
     return algorithm
