@@ -235,8 +235,8 @@ def asked_episodes(
         spec: spec of the env.
 
     Raises:
-        ConfigError: there is not one entry for each row, an entry is not (task, trial), or its
-            task does not exist.
+        ConfigError: there is not one entry for each row, or an entry is not (task, trial) with an
+            existing task and a trial of at least 0.
     """
     if not isinstance(asked, Sequence) or len(asked) != len(present):
         found = len(asked) if isinstance(asked, Sequence) else type(asked).__name__

@@ -205,7 +205,7 @@ def _write(
 
 
 def _require_known(played: Sequence[EpisodeResult], spec: EnvSpec, folder: Path) -> None:
-    """Warn of evaluated tasks that the env does not have; raise UserError if it has none of them."""
+    """Warn of evaluated tasks that the env lacks; raise UserError if it has none of them."""
     unknown = sorted({one.task for one in played} - set(spec.tasks))
     if not unknown:
         return

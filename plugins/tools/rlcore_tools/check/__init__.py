@@ -1,1 +1,1 @@
-"""Whether a plugin keeps the contract: `rlcore check`."""
+"""Check plugins and components against the contract: `rlcore check`."""

@@ -1,4 +1,4 @@
-"""Remember which components of others `rlcore check` has played, and recommend it for the rest."""
+"""Record which third-party components `rlcore check` has checked; recommend it for the others."""
 
 from __future__ import annotations
 
@@ -13,15 +13,19 @@ from rlcore_tools.probe import memory
 
 
 def note(component: Component) -> None:
-    """It was checked, whatever came of it."""
+    """Record that a component was checked, whatever the result. Errors of the disk are ignored."""
     with suppress(OSError):
         _file(component).parent.mkdir(parents=True, exist_ok=True)
         _file(component).touch()
 
 
 def rows(registry: Registry, chosen: set[tuple[Kind, str]]) -> list[Row]:
-    """A row of `rlcore doctor` for each plugin that is not ours and brings components that a run
-    chose, of which one was never checked in this version."""
+    """Return a row of `rlcore doctor` for each third-party plugin with unchecked components.
+
+    Args:
+        chosen: (kind, name) of the components that a run chose; others are ignored. A component
+            counts as checked if its installed version was.
+    """
     unseen: dict[str, list[str]] = {}
     for kind, name in sorted(chosen):
         for component in registry.components(kind):

@@ -1,5 +1,5 @@
-"""Settings as `rlcore check` sees them: keys of a component that are none, what a preset makes of
-it, presets and recipes that can't be composed."""
+"""Check settings for `rlcore check`: a component's attributes that are not keys, the component and
+settings of a preset, and presets and recipes that can't be composed."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ VALUES = (bool, int, float, str, list, tuple, dict)
 def component_of(
     registry: Registry, kind: Kind, name: str
 ) -> tuple[Component, dict[str, Any]] | None:
-    """The component that a preset is of, and its settings; None where there is no such preset.
+    """Return the component that a preset configures, and its settings; None if it does not exist.
 
     Raises:
-        UserError: it can't be composed.
+        UserError: the preset can't be composed.
     """
     if kind not in COMPONENT_GROUPS or Catalog(registry).file(kind, name) is None:
         return None
@@ -38,7 +38,7 @@ def component_of(
 
 
 def settings_findings(registry: Registry, component: Component) -> Iterator[Found]:
-    """What is wrong with the class of a component's settings."""
+    """Yield the faults of a component's settings class: it can't be built, or a key has no type."""
     spec, where = component.spec, f"{HOOKSPECS}, {component.spec.kind}"
     slot = next((slot for slot in SLOTS if slot.kind == spec.kind), None)
     if slot is None or spec.config is None:
@@ -57,8 +57,10 @@ def settings_findings(registry: Registry, component: Component) -> Iterator[Foun
 
 
 def preset_findings(registry: Registry, folder: Path | None) -> Iterator[Found]:
-    """Presets and recipes below a folder of configuration that can't be composed; the first by each
-    fault."""
+    """Yield the presets and recipes in a configuration folder that can't be composed.
+
+    Of files with the same error only the first is reported.
+    """
     told = set[str]()
     if folder is None:
         return
@@ -70,7 +72,7 @@ def preset_findings(registry: Registry, folder: Path | None) -> Iterator[Found]:
                 if error.message in told:
                     continue
                 told.add(error.message)
-                absent = isinstance(error, PackageMissing)  # may be there for others
+                absent = isinstance(error, PackageMissing)  # users may have the package
                 mend = error.hint or ("install it" if absent else "correct the file")
                 yield Found(f"{file}: {error.message}", f"{HOOKSPECS}, rlcore_config_paths", mend,
                             warning=absent)  # fmt: skip

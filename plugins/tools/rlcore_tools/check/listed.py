@@ -1,4 +1,4 @@
-"""Whether what a component names is there, from the files alone: nothing of it is imported."""
+"""Check that the targets which components name exist, from source files alone, without imports."""
 
 from __future__ import annotations
 
@@ -23,8 +23,11 @@ from rlcore_tools.doctor import Row, row
 
 
 def marked(registry: Registry, rows: Sequence[PluginRow]) -> list[PluginRow]:
-    """The rows of `rlcore plugins`, BAD where a stranger's component names what is not there or
-    can't be called as core calls it, or a stranger's configuration can't be read."""
+    """Return the rows of `rlcore plugins` with faults of third-party components marked BAD.
+
+    A component is BAD if a target that it names does not exist or can't be called as rlcore calls
+    it. Rows are added for plugins whose settings or configuration files have faults.
+    """
     faults: dict[tuple[str, str], str] = {}
     versions = {one.distribution: one.version for one in rows}
     kinds: set[Kind] = {one.kind for one in rows}  # type: ignore[misc]  # "plugin" has none
@@ -50,8 +53,11 @@ def marked(registry: Registry, rows: Sequence[PluginRow]) -> list[PluginRow]:
 
 
 def rows(registry: Registry, chosen: set[tuple[Kind, str]] | None) -> list[Row]:
-    """A row of `rlcore doctor` for each component of a stranger that names what is not there; of
-    those `(kind, name)` that are chosen, or of all."""
+    """Return a row of `rlcore doctor` for each third-party component with a fault in its targets.
+
+    Args:
+        chosen: (kind, name) of the components to check; None for all.
+    """
     kinds: tuple[Kind, ...] = ("env", "model", "algorithm", "tracker", "placement", "command")
     found = []
     for spec in _of_strangers(registry, kinds):
@@ -63,13 +69,16 @@ def rows(registry: Registry, chosen: set[tuple[Kind, str]] | None) -> list[Row]:
 
 
 def _of_strangers(registry: Registry, kinds: Iterable[Kind]) -> list[ComponentSpec]:
-    """Those that are none of ours: our tests look at ours, and reading them takes a second."""
+    """Return the specs of third-party components.
+
+    rlcore's own are skipped, because its tests check them and parsing them takes a second.
+    """
     found = [one for kind in kinds for one in registry.components(kind)]
     return [one.spec for one in found if not extras.is_ours(one.distribution)]
 
 
 def left_out(registry: Registry) -> list[Row]:
-    """A row of `rlcore doctor` for each plugin that is BAD: its hooks are not called in a run."""
+    """Return a row of `rlcore doctor` for each BAD plugin, whose hooks a run does not call."""
     bad = [one for one in registry.rows() if one.status == "BAD" and one.kind == "plugin"]
     said = "the run goes without it"
     return [
@@ -79,21 +88,27 @@ def left_out(registry: Registry) -> list[Row]:
 
 
 def _settings_fault(name: str, target: str) -> str:
-    """Why a plugin's settings can't be made, as every run makes them; empty if they can."""
+    """Return why a plugin's settings can't be built, as every run builds them; empty if they can.
+
+    Unlike the other checks of this module, this imports the settings class.
+    """
     if fault := listed_fault(ComponentSpec("function", name, target)):
         return fault
     from rlcore.config.bind import plugin_settings
 
     try:
         plugin_settings({name: target})
-    except Exception as error:  # a stranger's class
+    except Exception as error:  # third-party code may raise anything
         return str(error).partition("\n")[0]
     return ""
 
 
 def listed_fault(spec: ComponentSpec) -> str:
-    """What of its strings names a module or an attribute that is not there, or one that can't be
-    called as core calls it; empty if nothing does, or the files don't tell."""
+    """Return the first fault in the targets that a component names; empty if none is found.
+
+    A fault is a missing module, a missing attribute, an unreadable file, or a signature that can't
+    be called as rlcore calls it. Modules without Python source are not checked.
+    """
     for field in ("target", "config", "spec"):
         named = getattr(spec, field)
         if named is None:
@@ -113,7 +128,7 @@ def listed_fault(spec: ComponentSpec) -> str:
         file = next((one for one in files if one.is_file()), None)
         if file is None:
             if place.is_dir() or any(place.parent.glob(f"{place.name}.*")):
-                continue  # compiled, or a namespace
+                continue  # an extension module or a namespace package
             return f"{field}: {named}: there is no module {module}"
         try:
             tree = ast.parse(file.read_bytes())
@@ -133,7 +148,11 @@ def listed_fault(spec: ComponentSpec) -> str:
 
 
 def _signature(tree: ast.Module, name: str) -> Signature | None:
-    """How a function or a class of a module is called; None where the file alone does not tell."""
+    """Return the signature of a module's function or class; None if the source does not show it.
+
+    That is the case for decorated and imported names, for classes without an own `__init__`, and
+    for those with a metaclass or `__new__`.
+    """
     for node in tree.body:
         if isinstance(node, ast.FunctionDef) and node.name == name and not node.decorator_list:
             return _of(node.args, skip=0)
@@ -146,7 +165,7 @@ def _signature(tree: ast.Module, name: str) -> Signature | None:
 
 
 def _of(arguments: ast.arguments, *, skip: int) -> Signature:
-    """The same as `inspect` has it, without the first `skip`."""
+    """Return parsed arguments as an `inspect` signature, without the first `skip` parameters."""
     positional = [
         *((one, Parameter.POSITIONAL_ONLY) for one in arguments.posonlyargs),
         *((one, Parameter.POSITIONAL_OR_KEYWORD) for one in arguments.args),
@@ -168,7 +187,7 @@ def _of(arguments: ast.arguments, *, skip: int) -> Signature:
 
 
 def _defined(tree: ast.Module) -> set[str]:
-    """Every name that a module may define, wherever in it; "*" where it imports all of another."""
+    """Return all names that a module may define, at any depth; with "*" if it has a star import."""
     names = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef | ast.ClassDef | ast.AsyncFunctionDef):

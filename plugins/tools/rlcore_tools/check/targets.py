@@ -1,4 +1,4 @@
-"""Whether what a component's strings name is there, and can be called as core calls it."""
+"""Check that the targets which a component names exist, and can be called as rlcore calls them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ TARGETS: dict[str, tuple[int, tuple[str, ...]]] = {
     "tracker": (2, ()),
     "command": (1, ()),
 }
-"""How core calls the target of each kind: how many values, and what by name."""
+"""(number of positional arguments, names of keyword arguments) with which rlcore calls the target
+of each kind. :data:`SPECS` has the same for `spec`."""
 SPECS: dict[str, tuple[int, tuple[str, ...]]] = {
     "env": (1, ()),
     "model": (2, ()),
@@ -34,15 +35,15 @@ SPECS: dict[str, tuple[int, tuple[str, ...]]] = {
 
 @dataclass(frozen=True)
 class Found:
-    """Something that is wrong.
+    """A fault that a check found.
 
     Attributes:
-        what: in a sentence.
-        contract: where it says what is expected.
-        mend: what to do.
-        warning: it may be meant so.
-        cause: equal for what one change mends; empty: it is told by `what`.
-        also: further checks that found it.
+        what: description of the fault, one sentence.
+        contract: place of the documentation that states what is expected.
+        mend: how to fix it.
+        warning: whether it may be intended.
+        cause: equal for faults that one change fixes; empty if `what` identifies the fault.
+        also: names of further checks that found it.
     """
 
     what: str
@@ -54,8 +55,8 @@ class Found:
 
 
 def component_findings(spec: ComponentSpec) -> Iterator[Found]:
-    """What is wrong with the strings of a component. Imports what they name."""
-    from rlcore.contracts.specs import ProtocolSpec  # only who checks: this is on the way to a list
+    """Yield the faults of the targets that a component names. Imports the targets."""
+    from rlcore.contracts.specs import ProtocolSpec  # not at the top: listings need no specs
 
     where = f"{HOOKSPECS}, {spec.kind}"
     told: set[str] = set()
@@ -68,7 +69,7 @@ def component_findings(spec: ComponentSpec) -> Iterator[Found]:
         except UserError as error:
             mend = error.hint or f"correct {field}= of the ComponentSpec, or what it names"
             first = error.message.partition("\n")[0].removeprefix(named)
-            if first not in told:  # one module that fails fails all that import it
+            if first not in told:  # a module that fails breaks all targets that import it
                 yield Found(f"{field}: {error.message}", where, mend, cause=first)
             told.add(first)
             continue
@@ -83,17 +84,22 @@ def component_findings(spec: ComponentSpec) -> Iterator[Found]:
 
 
 def call_fault(function: Callable[..., Any], values: int, names: tuple[str, ...]) -> str:
-    """Why it can't be called with so many values and these names; empty if it can."""
+    """Return why an object can't be called with these arguments; empty if it can.
+
+    Args:
+        values: number of positional arguments.
+        names: names of keyword arguments.
+    """
     if not callable(function):
         return f"is a {type(function).__name__}, which can't be called"
     try:
         return signature_fault(inspect.signature(function), values, names)
     except (TypeError, ValueError):
-        return ""  # of C: nobody can tell
+        return ""  # functions written in C may have no signature
 
 
 def signature_fault(signature: inspect.Signature, values: int, names: tuple[str, ...]) -> str:
-    """The same of a signature."""
+    """Return why a signature does not accept these arguments, as :func:`call_fault` does."""
     try:
         signature.bind(*[None] * values, **dict.fromkeys(names))
     except TypeError as error:
@@ -103,7 +109,8 @@ def signature_fault(signature: inspect.Signature, values: int, names: tuple[str,
 
 
 def folder_of(location: str) -> Path | None:
-    """Where a folder of configuration lies; None for a package that is not there."""
+    """Return the path of a configuration folder, given as path or `pkg://PACKAGE`; None for a
+    package that does not exist."""
     package = location.removeprefix("pkg://")
     if package == location:
         return Path(location)
@@ -116,8 +123,9 @@ def folder_of(location: str) -> Path | None:
 
 
 def configuration_findings(distribution: str, folder: str) -> Iterator[Found]:
-    """Files of a folder of configuration (`pkg://package.conf`) that can't be read."""
-    from rlcore.files.reading import Unreadable, read_yaml  # loads what reads YAML
+    """Yield the faults of a configuration folder (`pkg://package.conf`): it is missing, or a YAML
+    file in it can't be read."""
+    from rlcore.files.reading import Unreadable, read_yaml  # not at the top: imports a YAML parser
 
     where, path = f"{HOOKSPECS}, rlcore_config_paths", folder_of(folder)
     if path is None:
