@@ -1,4 +1,4 @@
-"""Answer observations that come at about the same time in one forward. Knows no network."""
+"""Batch observations that arrive at about the same time into one forward pass. Knows no network."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from rlcore.contracts.errors import StuckError
 from rlcore.contracts.protocols import Observation
 from rlcore.contracts.rng import RowKeys
 
-TICK = 0.5  # seconds between two looks at a forward
-STACK_FRAMES = 5  # innermost ones of the policy's thread, in an error
+TICK = 0.5  # seconds between two checks of a running forward pass
+STACK_FRAMES = 5  # number of innermost stack frames of the policy's thread in an error
 
 
 @dataclass(frozen=True)
@@ -30,9 +30,9 @@ class Answer:
 
     Attributes:
         actions: float32 `[C, A]`.
-        wait_ms: from its arrival to the beginning of its forward.
-        infer_ms: of that forward.
-        batch: observations in it.
+        wait_ms: milliseconds from the observation's arrival to the start of its forward pass.
+        infer_ms: duration of the forward pass in milliseconds.
+        batch: number of observations in the forward pass.
     """
 
     actions: np.ndarray
@@ -50,15 +50,17 @@ class _Asked:
 
 
 class Batcher:
-    """Collects observations, at most `most` and at most `wait` seconds, and no longer than until
-    each connected client has one here; one forward computes at a time.
+    """Collects observations into batches and runs one forward pass at a time.
+
+    A batch is complete when it has `most` observations, when its first one has waited `wait`
+    seconds, or when it has as many observations as there are connected clients.
 
     Args:
         act: observations of R rows and their keys -> actions float32 `[R, C, A]`.
-        connected: number of clients at present.
-        most: observations in a forward.
-        wait: seconds that an observation waits for others.
-        longest: seconds that a forward may take.
+        connected: returns the current number of clients.
+        most: most observations in a forward pass.
+        wait: longest time in seconds that an observation waits for others.
+        longest: timeout of a forward pass in seconds.
     """
 
     def __init__(
@@ -78,11 +80,15 @@ class Batcher:
         self._thread = PolicyThread()
 
     async def ask(self, observation: Observation, key: tuple[int | str, ...]) -> Answer:
-        """The actions for one row.
+        """Return the answer to an observation of one row.
+
+        Args:
+            observation: observation with one row.
+            key: key of the row's random draws.
 
         Raises:
-            Exception: what the policy raised at this row; StuckError: nothing is answered any
-                more.
+            StuckError: the batcher has ended, or a forward pass timed out.
+            Exception: the policy raised it for this row.
         """
         if self._ended is not None:
             raise self._ended
@@ -93,10 +99,11 @@ class Batcher:
         return await future
 
     async def run(self) -> None:
-        """Answer for ever.
+        """Answer observations until cancelled.
 
         Raises:
-            StuckError: a forward does not return, so that nothing can be answered any more.
+            StuckError: a forward pass timed out; its thread can't be ended, so no further
+                observation can be answered.
         """
         self._ended = None
         try:
@@ -124,7 +131,7 @@ class Batcher:
                 batch.append(await asyncio.wait_for(self._asked.get(), left))
             except asyncio.TimeoutError:
                 break
-        return [one for one in batch if not one.future.done()]  # a client that left
+        return [one for one in batch if not one.future.done()]  # done: the client disconnected
 
     async def _answer(self, batch: list[_Asked]) -> None:
         if not batch:
@@ -135,7 +142,7 @@ class Batcher:
         except StuckError:
             raise
         except Exception as error:
-            if len(batch) > 1:  # whose fault it is shows when each is asked alone
+            if len(batch) > 1:  # run each row alone, so that only the faulty one gets the error
                 for one in batch:
                     await self._answer([one])
             elif not batch[0].future.done():
@@ -148,14 +155,19 @@ class Batcher:
                 one.future.set_result(Answer(chunk, waited, took, len(batch)))
 
     async def _forward(self, batch: Sequence[_Asked]) -> np.ndarray:
-        """Decide in the policy's thread. It can't be ended from outside: one that hangs is
-        abandoned, and ends with the process."""
+        """Run a forward pass in the policy's thread and return its actions, float32 `[R, C, A]`.
+
+        A thread can't be ended from outside: one that hangs is abandoned and ends with the process.
+
+        Raises:
+            StuckError: the forward pass timed out.
+        """
         forward = self._thread.call(lambda: self._decide(batch))
         left = self._longest
         while not forward.done():
             begin = time.monotonic()
             await asyncio.wait([forward], timeout=TICK)
-            # a process that was stopped and goes on (Ctrl-Z) did not wait meanwhile
+            # the time in which the process itself was stopped (Ctrl-Z) does not count
             left -= min(time.monotonic() - begin, 2 * TICK)
             if not forward.done() and left <= 0:
                 raise StuckError(
@@ -172,8 +184,10 @@ class Batcher:
 
 
 class PolicyThread:
-    """One thread for all forwards: torch keeps a pool of threads for each that calls it. The
-    process does not wait for it when it ends."""
+    """One thread for all forward passes, because torch has a thread pool per calling thread.
+
+    It is a daemon thread: the process does not wait for it at exit.
+    """
 
     def __init__(self) -> None:
         self._calls: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
@@ -181,12 +195,15 @@ class PolicyThread:
         self._thread.start()
 
     def call(self, function: Callable[[], np.ndarray]) -> asyncio.Future[np.ndarray]:
-        """What the function returns or raises; from the event loop's own thread."""
+        """Run a function in the thread; return a future of its result or exception.
+
+        Must be called in the thread of the running event loop.
+        """
         loop = asyncio.get_running_loop()
         result: asyncio.Future[np.ndarray] = loop.create_future()
 
         def hand_over(value: np.ndarray | None, error: Exception | None) -> None:
-            if result.done():  # nobody waits any more
+            if result.done():  # cancelled
                 return
             if error is not None:
                 result.set_exception(error)
@@ -200,14 +217,14 @@ class PolicyThread:
                 value = function()
             except Exception as raised:
                 error = raised
-            with contextlib.suppress(RuntimeError):  # the loop has ended
+            with contextlib.suppress(RuntimeError):  # the event loop is closed
                 loop.call_soon_threadsafe(hand_over, value, error)
 
         self._calls.put(run)
         return result
 
     def place(self) -> str:
-        """Where it is at present: its innermost frames."""
+        """Return the innermost frames of the thread's current stack, as text."""
         frame = sys._current_frames().get(self._thread.ident or 0)
         stack = traceback.extract_stack(frame)[-STACK_FRAMES:] if frame is not None else []
         return "".join(traceback.format_list(stack)).rstrip()
@@ -218,7 +235,7 @@ class PolicyThread:
 
 
 def stacked(rows: Sequence[Observation]) -> Observation:
-    """One observation of all rows, those of each in order."""
+    """Concatenate observations into one, in order."""
     return {
         "cameras": {
             name: np.concatenate([row["cameras"][name] for row in rows])
@@ -233,7 +250,13 @@ def stacked(rows: Sequence[Observation]) -> Observation:
 def acting(
     policy: LoadedPolicy, *, deterministic: bool, forward_batch: int | None
 ) -> Callable[[Observation, RowKeys], np.ndarray]:
-    """How a loaded policy answers a batch."""
+    """Return the function by which a loaded policy selects actions for a batch.
+
+    Args:
+        deterministic: act without exploration noise.
+        forward_batch: rows of each forward pass, padded to this number; None for the batch as it
+            is.
+    """
     return lambda observation, keys: policy.select_actions(
         observation, keys, deterministic, forward_batch
     )

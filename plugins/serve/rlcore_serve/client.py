@@ -1,8 +1,8 @@
-"""Ask a policy server over one connection, and reach it again when that breaks. Knows no policy.
+"""Send requests to a policy server over one connection, and reconnect if it breaks.
 
-An answer belongs to the observation before it, as openpi's protocol gives answers no number. So a
-server that sends more frames than it was asked for is an error: each later answer would be taken
-for the next observation.
+openpi's protocol does not number answers: an answer belongs to the last observation sent. So a
+server that sends more than one frame for an observation is an error, because every later answer
+would be matched to the wrong observation.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ AGAIN = 0.5
 UNAUTHORIZED = 401
 BROKEN = (ConnectionClosed, OSError, InvalidHandshake, EOFError)
 CLOSE_SECONDS = 2.0
-"""That a server has to confirm the end of a connection."""
+"""Seconds to wait for the server to confirm that the connection is closed."""
 LONGEST_TEXT = 500
-"""Characters of a server's text in an error."""
+"""Most characters of a server's text in an error."""
 
 
 class Link:
-    """A connection to a server, made when it is first used.
+    """A connection to a server, established at its first use.
 
     Args:
-        url: `ws://HOST:PORT`.
-        reconnect: seconds within which a connection must be there, at first and again.
-        reply: seconds within which an answer must come.
-        most: bytes of an answer.
+        url: `ws://HOST:PORT` or `wss://HOST:PORT`.
+        reconnect: timeout in seconds for connecting and for reconnecting, attempts included.
+        reply: timeout in seconds for an answer, and for sending a request.
+        most: largest answer in bytes.
 
     Attributes:
-        hello: what the server said of itself when the connection was made last.
+        hello: metadata that the server sent at the last connect; empty if it was not a map.
     """
 
     def __init__(self, url: str, *, reconnect: float, reply: float, most: int) -> None:
@@ -52,10 +52,11 @@ class Link:
         self.hello: dict[Any, Any] = {}
 
     def open(self) -> None:
-        """Connect, and take what the server says of itself.
+        """Connect and receive the server's metadata; retry until the reconnect timeout.
 
         Raises:
-            PolicyError: it can't be reached in time, asks for another key, or has another protocol.
+            PolicyError: the server can't be reached in time, rejects the key or refuses the
+                client, or its first message is not one of the protocol; or the URL is invalid.
         """
         key = os.environ.get(KEY_VARIABLE)
         headers = {"Authorization": f"Api-Key {key}"} if key else {}
@@ -65,7 +66,7 @@ class Link:
                 self._connection = connect(
                     self._url, compression=None, max_size=self._most, proxy=None,
                     additional_headers=headers, open_timeout=max(1.0, until - time.monotonic()),
-                    ping_interval=None,  # `reply` limits how long it may be busy
+                    ping_interval=None,  # the timeout `reply` already detects a dead server
                     close_timeout=CLOSE_SECONDS,
                 )  # fmt: skip
                 _limit_sending(self._connection, self._reply)
@@ -93,11 +94,13 @@ class Link:
         self.hello = hello if isinstance(hello, dict) else {}
 
     def ask(self, message: dict[str, Any]) -> dict[Any, Any]:
-        """The server's answer. Where the connection breaks, it is asked once more over a new one.
+        """Send a message and return the server's answer.
+
+        If the connection breaks, the message is sent once more over a new one.
 
         Raises:
-            PolicyError: it refuses the message, can't be reached, does not answer in time, or has
-                sent something that it was not asked for.
+            PolicyError: the server refuses the message, can't be reached, does not answer in time,
+                answers with something other than a map, or has sent an additional frame.
         """
         data = pack(message)
         for last in (False, True):
@@ -130,14 +133,17 @@ class Link:
         return answer
 
     def close(self) -> None:
-        """End the connection, if there is one."""
+        """Close the connection, if there is one."""
         if self._connection is not None:
             connection, self._connection = self._connection, None
             connection.close()
 
     def _require_silence(self, connection: ClientConnection) -> None:
-        """Raise PolicyError where more has come than was asked for. The pong to a ping that was
-        sent behind the last answer comes after all frames that the server had sent till then."""
+        """Raise PolicyError if the server has sent a frame in addition to the last answer.
+
+        A ping was sent after the last answer. Its pong arrives after all frames that the server
+        had sent before it, so an additional frame has been received by then.
+        """
         assert self._all_came is not None
         if not self._all_came.wait(self._reply):
             raise TimeoutError
@@ -165,7 +171,7 @@ class Link:
 
 
 def _ping(connection: ClientConnection) -> threading.Event:
-    """Set once all that the server had sent till then has come, or the connection has ended."""
+    """Send a ping; return an event that is set when its pong arrives or the connection ends."""
     try:
         return connection.ping(ack_on_close=True)
     except ConnectionClosed:
@@ -175,14 +181,19 @@ def _ping(connection: ClientConnection) -> threading.Event:
 
 
 def _limit_sending(connection: ClientConnection, seconds: float) -> None:
-    """Let a send fail where the server takes nothing for so long; `websockets` has no limit."""
+    """Set a timeout in seconds for a send that the server does not receive.
+
+    It is set on the socket, because `websockets` has no timeout for sending.
+    """
     whole = int(seconds)
     limit = struct.pack("ll", whole, int(1e6 * (seconds - whole)))
     connection.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
 
 
 def one_line(said: object) -> str:
-    """What a server said, in one line without control characters. Of a long text, such as a
-    traceback, the end, where the error stands."""
+    """Return a server's text in one line with control characters escaped.
+
+    A long text, such as a traceback, is shortened to its end, which has the error.
+    """
     text = plain(" ".join(str(said).split()))
     return text if len(text) <= LONGEST_TEXT else f"...{text[3 - LONGEST_TEXT :]}"

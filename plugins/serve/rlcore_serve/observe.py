@@ -1,4 +1,4 @@
-"""Write what a server says of itself into the manifest of an evaluation."""
+"""Write a policy server's metadata into the manifest of an evaluation."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from rlcore_serve.remote_settings import RemoteConfig
 
 ENTRY = "policy_server"
 LARGEST_NOTE = 1 << 16
-"""Bytes of what a server says of itself that a manifest keeps."""
+"""Largest metadata, in characters of JSON, that is written; larger metadata is left out."""
 
 
 def note_server(config: RemoteConfig, folder: Path) -> None:
-    """Add the server's address and metadata to `manifest.json` of a run's folder."""
+    """Connect to the server; add its address and metadata to `manifest.json` in a run's folder."""
     to = link(config)
     to.open()
     to.close()
@@ -34,8 +34,11 @@ def note_server(config: RemoteConfig, folder: Path) -> None:
 
 
 def as_json(value: Any) -> Any:
-    """A message as JSON has it: names as texts, arrays as lists, all else that JSON lacks as
-    text."""
+    """Convert a message to JSON's types.
+
+    Keys become strings, arrays become lists, and other values that JSON lacks, including NaN and
+    infinity, become strings.
+    """
     if isinstance(value, dict):
         return {_text(name): as_json(each) for name, each in value.items()}
     if isinstance(value, (list, tuple)):

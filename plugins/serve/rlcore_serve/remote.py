@@ -1,4 +1,4 @@
-"""A policy behind a server: each row of a batch is a request, several are in flight at once."""
+"""A policy behind a server. Each row of a batch is one request; several are in flight at once."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ from rlcore_serve.platforms import KEY, LONGEST_PROMPT, platform_for
 from rlcore_serve.remote_settings import RemoteConfig, policy_spec
 
 PHASE, PARTS = "eval", 7
-"""Of a key of an evaluation: seed, phase, update, task, trial, replica, decision."""
+"""Phase and length of a key of evaluations: seed, phase, update, task, trial, replica, decision."""
 FILLING = ("pad",)
-"""The key of rows that only fill a forward; nobody is asked about them."""
+"""Key of padding rows of a batch, for which no request is sent."""
 CAMERA, STATES, ELAPSED, PROMPT = "camera/", "states", "elapsed", "prompt"
 
 
 def make(config: RemoteConfig, *, env_spec: EnvSpec) -> RemotePolicy:
-    """Factory named by the plugin. It connects when it first acts."""
+    """Build the policy; the plugin names this factory. The policy connects when it first acts."""
     return RemotePolicy(config, env_spec)
 
 
@@ -70,7 +70,7 @@ class RemotePolicy(nn.Module):
                 actions[row] = self._ask(self._links[slot], inputs, row, keys.keys[row])
 
         for _ in self._threads.map(answer, range(min(len(asked), len(self._links)))):
-            pass  # raises what a request raised
+            pass  # iterating raises the exception of a failed request
         return PolicyOutput(
             actions, torch.zeros(actions.shape), torch.zeros(len(keys), 0), {}
         )  # fmt: skip
@@ -101,7 +101,7 @@ class RemotePolicy(nn.Module):
         return {"policy": [], "value": []}
 
     def set_progress(self, update: int) -> None:
-        """The server knows of no updates."""
+        """Do nothing: the server does not know about updates."""
 
     def save_pretrained(self, path: Path) -> None:
         path.mkdir(parents=True, exist_ok=True)
@@ -124,7 +124,12 @@ class RemotePolicy(nn.Module):
         return self._checked(to.ask(message).get("actions"))
 
     def _checked(self, actions: Any) -> np.ndarray:
-        """The actions that are executed, float32 `[C, A]`; raises PolicyError for others."""
+        """Return the first C actions of an answer, float32 `[C, A]`.
+
+        Raises:
+            PolicyError: they are not an array of numbers, have fewer steps or another number of
+                entries, or are not finite in float32.
+        """
         chunk, entries = self.spec.num_action_chunks, self.spec.action_dim
         right = isinstance(actions, np.ndarray) and actions.dtype.kind in "fiu"
         if not right or actions.ndim != 2 or len(actions) < chunk or actions.shape[1] != entries:
@@ -136,7 +141,7 @@ class RemotePolicy(nn.Module):
                 f"steps and {entries} entries, got {found}",
                 hint="actor.model.num_action_chunks: steps that are executed per decision",
             )
-        with np.errstate(over="ignore"):  # beyond float32: infinite, and named below
+        with np.errstate(over="ignore"):  # values beyond float32 become inf and are refused below
             executed = np.asarray(actions[:chunk], np.float32)
         bad = np.argwhere(~np.isfinite(executed))
         if len(bad):
@@ -153,7 +158,7 @@ class RemotePolicy(nn.Module):
 
 
 def link(config: RemoteConfig) -> Link:
-    """A connection as the settings say, not made yet."""
+    """Return a connection with the configured timeouts and limits, not established yet."""
     return Link(
         config.url,
         reconnect=config.reconnect_s,

@@ -37,10 +37,11 @@ class RemoteConfig(ModelConfig):
 
 
 def policy_spec(config: RemoteConfig, env: EnvSpec) -> PolicySpec:
-    """Facts of the policy, as far as they are known here: it answers for this env.
+    """Return the spec of the remote policy; its inputs and actions are taken from the env.
 
     Raises:
-        ConfigError: no address, or a platform that has not all that the env shows.
+        ConfigError: the address is missing or malformed, or the platform does not exist, lacks a
+            camera of the env, or sends the state in parts.
     """
     if not config.url.startswith(SCHEMES):
         raise ConfigError(

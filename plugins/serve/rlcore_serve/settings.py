@@ -1,4 +1,4 @@
-"""The keys of `serve`, read from words of the command line. Light."""
+"""Define the keys of `serve` and read them from words of the command line. Light."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rlcore.contracts.errors import ConfigError, choosing
 
 SECTION = "serve."
 KEY_VARIABLE = "RLCORE_SERVE_KEY"
-"""Environment variable that holds the key clients must send; in no configuration, in no file."""
+"""Environment variable with the key that clients must send. No configuration or file has it."""
 
 
 @dataclass
@@ -67,10 +67,10 @@ class ServeConfig(Settings):
 
 
 def read_settings(words: Sequence[str]) -> ServeConfig:
-    """Settings from `serve.key=value`.
+    """Return the settings that words `serve.key=value` give.
 
     Raises:
-        ConfigError: an unknown key, or a value of another type or out of range.
+        ConfigError: a key is unknown, or a value has another type or is out of range.
     """
     names = [one.path for one in walk(ServeConfig())]
     settings = OmegaConf.structured(ServeConfig)
@@ -98,8 +98,11 @@ def read_settings(words: Sequence[str]) -> ServeConfig:
 
 
 def _value(text: str, is_text: bool) -> Any:
-    """What stands behind an equals sign, as YAML; for a key that holds text, `::` and `5` too are
-    text."""
+    """Parse the value of a word as YAML.
+
+    For a key that holds text, a value that YAML reads as something else or can't read, such as `5`
+    or `::`, stays the text as it was given.
+    """
     try:
         value = yaml.safe_load(text)
     except yaml.YAMLError:
