@@ -22,13 +22,13 @@ def main(arguments: Sequence[str]) -> int:
     """Serve until SIGTERM or Ctrl-C.
 
     Raises:
-        UserError: settings without a meaning, no such run, an address that can't be used, or a
-            policy that hangs.
+        UserError: settings are invalid, the run does not exist, the address can't be used, or the
+            policy's forward pass timed out.
     """
     options = _parser().parse_intermixed_args(list(arguments))
     settings = read_settings(options.settings)
     key = api_key(settings.host)
-    from rlcore_serve.batching import Batcher, acting  # these load torch
+    from rlcore_serve.batching import Batcher, acting  # imported late, because they import torch
     from rlcore_serve.platforms import served_platform
     from rlcore_serve.server import PolicyServer
 
@@ -68,10 +68,11 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def api_key(host: str) -> str | None:
-    """The key that clients must send, from the environment.
+    """Return the key that clients must send, from the environment; None if they need none.
 
     Raises:
-        ConfigError: there is none, and other machines could connect; or it can't stand in a header.
+        ConfigError: there is no key although other machines can connect to `host`, or the key
+            can't be sent in an HTTP header.
     """
     key = os.environ.get(KEY_VARIABLE, "")
     if key and not (key.isascii() and key.isprintable() and key == key.strip()):
@@ -85,7 +86,13 @@ def api_key(host: str) -> str | None:
 
 
 def metadata(policy: Any, settings: ServeConfig, run: str) -> dict[str, Any]:
-    """What the server says of itself to each client."""
+    """Return the metadata that the server sends to each client on connecting.
+
+    Args:
+        policy: a :class:`rlcore.api.LoadedPolicy`.
+        settings: settings of the server.
+        run: name of the run's folder.
+    """
     spec, env = policy.policy.spec, policy.env_spec
     return {
         "server": f"rlcore {rlcore.__version__}",

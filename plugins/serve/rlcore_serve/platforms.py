@@ -1,4 +1,4 @@
-"""Turn a client's message into a row of an observation, and an observation's row into a message.
+"""Convert a client's message to an observation of one row, and a row to a client's message.
 
 Knows names, shapes and dtypes; no policy and no network.
 """
@@ -19,26 +19,27 @@ from rlcore.files.reading import Unreadable, read_yaml
 from rlcore.files.typed import as_type
 
 KEY = "rlcore/key"
-"""Optional: seed, task, trial, replica, decision: what draws are keyed by."""
+"""Name of the optional key of the policy's random draws: [seed, task, trial, replica, decision]."""
 ELAPSED = "rlcore/elapsed"
-"""Optional: elapsed fraction of the episode's time limit."""
+"""Name of the optional elapsed fraction of the episode's time limit."""
 LONGEST_PROMPT = 2048
-"""Bytes of a sentence: reading a long one would keep the other clients waiting."""
+"""Most bytes of an instruction: processing a long one would delay the other clients."""
 IMAGES = "images"
-"""The map in which openpi's ALOHA clients send frames; other names with a `/` are flat."""
+"""Name of the nested map in which openpi's ALOHA clients send frames. Other names that contain `/`
+are sent as one flat key."""
 KEY_NAMES = ("seed", "task", "trial", "replica", "decision")
 FILE = Path(__file__).with_name("platforms.yaml")
 CAMERA = "{camera}"
-"""In `cameras` of an entry: stands for a camera's name in the env."""
+"""Placeholder for a camera's name in the env, in `cameras` of an entry."""
 
 
 class ObservationError(ValueError):
-    """What a client sent is no observation of this platform, in one sentence."""
+    """A message is not an observation of this platform; the text is one sentence for the client."""
 
 
 @dataclass(frozen=True)
 class Entry:
-    """An entry of `platforms.yaml`, where its fields are described."""
+    """An entry of `platforms.yaml`, which describes the fields."""
 
     cameras: str | list[str] | dict[str, str]
     layout: Literal["HWC", "CHW"]
@@ -49,15 +50,15 @@ class Entry:
 
 @dataclass(frozen=True)
 class Platform:
-    """Names on the wire of what the policy of one env sees.
+    """Names on the wire of the observations of one env.
 
     Attributes:
-        cameras: `{camera of the env: name}`, in the order of the env's cameras.
-        channels_first: whether frames are `[3, H, W]`.
-        states: names of parts that are joined.
-        prompt: name of the sentence.
-        frame: height and width that clients send; None: those of the env.
-        spec: the env's.
+        cameras: `{camera of the env: name on the wire}`, in the order of the env's cameras.
+        channels_first: whether frames are `[3, H, W]` in place of `[H, W, 3]`.
+        states: names of the parts that are concatenated to the state.
+        prompt: name of the instruction.
+        frame: height and width of the frames that clients send; None for those of the env.
+        spec: spec of the env.
     """
 
     cameras: Mapping[str, str]
@@ -68,10 +69,10 @@ class Platform:
     spec: EnvSpec
 
     def row(self, message: Any) -> Observation:
-        """The observation of one row that a message holds.
+        """Return the observation of one row that a message holds.
 
         Raises:
-            ObservationError: the name, shape or type that is wrong.
+            ObservationError: a part is missing, or has a wrong shape, type or value.
         """
         if not isinstance(message, dict):
             raise ObservationError(f"an observation is a map, got {type(message).__name__}")
@@ -95,11 +96,13 @@ class Platform:
         }
 
     def message(self, observation: Observation, row: int) -> dict[str, Any]:
-        """What a client sends of a row of an observation; names that begin with one of
-        `images/` stand in a map, as openpi's ALOHA clients send them.
+        """Return the message that a client sends for one row of an observation.
+
+        Frames whose names start with `images/` are put into a nested map, as openpi's ALOHA
+        clients send them.
 
         Raises:
-            ObservationError: states that this platform sends in parts.
+            ObservationError: the platform sends the state in several parts.
         """
         if len(self.states) > 1:
             raise ObservationError(f"the state goes in parts, {', '.join(self.states)}")
@@ -148,10 +151,10 @@ class Platform:
 
 
 def key_of(message: Mapping[str, Any]) -> tuple[int, ...] | None:
-    """The key that a client gave for its draws, if any.
+    """Return the key of random draws that a message holds, or None if it has none.
 
     Raises:
-        ObservationError: it is not five whole numbers.
+        ObservationError: the key is not a list of five integers.
     """
     given = message.get(KEY)
     if given is None:
@@ -165,10 +168,16 @@ def key_of(message: Mapping[str, Any]) -> tuple[int, ...] | None:
 
 
 def platform_for(named: str, env: EnvSpec, key: str = "serve.platform") -> Platform:
-    """A platform by its name, or by its YAML file, for the policy of an env.
+    """Return the platform with a name, or of a YAML file, for the policy of an env.
+
+    Args:
+        named: name of a platform, or path of a YAML file with one.
+        env: spec of the env.
+        key: key that `named` was given by, for error messages.
 
     Raises:
-        ConfigError: no such platform, or one that has not all that the env shows.
+        ConfigError: the platform does not exist or is malformed, its cameras are not those of the
+            env, or two parts of an observation have the same name.
     """
     known = read_yaml(FILE)
     try:
@@ -211,14 +220,14 @@ def platform_for(named: str, env: EnvSpec, key: str = "serve.platform") -> Platf
 
 
 def served_platform(named: str, env: EnvSpec, largest: int) -> Platform:
-    """A platform as :func:`platform_for`, of which clients can be answered.
+    """Return a platform as :func:`platform_for` does, checked to be usable by a server.
 
     Args:
-        largest: bytes of a message that are read.
+        largest: largest message in bytes that the server reads.
 
     Raises:
-        ConfigError: likewise; its clients send frames of another size than the policy takes, or an
-            observation is larger than a message may be.
+        ConfigError: as :func:`platform_for` raises it; or the platform's clients send frames of
+            another size than the policy takes, or the frames of an observation exceed `largest`.
     """
     platform = platform_for(named, env)
     sizes = {camera.name: (camera.height, camera.width) for camera in env.cameras}
@@ -244,7 +253,7 @@ def served_platform(named: str, env: EnvSpec, largest: int) -> Platform:
 
 
 def _check(entry: Entry) -> None:
-    """Raise Unreadable for values without a meaning."""
+    """Raise Unreadable if the frame size is not positive, or no part of the state is named."""
     if entry.frame is not None and min(entry.frame) < 1:
         raise Unreadable(f"frame must be height and width in pixels, got {list(entry.frame)}")
     if not entry.states:
@@ -258,7 +267,11 @@ def _camera_names(given: str | list[str] | dict[str, str], cameras: list[str]) -
 
 
 def _found(message: Mapping[str, Any], name: str) -> Any:
-    """A value by its name, or in a map that the first part of the name says."""
+    """Return a message's value by its flat name, or by `MAP/NAME` from a nested map.
+
+    Raises:
+        ObservationError: the message has no such value.
+    """
     if name in message:
         return message[name]
     first, _, rest = name.partition("/")

@@ -1,12 +1,13 @@
-"""Talk to clients: one coroutine a connection, in openpi's protocol.
+"""Serve clients with openpi's protocol, one coroutine per connection.
 
-client connects      -> binary frame: what the server says of itself
+client connects      -> binary frame: the server's metadata
 binary frame, a map  -> binary frame: {"actions": float32 [C, A], "server_timing": {...}}
 anything wrong       -> text frame: one sentence; closed with 1011
 GET /healthz         -> 200, "OK"
 
-A client that is slow holds nobody up: `serve.message_s` limits its handshake, each message and each
-answer, and one that has never asked anything gives its place to others after that time.
+A slow client does not delay the others. `serve.message_s` is the timeout of its handshake, of each
+message and of each answer. A client that has sent no observation in that time is disconnected when
+another client needs its place.
 """
 
 from __future__ import annotations
@@ -38,11 +39,12 @@ from rlcore_serve.wire import WireError, pack, unpack
 INTERNAL_ERROR, GOING_AWAY, TRY_AGAIN_LATER, MESSAGE_TOO_BIG = 1011, 1001, 1013, 1009
 TOO_SLOW = 1008
 CONTROL = 0x8
-"""The bit of a frame's opcode that pings, pongs and closes have, and parts of messages don't."""
+"""Bit of a frame's opcode that is set for pings, pongs and closes, and unset for messages' data."""
 CLOSE_SECONDS = 2.0
-"""That a client has to confirm the end of its connection before it is cut off."""
+"""Seconds to wait for a client to confirm that its connection is closed."""
 PHASE = ("eval", 0)
-"""Behind the seed in keys of evaluations: a client's key gives the draws that one would have."""
+"""Phase and update in keys of evaluations, inserted after the seed of a client's key, so that the
+policy's draws are those of an evaluation."""
 LONGEST_SENTENCE = 2000
 quiet = logging.getLogger("rlcore_serve")
 quiet.addHandler(logging.NullHandler())
@@ -50,16 +52,16 @@ quiet.propagate = False
 
 
 class TooSlowError(Exception):
-    """A client does not take an answer."""
+    """A client does not receive its answer within `serve.message_s`."""
 
 
 class TimedConnection(ServerConnection):
-    """A connection that ends if a message takes too long to come in whole, in one frame or several.
+    """A connection with a timeout for receiving a message, in one frame or several.
 
     Args:
-        longest: seconds from a message's first byte to its last; time in which the server itself
-            does not read, as it has messages of this client to answer, does not count.
-        end: called with this connection when a message takes longer.
+        longest: timeout in seconds from a message's first byte to its last. It does not expire
+            while the server itself pauses reading, because earlier messages are unanswered.
+        end: called with this connection when the timeout expires.
     """
 
     def __init__(
@@ -100,11 +102,15 @@ class TimedConnection(ServerConnection):
 
 
 class PolicyServer:
-    """One policy behind one address.
+    """A server of one policy at one address.
 
     Args:
-        batcher: answers observations; :meth:`run` runs it.
-        key: that clients must send; None: they need none.
+        settings: settings of the server.
+        platform: names and shapes of the observations.
+        metadata: metadata that each client gets on connecting.
+        make_batcher: builds the batcher, which :meth:`run` runs, from a function that returns the
+            number of connected clients.
+        key: key that clients must send; None if they need none.
         say: prints a line.
     """
 
@@ -120,21 +126,22 @@ class PolicyServer:
         self._settings, self._platform, self._key, self._say = settings, platform, key, say
         self._hello = pack(dict(metadata))
         self._batcher = make_batcher(lambda: len(self._clients))
-        self._clients: dict[ServerConnection, float] = {}  # when each came; inf: it has asked
+        # time at which each client connected, or inf once it has had an answer
+        self._clients: dict[ServerConnection, float] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._numbers = itertools.count()
         self._busy = 0
         self._stop: asyncio.Event | None = None
 
     async def run(self, ready: Callable[[int], None] = lambda port: None) -> None:
-        """Serve until SIGTERM, SIGINT or :meth:`stop`; then answer what has come, and close.
+        """Serve until SIGTERM, SIGINT or :meth:`stop`; then answer pending observations and close.
 
         Args:
-            ready: called with the port once it listens.
+            ready: called with the port when the server listens.
 
         Raises:
             OSError: the address can't be used.
-            StuckError: the policy does not return from a forward; clients are told.
+            StuckError: a forward pass of the policy timed out; waiting clients get the error.
         """
         self._stop = asyncio.Event()
         loop = asyncio.get_running_loop()
@@ -154,7 +161,7 @@ class PolicyServer:
             compression=None,
             max_size=self._settings.max_message_bytes,
             max_queue=2,
-            origins=[None],  # no page in a browser
+            origins=[None],  # refuse web pages: browsers send the header Origin
             logger=quiet,
             server_header=None,
         ) as server:
@@ -163,15 +170,15 @@ class PolicyServer:
                 for number in (signal.SIGTERM, signal.SIGINT):
                     loop.add_signal_handler(number, self._stop.set)
             except (ValueError, RuntimeError, NotImplementedError):
-                pass  # not the main thread: whoever runs it calls stop
+                pass  # signals need the main thread; in another one the caller uses stop()
             await self._stop.wait()
             await self._drain(server)
-            answering.cancel()  # raises in those that still wait, or the server would wait for them
+            answering.cancel()  # ends the clients' pending requests, which the server waits for
         with contextlib.suppress(asyncio.CancelledError):
-            await answering  # raises what ended it
+            await answering  # raises the error that ended it, if any
 
     def stop(self) -> None:
-        """Drain and end; from the loop's own thread."""
+        """Let :meth:`run` drain and return. Must be called in the event loop's thread."""
         assert self._stop is not None
         self._stop.set()
 
@@ -187,7 +194,7 @@ class PolicyServer:
         )
 
     def _admit(self, connection: ServerConnection, request: Request) -> Response | None:
-        """Answer what is no websocket of a client who may come in."""
+        """Return the HTTP response to a health check or a refused client; None to admit it."""
         if request.path == "/healthz":
             return connection.respond(http.HTTPStatus.OK, "OK\n")
         if self._key is not None:
@@ -207,7 +214,7 @@ class PolicyServer:
 
     async def _talk(self, client: ServerConnection) -> None:
         number = next(self._numbers)
-        if not self._has_room():  # several shook hands at once
+        if not self._has_room():  # other clients connected since _admit
             await client.close(TRY_AGAIN_LATER, "no more clients are taken")
             return
         self._clients[client] = time.monotonic()
@@ -227,8 +234,11 @@ class PolicyServer:
             self._clients.pop(client, None)
 
     def _has_room(self) -> bool:
-        """Whether a client can come in. One that has never asked anything keeps its place for
-        `serve.message_s`, and then only until another wants it."""
+        """Return whether another client can be admitted.
+
+        If the server is full, the client that has waited longest without a request is disconnected,
+        provided that it connected at least `serve.message_s` ago.
+        """
         if len(self._clients) < self._settings.max_clients:
             return True
         client, since = min(self._clients.items(), key=lambda entry: entry[1])
@@ -245,7 +255,7 @@ class PolicyServer:
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)  # the loop itself keeps no reference
+        self._tasks.add(task)  # the event loop holds only a weak reference
         task.add_done_callback(self._tasks.discard)
 
     async def _send(self, client: ServerConnection, data: str | bytes) -> None:
@@ -269,7 +279,7 @@ class PolicyServer:
                 await self._send(client, pack(reply))
             except (ConnectionClosed, TooSlowError):
                 raise
-            except Exception as error:  # of the policy too: the others are served on
+            except Exception as error:  # errors of the policy too: other clients are still served
                 said = _sentence(error)
                 self._say(f"client {number}: {said}")
                 await self._send(client, said)
@@ -307,7 +317,7 @@ class PolicyServer:
 
 
 def _sentence(error: Exception) -> str:
-    """What the client is told: of its own mistakes and of ours, never a traceback."""
+    """Return the message for the client on an error, in one line and without traceback."""
     if isinstance(error, (WireError, ObservationError)):
         said = str(error)
     elif isinstance(error, UserError):

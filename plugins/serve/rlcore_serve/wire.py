@@ -3,7 +3,8 @@
     array   {b"__ndarray__": true, b"data": bytes in C order, b"dtype": "<f4", b"shape": [2, 3]}
     scalar  {b"__npgeneric__": true, b"data": bytes, b"dtype": "<f4"}
 
-What comes from outside is limited before memory is taken for it. Knows no policy and no network.
+Sizes in a received message are checked before memory is allocated for them. Knows no policy and no
+network.
 """
 
 from __future__ import annotations
@@ -17,30 +18,36 @@ import msgpack  # type: ignore[import-untyped]
 import numpy as np
 
 MOST_ENTRIES = 1024
-"""Of a list or a map, and lists and maps in a message."""
+"""Most entries of a list or map, and most lists and maps in a message."""
 DEEPEST = 8
-"""Levels of lists and maps."""
+"""Most levels of nested lists and maps."""
 MOST_DIMENSIONS = 8
 REFUSED_KINDS = "VOc"
-"""Kinds of arrays that openpi refuses: structured, objects, complex."""
+"""numpy's kinds of dtypes that openpi refuses: structured, object, complex."""
 _DTYPE = re.compile(r"[<>|=]?[?a-zA-Z]\d{0,4}")
 
 
 class WireError(ValueError):
-    """A message that can't be read, in one sentence."""
+    """A message can't be read; the text is one sentence."""
 
 
 def pack(message: Any) -> bytes:
-    """The message as bytes. Arrays must not be structured, complex or of objects."""
+    """Return the message as bytes.
+
+    Raises:
+        TypeError: a value is neither one of msgpack's types nor a numpy array or scalar, or its
+            dtype is structured, object or complex.
+    """
     packed: bytes = msgpack.packb(message, default=_plain)
     return packed
 
 
 def unpack(data: bytes) -> Any:
-    """What :func:`pack` packed; arrays are read-only and share the memory of `data`.
+    """Return the message that :func:`pack` packed, with read-only arrays.
 
     Raises:
-        WireError: it is not such a message, or has more entries or levels than are taken.
+        WireError: `data` is not such a message, or exceeds the limits on entries, lists and maps,
+            or levels.
     """
     count = 0
 
@@ -69,7 +76,7 @@ def unpack(data: bytes) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """Arrays and numpy's scalars as maps."""
+    """Convert a numpy array or scalar to a map that msgpack can pack."""
     if isinstance(value, (np.ndarray, np.generic)):
         if value.dtype.kind in REFUSED_KINDS:
             raise TypeError(f"an array of dtype {value.dtype} can't be sent")
@@ -81,7 +88,7 @@ def _plain(value: Any) -> Any:
 
 
 def _arrays(value: dict[Any, Any]) -> Any:
-    """The array or scalar that a map stands for; any other map as it is."""
+    """Return the array or scalar that a map encodes; return any other map unchanged."""
     if b"__ndarray__" in value:
         return _array(value, value.get(b"shape"))
     if b"__npgeneric__" in value:
