@@ -6,8 +6,8 @@ anything wrong       -> text frame: one sentence; closed with 1011
 GET /healthz         -> 200, "OK"
 
 A slow client does not delay the others. `serve.message_s` is the timeout of its handshake, of each
-message and of each answer. A client that has sent no observation in that time is disconnected when
-another client needs its place.
+message and of each answer. A client that has had no answer by then is disconnected when another
+client needs its place.
 """
 
 from __future__ import annotations
@@ -236,8 +236,8 @@ class PolicyServer:
     def _has_room(self) -> bool:
         """Return whether another client can be admitted.
 
-        If the server is full, the client that has waited longest without a request is disconnected,
-        provided that it connected at least `serve.message_s` ago.
+        If the server is full, the earliest connected of the clients that have had no answer yet is
+        disconnected, provided that it connected at least `serve.message_s` ago.
         """
         if len(self._clients) < self._settings.max_clients:
             return True
