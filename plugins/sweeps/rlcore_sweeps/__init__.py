@@ -1,1 +1,1 @@
-"""Many runs in one command, through the launchers and sweepers of Hydra."""
+"""Run many jobs with one command, through the launchers and sweepers of Hydra."""

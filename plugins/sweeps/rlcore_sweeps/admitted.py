@@ -1,17 +1,18 @@
-"""Say which words on Hydra may come from a file: a recipe, or the folder of a sweep.
+"""Decide which overrides of Hydra's own keys may come from a file: a recipe or a sweep's folder.
 
-What the user types may name any key of Hydra, and so load any code. Files from elsewhere are data:
-of them a few keys are taken, with values that Hydra neither imports nor looks up.
+Overrides that the user types may set any key of Hydra, and so load any code. Files may come from
+other people, so only a few keys are accepted from them, with values that Hydra neither imports nor
+looks up.
 
     hydra/launcher=NAME  hydra/sweeper=NAME             an option of Hydra or of an installed plugin
     hydra.launcher.KEY=VALUE  hydra.sweeper.KEY=VALUE   a number, true, false, null, auto, or a list
-    hydra.sweeper.direction=NAME                        likewise sampler and pruner
-    hydra.sweeper.pruner_options.KEY=NAME               likewise sampler_options
-    hydra.sweeper.params.KEY=TEXT                       KEY of a run, which is never Hydra's
-    hydra.sweep.dir=TEXT  hydra.sweep.subdir=TEXT       with ${hydra...} in it
+    hydra.sweeper.direction=NAME                        the same for sampler and pruner
+    hydra.sweeper.pruner_options.KEY=NAME               the same for sampler_options
+    hydra.sweeper.params.KEY=TEXT                       KEY of a run's config, never one of Hydra's
+    hydra.sweep.dir=TEXT  hydra.sweep.subdir=TEXT       may interpolate ${hydra...} only
 
-:class:`rlcore_sweeps.loader.SweepLoader` asks about every word that it hands to Hydra, wherever it
-comes from; recipes and folders of sweeps are asked about earlier, so that an error names the file.
+:class:`rlcore_sweeps.loader.SweepLoader` checks every override that it passes to Hydra and that the
+user did not type. Recipes and sweep folders are checked earlier, so that the error names the file.
 """
 
 from __future__ import annotations
@@ -38,9 +39,9 @@ WHICH = (
     "hydra/launcher=NAME and hydra/sweeper=NAME of what is installed, numbers, true, false and "
     "null below hydra.launcher and hydra.sweeper, and what is searched below hydra.sweeper.params"
 )
-"""What is admitted, for messages."""
+"""Description of the accepted overrides, for error messages."""
 
 
 def is_admitted(word: str) -> bool:
-    """Check whether a word on Hydra loads no code, wherever it comes from."""
+    """Return whether an override of Hydra's keys is safe to take from a file: it loads no code."""
     return _ADMITTED.fullmatch(word) is not None

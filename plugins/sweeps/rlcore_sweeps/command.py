@@ -63,21 +63,26 @@ from rlcore_sweeps.request import (
 )
 
 LAUNCHER = ("hydra/launcher", "hydra.launcher.")
-SHOWN = 200  # characters of a word in an error
+SHOWN = 200  # characters of an argument that an error message shows
 HARMLESS = (*CONFIG_NAME, "-v", "--verbose", "--verify", "--trust", "--format")
-"""Flags that the folder of a sweep may give to its jobs; they don't get --trust from there."""
+"""Flags that a sweep's folder may contain. A resume passes `--trust` on only if it is given again.
+"""
 VERBS = ("train", "eval", "sft", "collect")
 BASIC = "hydra._internal.core_plugins.basic_sweeper.BasicSweeper"
 OURS = ("hydra_plugins.hydra_rlcore_", "hydra._internal.")
-"""Launchers and sweepers that are not a stranger's."""
-DIGITS = 3  # of the number of a job where that of all is for the sweeper to say
+"""Prefixes of the launchers and sweepers that rlcore and Hydra bring."""
+DIGITS = 3  # of a job's number, if the sweeper decides how many jobs there are
 LISTS = "a=1,2,3 or a=range(1,4) or a=choice(x,y); a sweeper of another kind: hydra/sweeper=NAME"
 SETTINGS = "rlcore train --cfg hydra -p hydra.launcher (or .sweeper)"
 ENTERED = "rlcore sweep train quickstart runner.seed=0,1,2"
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Play a sweep, or go on with one; returns the exit code."""
+    """Run or resume a sweep, or print its configuration (`--cfg`); return the exit code.
+
+    Args:
+        arguments: a verb and its arguments, or "resume" and the sweep's folder.
+    """
     if not arguments or arguments[0] in ("-h", "--help"):
         print(f"{ENTERED}\nrlcore train ... -m is short for it; --help of the verb has its keys")
         return 0
@@ -93,7 +98,12 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def play(verb: str, words: Sequence[str], *, config_dirs: Sequence[str | Path] = ()) -> list[Path]:
-    """Play a sweep as the command does; returns the folders of the runs that ended well.
+    """Run a sweep as the command does; return the folders of the runs that succeeded.
+
+    Args:
+        verb: the command that each job runs, e.g. "train".
+        words: arguments of the sweep.
+        config_dirs: the user's folders of config groups.
 
     Raises:
         UserError: see :func:`rlcore.api.sweep`.
@@ -106,8 +116,12 @@ def play(verb: str, words: Sequence[str], *, config_dirs: Sequence[str | Path] =
 
 
 def _show(order: Order, *, whole: bool, multirun: bool) -> int:
-    """`--cfg hydra`: print what Hydra's plugins see. `--cfg all`: and the configurations of the
-    jobs."""
+    """Print the configuration that Hydra's plugins see (`--cfg hydra`); return the exit code.
+
+    Args:
+        whole: also print the configurations of the jobs (`--cfg all`).
+        multirun: print the configuration of a sweep in place of that of a single run.
+    """
     setup_globals()
     JobRuntime.instance().set("name", order.verb)
     mode = RunMode.MULTIRUN if multirun else RunMode.RUN
@@ -126,10 +140,11 @@ def _show(order: Order, *, whole: bool, multirun: bool) -> int:
 
 
 def _resume(arguments: Sequence[str]) -> int:
-    """Go on with a sweep's jobs that are not done.
+    """Resume the jobs of a sweep that are not done; return the exit code.
 
     Raises:
-        UserError: no sweep is named, or it lets code in.
+        UserError: no sweep is named, an argument would change its jobs, or its folder would load
+            code and `--trust` is not given.
     """
     trust, words = "--trust" in arguments, [word for word in arguments if word != "--trust"]
     for word in words:
@@ -159,8 +174,13 @@ def _resume(arguments: Sequence[str]) -> int:
 
 
 def _require_plain(order: Order, folder: Path) -> None:
-    """Refuse what a folder may not decide: which code is loaded. The words of the jobs are looked
-    at job by job."""
+    """Reject a sweep's folder that decides which code is loaded.
+
+    The overrides of the jobs are checked job by job (:meth:`rlcore_sweeps.player.Player.command`).
+
+    Raises:
+        ConfigError: an override of Hydra's keys, an interpolation, a flag or a verb could run code.
+    """
     odd = [word for word in order.hydra if not is_admitted(word)]
     odd += [word for word in order.words if "${" in word]
     odd += [flag for flag in order.flags if not _is_harmless(flag)]
@@ -173,20 +193,33 @@ def _require_plain(order: Order, folder: Path) -> None:
 
 
 def _is_harmless(flag: str) -> bool:
-    """Check whether a flag, or the value of one, leads to no folder of configurations: it is one of
-    :data:`HARMLESS`, or names a run or a recipe, but not by its file."""
+    """Return whether a flag or a flag's value cannot make rlcore read a folder of configurations.
+
+    A flag must be in :data:`HARMLESS`; a value must not name a recipe by its file.
+    """
     name, _, value = flag.partition("=") if flag.startswith("-") else ("", "", flag)
     return (not name or name in HARMLESS) and (not value or not named_recipe(value)[1])
 
 
 def _play(order: Order, folder: Path | None = None, *, wary: bool = False) -> int:
-    """Play a sweep in its folder, or in a new one; returns the exit code."""
+    """Run a sweep in `folder`, or in a new one, and print its table; return the exit code."""
     place, failed = _played(order, folder, wary=wary)
     return max(int(failed), 0 if order.only_looks else _told(place))
 
 
 def _played(order: Order, folder: Path | None = None, *, wary: bool = False) -> tuple[Path, bool]:
-    """Play it; returns its folder, and whether a job failed."""
+    """Run a sweep.
+
+    Args:
+        folder: folder of a sweep to resume; None: create a new one.
+        wary: the arguments come from a folder that the user does not trust.
+
+    Returns:
+        the sweep's folder, and whether a job failed.
+
+    Raises:
+        UserError: the sweep cannot run. A new folder is removed again if no job has started.
+    """
     setup_globals()
     JobRuntime.instance().set("name", order.verb)
     words = for_hydra(order.words)
@@ -226,16 +259,25 @@ def _played(order: Order, folder: Path | None = None, *, wary: bool = False) -> 
                     loader, player, [*hydra, where, *words], announce=not order.only_looks
                 )
             except UserError:
-                if folder is None and not Note.all(place):  # no job has begun: nothing is to resume
+                if folder is None and not Note.all(place):  # no job has started: nothing to resume
                     (place / FILE).unlink(missing_ok=True)
-                    if alone:  # else others have their files here
+                    if alone:  # a folder that the user named may hold other files
                         shutil.rmtree(place)
                 raise
         return place, failed
 
 
 def _sweep(loader: SweepLoader, player: Player, words: list[str], *, announce: bool) -> bool:
-    """Let Hydra's plugins play it; returns whether a job failed."""
+    """Run the sweep through Hydra's sweeper and launcher; return whether a job failed.
+
+    Args:
+        words: all overrides, of Hydra's keys and of the jobs.
+        announce: print the table when the user interrupts the sweep.
+
+    Raises:
+        ConfigError: Hydra or one of its plugins rejects the overrides, or a third-party plugin
+            raises an error.
+    """
     config = loader.load_configuration(None, words, RunMode.MULTIRUN)
     HydraConfig.instance().set_config(config)
     callbacks = Callbacks(config)
@@ -279,11 +321,13 @@ def _sweep(loader: SweepLoader, player: Player, words: list[str], *, announce: b
 
 
 class WaitingLauncher(Launcher):
-    """A launcher for Hydra's basic sweeper, which otherwise gives up after a batch in which a job
-    failed.
+    """A launcher that hides failed jobs from Hydra's basic sweeper, which would stop after them.
 
     Args:
-        launcher: does the work.
+        launcher: the launcher that runs the jobs.
+
+    Attributes:
+        failed: whether a job has failed.
     """
 
     def __init__(self, launcher: Launcher) -> None:
@@ -291,15 +335,16 @@ class WaitingLauncher(Launcher):
         self.failed = False
 
     def setup(self, **parts: object) -> None:
-        """It is done."""
+        """Do nothing: the wrapped launcher is set up already."""
 
     def launch(
         self, job_overrides: Sequence[Sequence[str]], initial_job_idx: int
     ) -> Sequence[JobReturn]:
-        """What came of the jobs that ended well.
+        """Run a batch of jobs; return the results of those that succeeded.
 
         Raises:
-            ConfigError: there are no jobs, or one can't be played, or told of, as it was ordered.
+            ConfigError: the batch is empty, the launcher returned another number of results, or a
+                job failed because of the sweep's own settings.
         """
         if not job_overrides:
             raise ConfigError(
@@ -313,7 +358,7 @@ class WaitingLauncher(Launcher):
                 hint="it seems to be a bug of that launcher: tell its authors",
             )
         for one in found:
-            if isinstance(one._return_value, ConfigError):  # of the sweep, not of what was played
+            if isinstance(one._return_value, ConfigError):  # raised by the sweep, not by the run
                 raise one._return_value
         well = [one for one in found if one.status == JobStatus.COMPLETED]
         self.failed |= len(well) < len(found)
@@ -321,17 +366,19 @@ class WaitingLauncher(Launcher):
 
 
 def _wanted(order: Order, choices: Choices, hydra: DictConfig, config: RunConfig | None) -> Path:
-    """Where the sweep goes, under a name that may be taken: as Hydra is told, or else where a run
-    of its jobs would go.
+    """Return the folder that the sweep asks for, which may exist already.
+
+    That is `hydra.sweep.dir` if it is set, or else the folder that a run of its jobs would get.
 
     Args:
-        config: of a job; None where none composes.
+        hydra: Hydra's configuration.
+        config: configuration of a job; None if none composes.
 
     Raises:
-        ConfigError: a place that can't be one.
+        ConfigError: the run's logger settings or `hydra.sweep.dir` name no usable folder.
     """
     for said in places.violations(config) if config else ():
-        if said.startswith("runner.logger."):  # it is the same in all jobs
+        if said.startswith("runner.logger."):  # these keys are the same in all jobs
             raise ConfigError(said)
     if DIR in map(key_of, order.hydra):
         try:
@@ -348,17 +395,20 @@ def _wanted(order: Order, choices: Choices, hydra: DictConfig, config: RunConfig
 
 
 def _of_a_job(order: Order, choices: Choices) -> RunConfig | None:
-    """The configuration of a job, or of what all have in common; None where none composes.
+    """Return the configuration of one job.
+
+    The first and the last job are tried, then the overrides that all jobs share; None if none of
+    these composes.
 
     Raises:
-        UserError: none of its jobs composes, all for the same reason.
+        UserError: the first and the last job fail with the same message.
     """
     said = set[str]()
     for words in (choices.first, choices.last):
         try:
             return composed([order.verb, *order.flags, *for_job(words)])
         except UserError as error:
-            if choices.count and error.message in said:  # 0: a pattern, which the sweeper reads
+            if choices.count and error.message in said:  # count 0: the sweeper expands a pattern
                 raise
             said.add(error.message)
     fixed = [word for word in choices.first if word in choices.fixed]
@@ -366,10 +416,14 @@ def _of_a_job(order: Order, choices: Choices) -> RunConfig | None:
 
 
 def _new(wanted: Path, *, given: bool) -> Path:
-    """A sweep's new folder.
+    """Create a sweep's folder.
+
+    Args:
+        wanted: the folder; if it is taken, another name is used.
+        given: the user named the folder, so exactly this one is used.
 
     Raises:
-        ConfigError: another sweep is in the one that is given.
+        ConfigError: the named folder cannot be created or already holds a sweep.
     """
     if not given:
         return RunFolder.create(wanted.parent, wanted.name).path
@@ -387,7 +441,7 @@ def _new(wanted: Path, *, given: bool) -> Path:
 
 
 def _told(sweep: Path) -> int:
-    """Print the table, where it is, and what failed; returns the exit code."""
+    """Write and print the table, and print the failures on stderr; return the exit code."""
     table.write(sweep)
     width = min(table.WIDTH, shutil.get_terminal_size().columns) if sys.stdout.isatty() else None
     text, failures = table.text(sweep, width or table.WIDTH), table.failures(Note.all(sweep))

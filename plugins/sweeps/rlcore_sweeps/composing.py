@@ -1,4 +1,4 @@
-"""Compose a job's configuration as its own process is going to, to look at it."""
+"""Compose a job's configuration in the sweep's process, as the job's own process will."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from rlcore.plugins.registry import load_plugins
 
 
 def composed(command: Sequence[str]) -> RunConfig:
-    """The configuration of `rlcore COMMAND`.
+    """Return the configuration that `rlcore COMMAND` would run with.
 
     Args:
-        command: a verb and its words.
+        command: a verb and its arguments.
 
     Raises:
-        UserError: it does not compose.
+        UserError: the configuration does not compose.
     """
     return _loaded(_shown(command), trust=True)
 
 
 def composed_if(command: Sequence[str]) -> RunConfig | None:
-    """Likewise; None where it does not compose, which the job says."""
+    """Return the result of :func:`composed`, or None if it fails: the job reports the error."""
     try:
         return composed(command)
     except UserError:
@@ -36,14 +36,16 @@ def composed_if(command: Sequence[str]) -> RunConfig | None:
 
 
 def require_closed(command: Sequence[str], folder: Path) -> None:
-    """Refuse a job whose words come from a folder, not from the user, and let code in.
+    """Reject a job whose arguments come from a sweep's folder and would load or run code.
+
+    A configuration that does not compose passes: the job reports the error.
 
     Args:
-        command: a verb and its words.
-        folder: for the message.
+        command: a verb and its arguments.
+        folder: the sweep's folder, for the message.
 
     Raises:
-        UserError: says what would be let in.
+        UserError: the configuration sets a key that needs trust; the message names it.
     """
     try:
         text = _shown(command)
@@ -57,6 +59,7 @@ def require_closed(command: Sequence[str], folder: Path) -> None:
 
 
 def _shown(command: Sequence[str]) -> str:
+    """Return what `rlcore COMMAND --cfg=job` prints: the configuration as YAML."""
     verb, *words = command
     main, said = load_target(load_plugins().get("command", verb).spec.target), io.StringIO()
     with contextlib.redirect_stdout(said), contextlib.redirect_stderr(io.StringIO()):

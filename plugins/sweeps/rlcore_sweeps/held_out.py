@@ -1,9 +1,10 @@
-"""Play what a study has chosen on held-out starts, by which nothing was chosen.
+"""Evaluate a study's best setting on held-out starts, which no choice was based on.
 
-The best setting looks better than it is on the starts that it was chosen by, and the more so the
-more trials there were. Its runs, and those of the recipe's own setting, are evaluated again:
+The success rate of the best setting is biased upwards on the starts that selected it, and the bias
+grows with the number of trials. The runs of the best setting and of the recipe's own setting are
+therefore evaluated again:
 
-    SWEEP/heldout-7/    a sweep of its own: an evaluation of each run of trial 7
+    SWEEP/heldout-7/    a separate sweep: one evaluation for each run of trial 7
 """
 
 from __future__ import annotations
@@ -30,22 +31,23 @@ from rlcore_sweeps.trials import Trial, Trials
 
 EPISODES = "eval/eval.parquet"
 PLACE = "heldout-{}"
-REPLICAS = 10**6  # more than passes of one run
+REPLICAS = 10**6  # offset between runs; larger than the number of passes of one run
 
 
 def measure(
     trials: Trials, study: Study, config: DictConfig, context: HydraContext, player: Player
 ) -> None:
-    """Evaluate the best trial and the recipe's own, and write the rates to `trials.json`:
+    """Evaluate the best trial and the recipe's own setting, and write the rates to `trials.json`.
 
         {"best": RATE, "default": RATE, "difference": {"mean", "lo", "hi"}}
         RATE: {"trial", "rate", "n", "lo", "hi", "seeds": rate of each run}
 
-    `default` and `difference` are there where the recipe's own setting was tried, and where it is
-    not the best. Episodes of several runs from one start count as passes of one evaluation.
+    `default` is written if the recipe's own setting is a complete trial other than the best,
+    `difference` if the two sets of episodes are also comparable. Episodes of several runs from the
+    same start are pooled as passes of one evaluation.
 
     Raises:
-        CheckpointError: a run that was noted is not in the sweep's folder.
+        CheckpointError: a recorded run is not inside the sweep's folder.
         JobFailed: an evaluation failed.
     """
     assert trials.best is not None
@@ -66,7 +68,7 @@ def measure(
 def _played(
     trial: Trial, study: Study, config: DictConfig, context: HydraContext, player: Player
 ) -> list[list[EpisodeResult]]:
-    """The episodes of each run of a trial."""
+    """Evaluate the runs of a trial on held-out starts; return the episodes of each run."""
     place = study.sweep / PLACE.format(trial.number)
     (place / ".jobs").mkdir(parents=True, exist_ok=True)
     hydra = listed(config.hydra.overrides.hydra)
@@ -77,7 +79,7 @@ def _played(
         if not is_below(study.sweep, Path(run)):
             raise CheckpointError(f"{run}, a run of trial {trial.number}, is not in {study.sweep}")
     words = ["env.eval.split=heldout"]
-    if player.verb != "train":  # such a job is an evaluation itself
+    if player.verb != "train":  # the jobs are evaluations: repeat them with the trial's setting
         others = [word for word in study.space.fixed if key_of(word) not in SPLIT]
         words = [*others, *study.space.words(trial.setting), *words]
     evaluator = replace(
@@ -103,6 +105,7 @@ def _played(
 
 
 def _passes(runs: Sequence[Sequence[EpisodeResult]]) -> list[EpisodeResult]:
+    """Pool the episodes of several runs, renumbering replicas so that they stay distinct."""
     return [
         replace(row, replica=row.replica + number * REPLICAS)
         for number, rows in enumerate(runs)

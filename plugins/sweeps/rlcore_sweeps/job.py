@@ -1,10 +1,10 @@
-"""One job of a sweep: a process of its own that runs `rlcore VERB ...`, and the note on it.
+"""Run one job of a sweep, a separate process of `rlcore VERB ...`, and record its state in a note.
 
-    SWEEP/.jobs/0.json      which words, how far it got, why it failed
-    SWEEP/.jobs/0.log       what it prints; goes to RUN/output.txt once it has ended
+    SWEEP/.jobs/0.json      the note: arguments, state, error
+    SWEEP/.jobs/0.log       output of the process; appended to RUN/output.txt when it ends
 
-The note is written by whoever plays the job, on whatever machine a launcher has put that, and is
-all that `rlcore resume SWEEP` and the table go by.
+The note is written by the process that starts the job, on the machine that the launcher chose.
+`rlcore resume SWEEP` and the table read nothing else about a job's state.
 """
 
 from __future__ import annotations
@@ -43,33 +43,34 @@ JOBS, OUTPUT, SUMMARY = ".jobs", "output.txt", "summary.json"
 CHILD = ("-m", "rlcore_sweeps.child")
 SUCCESS = "success_after.rate"
 METRIC = "/"
-"""What names of metrics have in them, and entries of summary.json don't."""
+"""Separator in names of metrics; entries of summary.json never contain it."""
 State = Literal["not started", "running", "done", "failed", "interrupted"]
-STOPPED = 60.0  # seconds that a job's process may be stopped
-LOOK = 1.0  # seconds between two looks whether it is
-OUTLIVES = 60.0  # seconds that a job has to end by itself when its sweep was killed
-ENDED = 20000  # characters at the end of a job's output in which its error is looked for
+STOPPED = 60.0  # seconds that a job's process may be stopped (SIGSTOP) before it is killed
+LOOK = 1.0  # seconds between two checks for that
+OUTLIVES = 60.0  # seconds to wait for a job that outlived its killed sweep
+ENDED = 20000  # bytes at the end of a job's output that are searched for its error
 
 
 class JobFailed(UserError):
-    """A job that did not come to its end."""
+    """A job failed or was interrupted."""
 
     exit_code = 1
 
 
 @dataclass(frozen=True)
 class Note:
-    """What is known of a job.
+    """The recorded state of a job.
 
     Attributes:
-        number: from 0.
-        words: its own, as a command line has them.
-        label: what tells it from the others.
-        folder: of its run; empty before it has one.
-        state: how far it got.
-        error: why it failed.
-        seconds: wall time, of all its attempts.
-        process: that plays it, or did so last, and when that was started, as the system counts.
+        number: number of the job, from 0.
+        words: the job's overrides, as on a command line.
+        label: the overrides in which it differs from other jobs.
+        folder: folder of its run; empty before it has one.
+        state: state of the latest attempt.
+        error: why it failed; empty if it did not.
+        seconds: wall time in seconds, summed over all attempts.
+        process: process id of the latest attempt and its start time (`psutil`, seconds since the
+            epoch), which identifies the process if the id is reused.
     """
 
     number: int
@@ -82,16 +83,18 @@ class Note:
     process: tuple[int, float] = (0, 0.0)
 
     def write(self, sweep: Path) -> None:
-        """Keep it."""
+        """Write the note to `SWEEP/.jobs/NUMBER.json`, atomically."""
         write_text(sweep / JOBS / f"{self.number}.json", json.dumps(asdict(self), indent=1) + "\n")
 
     @classmethod
     def of(cls, sweep: Path, number: int) -> Note | None:
-        """The note on a job; None where there is none. Its folder is one in the sweep's folder as
-        that is now, moved or copied, and empty where that has no such folder.
+        """Read the note of a job; None if there is none.
+
+        `folder` is resolved against the sweep's folder as it is now, which may have been moved or
+        copied; it is empty if the run's folder is not inside it.
 
         Raises:
-            CheckpointError: it is damaged, or is not the note on this job.
+            CheckpointError: the note is damaged or belongs to another job.
         """
         file = sweep / JOBS / f"{number}.json"
         if not file.is_file():
@@ -116,17 +119,22 @@ class Note:
 
     @classmethod
     def all(cls, sweep: Path) -> list[Note]:
-        """Of all jobs, by number."""
+        """Read the notes of all jobs, in order of their numbers.
+
+        Raises:
+            CheckpointError: a note is damaged or belongs to another job.
+        """
         stems = (file.stem for file in (sweep / JOBS).glob("*.json"))
         numbers = sorted(int(stem) for stem in stems if stem.isdecimal())
         return [note for note in (cls.of(sweep, number) for number in numbers) if note is not None]
 
 
 def require_own_files(sweep: Path) -> None:
-    """Check the files and folders that a sweep is going to write to, before it goes on.
+    """Check the files and folders that a sweep writes to, before it starts or resumes.
 
     Raises:
-        CheckpointError: a link leads out of the sweep's folder, or notes can't be kept in it.
+        CheckpointError: a link leads out of the sweep's folder, or a file has the name of one of
+            the folders for notes.
     """
 
     def quoted(path: Path) -> str:
@@ -144,15 +152,15 @@ def require_own_files(sweep: Path) -> None:
 
 @dataclass
 class Playing:
-    """A job that is being played.
+    """A running job.
 
     Attributes:
-        note: kept after each change.
+        note: note of the job, written after each change.
         sweep: the sweep's folder.
-        process: its process.
-        began: seconds of `time.monotonic`.
-        stopped: for how many seconds it has been stopped (SIGSTOP), as far as was looked.
-        hung: why it was killed; empty: it was not.
+        process: process of the job.
+        began: start time, by `time.monotonic` in seconds.
+        stopped: seconds for which the process has been stopped (SIGSTOP), as of the last check.
+        hung: why :meth:`going` killed the process; empty if it did not.
     """
 
     note: Note
@@ -173,12 +181,14 @@ class Playing:
         cores: Sequence[int] = (),
         env: Mapping[str, str] | None = None,
     ) -> Playing:
-        """Start its process.
+        """Start the process of a job, and write its process id into the note.
 
         Args:
-            command: words behind `rlcore`.
-            cores: those that it may use; empty: as this process.
-            env: its environment; None: that of this process.
+            note: note of the job.
+            sweep: the sweep's folder.
+            command: arguments of `rlcore`.
+            cores: core numbers to pin the process to; empty: inherit this process's affinity.
+            env: environment of the process; None: inherit this process's.
         """
         note.write(sweep)
         child = [sys.executable, *CHILD, str(os.getpid())]
@@ -187,7 +197,7 @@ class Playing:
         with (sweep / JOBS / f"{note.number}.log").open("ab") as log:
             process = subprocess.Popen(
                 child, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=env,
-                start_new_session=True,  # Ctrl-C of the terminal is for us to hand on
+                start_new_session=True,  # so that only this process gets Ctrl-C and forwards it
             )  # fmt: skip
         with contextlib.suppress(psutil.NoSuchProcess):
             began = psutil.Process(process.pid).create_time()
@@ -196,13 +206,17 @@ class Playing:
         return cls(note, sweep, process)
 
     def tell(self, number: int) -> None:
-        """Send it a signal."""
+        """Send the process a signal, if it still runs."""
         if self.process.poll() is None:
             self.process.send_signal(number)
 
     def going(self) -> bool:
-        """Whether its process runs; to be asked all the while. One that has been stopped for
-        :data:`STOPPED` seconds is killed: a run ends by itself whatever else hangs, but not so."""
+        """Return whether the process runs; must be polled while it does.
+
+        A process that has been stopped (SIGSTOP) for :data:`STOPPED` seconds is killed with its
+        process group: a run's own timeouts end every other hang, but cannot fire while it is
+        stopped.
+        """
         if self.process.poll() is not None:
             return False
         now = time.monotonic()
@@ -210,7 +224,7 @@ class Playing:
             passed, self._looked = now - self._looked, now
             with contextlib.suppress(psutil.Error):
                 stopped = psutil.Process(self.process.pid).status() == psutil.STATUS_STOPPED
-                # this process may have been stopped itself
+                # the interval is capped because this process may have been stopped, too
                 self.stopped = self.stopped + min(passed, 2 * LOOK) if stopped else 0.0
             if self.stopped >= STOPPED:
                 self.hung = (
@@ -222,14 +236,24 @@ class Playing:
         return True
 
     def wait(self) -> None:
-        """Wait for the end of its process."""
+        """Wait until the process ends, or is killed by :meth:`going`."""
         while self.going():
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self.process.wait(LOOK)
 
     def ended(self, *, interrupted: bool = False) -> Note:
-        """Wait for its end and note it. A run that had finished before its process was killed is
-        done; one that failed after its summary is told of once, and is done for a resume."""
+        """Wait until the process ends, and write the note with its final state.
+
+        A run that had written its summary before its process was killed counts as done. If the
+        process failed after the summary, this attempt is recorded as failed, and a resume treats
+        the job as done (:func:`settled`).
+
+        Args:
+            interrupted: the sweep was interrupted, so that a job with an error is "interrupted".
+
+        Returns:
+            the note that was written.
+        """
         self.wait()
         code = self.process.returncode
         folder = Path(self.note.folder)
@@ -251,7 +275,11 @@ class Playing:
 
 
 def play(started: Playing) -> Note:
-    """Wait for a job; a signal to end goes on to it."""
+    """Wait for a job and return its final note.
+
+    An exception while waiting, such as Ctrl-C, is raised again once the job was signalled to end
+    and has ended.
+    """
     try:
         started.wait()
     except BaseException as error:
@@ -262,20 +290,23 @@ def play(started: Playing) -> Note:
 
 
 def handed_on(error: BaseException) -> int:
-    """The signal that jobs get when their sweep ends by an error."""
+    """Return the signal to send to jobs when an error ends their sweep.
+
+    That is the signal that interrupted the sweep, or else SIGTERM.
+    """
     return signals.number_of(error) if isinstance(error, KeyboardInterrupt) else signal.SIGTERM
 
 
 def is_finished(run: Path) -> bool:
-    """Check whether a run came to its end: nothing is left to do once it has its summary."""
+    """Return whether a run is complete: its summary is the last file that it writes."""
     return (run / SUMMARY).is_file()
 
 
 def settled(note: Note) -> Note:
-    """The note on a job of an earlier attempt, which is done where its run has finished since.
+    """Return the note of an earlier attempt, set to "done" if the run has finished since.
 
     Raises:
-        JobFailed: its process is still playing it.
+        JobFailed: the process of that attempt still runs, even after :data:`OUTLIVES` seconds.
     """
     _outlived(note)
     if note.state == "done" or not is_finished(Path(note.folder)):
@@ -284,21 +315,26 @@ def settled(note: Note) -> Note:
 
 
 def command_of(note: Note, verb: str, flags: Sequence[str]) -> tuple[Note, tuple[str, ...]]:
-    """The words behind `rlcore` that play a job, or that go on with it where it has begun.
+    """Return the arguments of `rlcore` that start a job, or resume it if it has started.
+
+    Only training runs are resumed. Other jobs start again in a new folder, with `-2`, `-3`, ...
+    added to the name, because nothing is overwritten.
 
     Args:
-        note: its folder is the place that it was given; the note that comes back has the one
-            that it gets.
-        verb, flags: of the sweep.
+        note: note of the job; its folder is the one that the sweep assigned.
+        verb, flags: verb and flags of the sweep.
+
+    Returns:
+        the note with the folder that the run uses, and the arguments.
     """
     folder = Path(note.folder)
     if folder.is_dir() and not any(folder.iterdir()):
-        folder.rmdir()  # made by a launcher of others
+        folder.rmdir()  # made by a third-party launcher; an empty folder would count as taken
     if verb == "train" and (folder / "config.yaml").is_file():
         trust = [flag for flag in flags if flag == "--trust"]
         return note, ("resume", str(folder), *trust)
     number, place = 1, folder
-    while place.exists():  # nothing is ever overwritten
+    while place.exists():
         number += 1
         place = folder.with_name(f"{folder.name}-{number}")
     logger = "runner.logger"
@@ -310,10 +346,12 @@ def command_of(note: Note, verb: str, flags: Sequence[str]) -> tuple[Note, tuple
 
 
 def _outlived(note: Note) -> None:
-    """Wait for a process that is left of a sweep that was killed: it writes its checkpoint.
+    """Wait for a job's process that outlived its killed sweep: it is writing its checkpoint.
+
+    A stopped process is killed.
 
     Raises:
-        JobFailed: it does not end.
+        JobFailed: the process does not end within :data:`OUTLIVES` seconds.
     """
     number, began = note.process
     with contextlib.suppress(psutil.NoSuchProcess):
@@ -322,7 +360,7 @@ def _outlived(note: Note) -> None:
             return
         until = time.monotonic() + OUTLIVES
         while time.monotonic() < until:
-            if process.status() == psutil.STATUS_STOPPED:  # it writes nothing any more, nor ends
+            if process.status() == psutil.STATUS_STOPPED:  # it would neither write nor end
                 process.kill()
             with contextlib.suppress(psutil.TimeoutExpired):
                 process.wait(LOOK)
@@ -335,15 +373,20 @@ def _outlived(note: Note) -> None:
 
 
 def objective_of(note: Note, paths: Sequence[str]) -> float | tuple[float, ...] | None:
-    """What a sweeper is told of a job that is done: entries of its summary.json.
+    """Return the objective of a finished job, which its sweeper optimises.
 
     Args:
-        paths: of them, or metrics, as last logged ("eval/success_once"); none: the success after
-            training, where it was measured.
+        note: note of the job.
+        paths: entries of summary.json ("success_after.rate"), or metrics, whose last logged value
+            is used ("eval/success_once"); none: the success rate after training.
+
+    Returns:
+        one number, or a tuple for several paths; None if `paths` is empty and the success rate was
+        not measured.
 
     Raises:
-        JobFailed: it is not done.
-        ConfigError: its summary has no such number.
+        JobFailed: the job is not done.
+        ConfigError: the summary and the metrics have no such number.
     """
     if note.state != "done":
         raise JobFailed(f"job {note.number} {note.label}: {note.error or note.state}")
@@ -366,10 +409,11 @@ def objective_of(note: Note, paths: Sequence[str]) -> float | tuple[float, ...] 
 
 
 def _inside(sweep: Path, folder: str) -> str:
-    """A run's folder where it is in the sweep's folder now; empty where it is nowhere in it.
+    """Return a run's folder inside the sweep's folder as it is now; empty if it is not there.
 
-    A sweep that was moved or copied holds it under the last names of the noted path. Nothing leads
-    out of the sweep's folder, neither `..` nor a link: another run would be gone on with.
+    In a sweep that was moved or copied, the run is found by the last components of the recorded
+    path. A path that leaves the sweep's folder, by `..` or a link, is not accepted: a resume would
+    continue another run.
     """
     parts, here = Path(folder).parts, sweep.absolute()
     ends = (here.joinpath(*parts[-n:]) for n in range(len(parts) - 1, 0, -1))
@@ -383,12 +427,12 @@ def _inside(sweep: Path, folder: str) -> str:
 
 
 def is_below(sweep: Path, folder: Path) -> bool:
-    """Check whether a folder is in a sweep's folder, whatever links and `..` are on the way."""
+    """Return whether a folder is inside a sweep's folder once links and `..` are resolved."""
     return Path(os.path.realpath(sweep)) in Path(os.path.realpath(folder)).parents
 
 
 def _last_metrics(run: Path, names: Sequence[str]) -> dict[str, float]:
-    """The last logged value of each of these metrics."""
+    """Return the last logged value of each metric in `names` that was logged."""
     found: dict[str, float] = {}
     if any(METRIC in name for name in names):
         with blaming(run / METRICS):
@@ -399,7 +443,11 @@ def _last_metrics(run: Path, names: Sequence[str]) -> dict[str, float]:
 
 
 def _error(log: Path, code: int) -> str:
-    """Why a job failed: the error that it printed last, the last line, or the signal."""
+    """Return why a job failed.
+
+    That is the signal that killed it, other than SIGINT and SIGTERM, or else the last error that it
+    printed, its last line of output, or its exit code.
+    """
     if code < 0 and -code not in (signal.SIGINT, signal.SIGTERM):
         return f"killed by {signal.Signals(-code).name}"
     text = plain(log.read_bytes()[-ENDED:].decode(errors="replace").replace("\r", "\n"))

@@ -1,4 +1,4 @@
-"""What the jobs that are played now have come to: one table in a terminal, lines elsewhere."""
+"""Show the progress of running jobs: a live table in a terminal, plain lines otherwise."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from rlcore.terminal.console import Canvas
 from rlcore_sweeps.job import JOBS, Note, Playing
 
 COLUMNS = ("job", "swept", "phase", "update", "success", "seconds", "left")
-TAIL = 20000  # bytes at the end of a file that are looked at
+TAIL = 20000  # bytes read from the end of a file
 PHASE = re.compile(r"^([^:\n]+): .*, elapsed [\w. ]+$", re.MULTILINE)
-"""A line of :class:`rlcore.session.progress.Progress` on a phase that ended."""
+"""A line that :class:`rlcore.session.progress.Progress` prints when a phase ends."""
 
 
 class Board:
-    """Shows the jobs that run.
+    """A live table of the running jobs.
 
     Args:
-        total: how many jobs there are.
+        total: number of jobs of the sweep.
     """
 
     def __init__(self, total: int) -> None:
@@ -35,7 +35,7 @@ class Board:
 
     @contextlib.contextmanager
     def shown(self) -> Iterator[Board]:
-        """Show it inside."""
+        """Show the table within the context; without a terminal nothing is drawn."""
         if not sys.stdout.isatty():
             yield self
             return
@@ -44,12 +44,17 @@ class Board:
         self._live = None
 
     def update(self, playing: Sequence[Playing], done: int) -> None:
-        """Draw it anew, in a terminal."""
+        """Redraw the table, if it is shown.
+
+        Args:
+            playing: the running jobs.
+            done: number of jobs that ended.
+        """
         if self._live is not None:
             self._live.update(_table(playing, f"{done} of {self._total} jobs ended"), refresh=True)
 
     def say(self, note: Note) -> None:
-        """Say that a job starts, or how it ended."""
+        """Print a line when a job starts or ends."""
         if note.state == "running":
             text = f"job {note.number} of {self._total}: {note.label}"
         else:
@@ -76,9 +81,9 @@ def _table(playing: Sequence[Playing], title: str) -> Table:
 
 
 def _last(metrics: Path) -> tuple[int, str]:
-    """(update, success) of the last line."""
+    """Return (update, success rate as text) of the last whole line; (0, "") if there is none."""
     for line in reversed(_tail(metrics).splitlines()):
-        with contextlib.suppress(ValueError, TypeError, AttributeError):  # or cut off
+        with contextlib.suppress(ValueError, TypeError, AttributeError):  # the line may be cut off
             row = json.loads(line)
             success = row.get("eval/success_once", row.get("env/success_once"))
             return int(row.get("step", 0)), "" if success is None else f"{success:.3f}"
@@ -86,11 +91,13 @@ def _last(metrics: Path) -> tuple[int, str]:
 
 
 def _updates(config: Path) -> int:
+    """Return `runner.max_epochs` of a run's config.yaml, or 0 if it cannot be read from it."""
     found = re.search(r"^  max_epochs: (\d+)$", _tail(config, 10**6), re.MULTILINE)
     return int(found[1]) if found else 0
 
 
 def _tail(file: Path, size: int = TAIL) -> str:
+    """Return the last `size` bytes of a file as text; empty if the file cannot be read."""
     try:
         with file.open("rb") as stream:
             stream.seek(max(0, file.stat().st_size - size))

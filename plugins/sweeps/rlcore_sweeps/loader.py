@@ -1,7 +1,7 @@
-"""The configuration that Hydra's plugins see: all below `hydra.`, and the words of a job.
+"""Compose the configuration that Hydra's plugins see: all keys below `hydra.`, and the overrides.
 
-What a run is configured with is rlcore's own to compose, by whoever plays the job, from
-`hydra.overrides.task`. It can be pickled, as launchers take it to other processes.
+The configuration of a run is not part of it: rlcore composes that in the job's process, from
+`hydra.overrides.task`. The loader can be pickled, because launchers send it to other processes.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ DEFAULTS = {
     "hydra/job_logging": "none",
     "hydra.output_subdir": "null",
 }
-"""Ours, where the user has not chosen."""
+"""Defaults of rlcore for keys of Hydra that the user has not set."""
 OPEN = (
     *(f"hydra.sweeper.{name}." for name in ("params", "sampler_options", "pruner_options")),
     "hydra.job.env_set.",
 )
-"""Mappings whose keys are not known beforehand, so that Hydra would want a + before them."""
-SHOWN = 200  # characters of a word in an error
+"""Mappings with arbitrary keys. Hydra would require a `+` before them, so `++` is added."""
+SHOWN = 200  # characters of an override that an error message shows
 PUBLISHED = {
     "hydra/launcher": {
         "joblib": "hydra-joblib-launcher",
@@ -55,13 +55,13 @@ PUBLISHED = {
         "ray_aws": "hydra-ray-launcher",
     },
 }
-"""Which distribution of others brings an option of a group."""
+"""Third-party distribution that provides an option of a group."""
 UNFIT = {
     "optuna": "hydra-optuna-sweeper asks for optuna<3, rlcore for 5 or more",
     "ax": "hydra-ax-sweeper can't be imported from Python 3.11 on, and would end each command",
     "nevergrad": "hydra-nevergrad-sweeper asks for numpy<1.20",
 }
-"""Sweepers of others that would break an installation of rlcore, and why."""
+"""Third-party sweepers that would break an installation of rlcore, and why."""
 
 OmegaConf.register_new_resolver(
     "rlcore_number", lambda number, digits: f"{int(number):0{int(digits)}}", replace=True
@@ -70,14 +70,14 @@ OmegaConf.register_new_resolver(
 
 @dataclass(frozen=True)
 class SweepLoader(ConfigLoader):
-    """See the module.
+    """A loader of Hydra's configuration that leaves the configuration of runs to rlcore.
 
     Attributes:
-        config_dirs: the user's own folders of groups, `hydra/launcher/` among them.
-        fixed: words that are the same in all jobs.
-        digits: of a job's number in the name of its folder.
-        typed: words on Hydra that the user has typed. All others must be admitted, see
-            :mod:`rlcore_sweeps.admitted`.
+        config_dirs: the user's folders of config groups, which may contain `hydra/launcher/`.
+        fixed: overrides that are the same in all jobs.
+        digits: digits of a job's number in the name of its folder.
+        typed: overrides of Hydra's keys that the user has typed. All others are accepted only if
+            they are safe (:mod:`rlcore_sweeps.admitted`).
     """
 
     config_dirs: tuple[str, ...] = ()
@@ -93,11 +93,13 @@ class SweepLoader(ConfigLoader):
         from_shell: bool = True,
         validate_sweep_overrides: bool = True,
     ) -> DictConfig:
-        """`hydra.*` with the words that are about it; the others stand in `hydra.overrides.task`.
+        """Compose `hydra.*` from the overrides of Hydra's keys.
+
+        The other overrides are listed in `hydra.overrides.task`.
 
         Raises:
-            ConfigError: a key or option that Hydra and its plugins don't have; a word that loads
-                code, and that the user has not typed.
+            ConfigError: Hydra and its plugins don't have a key or option, or an override that the
+                user has not typed may load code.
         """
         own = [word for word in overrides if is_about_hydra(word)]
         task = [word for word in overrides if word not in own]
@@ -126,10 +128,11 @@ class SweepLoader(ConfigLoader):
     def load_sweep_config(
         self, master_config: DictConfig, sweep_overrides: list[str]
     ) -> DictConfig:
-        """The configuration of one job.
+        """Compose Hydra's configuration of one job.
 
         Raises:
-            ConfigError: the sweeper proposes words on Hydra, which are the same for all jobs.
+            ConfigError: the sweeper proposes an override of Hydra's keys, which must be the same
+                for all jobs.
         """
         for word in sweep_overrides:
             if is_about_hydra(word):
@@ -144,15 +147,15 @@ class SweepLoader(ConfigLoader):
         return config
 
     def get_search_path(self) -> ConfigSearchPath:
-        """Where Hydra looks."""
+        """Return Hydra's search path for configurations."""
         return self._hydra.get_search_path()
 
     def get_sources(self) -> list[ConfigSource]:
-        """Likewise."""
+        """Return the sources that Hydra reads configurations from."""
         return list(self._hydra.get_sources())
 
     def list_groups(self, parent_name: str) -> list[str]:
-        """The groups of a run, and Hydra's."""
+        """Return the names of the config groups directly below a group; rlcore's or Hydra's."""
         if parent_name.startswith("hydra"):
             return list(self._hydra.list_groups(parent_name))
         start = f"{parent_name}/" if parent_name else ""
@@ -166,7 +169,7 @@ class SweepLoader(ConfigLoader):
         config_name: str | None = None,
         overrides: list[str] | None = None,
     ) -> list[str]:
-        """What may be written behind `group=`."""
+        """Return the options of a config group: the values that `group=` accepts."""
         if group_name.startswith("hydra"):
             return list(self._hydra.get_group_options(group_name, results_filter))
         return self._catalog.options(group_name)
@@ -174,7 +177,7 @@ class SweepLoader(ConfigLoader):
     def compute_defaults_list(
         self, config_name: str | None, overrides: list[str], run_mode: RunMode
     ) -> Any:
-        """Of Hydra's part."""
+        """Return the defaults list of Hydra's own configuration."""
         return self._hydra.compute_defaults_list(None, overrides, run_mode)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -182,6 +185,11 @@ class SweepLoader(ConfigLoader):
 
     @cached_property
     def _hydra(self) -> ConfigLoaderImpl:
+        """Hydra's own loader, which also searches `config_dirs`.
+
+        Raises:
+            ConfigError: a file of the user has the name of an installed option.
+        """
         path = create_config_search_path(None)
         installed = ConfigLoaderImpl(create_config_search_path(None))
         for folder in self.config_dirs:
@@ -197,7 +205,7 @@ class SweepLoader(ConfigLoader):
         return ConfigLoaderImpl(path)
 
     def _require_admitted(self, word: str) -> None:
-        """Refuse a word that comes from a file and may load code."""
+        """Reject an override of Hydra's keys that the user has not typed and that may load code."""
         if word.lstrip("+") in {typed.lstrip("+") for typed in self.typed}:  # see OPEN
             return
         admitted, (group, _, option) = is_admitted(word), word.partition("=")
@@ -229,7 +237,7 @@ class SweepLoader(ConfigLoader):
         )
 
     def _told(self, words: Sequence[str], error: Exception) -> ConfigError:
-        """What is wrong with the words on Hydra, with the name that may have been meant."""
+        """Turn Hydra's error about overrides of its keys into one that suggests a correct name."""
         reason = re.sub(r"\s+", " ", str(error).split("\nTo append")[0]).strip()
         known = self._known([word for word in words if "/" in key_of(word)])
         for word in words:
@@ -252,7 +260,7 @@ class SweepLoader(ConfigLoader):
         return ConfigError(f"{reason}: {cause}" if cause else reason)
 
     def _owner(self, key: str) -> str:
-        """Which launcher or sweeper has a key that the chosen one lacks; empty for other keys."""
+        """Return a hint at the launchers or sweepers that have a key; empty for other sections."""
         section = key.split(".")[1]
         group = f"hydra/{section}"
         if section not in ("launcher", "sweeper"):
@@ -262,12 +270,16 @@ class SweepLoader(ConfigLoader):
         return f"{' or '.join(names)} has it" if names else f"others have others: {group}=NAME"
 
     def _known(self, groups: Sequence[str]) -> list[str]:
-        """Keys below `hydra.` of the chosen launcher and sweeper, as far as they compose."""
+        """Return all keys below `hydra.`, with the chosen launcher and sweeper if they compose.
+
+        Args:
+            groups: overrides of the form `group=option`.
+        """
         given = set(map(key_of, groups))
         ours = [f"{key}={value}" for key, value in DEFAULTS.items() if key not in given]
         try:
             config = self._hydra.load_configuration(None, [*ours, *groups], RunMode.MULTIRUN)
-        except (HydraException, OmegaConfBaseException):  # one of them is what is wrong
+        except (HydraException, OmegaConfBaseException):  # one of the groups causes the error
             config = self._hydra.load_configuration(None, ours, RunMode.MULTIRUN)
         content = OmegaConf.to_container(config, resolve=False)
         assert isinstance(content, dict)
@@ -275,8 +287,10 @@ class SweepLoader(ConfigLoader):
 
 
 def _absent(group: str, option: str, options: Sequence[str]) -> ConfigError:
-    """The error for an option that is not installed: misspelt, or brought by a distribution of
-    others."""
+    """Return the error for an option that is not installed.
+
+    It may be misspelt, come with a third-party distribution, or be incompatible with rlcore.
+    """
     published = PUBLISHED.get(group, {})
     unfit = UNFIT if group == "hydra/sweeper" else {}
     if option in unfit:
@@ -295,7 +309,7 @@ def _absent(group: str, option: str, options: Sequence[str]) -> ConfigError:
 
 
 def _options(loader: ConfigLoaderImpl, group: str) -> Iterator[str]:
-    """All options of a group of Hydra, and of the groups in it: "hydra/launcher/basic"."""
+    """Yield the options of a group and of all groups below it, e.g. "hydra/launcher/basic"."""
     for name in loader.get_group_options(group, ObjectType.CONFIG):
         yield f"{group}/{name}"
     for inner in loader.list_groups(group):
@@ -303,6 +317,7 @@ def _options(loader: ConfigLoaderImpl, group: str) -> Iterator[str]:
 
 
 def _paths(values: Any, path: str) -> list[str]:
+    """Return `path` and the dotted paths of all keys nested below it, without `_target_`."""
     if not isinstance(values, dict) or not values:
         return [path]
     return [

@@ -1,4 +1,4 @@
-"""Find samplers and pruners of Optuna by name, with settings that are plain values."""
+"""Build samplers and pruners of Optuna from a name and options that are plain values."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from optuna.samplers import BaseSampler
 from rlcore.contracts.errors import ConfigError, choosing, did_you_mean
 from rlcore.contracts.rng import generator
 
-# without CmaEsSampler: its storage holds a pickle, and a sweep's folder may come from elsewhere
+# CmaEsSampler is left out: it stores a pickle, and a sweep's folder may come from other people
 SAMPLERS = {
     "tpe": "TPESampler",
     "gp": "GPSampler",
@@ -36,11 +36,20 @@ Method = TypeVar("Method", BaseSampler, BasePruner)
 def sampler_of(
     name: str, options: Mapping[str, Any], seed: int = 0, number: int = 0
 ) -> BaseSampler:
-    """The sampler that proposes one trial. What it draws depends on the seed of the study, the
-    trial's number and the trials it knows, never on when it was made.
+    """Build the sampler that proposes one trial.
+
+    Its random draws are seeded by `seed` and `number` alone, so that a resumed study proposes the
+    same settings.
+
+    Args:
+        name: a key of :data:`SAMPLERS`.
+        options: keyword arguments of Optuna's class, without its seed.
+        seed: seed of the study.
+        number: number of the trial.
 
     Raises:
-        ConfigError: an unknown name or setting, or one that lacks a library.
+        ConfigError: an unknown name or option, an invalid value, or a sampler whose library is not
+            installed.
     """
     drawn = int(generator("study", seed, number).integers(2**31))
     kind = _find("sampler", name, SAMPLERS, optuna.samplers)
@@ -48,10 +57,14 @@ def sampler_of(
 
 
 def pruner_of(name: str, options: Mapping[str, Any]) -> BasePruner:
-    """The pruner.
+    """Build a pruner.
+
+    Args:
+        name: a key of :data:`PRUNERS`.
+        options: keyword arguments of Optuna's class; ignored for "none".
 
     Raises:
-        ConfigError: an unknown name or setting.
+        ConfigError: an unknown name or option, or an invalid value.
     """
     kind = _find("pruner", name, PRUNERS, optuna.pruners)
     return _made("pruner", kind, {} if name == NO_PRUNER else options, {})

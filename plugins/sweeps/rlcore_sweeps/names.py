@@ -1,7 +1,7 @@
-"""Name the folder of each job, after what tells it from the others: `0-seed-1-env-toy`.
+"""Name the folder of each job after the overrides in which jobs differ: `0-seed-1-env-toy`.
 
-All file systems take such a name, those of a sweep sort by number, and no command line takes one
-for `key=value`.
+The names are valid in every file system, sort by job number within a sweep, and contain no `=`, so
+a command line does not mistake one for `key=value`.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ LENGTH = 100  # characters; the shortest limit of common file systems is 143 byt
 
 
 def name_of(swept: Sequence[str], digits: int) -> str:
-    """What follows the number in a job's name, with a minus before it; empty where nothing is.
+    """Return the part of a job's name after its number, with a leading minus; empty if none.
 
     Args:
-        swept: its words that differ between jobs.
-        digits: how many the number takes.
+        swept: the job's overrides that differ between jobs.
+        digits: digits of the job's number, which count towards :data:`LENGTH`.
     """
     short = _short_keys(word.partition("=")[0] for word in swept)
     text = "".join(f"-{_file_name(word, short)}" for word in swept)
@@ -25,7 +25,7 @@ def name_of(swept: Sequence[str], digits: int) -> str:
 
 
 def _short_keys(keys: Iterable[str]) -> dict[str, str]:
-    """The end of each key that tells it from the others: `runner.seed` -> `seed`."""
+    """Return the shortest suffix of each key that no other key has: `runner.seed` -> `seed`."""
     short: dict[str, str] = {}
     keys = list(keys)
     for key in keys:
@@ -38,6 +38,9 @@ def _short_keys(keys: Iterable[str]) -> dict[str, str]:
 
 
 def _file_name(word: str, short: dict[str, str]) -> str:
-    """`runner.seed=1` -> `seed-1`: letters, digits, point, minus, plus and underscore alone."""
+    """Return an override as part of a file name: `runner.seed=1` -> `seed-1`.
+
+    Characters of the value other than ASCII letters, digits, `.`, `+` and `-` become `_`.
+    """
     key, _, value = word.partition("=")
     return f"{short[key]}-" + re.sub(r"[^A-Za-z0-9.+-]+", "_", value).strip("_")

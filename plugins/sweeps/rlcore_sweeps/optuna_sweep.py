@@ -1,5 +1,4 @@
-"""The inside of `hydra/sweeper=rlcore_optuna`: from Hydra's words to a study, and what is said of
-it in the end."""
+"""Implement `hydra/sweeper=rlcore_optuna`: build a study from overrides, run and evaluate it."""
 
 from __future__ import annotations
 
@@ -35,15 +34,18 @@ def sweep(
     settings: Mapping[str, Any],
     words: Sequence[str],
 ) -> None:
-    """Play a study, then its best setting on held-out starts.
+    """Run a study, then evaluate its best setting on held-out starts.
+
+    The evaluation is skipped if no trial is complete, or if the study itself uses held-out starts.
 
     Args:
-        config, context, player: what Hydra sets a sweeper up with.
-        settings: of the sweeper, see `hydra_plugins.hydra_rlcore_sweeper`.
-        words: of the sweep, in Hydra's grammar.
+        config, context, player: the arguments of Hydra's `Sweeper.setup`.
+        settings: settings of the sweeper, see `hydra_plugins.hydra_rlcore_sweeper`.
+        words: overrides of the sweep, in Hydra's grammar.
 
     Raises:
-        ConfigError: settings that make no study.
+        ConfigError: the jobs evaluate no policy, there are several objectives, or a setting of the
+            study is invalid.
     """
     if not isinstance(player, Player) or player.verb not in VERBS:
         raise ConfigError(
@@ -78,13 +80,13 @@ def sweep(
 
 
 def _split(words: Sequence[str]) -> str:
-    """The starts that runs are evaluated on, which the sweep has settled."""
+    """Return the split whose starts runs are evaluated on; the sweep has added it to the words."""
     (split,) = {word.partition("=")[2] for word in words if key_of(word) in SPLIT}
     return split
 
 
 def _default(study: Study, player: Player) -> Mapping[str, Any] | None:
-    """The recipe's own setting, where it is one that may be proposed."""
+    """Return the recipe's own values of the searched keys, or None if they are not in the space."""
     words = for_job(study.space.fixed)
     config = composed_if([player.verb, *player.flags, *words])
     if config is None:
@@ -95,13 +97,13 @@ def _default(study: Study, player: Player) -> Mapping[str, Any] | None:
             for key in study.space.choices
         }
         study.trial(TrialState.RUNNING, setting)
-    except (AttributeError, ValueError):  # a group, or a value outside
+    except (AttributeError, ValueError):  # a config group, or a value outside its distribution
         return None
     return setting
 
 
 def _say(study: Study) -> None:
-    """What a user should know of a study before it runs."""
+    """Print the size and objective of a study, and which of its features have no effect."""
     plan = study.plan
     print(
         f"study: {plan.n_trials} trials of {len(plan.seeds)} runs, chosen by {study.objective} on "

@@ -1,4 +1,4 @@
-"""Play a job where a launcher of Hydra has put it: the task function of all of them."""
+"""Define the task function that every launcher of Hydra calls to run a job."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ Objective = float | tuple[float, ...] | None
 
 @dataclass(frozen=True)
 class Player:
-    """A task function that can be pickled.
+    """A task function that can be pickled, because launchers send it to other processes.
 
     Attributes:
-        verb, flags, objective: of the :class:`rlcore_sweeps.request.Order`.
-        fixed: words that are the same in all jobs.
-        wary: whether the words come from a folder, so that they may not let code in.
-        shown: for a look at the jobs: the folder that they would be in; None: they are played.
-        runs: the run that each job evaluates, by its number; none: the words say all.
-        label: of its jobs; empty: what tells their words apart.
+        verb, flags, objective: as in :class:`rlcore_sweeps.request.Order`.
+        fixed: overrides that are the same in all jobs.
+        wary: the overrides come from a folder that is not trusted, so they must not load code.
+        shown: print the jobs without running them, as they would be in this folder; None: run them.
+        runs: path of the run that each job evaluates, by job number; empty: jobs name none.
+        label: label of the jobs; empty: the overrides in which they differ.
     """
 
     verb: str
@@ -43,10 +43,12 @@ class Player:
     label: str = ""
 
     def __call__(self, config: DictConfig) -> Objective:
-        """Play the job that Hydra has made current; returns its objective.
+        """Run the job of the current :class:`HydraConfig`; return its objective.
+
+        A job that is done is not run again.
 
         Raises:
-            JobFailed: it failed, or was killed.
+            JobFailed: the job failed or was killed.
         """
         hydra: Any = HydraConfig.get()
         note, sweep = self.note(hydra, hydra.runtime.output_dir)
@@ -60,10 +62,10 @@ class Player:
         return objective_of(note, self.objective)
 
     def command(self, note: Note, sweep: Path) -> tuple[Note, tuple[str, ...]]:
-        """See :func:`rlcore_sweeps.job.command_of`.
+        """Return a job's note and command, see :func:`rlcore_sweeps.job.command_of`.
 
         Raises:
-            UserError: its words let code in, and are not the user's.
+            UserError: the sweep's folder is not trusted, and the job's overrides would load code.
         """
         run = self.runs[note.number : note.number + 1]
         note, words = command_of(note, self.verb, (*run, *self.flags))
@@ -72,15 +74,18 @@ class Player:
         return note, words
 
     def note(self, hydra: DictConfig, folder: str) -> tuple[Note, Path]:
-        """The note on a job, as an earlier attempt has left it, and the sweep's folder. One whose
-        run is not there any more is not done.
+        """Return a job's note, from an earlier attempt if there is one, and the sweep's folder.
+
+        A job is not done if the folder of its run no longer exists.
 
         Args:
-            hydra: the part `hydra` of its configuration.
-            folder: the place that it is given.
+            hydra: the section `hydra` of the job's configuration.
+            folder: the folder that the sweep assigned to the job.
 
         Raises:
-            ConfigError: this number was another job's, or the place is not in the sweep's folder.
+            ConfigError: another job had this number, or `folder` is outside the sweep's folder.
+            CheckpointError: the note is damaged.
+            JobFailed: a process of an earlier attempt still runs.
         """
         sweep = Path(str(hydra.sweep.dir)).absolute()
         if sweep not in Path(os.path.abspath(folder)).parents:
@@ -110,6 +115,7 @@ class Player:
         return Note(number, words, label, str(Path(folder).absolute())), sweep
 
     def _show(self, note: Note, sweep: Path) -> None:
+        """Run the job's command, whose flags ask for a dry run or for its configuration."""
         from rlcore.cli.main import main
 
         assert self.shown is not None
@@ -118,7 +124,7 @@ class Player:
         _, command = command_of(replace(note, folder=str(place)), self.verb, self.flags)
         print(f"job {note.number}: {note.label.replace(BY_RECIPE, '')}", flush=True)
         code = main(command)
-        if code > signals.exit_code(0):  # Hydra goes on after any other error
+        if code > signals.exit_code(0):  # ended by a signal; Hydra would continue after JobFailed
             raise KeyboardInterrupt
         if code != 0:
             raise JobFailed(f"job {note.number} {note.label}")

@@ -1,10 +1,10 @@
-"""End a run of a study early: what its process is told, and what it notes.
+"""Prune a run of a study: exchange files with its process, and decide after each evaluation.
 
-    SWEEP/.study/3.rule.json     the pruner and the trials of finished batches, for job 3
-    SWEEP/.study/3.steps.json    its evaluations, and whether it was pruned, from its process
+    SWEEP/.study/3.rule.json     for job 3: the pruner, and the trials of finished batches
+    SWEEP/.study/3.steps.json    from job 3: its evaluations, and whether it was pruned
 
-A process judges by itself and its rule alone, so that what is pruned does not depend on which of
-the jobs that are played with it is faster.
+A process decides by its own evaluations and its rule alone, so that pruning does not depend on the
+relative speed of the jobs in the same batch.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ JOB = "RLCORE_SWEEP_JOB"
 """Environment variable of a job's process: SWEEP/NUMBER."""
 FOLDER = ".study"
 METRIC = "eval/success_once"
-DURING_TRAINING = "step_"  # how labels of such evaluations begin
+DURING_TRAINING = "step_"  # prefix of the labels of evaluations during training
 
 
 @dataclass(frozen=True)
@@ -34,10 +34,10 @@ class Known:
     """A trial of a finished batch, as a pruner sees it.
 
     Attributes:
-        state: of Optuna, in upper case.
-        value: of a complete one.
-        steps: values by number of updates, of its first seed.
-        attributes: what the pruner has noted of it.
+        state: name of Optuna's `TrialState`, e.g. "COMPLETE".
+        value: objective of a complete trial; None for other trials.
+        steps: evaluations of the trial's first run, by number of updates (a decimal string).
+        attributes: system attributes that the pruner stored on the trial.
     """
 
     state: str
@@ -48,15 +48,16 @@ class Known:
 
 @dataclass(frozen=True)
 class Rule:
-    """By what a run is pruned.
+    """The rule by which a run is pruned.
 
     Attributes:
-        metric: of evaluations.
-        pruner, options: see :func:`rlcore_sweeps.methods.pruner_of`; "none": it is only watched.
-        direction: of the study.
-        study: its name.
-        number: of the trial.
-        known: the trials of finished batches, from number 0.
+        metric: metric of evaluations that is compared.
+        pruner, options: see :func:`rlcore_sweeps.methods.pruner_of`; "none": evaluations are only
+            recorded.
+        direction: direction of the study.
+        study: name of the study.
+        number: number of the trial.
+        known: trials of finished batches, from number 0.
     """
 
     metric: str
@@ -68,23 +69,30 @@ class Rule:
     known: tuple[Known, ...]
 
     def write(self, sweep: Path, job: int) -> None:
-        """Keep it for a job."""
+        """Write the rule for a job."""
         write_text(_file(sweep, job, "rule"), json.dumps(asdict(self)) + "\n")
 
     @classmethod
     def of(cls, file: Path) -> Rule:
-        """The one in a file."""
+        """Read a rule from a file.
+
+        Raises:
+            CheckpointError: the file is damaged.
+        """
         rule = read_as(cls, file)
         with blaming(file):
             require_updates(known.steps for known in rule.known)
         return rule
 
     def judge(self, steps: Mapping[int, float]) -> tuple[int | None, dict[str, Any]]:
-        """Look at all evaluations of a run in their order.
+        """Replay a run's evaluations to the pruner, in order of the number of updates.
+
+        Args:
+            steps: evaluations by number of updates.
 
         Returns:
-            The number of updates after which it is pruned, None if it is not; what the pruner
-            has noted of the trial.
+            the number of updates at which the run is pruned, or None; and the system attributes
+            that the pruner stored on the trial.
         """
         import optuna
         from optuna.trial import TrialState, create_trial
@@ -100,7 +108,8 @@ class Rule:
             sampler=optuna.samplers.RandomSampler(0),
             pruner=pruner_of(self.pruner, self.options),
         )
-        failed = Known("FAIL", None, {})  # those of the same batch count for their numbers only
+        # trials of the same batch are added as failed: they only make the trial's number right
+        failed = Known("FAIL", None, {})
         for one in [*self.known, *[failed] * (self.number - len(self.known))]:
             study.add_trial(
                 create_trial(
@@ -122,13 +131,13 @@ class Rule:
 
 @dataclass(frozen=True)
 class Steps:
-    """What a run's process has noted.
+    """The evaluations that a run's process has recorded.
 
     Attributes:
-        values: of evaluations during training, by number of updates.
-        pruned: after how many updates it was ended; None: it was not.
-        updates: how many it would have made.
-        attributes: what the pruner has noted.
+        values: values of evaluations during training, by number of updates (a decimal string).
+        pruned: number of updates at which the run was pruned; None if it was not.
+        updates: number of updates that the whole run has; None if that is not known.
+        attributes: system attributes that the pruner stored on the trial.
     """
 
     values: dict[str, float] = field(default_factory=dict)
@@ -138,7 +147,11 @@ class Steps:
 
     @classmethod
     def of(cls, sweep: Path, job: int) -> Steps:
-        """Those of a job; none where it had no evaluation during training."""
+        """Read the evaluations of a job; without a file there were none during training.
+
+        Raises:
+            CheckpointError: the file is damaged.
+        """
         file = _file(sweep, job, "steps")
         if not file.is_file():
             return cls()
@@ -149,21 +162,35 @@ class Steps:
 
 
 def require_updates(steps: Iterable[Mapping[str, float]]) -> None:
-    """Raise Unreadable where a name of a step is no number of updates, as JSON has it."""
+    """Check that the keys of all mappings are numbers of updates, as decimal strings.
+
+    Raises:
+        Unreadable: a key is not.
+    """
     for name in (name for values in steps for name in values):
         if not (name.isascii() and name.isdecimal()):
             raise Unreadable(f"a step must be a number of updates, got {name!r:.60}")
 
 
 def watch(run: Run, label: str, metrics: Mapping[str, float], sweep: Path, job: int) -> None:
-    """Note an evaluation of a job, and stop its run where the rule says so."""
+    """Record an evaluation of a job, and stop its run if the pruner says so.
+
+    Evaluations after training, those of jobs without a rule and those without the rule's metric are
+    ignored.
+
+    Args:
+        label: label of the evaluation.
+        metrics: metrics of the evaluation.
+        sweep: the sweep's folder.
+        job: number of the job.
+    """
     file = _file(sweep, job, "rule")
     if not label.startswith(DURING_TRAINING) or not file.is_file():
         return
     rule = Rule.of(file)
     if rule.metric not in metrics:
         return
-    before = Steps.of(sweep, job).values  # evaluations that a resumed run makes again come first
+    before = Steps.of(sweep, job).values  # later ones are dropped: a resumed run repeats them
     values = {int(step): value for step, value in before.items() if int(step) < run.update}
     values[run.update] = float(metrics[rule.metric])
     pruned, attributes = rule.judge(values)

@@ -1,4 +1,4 @@
-"""Read what a recipe says of its sweep: the choice of launcher and sweeper, and plain values below.
+"""Read a recipe's settings for sweeps: the choice of launcher and sweeper, and their plain values.
 
 defaults:
   - override /hydra/sweeper: rlcore_optuna
@@ -25,15 +25,18 @@ from rlcore.terminal.text import short
 from rlcore_sweeps.admitted import WHICH, is_admitted
 from rlcore_sweeps.request import Order, flat, key_of
 
-SHOWN = 200  # characters of a word in an error
+SHOWN = 200  # characters of an override that an error message shows
 CHOICES = ("hydra/launcher", "hydra/sweeper")
 
 
 def with_recipe(order: Order) -> Order:
-    """The order with the words of its recipe before those of the command line, which win.
+    """Return the order with its recipe's overrides of Hydra's keys before the command line's.
+
+    The command line wins: the recipe's value of the same key is dropped, and so are its settings of
+    a launcher or sweeper if the command line chooses one.
 
     Raises:
-        ConfigError: the recipe sets what could load code.
+        ConfigError: the recipe sets a key that could load code.
     """
     name, _ = named_recipe(order.named or "")
     own = _of(Catalog(load_plugins(), order.config_dirs), name)
@@ -48,10 +51,10 @@ def with_recipe(order: Order) -> Order:
 
 
 def _of(catalog: Catalog, name: str) -> list[str]:
-    """The words of a recipe and, before them, of those that it includes."""
+    """Return a recipe's overrides of Hydra's keys, after those of the recipes that it includes."""
     found = catalog.option(EXPERIMENT, name)
     file = None if found is None else catalog.file(EXPERIMENT, found)
-    if file is None:  # the jobs say what is wrong with it
+    if file is None:  # an unknown recipe: the jobs report the error
         return []
     content = read_mapping(file)
     words: list[str] = []
@@ -61,7 +64,7 @@ def _of(catalog: Catalog, name: str) -> list[str]:
         elif group.startswith(HYDRA):
             words.append(f"{group}={option}")
     about = content.get("hydra")
-    if isinstance(about, dict):  # the jobs say what is wrong with anything else
+    if isinstance(about, dict):  # the jobs report an error for any other type
         words += [f"hydra.{key}={_text(value)}" for key, value in flat(about)]
     for word in words:
         if not is_admitted(word):
@@ -73,11 +76,12 @@ def _of(catalog: Catalog, name: str) -> list[str]:
 
 
 def _dotted(group: str) -> str:
+    """Return a group's name as a key: `hydra/sweeper` -> `hydra.sweeper`."""
     return group.replace("/", ".")
 
 
 def _text(value: Any) -> str:
-    """A value of YAML as a word has it."""
+    """Return a value from YAML as the text that an override needs."""
     if isinstance(value, list):
         return f"[{','.join(map(_text, value))}]"
     if value is None or isinstance(value, bool):

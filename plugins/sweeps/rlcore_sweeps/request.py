@@ -1,10 +1,10 @@
-"""Sort the words of a sweep: which are Hydra's, which are the sweep's, and which go to each job.
+"""Sort a sweep's arguments into Hydra's, those of the sweep itself, and those of the jobs.
 
     rlcore train quickstart -m runner.seed=0,1 hydra/launcher=joblib sweep.parallel=2
                  flags         words           hydra                 settings
 
-A sweeper gets `words` in Hydra's own grammar, which has no star and reads a value in fewer ways
-than a command line of rlcore: :func:`for_hydra` and :func:`for_job` go there and back.
+A sweeper gets `words` in Hydra's own grammar, which has no `*` in keys and accepts fewer forms of
+values than rlcore's command line: :func:`for_hydra` and :func:`for_job` translate between the two.
 """
 
 from __future__ import annotations
@@ -38,40 +38,41 @@ CFG, PACKAGE = ("--cfg", "-c"), ("--package", "-p")
 FOLDER = ("--config-dir", "-cd")
 CONFIG_NAME = ("--config-name", "-cn")
 VALUED = (*CFG, *PACKAGE, *FOLDER, *CONFIG_NAME)
-"""Flags whose value may be the next word."""
+"""Flags whose value may be the next argument."""
 SETTINGS = {
     "parallel": "hydra.launcher.parallel",
     "seeds": "hydra.sweeper.seeds",
     "objective": "",
     "split": "",
 }
-"""Keys below `sweep.`, and what each is short for, if it is."""
+"""Keys below `sweep.`, and the key of Hydra that each is short for; empty: none."""
 DIR, SUBDIR = "hydra.sweep.dir", "hydra.sweep.subdir"
 SPLIT = ("env.eval.split", "env.both.split")
 CHOOSING = ("validation", "heldout")
-"""Starts that a sweeper may choose by."""
+"""Splits whose starts a sweeper may base its choice on."""
 PLACE = ("runner.logger.log_path", "runner.logger.experiment_name")
 FILE = "sweep.json"
-ESCAPED = re.compile(r"\\([\\()\[\]{}:=, \t])")  # by Hydra, where it has taken quotes away
+ESCAPED = re.compile(r"\\([\\()\[\]{}:=, \t])")  # Hydra escapes these when it removes quotes
 
 
 KEPT = ("flags", "words", "hydra", "objective", "split")
-"""What a sweep's folder keeps of an order, beside the verb."""
+"""Fields of an order that are stored in a sweep's folder, in addition to the verb."""
 
 
 @dataclass(frozen=True)
 class Order:
-    """A sweep as it was asked for.
+    """The parsed arguments of a sweep.
 
     Attributes:
-        verb: what a job is, e.g. "train".
-        flags: flags of the verb and their values, a recipe or folder that is named first.
-        words: `group=option`, `key=value` of the jobs, lists of values among them.
-        hydra: words on Hydra itself.
-        objective: entries of summary.json that a job returns, e.g. ("success_after.rate",).
-        split: the starts that jobs are evaluated on, if that is said.
-        typed: those of `hydra` that the user has typed, which may load code. Not kept: what is
-            read back from a folder was typed by whoever made that.
+        verb: command that each job runs, e.g. "train".
+        flags: flags of the verb and their values, and the recipe or folder that is named first.
+        words: `group=option` and `key=value` of the jobs, including lists of values.
+        hydra: overrides of Hydra's own keys.
+        objective: entries of summary.json, or metrics, that a job returns, e.g.
+            ("success_after.rate",).
+        split: the split that jobs are evaluated on; empty if it is not given.
+        typed: the entries of `hydra` that the user has typed, which may load code. They are not
+            stored, because the person who made a sweep's folder may be someone else.
     """
 
     verb: str
@@ -84,10 +85,13 @@ class Order:
 
     @classmethod
     def read(cls, arguments: Sequence[str]) -> Order:
-        """Sort the words of a command line.
+        """Sort the arguments of a command line.
+
+        Args:
+            arguments: the verb and its arguments.
 
         Raises:
-            ConfigError: an unknown key of the sweep's, or one of Hydra that is not heeded.
+            ConfigError: a key below `sweep.` is unknown, or rlcore ignores a key of Hydra.
         """
         verb, *rest = arguments
         sorted_: dict[str, list[str]] = {name: [] for name in KEPT}
@@ -115,13 +119,12 @@ class Order:
 
     @property
     def only_looks(self) -> bool:
-        """Whether nothing is to be started."""
+        """Whether the command only shows the jobs or their configuration, and starts none."""
         return "--dry-run" in self.flags or bool(self.values(*CFG))
 
     @property
     def named(self) -> str | None:
-        """The recipe that all jobs are made from, by its name or its file; None where there is
-        none."""
+        """The name or file of the recipe that all jobs use; None if no recipe is named."""
         chosen = [word.removeprefix(BY_RECIPE) for word in self.words if word.startswith(BY_RECIPE)]
         chosen += self.values(*CONFIG_NAME)
         before = ("", *self.flags)
@@ -134,12 +137,16 @@ class Order:
 
     @property
     def config_dirs(self) -> tuple[str, ...]:
-        """The user's own folders of groups, and that of a recipe that is named by its file."""
+        """The user's folders of config groups, and the folder of a recipe given by its file."""
         _, beside = named_recipe(self.named or "")
         return (*self.values(*FOLDER), *beside)
 
     def values(self, *names: str) -> tuple[str, ...]:
-        """Values of a flag."""
+        """Return all values of a flag, in the order given.
+
+        Args:
+            names: the flag's names, e.g. "--cfg", "-c".
+        """
         found = []
         for flag, value in zip(self.flags, (*self.flags[1:], ""), strict=False):
             name, sign, own = flag.partition("=")
@@ -148,16 +155,16 @@ class Order:
         return tuple(found)
 
     def write(self, folder: Path) -> None:
-        """Keep it in the sweep's folder."""
+        """Write the order to the sweep's folder."""
         kept = {"verb": self.verb, **{name: vars(self)[name] for name in KEPT}}
         write_text(folder / FILE, json.dumps(kept, indent=1) + "\n")
 
     @classmethod
     def of(cls, folder: Path) -> Order:
-        """The one that is kept in a sweep's folder.
+        """Read the order from a sweep's folder; `typed` is empty.
 
         Raises:
-            CheckpointError: there is none, or it is damaged.
+            CheckpointError: the folder is not a sweep's, or the file is damaged.
         """
         if not (folder / FILE).is_file():
             raise CheckpointError(f"{folder} is not the folder of a sweep: it has no {FILE}")
@@ -179,14 +186,14 @@ class Order:
 
 
 def with_split(words: Sequence[str], split: str) -> list[str]:
-    """Words of jobs that are evaluated on these starts.
+    """Return the overrides of jobs with the split that they are evaluated on.
 
     Args:
-        words: of :func:`for_hydra`.
-        split: of :data:`CHOOSING`.
+        words: result of :func:`for_hydra`.
+        split: one of :data:`CHOOSING`.
 
     Raises:
-        ConfigError: the words name others.
+        ConfigError: `split` is invalid, or the overrides name another split.
     """
     if split not in CHOOSING:
         raise ConfigError(f"sweep.split must be {' or '.join(CHOOSING)}, got {split!r}")
@@ -202,13 +209,13 @@ def with_split(words: Sequence[str], split: str) -> list[str]:
 
 
 def listed(words: Any) -> list[str]:
-    """Words that a configuration of Hydra holds; what is looked up in them later stays as it is."""
+    """Return a list of overrides from Hydra's configuration, with interpolations unresolved."""
     found: Any = OmegaConf.to_container(words, resolve=False)
     return [str(word) for word in found]
 
 
 def for_hydra(words: Sequence[str]) -> list[str]:
-    """Words as a sweeper reads them."""
+    """Translate overrides from rlcore's grammar to Hydra's: `env.*.` becomes `env.both.`."""
     found = []
     for word, override in zip(words, parse(words), strict=True):
         text = override.input_line or word
@@ -217,11 +224,13 @@ def for_hydra(words: Sequence[str]) -> list[str]:
 
 
 def with_texts(words: Sequence[str], config: RunConfig) -> list[str]:
-    """Words of :func:`for_hydra` with quotes round numbers and truths of keys that hold text, which
-    a sweeper would write otherwise: `a=1e5,7_5` -> `a='1e5','7_5'`.
+    """Quote numbers and booleans that are values of text keys: `a=1e5,7_5` -> `a='1e5','7_5'`.
+
+    Without quotes a sweeper would parse them and write them in another form.
 
     Args:
-        config: of a job, for the types of keys.
+        words: result of :func:`for_hydra`.
+        config: configuration of a job, which gives the types of keys.
     """
     texts = {key.path for key in walk(config) if not key.section and holds_text(key.type)}
     found = []
@@ -233,6 +242,7 @@ def with_texts(words: Sequence[str], config: RunConfig) -> list[str]:
 
 
 def _quoted(value: str) -> str:
+    """Quote a scalar, or each scalar of a list or `choice(...)`; other values are unchanged."""
     inner = re.fullmatch(r"choice\((.*)\)", value, re.DOTALL)
     if inner:
         return f"choice({_quoted(inner[1])})"
@@ -248,8 +258,10 @@ def _quoted(value: str) -> str:
 
 
 def readable(word: str) -> str:
-    """A word that a sweeper of Hydra has made of one of several values, with quotes where the
-    grammar needs them; Hydra leaves them out: `a=choice("b\"c",d)` -> `a=b"c`."""
+    """Return an override that a sweeper made from one of several values in a form that parses.
+
+    Hydra drops quotes that its grammar needs: `a=choice("b\"c",d)` -> `a=b"c`. They are added.
+    """
     try:
         OverridesParser.create().parse_override(word)
     except HydraException:
@@ -259,10 +271,10 @@ def readable(word: str) -> str:
 
 
 def for_job(words: Sequence[str]) -> list[str]:
-    """Words of a sweeper as a command line has them."""
+    """Translate a sweeper's overrides to rlcore's grammar, the inverse of :func:`for_hydra`."""
     found = []
     for word in words:
-        if word.startswith("~"):  # a sweeper that puts a word together again adds a value
+        if word.startswith("~"):  # a sweeper that rebuilds a deletion appends a value to it
             word = word.removesuffix("=null")
         found.append(word.replace(IN_HYDRA, BOTH, 1) if key_of(word).startswith(IN_HYDRA) else word)
     return found
@@ -270,13 +282,12 @@ def for_job(words: Sequence[str]) -> list[str]:
 
 @dataclass(frozen=True)
 class Choices:
-    """What is known of the jobs before a sweeper has made them.
+    """What the overrides determine about the jobs before the sweeper creates them.
 
     Attributes:
-        fixed: words that are the same in each, as they are written and as a sweeper may put them
-            together again.
-        first, last: the words of two jobs: the first value of each list, the last.
-        count: how many jobs the lists make; 0 where that is for the sweeper to say.
+        fixed: overrides that all jobs share, both as written and as a sweeper may rebuild them.
+        first, last: overrides of two jobs, with the first and the last value of each list.
+        count: number of jobs that the lists of values make; 0 if the sweeper decides it.
     """
 
     fixed: frozenset[str]
@@ -286,10 +297,10 @@ class Choices:
 
     @classmethod
     def of(cls, words: Sequence[str]) -> Choices:
-        """Look at words of :func:`for_hydra`.
+        """Analyse the result of :func:`for_hydra`.
 
         Raises:
-            ConfigError: the folder of a run is to differ between jobs.
+            ConfigError: a key that sets the folder of a run has several values.
         """
         fixed, first, last, count = set[str](), list[str](), list[str](), 1
         for word, override in zip(
@@ -308,7 +319,7 @@ class Choices:
                 )
             try:
                 values = [readable(f"{key}={its}") for its in override.sweep_string_iterator()]
-            except (HydraException, AssertionError):  # a pattern, an interval: for the sweeper
+            except (HydraException, AssertionError):  # a pattern or interval, which sweepers expand
                 values = []
             count *= len(values)
             first += values[:1]
@@ -317,21 +328,22 @@ class Choices:
 
 
 def flat(values: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    """Nested values by their whole keys; an empty mapping has none."""
+    """Return (dotted key, value) of all leaves of a nested mapping; empty mappings are dropped."""
     return [(key, value) for key, value in leaves(values) if not isinstance(value, Mapping)]
 
 
 def is_about_hydra(word: str) -> bool:
-    """Check whether a word sets, adds or deletes a key or group of Hydra itself."""
+    """Return whether an override sets, adds or deletes a key or group of Hydra itself."""
     return word.lstrip("+~").startswith(HYDRA)
 
 
 def key_of(word: str) -> str:
-    """The key that a word sets, adds or deletes."""
+    """Return the key or group that an override sets, adds or deletes."""
     return word.lstrip("+~").partition("=")[0]
 
 
 def _set(sorted_: dict[str, list[str]], word: str) -> None:
+    """Add the override that `sweep.KEY=VALUE` is short for, or the setting itself, to `sorted_`."""
     name, _, value = word.removeprefix(SETTING).partition("=")
     known = [SETTING + key for key in SETTINGS]
     if name not in SETTINGS:

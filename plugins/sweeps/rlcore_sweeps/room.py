@@ -1,8 +1,8 @@
-"""Find how many jobs have room side by side on this machine, and which cores and accelerators each
-of them gets.
+"""Find how many jobs fit on this machine at once, and assign cores and accelerators to them.
 
-A job is planned as a single run is: on one core, on two, ... until its placement can be carried
-out; that and its memory say how many fit. What is there is then divided evenly between them.
+A job's placement is planned as that of a single run: with one accelerator (without any: one core),
+then two, ... until the plan is feasible. That number and the plan's main memory limit the number of
+jobs. Cores and accelerators are then divided evenly between the jobs.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ FILE = "share"
 
 @dataclass(frozen=True)
 class Share:
-    """What a job gets of the machine.
+    """The share of the machine that each job gets.
 
     Attributes:
-        cores: how many.
-        devices: how many accelerators.
-        jobs: how many shares there are.
+        cores: number of cores of a job.
+        devices: number of accelerators of a job.
+        jobs: number of jobs that run at once.
     """
 
     cores: int
@@ -44,7 +44,7 @@ class Share:
     jobs: int
 
     def keep(self, sweep: Path) -> None:
-        """Note it, so that jobs that come later get as much."""
+        """Write the share to the sweep's folder, so that later batches get the same one."""
         write_text(sweep / JOBS / FILE, json.dumps(asdict(self)) + "\n")
 
 
@@ -53,8 +53,8 @@ class Slot:
     """The cores and accelerators of one job.
 
     Attributes:
-        cores: by number; empty: the job is not bound to any.
-        devices: as CUDA_VISIBLE_DEVICES names them; None: whatever there is.
+        cores: core numbers; empty: the job is not pinned.
+        devices: names for CUDA_VISIBLE_DEVICES; None: the variable is not changed.
     """
 
     cores: tuple[int, ...] = ()
@@ -62,20 +62,23 @@ class Slot:
 
 
 def find_share(sweep: Path, parallel: str | int, configs: Sequence[RunConfig]) -> Share:
-    """What each job gets.
+    """Find the share of each job, and write it to the sweep's folder.
 
     Args:
-        sweep: its folder; an earlier batch or attempt may have noted the share there.
-        parallel: how many jobs at once; "auto": as many as there is room for.
-        configs: those of the jobs that compose.
+        sweep: the sweep's folder. With "auto", a share that an earlier batch or attempt wrote there
+            is used again if this machine has enough cores for it.
+        parallel: number of jobs that run at once; "auto": as many as fit.
+        configs: configurations of the jobs, without jobs whose configuration does not compose.
 
     Raises:
-        ConfigError: a number of jobs that the machine has no cores for.
+        ConfigError: `parallel` is invalid, or exceeds the number of cores or of accelerators.
+        CheckpointError: the file of the earlier share is damaged.
     """
     (node,) = Inventory.local().nodes
     if parallel == "auto":
         kept = _kept(sweep / JOBS / FILE)
-        if kept is not None and kept.jobs * kept.cores <= node.cpus:  # not one of another machine
+        # a larger share was written on another machine
+        if kept is not None and kept.jobs * kept.cores <= node.cpus:
             return kept
         jobs = _fitting(configs)
     elif isinstance(parallel, int) and parallel >= 1:
@@ -93,10 +96,10 @@ def find_share(sweep: Path, parallel: str | int, configs: Sequence[RunConfig]) -
 
 
 def _kept(file: Path) -> Share | None:
-    """The share that an earlier batch or attempt noted; None where there is none.
+    """Read the share that an earlier batch or attempt wrote; None if there is none.
 
     Raises:
-        CheckpointError: it is damaged.
+        CheckpointError: the file is damaged.
     """
     if not file.is_file():
         return None
@@ -107,7 +110,10 @@ def _kept(file: Path) -> Share | None:
 
 
 def slots(share: Share) -> list[Slot]:
-    """The place of each job that runs at the same time; no two have a core in common."""
+    """Return one slot for each job that runs at once, with disjoint cores and accelerators.
+
+    Jobs are not bound if only one runs at once, or where the operating system is not Linux.
+    """
     (node,) = Inventory.local().nodes
     if share.jobs == 1 or not psutil.LINUX:
         return [Slot() for _ in range(share.jobs)]
@@ -122,13 +128,16 @@ def slots(share: Share) -> list[Slot]:
 
 
 def threads_of(config: RunConfig, share: Share) -> int | None:
-    """The torch threads that a job's policy workers get by themselves on a share; None where they
-    were set, or differ."""
+    """Return the number of torch threads that the plan gives each policy worker of a job.
+
+    None if the user set the number, the job joins a cluster, its plan fails on this share, or its
+    workers get different numbers.
+    """
     if config.cluster.torch_threads is not None or joins(config.cluster):
         return None
     try:
         plan = planned(config, _machine(share.cores, share.devices), load_plugins())
-    except UserError:  # it is for the run to say
+    except UserError:  # the run reports the error
         return None
     allocations = [
         allocation for role in ("rollout", "actor") for allocation in plan.allocations(role)
@@ -138,13 +147,16 @@ def threads_of(config: RunConfig, share: Share) -> int | None:
 
 
 def _fitting(configs: Sequence[RunConfig]) -> int:
-    """How many of the jobs fit side by side; one where one of them joins a cluster, which others
-    may use too."""
+    """Return how many of the jobs fit on this machine at once, at least 1.
+
+    The largest need of any job counts for all. The result is 1 if a job joins a cluster, which
+    other users may share, or needs the whole machine.
+    """
     (node,) = Inventory.local().nodes
     if not configs or any(joins(config.cluster) for config in configs):
         return 1
     needs = [_need(config, node.cpus, node.gpus) for config in configs]
-    if None in needs:  # it takes the whole machine, or more
+    if None in needs:  # a job that needs more than the machine has reports that itself
         return 1
     found = [need for need in needs if need is not None]
     rooms = [node.gpus or node.cpus, node.cpus]
@@ -156,8 +168,11 @@ def _fitting(configs: Sequence[RunConfig]) -> int:
 
 
 def _need(config: RunConfig, cpus: int, gpus: int) -> tuple[int, int] | None:
-    """The fewest ranks that a run can be carried out on, and its bytes of main memory there; None
-    where it can't be on this machine."""
+    """Return the fewest ranks that a run can be placed on, and the bytes of main memory it needs.
+
+    A rank is an accelerator with its even share of the cores, or one core on a machine without
+    accelerators. None if the run cannot be placed on this machine.
+    """
     registry = load_plugins()
     for ranks in range(1, (gpus or cpus) + 1):
         inventory = _machine(max(1, cpus * ranks // gpus) if gpus else ranks, ranks if gpus else 0)
@@ -171,6 +186,7 @@ def _need(config: RunConfig, cpus: int, gpus: int) -> tuple[int, int] | None:
 
 
 def _machine(cpus: int, gpus: int) -> Inventory:
+    """Return the inventory of this machine, reduced to so many cores and accelerators."""
     (node,) = Inventory.local().nodes
     few: Any = replace(node, cpus=cpus, gpus=gpus, devices=node.devices[:gpus])
     return Inventory((few,))

@@ -1,4 +1,4 @@
-"""Play a batch of jobs side by side: the inside of `hydra/launcher=rlcore`."""
+"""Implement `hydra/launcher=rlcore`: run a batch of jobs in parallel on this machine."""
 
 from __future__ import annotations
 
@@ -25,13 +25,21 @@ from rlcore_sweeps.live import Board
 from rlcore_sweeps.player import Player
 from rlcore_sweeps.request import SUBDIR, listed
 
-ALIKE = "runner.seed="  # jobs that differ in this need as much of the machine
-LOOK = 0.1  # seconds between two looks at the jobs
+ALIKE = "runner.seed="  # jobs that differ only in the seed need the same resources
+LOOK = 0.1  # seconds between two polls of the jobs
 
 
 @dataclass
 class Entry:
-    """A job of the batch; `config` is that of one that needs as much."""
+    """A job of the batch.
+
+    Attributes:
+        note: the job's note.
+        hydra: Hydra's configuration of the job.
+        sweep: the sweep's folder.
+        words: arguments of `rlcore`.
+        config: configuration of a job with the same needs; None if it does not compose.
+    """
 
     note: Note
     hydra: DictConfig
@@ -48,15 +56,20 @@ def launch(
     job_overrides: Sequence[Sequence[str]],
     first: int,
 ) -> list[JobReturn]:
-    """Play the jobs; one that fails costs no other.
+    """Run the jobs of a batch in parallel; a failed job does not stop the others.
 
     Args:
-        config, context, player: what Hydra sets a launcher up with.
+        config, context, player: the arguments of Hydra's `Launcher.setup`.
         parallel: see :func:`rlcore_sweeps.room.find_share`.
-        job_overrides, first: the words of each job, and the number of the first.
+        job_overrides: overrides of each job.
+        first: number of the first job.
+
+    Returns:
+        the result of each job, in order: its objective, or the error of a failed job.
 
     Raises:
-        ConfigError: the task is not one of rlcore; two jobs would share a folder.
+        ConfigError: the task is not a run of rlcore, two jobs would share a folder, or `parallel`
+            is invalid.
     """
     if not isinstance(player, Player):
         raise ConfigError(
@@ -127,7 +140,7 @@ def _play(
 
 
 def _end(playing: Sequence[Playing], error: BaseException) -> None:
-    """Hand a signal on to all jobs, and wait for their checkpoints; at a second one kill them."""
+    """Forward a signal to all jobs and wait until they end; kill them at a second signal."""
     for one in playing:
         one.tell(handed_on(error))
     try:
@@ -142,7 +155,7 @@ def _end(playing: Sequence[Playing], error: BaseException) -> None:
 def _entry(
     master: DictConfig, loader: ConfigLoader, player: Player, number: int, overrides: Sequence[str]
 ) -> Entry:
-    """Make a job's configuration of Hydra current, as its launchers do, and look at it."""
+    """Compose a job's configuration, set it as :class:`HydraConfig`, and find the job's note."""
     config = loader.load_sweep_config(master, list(overrides))
     with open_dict(config):
         config.hydra.job.id = str(number)
@@ -161,6 +174,7 @@ def _entry(
 
 
 def _start(entry: Entry, share: room.Share, slot: room.Slot) -> Playing:
+    """Start a job on the cores and accelerators of a slot."""
     words = entry.words
     threads = entry.config and room.threads_of(entry.config, share)
     if threads and words[0] != "resume":

@@ -1,9 +1,9 @@
-"""Turn words in Hydra's grammar into distributions of Optuna, and what it proposes into words.
+"""Convert overrides in Hydra's grammar to Optuna's distributions, and proposals to overrides.
 
-a=1,2  a=choice(x,y)  a=glob(x*)             one of these
-a=range(1,9,2)  a=range(0.1,0.5,0.1)         a number of these, with an order
-a=interval(0,1)  a=int(interval(1,8))        any number between, both ends included
-a=tag(log,interval(1e-6,1e-3))               likewise, by its logarithm
+a=1,2  a=choice(x,y)  a=glob(x*)             categorical
+a=range(1,9,2)  a=range(0.1,0.5,0.1)         numeric with a step
+a=interval(0,1)  a=int(interval(1,8))        numeric, both bounds included
+a=tag(log,interval(1e-6,1e-3))               numeric on a log scale, both bounds included
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from rlcore_sweeps.request import flat, for_hydra, for_job, key_of
 
 SEED = "runner.seed"
 LOG = "log"
-DIGITS = 6  # of a proposed number: enough for any setting, and short in names and tables
+DIGITS = 6  # significant digits of a proposed number, so that names and tables are short
 
 
 @dataclass(frozen=True)
@@ -42,9 +42,9 @@ class Choice:
     """A key or group that is searched over.
 
     Attributes:
-        start: how its word begins, e.g. "+actor.x".
-        distribution: its values.
-        texts: how each value of a categorical one is written.
+        start: the part of its override before `=`, e.g. "+actor.x".
+        distribution: distribution of its values.
+        texts: text of each value of a categorical distribution, in order.
     """
 
     start: str
@@ -52,13 +52,13 @@ class Choice:
     texts: tuple[str, ...] = ()
 
     def word(self, value: Any) -> str:
-        """The word that sets it, in Hydra's grammar."""
+        """Return the override that sets a value, in Hydra's grammar."""
         if isinstance(self.distribution, CategoricalDistribution):
             value = self.texts[int(self.distribution.to_internal_repr(value))]
         return f"{self.start}={value}"
 
     def short(self, value: Any) -> Any:
-        """A proposed value with so many digits as are worth writing, inside the bounds."""
+        """Round a proposed float to :data:`DIGITS` significant digits, within the bounds."""
         its = self.distribution
         if not isinstance(its, FloatDistribution):
             return value
@@ -67,11 +67,11 @@ class Choice:
 
 @dataclass(frozen=True)
 class Space:
-    """What is searched, and what is the same in all runs.
+    """A search space, and the overrides that all runs share.
 
     Attributes:
-        choices: by key, as a command line has it.
-        fixed: words of all runs.
+        choices: searched keys and groups, by key in the grammar of rlcore's command line.
+        fixed: overrides of all runs, in Hydra's grammar.
     """
 
     choices: Mapping[str, Choice]
@@ -81,10 +81,15 @@ class Space:
     def of(
         cls, words: Sequence[str], params: Mapping[str, Any], loader: ConfigLoader | None = None
     ) -> Space:
-        """Read the words of a sweep, and those of `hydra.sweeper.params` that they don't set.
+        """Build the space from a sweep's overrides and the entries of `hydra.sweeper.params`.
+
+        Args:
+            words: overrides in Hydra's grammar; they win over `params`.
+            params: content of `hydra.sweeper.params`.
+            loader: resolves globs over config groups.
 
         Raises:
-            ConfigError: a distribution that Optuna does not have, or none at all.
+            ConfigError: Optuna has no such distribution, nothing is searched, or the seed is.
         """
         given = {key_of(word) for word in words}
         further = [f"{key}={_text(value)}" for key, value in flat(params)]
@@ -111,11 +116,15 @@ class Space:
 
     @property
     def distributions(self) -> dict[str, BaseDistribution]:
-        """By key."""
+        """Distributions of the searched keys, by key."""
         return {key: one.distribution for key, one in self.choices.items()}
 
     def words(self, setting: Mapping[str, Any]) -> list[str]:
-        """Those of a setting."""
+        """Return the overrides of a setting, in Hydra's grammar.
+
+        Args:
+            setting: values by key.
+        """
         return [self.choices[key].word(value) for key, value in setting.items()]
 
 
@@ -125,7 +134,8 @@ def _choice(word: str, override: Override) -> Choice:
         if isinstance(value, IntervalSweep):
             return Choice(start, _numeric(value.start, value.end, log=LOG in value.tags))
         if isinstance(value, RangeSweep):
-            numbers: list[Any] = list(override.sweep_iterator())  # with its start and not its stop
+            # the iterator excludes the stop, which Optuna's bounds would include
+            numbers: list[Any] = list(override.sweep_iterator())
             how = {"log": LOG in value.tags, "step": abs(value.step)}
             return Choice(start, _numeric(min(numbers), max(numbers), **how))
         its = [_plain(one) for one in override.sweep_iterator(transformer=Transformer.identity)]
@@ -136,7 +146,7 @@ def _choice(word: str, override: Override) -> Choice:
 
 
 def _plain(value: Any) -> Any:
-    """A value of a choice as Optuna and JSON have it."""
+    """Return a value of a choice as a plain value, which Optuna and JSON can store."""
     return value.text if isinstance(value, QuotedString) else Transformer.encode(value)
 
 
@@ -146,5 +156,5 @@ def _numeric(low: Any, high: Any, **how: Any) -> BaseDistribution:
 
 
 def _text(value: Any) -> str:
-    """A value of a file as a word has it: a list is a choice."""
+    """Return a value from a file as the text of an override: a list becomes a choice."""
     return ",".join(map(str, value)) if isinstance(value, list) else str(value)

@@ -1,12 +1,12 @@
-"""Search with Optuna: propose a batch of trials, play their runs, tell what they came to.
+"""Search with Optuna: propose a batch of trials, run them, and report their results to Optuna.
 
     finished trials --sampler--> a batch of settings --launcher--> first seeds, pruned or not
              ^                                                       |
              '---- told in the order of their numbers <---- further seeds of those that went on
 
-`SWEEP/study.log` holds finished trials only, each written at once. What is proposed follows from
-them, the seed of the study and the trial's number, so a study that was killed proposes its last
-batch again, and jobs of it that are done are not played a second time.
+`SWEEP/study.log` holds finished trials only, each appended in a single write. Proposals depend only
+on them, on the study's seed and on the trial's number. A study that was killed therefore proposes
+its last batch again, and the jobs of that batch that are done do not run a second time.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class Proposed:
-    """A setting, and what the sampler noted of it."""
+    """A proposed setting, and the system attributes that the sampler stored on its trial."""
 
     setting: dict[str, Any]
     attributes: dict[str, Any] = field(default_factory=dict)
@@ -84,13 +84,15 @@ class Study:
     """A study in its sweep's folder.
 
     Attributes:
-        plan, space: what is searched, and how.
-        objective: the one entry or metric that a job returns.
-        split: the starts that it is measured on, for the record.
-        sweep: the folder.
-        launch: plays jobs, given their words and the first one's number.
-        default: the recipe's own setting, which is tried first and never pruned; None where it is
-            not one that may be proposed.
+        plan: how the study searches.
+        space: the search space.
+        objective: entry of summary.json, or metric, that a job returns.
+        split: split that the objective is measured on, for the record.
+        sweep: the sweep's folder.
+        launch: runs jobs, given the overrides of each and the number of the first.
+        default: the recipe's own setting, which is tried first and never pruned; None if it is not
+            in the space.
+        trials: trials so far, by number, including those that are running.
     """
 
     plan: Plan
@@ -103,10 +105,11 @@ class Study:
     trials: list[Trial] = field(default_factory=list)
 
     def run(self) -> Trials:
-        """Play what is missing; returns all trials.
+        """Run the trials that are missing; return all trials.
 
         Raises:
-            ConfigError: it began otherwise, or its runs don't measure the objective.
+            ConfigError: the study was started with other settings, or a run returns no number as
+                the objective.
             JobFailed: all trials of the first batch failed.
         """
         self._require_same()
@@ -125,16 +128,16 @@ class Study:
         return self.record()
 
     def show(self) -> None:
-        """Show the jobs of the first batch; nothing is kept."""
+        """Launch the first batch, with the first seed only, to show its jobs; write nothing."""
         first = self.propose([], range(min(self.plan.batch_size, self.plan.n_trials)))
         self.launch([self._words(one.setting, self.plan.seeds[0]) for one in first], 0)
 
     def propose(self, known: Sequence[FrozenTrial], numbers: range) -> list[Proposed]:
-        """The settings of a batch.
+        """Propose the settings of a batch.
 
         Args:
-            known: the trials of earlier batches.
-            numbers: of the batch.
+            known: trials of earlier batches.
+            numbers: numbers of the batch's trials.
         """
         study = optuna.create_study(study_name=NAME, direction=self.plan.direction)
         study.add_trials(known)
@@ -154,7 +157,10 @@ class Study:
         return found
 
     def record(self) -> Trials:
-        """Write what is known to `trials.json`; returns it."""
+        """Write all trials so far to `trials.json`, and return the record.
+
+        Rates on held-out starts are preserved while the best trial is the same.
+        """
         values = {one.number: one.value for one in self.trials if one.value is not None}
         choose = max if self.plan.direction == "maximize" else min
         best = choose(values, key=values.__getitem__) if values else None
@@ -165,10 +171,15 @@ class Study:
         return record
 
     def trial(self, state: TrialState, setting: Mapping[str, Any], **others: Any) -> FrozenTrial:
-        """As Optuna has it.
+        """Create a trial of Optuna in the study's space.
+
+        Args:
+            state: state of the trial.
+            setting: values by key.
+            others: further arguments of `optuna.trial.create_trial`.
 
         Raises:
-            ValueError: a value that may not be proposed.
+            ValueError: a value is outside its distribution.
         """
         distributions = self.space.distributions
         return create_trial(
@@ -184,6 +195,11 @@ class Study:
         )  # fmt: skip
 
     def _require_same(self) -> None:
+        """Check that the study was started with the same settings; `n_trials` may differ.
+
+        Raises:
+            ConfigError: another setting differs.
+        """
         before = Trials.of(self.sweep)
         if before is None:
             return
@@ -201,7 +217,7 @@ class Study:
                 )
 
     def _open(self) -> optuna.Study:
-        """Its storage, without a line that was being written when its process was killed."""
+        """Open the study's storage, after cutting off a last line that was not fully written."""
         file = self.sweep / LOG
         if file.is_file() and (text := file.read_bytes()) and not text.endswith(b"\n"):
             os.truncate(file, text.rfind(b"\n") + 1)
@@ -211,8 +227,11 @@ class Study:
         )
 
     def _next_batch(self, done: Sequence[FrozenTrial]) -> tuple[int, int, int]:
-        """(first trial, the one behind the last, number) of the batch to play: one of which not all
-        were told before the study was killed, or a new one."""
+        """Return (first trial, last trial + 1, batch number) of the batch to run.
+
+        That is the last batch if the study was killed before it stored all trials of it, or else a
+        new one.
+        """
         last = done[-1].user_attrs if done else {"end": 0, "batch": -1}
         if len(done) < last["end"]:
             start = sum(trial.user_attrs["batch"] < last["batch"] for trial in done)
@@ -223,7 +242,7 @@ class Study:
     def _play(
         self, known: Sequence[FrozenTrial], proposed: Sequence[Proposed], batch: int
     ) -> list[Trial]:
-        """Play a batch: the first seed of each trial, then the others of those that went on."""
+        """Run a batch: the first seed of each trial, then the other seeds of unpruned trials."""
         start = len(self.trials)
         self.trials += [
             Trial(start + place, batch, one.setting) for place, one in enumerate(proposed)
@@ -246,10 +265,11 @@ class Study:
     def _play_runs(
         self, runs: Sequence[tuple[int, int | None]], known: Sequence[FrozenTrial] | None
     ) -> None:
-        """Play runs, each of a trial and a seed.
+        """Run jobs, and record their results in `trials`.
 
         Args:
-            known: what they are compared with to be pruned; None: they are not pruned.
+            runs: (trial number, seed) of each job.
+            known: finished trials that the pruner compares with; None: the jobs are not pruned.
         """
         if not runs:
             return
@@ -271,7 +291,7 @@ class Study:
         self.record()
 
     def _put(self, number: int, run: Played) -> None:
-        """Note a run of a trial, in place of what was noted of it before."""
+        """Record a run of a trial, in place of an earlier record of the same job."""
         others = tuple(one for one in self.trials[number].runs if one.job != run.job)
         self.trials[number] = replace(self.trials[number], runs=(*others, run))
 
@@ -300,7 +320,11 @@ class Study:
         )
 
     def _played(self, job: int, seed: int | None, returned: JobReturn) -> Played:
-        """What a run came to; without a value where it failed."""
+        """Return the record of a run that ended; `value` is None if it failed or is not finite.
+
+        Raises:
+            ConfigError: the job succeeded but returned no single number.
+        """
         note, steps = Note.of(self.sweep, job), Steps.of(self.sweep, job)
         folder = os.path.relpath(note.folder, self.sweep) if note and note.folder else ""
         value = None
@@ -315,6 +339,11 @@ class Study:
         return Played(job, seed, folder, value, steps.values, steps.pruned, steps.updates)
 
     def _finished(self, trial: Trial, proposed: Proposed, end: int) -> FrozenTrial:
+        """Return a finished trial as Optuna's storage holds it.
+
+        Args:
+            end: number of the batch's last trial + 1.
+        """
         first = trial.runs[0]
         steps = {int(step): value for step, value in first.steps.items()}
         return self.trial(
@@ -333,13 +362,15 @@ class Study:
 
 
 def metric_of(objective: str) -> str | None:
-    """The metric of an evaluation during training that tells of an objective; None: there is
-    none."""
+    """Return the metric of evaluations during training that corresponds to an objective.
+
+    None if there is none, so that trials cannot be pruned by it.
+    """
     return SUCCESS_METRIC if objective == SUCCESS else objective if METRIC in objective else None
 
 
 def _recorded(trial: FrozenTrial) -> Trial:
-    """A finished trial as `trials.json` has it."""
+    """Convert a finished trial from Optuna's storage to its record in `trials.json`."""
     (state,) = [name for name, its in STATES.items() if its == trial.state]
     value = trial.value if trial.state == TrialState.COMPLETE else None
     runs = tuple(Played(**run) for run in trial.user_attrs["runs"])

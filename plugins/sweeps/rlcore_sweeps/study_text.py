@@ -1,4 +1,4 @@
-"""Say in a few lines what a study has tried, chosen and measured."""
+"""Summarise a study in a few lines: its trials, the best setting and its held-out success rate."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from rlcore_sweeps.trials import HELD_OUT, Trials
 
 
 def told(study: Trials) -> list[str]:
-    """The lines of a study for `sweep.txt`."""
+    """Return the lines that summarise a study in `sweep.txt`."""
     lines = [_counts(study), *_saved(study)]
     if study.best is None:
         return lines
@@ -49,7 +49,10 @@ def _counts(study: Trials) -> str:
 
 
 def _saved(study: Trials) -> list[str]:
-    """What pruning has saved, in updates."""
+    """Return a line on the updates that pruning saved, or none if it saved none.
+
+    A pruned trial also saves the runs with its other seeds.
+    """
     made = planned = 0
     for trial in study.trials:
         for run in trial.runs:

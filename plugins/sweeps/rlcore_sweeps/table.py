@@ -1,4 +1,4 @@
-"""The table of a sweep: how far each job got, what it measured, and what to do next."""
+"""Draw the table of a sweep: the state and results of each job, and commands to run next."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ from rlcore_sweeps.job import Note
 from rlcore_sweeps.study_text import told
 from rlcore_sweeps.trials import Trials
 
-WIDTH, NARROW = 160, 130  # characters; in fewer the table has fewer columns
+WIDTH, NARROW = 160, 130  # characters; a table narrower than NARROW omits columns LEFT_OUT
 COLUMNS = ("job", "swept", "before", "after", "difference", "seconds", "folder")
 SHOWN = {
     "success_before": ("rate", "lo", "hi"),
     "success_after": ("rate", "lo", "hi"),
     "paired_difference": ("mean", "lo", "hi"),
 }
-"""Entries of a run's summary that a row is made of."""
+"""Entries of a run's summary that a row shows."""
 LEFT_OUT = ("before", "seconds")
 
 
 def write(sweep: Path) -> None:
-    """Write it beside the runs."""
+    """Write the table to the sweep's folder."""
     write_text(sweep / SWEEP_TABLE, text(sweep))
 
 
 def failures(notes: Sequence[Note]) -> str:
-    """The jobs that failed, with the reason of each; empty where none did."""
+    """Return a list of the failed jobs with their errors, as text; empty if none failed."""
     failed = [note for note in notes if note.state == "failed"]
     if not failed:
         return ""
@@ -44,7 +44,15 @@ def failures(notes: Sequence[Note]) -> str:
 
 
 def text(sweep: Path, width: int = WIDTH) -> str:
-    """The table in so many characters, what to do next, and what failed."""
+    """Return the table, the summary of a study, the next commands and the failures, as text.
+
+    Args:
+        sweep: the sweep's folder.
+        width: width of the table in characters.
+
+    Raises:
+        CheckpointError: a note, a summary or the record of the study is damaged.
+    """
     notes = Note.all(sweep)
     figures = {note.number: _figures(note) for note in notes}
     names = [name for name in COLUMNS if width >= NARROW or name not in LEFT_OUT]
@@ -83,7 +91,7 @@ def _next(sweep: Path, notes: Sequence[Note], trials: Trials | None) -> list[str
 
 def _figures(note: Note) -> dict[str, Any]:
     file = Path(note.folder) / "summary.json"
-    if not note.folder or not file.is_file():  # it did not finish, or its verb measures nothing
+    if not note.folder or not file.is_file():  # unfinished, or its verb writes no summary
         return {}
     figures = read_mapping(file)
     with blaming(file):
@@ -98,7 +106,7 @@ def _figures(note: Note) -> dict[str, Any]:
 
 
 def _caveats(figures: dict[int, dict[str, Any]]) -> list[str]:
-    """List the limits of the figures, with the jobs if they do not hold for all."""
+    """Return the caveats of the results, each with the job numbers unless it holds for all jobs."""
     measured = [number for number, its in figures.items() if its]
     jobs: dict[str, list[str]] = {}
     for number in measured:

@@ -1,7 +1,7 @@
-"""Keep what a study has tried in `SWEEP/trials.json`: settings, seeds, values, states.
+"""Record a study's trials in `SWEEP/trials.json`: settings, seeds, values, states.
 
-It is written for readers, whenever a batch begins or ends; what the study itself goes on from is
-`SWEEP/study.log`, the storage of Optuna.
+The file is for readers, and is written before and after the jobs of each batch. The study itself
+resumes from `SWEEP/study.log`, the storage of Optuna.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ class Played:
     """A run of a trial.
 
     Attributes:
-        job: its number in the sweep, which names its note `.jobs/JOB.json`.
-        seed: `runner.seed`; None: the recipe's own.
-        folder: of the run, in the sweep's folder; empty before it has one.
-        value: the objective; None where it has none yet.
-        steps: values of evaluations during training, by the number of updates.
-        pruned: after how many updates it was ended; None: it was not.
-        updates: how many it would have made; None where that is not known.
+        job: number of the job in the sweep; its note is `.jobs/JOB.json`.
+        seed: value of `runner.seed`; None: the recipe's own.
+        folder: folder of the run, relative to the sweep's folder; empty before it has one.
+        value: the objective; None if the run has not ended or failed.
+        steps: values of evaluations during training, by number of updates (a decimal string).
+        pruned: number of updates at which the run was pruned; None if it was not.
+        updates: number of updates that the whole run has; None if that is not known.
     """
 
     job: int
@@ -46,15 +46,15 @@ class Played:
 
 @dataclass(frozen=True)
 class Trial:
-    """A setting, and what came of it.
+    """A setting, and the results of its runs.
 
     Attributes:
-        number: from 0, in the order in which they were proposed.
-        batch: those of one batch were proposed together.
+        number: number of the trial, from 0 in order of proposal.
+        batch: number of the batch that it was proposed in.
         setting: values by key or group.
-        state: how far it got.
-        value: the mean over its runs; None unless it is complete.
-        runs: one for each seed, as far as they were started.
+        state: state of the trial.
+        value: mean objective over its runs; None unless the trial is complete.
+        runs: one run for each seed that was started.
     """
 
     number: int
@@ -67,7 +67,13 @@ class Trial:
 
 @dataclass(frozen=True)
 class Measured:
-    """A rate on held-out starts: its trial, n episodes, bounds of 95%, the rate of each run."""
+    """Success rate of a trial on held-out starts.
+
+    Attributes:
+        trial: number of the trial.
+        rate, n, lo, hi: see :func:`rlcore.results.statistics.success_rate`; the interval is 95%.
+        seeds: success rate of each run.
+    """
 
     trial: int
     rate: float
@@ -79,7 +85,7 @@ class Measured:
 
 @dataclass(frozen=True)
 class Gain:
-    """A paired difference on held-out starts, with bounds of 95%."""
+    """Mean paired difference of success rates on held-out starts, with its 95% interval."""
 
     mean: float
     lo: float
@@ -88,19 +94,20 @@ class Gain:
 
 @dataclass(frozen=True)
 class Trials:
-    """All of a study.
+    """The record of a study.
 
     Attributes:
-        objective: what `value` is: an entry of `summary.json`, or a metric.
-        split: the starts that it is measured on.
+        objective: entry of `summary.json`, or metric, that `value` of a trial is.
+        split: split that the objective is measured on.
         direction: "maximize" or "minimize".
-        sampler, pruner, seed: how settings are proposed and ended.
-        planned: how many trials the study is to have.
-        seeds: of a trial's runs.
-        trials: in order of their numbers.
+        sampler, pruner: their names, see :mod:`rlcore_sweeps.methods`.
+        seed: seed of the study.
+        planned: number of trials that the study will have.
+        seeds: seeds of each trial's runs.
+        trials: trials in order of their numbers.
         best: number of the best complete trial; None before there is one.
-        heldout: what it came to on held-out starts, see :mod:`rlcore_sweeps.held_out`; empty
-            before that was measured.
+        heldout: rates of the best trial on held-out starts, see
+            :func:`rlcore_sweeps.held_out.measure`; empty before they are measured.
     """
 
     objective: str
@@ -116,12 +123,12 @@ class Trials:
     heldout: dict[str, Any] = field(default_factory=dict)
 
     def write(self, sweep: Path) -> None:
-        """Keep it."""
+        """Write the record to the sweep's folder, atomically."""
         write_text(sweep / FILE, json.dumps(asdict(self), indent=1, allow_nan=False) + "\n")
 
     @classmethod
     def of(cls, sweep: Path) -> Trials | None:
-        """Those of a sweep; None where it is no study.
+        """Read the record of a sweep; None if the sweep is not a study.
 
         Raises:
             CheckpointError: the file is damaged.
@@ -135,7 +142,11 @@ class Trials:
         return trials
 
     def _require_consistent(self) -> None:
-        """Raise Unreadable where an entry leads to another that is not there, or can't be shown."""
+        """Check that entries refer to trials that exist and have the types that tables need.
+
+        Raises:
+            Unreadable: an entry does not.
+        """
         numbers = [trial.number for trial in self.trials]
         if numbers != list(range(len(numbers))):
             raise Unreadable(f"trials must be numbered from 0, got {numbers!r:.60}")
@@ -151,10 +162,13 @@ class Trials:
 
     @property
     def over(self) -> bool:
-        """Whether nothing is left to play."""
+        """Whether all trials have ended, and the best one was evaluated on held-out starts.
+
+        No evaluation is needed if there is no best trial or the study itself uses held-out starts.
+        """
         told = len(self.trials) - self.count("running") == self.planned
         return told and bool(self.heldout or self.best is None or self.split == HELD_OUT)
 
     def count(self, state: TrialState) -> int:
-        """How many trials are in a state."""
+        """Return the number of trials in a state."""
         return sum(trial.state == state for trial in self.trials)
