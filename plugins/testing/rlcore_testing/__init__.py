@@ -1,6 +1,6 @@
-"""For authors of plugins: conformance checks, and a toy env and policy to test against.
+"""Conformance checks for authors of plugins, and a toy env and policy to test against.
 
-Names are loaded when they are asked for: an env's tests need no tensor library.
+Names are imported on first access, so that an env's tests load no tensor library.
 """
 
 from __future__ import annotations

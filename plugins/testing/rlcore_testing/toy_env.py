@@ -1,8 +1,7 @@
 """A vector env in numpy: a point in a square, seen by a 16 px camera. Runs in microseconds.
 
-The smallest complete implementation of :class:`rlcore.contracts.protocols.Env`, to test against
-and to
-copy from when writing one.
+It is the smallest complete implementation of :class:`rlcore.contracts.protocols.Env`, to test
+against and to copy from when writing an env.
 """
 
 from __future__ import annotations
@@ -27,12 +26,12 @@ REACH = 0.15  # distance to the goal that counts as success
 def make(
     config: ToyEnvConfig, *, num_envs: int, rank: int, world_size: int, num_processes: int
 ) -> ToyEnv:
-    """Factory named by the plugin; rank and processes don't matter to it."""
+    """Build the env; the factory that the plugin registers. Rank and processes have no effect."""
     return ToyEnv(config, num_envs)
 
 
 class ToyEnv:
-    """See :class:`rlcore.contracts.protocols.Env`."""
+    """A point that moves in the square [-1, 1]^2; see :class:`rlcore.contracts.protocols.Env`."""
 
     def __init__(self, config: ToyEnvConfig, num_envs: int) -> None:
         self.spec = env_spec(config)
@@ -47,7 +46,7 @@ class ToyEnv:
         self._last_reward = np.zeros(num_envs, dtype=np.float32)
         self._recorded: dict[int, list[np.ndarray]] = {}
         self._total_steps = 0
-        self._suspended: np.ndarray | None = None  # positions, while others use the accelerator
+        self._suspended: np.ndarray | None = None  # positions while suspended; None: it is not
 
     def reset(
         self, *, seed: int | None = None, options: Mapping[str, Any] | None = None
@@ -101,7 +100,7 @@ class ToyEnv:
                 states.append(one._position[0].copy())
                 actions.append(action)
                 executed = action + noise.normal(0.0, action_noise, 2)
-                one._advance(executed[None].astype(np.float32))  # as a policy's would be
+                one._advance(executed[None].astype(np.float32))  # the cast a policy's actions get
             yield Demonstration(
                 episode=episode,
                 task_description=self.spec.descriptions[episode.task],
@@ -129,7 +128,7 @@ class ToyEnv:
             self._position, self._suspended = self._suspended, None
 
     def close(self) -> None:
-        """Nothing to release."""
+        """Do nothing: the env holds no resources."""
 
     # -- simulation -------------------------------------------------------------------------
 
@@ -189,7 +188,7 @@ class ToyEnv:
         }
 
     def _draw(self, row: int) -> np.ndarray:
-        """The point as a white 3x3 square on black."""
+        """Return a row's frame, uint8 `[16, 16, 3]`: the point as a white 3x3 square on black."""
         frame = np.zeros((IMAGE_SIZE, IMAGE_SIZE, 3), dtype=np.uint8)
         x, y = ((self._position[row] + 1.0) / 2.0 * (IMAGE_SIZE - 1)).round().astype(int)
         frame[max(y - 1, 0) : y + 2, max(x - 1, 0) : x + 2] = 255

@@ -1,8 +1,8 @@
 """A Gaussian policy small enough to train in a second.
 
-The smallest complete implementation of :class:`rlcore.contracts.protocols.Policy`, to test against
-and to
-copy from when writing one. Its log-prob is that of N(mean, std) before the env clips the action.
+It is the smallest complete implementation of :class:`rlcore.contracts.protocols.Policy`, to test
+against and to copy from when writing a policy. Log-probs are those of N(mean, std), from before the
+env clips the action.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ from rlcore_testing.toy_settings import (
 )
 
 NUMBERS = {task.replace("-", " the ") + " side": number for number, task in enumerate(GOALS)}
-UNKNOWN = -1  # a sentence of another env
+UNKNOWN = -1  # number of an instruction that is not the toy env's
 
 
 def make(config: ToyModelConfig, *, env_spec: EnvSpec) -> ToyPolicy:
-    """Factory named by the plugin.
+    """Build the policy, with saved weights if a path is set; the factory the plugin registers.
 
     Raises:
         CheckpointError: `config.model_path` holds no toy policy.
@@ -52,7 +52,7 @@ def make(config: ToyModelConfig, *, env_spec: EnvSpec) -> ToyPolicy:
 
 
 class ToyPolicy(nn.Module):
-    """See :class:`rlcore.contracts.protocols.Policy`."""
+    """A Gaussian MLP policy; see :class:`rlcore.contracts.protocols.Policy`."""
 
     def __init__(self, config: ToyModelConfig, env_spec: EnvSpec) -> None:
         super().__init__()
@@ -122,13 +122,13 @@ class ToyPolicy(nn.Module):
         keys: RowKeys,
     ) -> torch.Tensor:
         mean, std, _ = self._forward(inputs)
-        # the spread is exploration, not the expert's: only the mean is fitted
+        # std is for exploration and says nothing about the expert: only the mean is fitted
         actions, mask = actions.to(self._device), mask.to(self._device)
         loss = (-_logprob(actions, mean, std.detach())).mean(-1)
         return (loss * mask).sum(-1) / mask.sum(-1)
 
     def fit_normalizer(self, demonstrations: Sequence[Demonstration]) -> None:
-        """Everything lies in [-1, 1] already."""
+        """Do nothing: states and actions are in [-1, 1] already."""
 
     def parameter_groups(self) -> dict[str, list[nn.Parameter]]:
         groups: dict[str, list[nn.Parameter]] = {"policy": [], "value": []}
@@ -137,7 +137,7 @@ class ToyPolicy(nn.Module):
         return groups
 
     def set_progress(self, update: int) -> None:
-        """Nothing is annealed."""
+        """Do nothing: the policy has no annealed settings."""
 
     def blocks(self) -> Sequence[nn.Module]:
         return [self.body]
@@ -145,7 +145,7 @@ class ToyPolicy(nn.Module):
     def save_pretrained(self, path: Path) -> None:
         path.mkdir(parents=True, exist_ok=True)
         save_file(dict(self.state_dict()), path / WEIGHTS)
-        # not where the weights came from: that is another place after a resume
+        # model_path is dropped: after a resume the weights come from another folder
         settings = dataclasses.asdict(dataclasses.replace(self._config, model_path=None))
         (path / "config.json").write_text(json.dumps(settings, indent=2))
 
@@ -160,7 +160,7 @@ class ToyPolicy(nn.Module):
     def _forward(
         self, inputs: Mapping[str, torch.Tensor]
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """Mean `[B, C, A]`, std `[C, A]`, values `[B, V]`, on the parameters' device."""
+        """Return mean `[B, C, A]`, std `[C, A]`, values `[B, V]`, on the parameters' device."""
         inputs = {name: tensor.to(self._device) for name, tensor in inputs.items()}
         numbers = torch.arange(len(GOALS), device=self._device)
         task = (inputs["task"][:, None] == numbers).float()
@@ -175,5 +175,5 @@ class ToyPolicy(nn.Module):
 
 
 def _logprob(actions: torch.Tensor, mean: torch.Tensor, std: torch.Tensor) -> torch.Tensor:
-    """Elementwise log N(actions; mean, std)."""
+    """Return log N(actions; mean, std), elementwise."""
     return -0.5 * ((actions - mean) / std) ** 2 - std.log() - 0.5 * math.log(2 * math.pi)

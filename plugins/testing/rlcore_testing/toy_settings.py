@@ -71,7 +71,7 @@ class ToyModelConfig(ModelConfig):
 
 
 def env_spec(config: ToyEnvConfig) -> EnvSpec:
-    """Facts of the toy env.
+    """Return the spec of the toy env.
 
     Raises:
         ConfigError: an unknown task in `config.tasks`.
@@ -101,7 +101,7 @@ def env_spec(config: ToyEnvConfig) -> EnvSpec:
 
 
 def policy_spec(config: ToyModelConfig, env: EnvSpec) -> PolicySpec:
-    """Facts of the toy policy.
+    """Return the spec of the toy policy.
 
     Raises:
         CheckpointError: `config.model_path` holds no toy policy of these sizes.
@@ -137,19 +137,19 @@ def _activations(config: ToyModelConfig, env: EnvSpec) -> Activations:
 
 
 def _stored(config: ToyModelConfig, env: EnvSpec) -> int:
-    """Bytes of a stored decision: pixels as they are, the other inputs, and actions."""
+    """Return the bytes of a stored decision: uint8 pixels, the other inputs, and actions."""
     numbers = env.state_dim + 3 + config.num_action_chunks * env.action_dim
     return input_size(env) - env.state_dim - len(GOALS) + 4 * numbers
 
 
 def input_size(env: EnvSpec) -> int:
-    """Numbers that the toy policy takes of this env: pixels of its first camera, state, task."""
+    """Return the policy's input size: pixels of the first camera, state, one-hot task."""
     pixels = sum(camera.height * camera.width * 3 for camera in env.cameras[:1])
     return pixels + env.state_dim + len(GOALS)
 
 
 def parameter_shapes(config: ToyModelConfig, env: EnvSpec) -> dict[str, tuple[int, ...]]:
-    """Names and shapes of the toy policy's weights."""
+    """Return the shapes of the toy policy's weights, by name."""
     inputs, hidden, values = input_size(env), config.hidden, _values(config)
     outputs = config.num_action_chunks * env.action_dim
     critic = {"value.weight": (values, hidden + 1), "value.bias": (values,)}  # + elapsed fraction

@@ -1,9 +1,9 @@
-"""Whether an algorithm keeps the contract of :class:`rlcore.contracts.protocols.Algorithm`.
+"""Check whether an algorithm meets :class:`rlcore.contracts.protocols.Algorithm`'s contract.
 
     class TestMyAlgorithm(AlgorithmConformance):
         name = "my_algorithm"
 
-It is given random trajectories with ends inside chunks, and a bandit to learn.
+The algorithm gets random trajectories whose episodes end inside chunks, and trains a bandit.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ LATER = 100_000
 
 
 class TrainingChecks(AlgorithmSubject):
-    """The whole of it, in rlcore's learner."""
+    """Checks of whole updates, in rlcore's learner."""
 
     def test_a_bandit_learns(self) -> None:
         algorithm, first = self.algorithm, self._first_update()
@@ -52,18 +52,21 @@ class TrainingChecks(AlgorithmSubject):
         )
 
     def _first_update(self) -> int:
-        """The first update, in powers of two, that trains the policy."""
+        """Return the first update of 0, 1, 2, 4, ..., 65536 that trains the policy, or else 0."""
         return next(
             (u for u in (0, *(2**k for k in range(17))) if self.algorithm.trains_policy(u)), 0
         )
 
 
 class AlgorithmConformance(AdvantageChecks, LossChecks, TrainingChecks):
-    """Checks of an on-policy algorithm; for one with a replay there is
-    :class:`rlcore_testing.ReplayConformance`. Set `name` and, where defaults don't do, `settings`;
-    methods of :class:`AlgorithmSubject` may be replaced."""
+    """Checks of an on-policy algorithm.
+
+    Set `name`, and `settings` if the defaults are not suitable. Methods of
+    :class:`AlgorithmSubject` may be overridden. For an algorithm with a replay use
+    :class:`rlcore_testing.ReplayConformance`.
+    """
 
 
 def check_algorithm(name: str, **settings: Any) -> list[Finding]:
-    """What algorithm `name` does against the contract under `settings`; empty if nothing."""
+    """Return the contract violations of algorithm `name` under `settings`."""
     return check(AlgorithmConformance, name, settings)

@@ -1,4 +1,4 @@
-"""Whether advantages have their shapes, follow from what was executed alone, and needs are true."""
+"""Check advantages: shapes, independence of steps that were not executed, and declared needs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PARTS = ("advantages", "returns", "valid")
 
 
 class AdvantageChecks(AlgorithmSubject):
-    """`advantages`."""
+    """Checks of `advantages`."""
 
     def test_advantages_have_their_shapes(self) -> None:
         trajectory = self.trajectory()
@@ -97,7 +97,7 @@ class AdvantageChecks(AlgorithmSubject):
         self._require_same("of columns in another order", moved, expected)
 
     def test_bootstrap_values_are_read_where_they_are_needed(self) -> None:
-        """At time limits: the value of the final observation costs a render and a forward."""
+        """At time limits only: the final observation's value costs a render and a forward pass."""
         trajectory = self.trajectory()
         skip_unless(self.value_width > 0, "it needs no values")
         cut = trajectory.truncated.any(-1)

@@ -1,4 +1,4 @@
-"""Whether a loss is a weighted sum over samples that makes better actions likelier."""
+"""Check that a loss is a weighted sum over samples whose descent makes better actions likelier."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ APPROX_KL = "train/actor/approx_kl"
 
 
 class LossChecks(AlgorithmSubject):
-    """`loss`."""
+    """Checks of `loss`."""
 
     def test_the_loss_is_a_number_with_gradients(self) -> None:
         samples = self.samples()
@@ -67,7 +67,7 @@ class LossChecks(AlgorithmSubject):
         )
 
     def test_micro_batches_add_up(self) -> None:
-        """To the loss, the gradient and the metrics of the whole."""
+        """Their sums equal the loss, the gradient and the metrics of the whole batch."""
         samples = self.samples()
         order = samples.trained.nonzero().squeeze(1)
         whole, parts = self.present(samples), self.present(samples)
@@ -134,14 +134,14 @@ class LossChecks(AlgorithmSubject):
         self._require_descent("values", gradients["values"][clear], missing[clear])
 
     def _pushed(self) -> tuple[Samples, dict[str, Tensor]]:
-        """Samples, and the gradients where the policy is still the one that acted."""
+        """Return samples, and the loss's gradients if the policy has not changed since acting."""
         samples = self.samples()
         present = self.present(samples, drift=0.0)
         self.loss(samples, present)[0].backward()
         return samples, present.gradients()
 
     def _require_descent(self, what: str, gradient: Tensor, direction: Tensor) -> None:
-        """The loss must fall as `what` moves in `direction`."""
+        """Require that the loss falls as `what` moves in `direction`."""
         wrong = int((gradient * direction >= 0).sum())
         sought = {"log-probs": "their advantage", "values": "return minus value"}[what]
         require(
@@ -161,7 +161,7 @@ class LossChecks(AlgorithmSubject):
                 hint="a pure function of its arguments")  # fmt: skip
 
     def test_the_reference_matters_where_it_is_needed(self) -> None:
-        """Where it is not, the learner passes None, as all other checks do."""
+        """If it is not needed, the learner passes None, as all other checks do."""
         skip_unless(self.algorithm.needs.reference_logprobs, "it needs no reference log-probs")
         samples = self.samples()
         present = self.present(samples)
@@ -176,5 +176,5 @@ class LossChecks(AlgorithmSubject):
 
 
 def _number(x: float) -> float:
-    """A metric's value; NaN where nothing was counted, which equals itself here."""
+    """Return a metric's value; NaN, which the checks treat as equal to itself, if it has none."""
     return x if x == x else 0.0

@@ -1,4 +1,4 @@
-"""The algorithm under test, and the batches the checks give it."""
+"""Provide the algorithm under test, and the batches that checks pass to it."""
 
 from __future__ import annotations
 
@@ -24,17 +24,19 @@ from rlcore_testing.conformance.trajectories import random_trajectory
 
 CHUNKS, COLUMNS, ACTIONS, ENTRIES = 6, 8, 3, 2
 BEST = 1.0  # the action a bandit is rewarded for
-UPDATES = 20  # of it
-DRIFT = 0.05  # of log-probs and values since the rollout
+UPDATES = 20  # number of updates on the bandit
+DRIFT = 0.05  # std of the change of log-probs and values since the rollout
 
 
 @dataclass
 class Present(Evaluation):
-    """What the policy says now of all P samples: leaves that gather gradients; entropy
-    elementwise."""
+    """The current policy's evaluation of all P samples, as leaf tensors that collect gradients.
+
+    The entropy is elementwise.
+    """
 
     def gradients(self) -> dict[str, Tensor]:
-        """Of the log-probs and values; zeros where none came."""
+        """Return the gradients of log-probs and values; zeros if the loss does not use them."""
         leaves = {"logprobs": self.logprobs, "values": self.values}
         return {
             name: torch.zeros_like(leaf) if leaf.grad is None else leaf.grad
@@ -43,18 +45,18 @@ class Present(Evaluation):
 
 
 class AlgorithmSubject(OneThread):
-    """Makes algorithms and batches."""
+    """Base of the checks of algorithms: builds algorithms and batches."""
 
     kind = "algorithm"
 
     def make(self, config: Any) -> Algorithm:
-        """The algorithm as a policy worker makes it."""
+        """Build the algorithm as a policy worker does."""
         algorithm: Algorithm = load_target(self.component().target)(config)
         return algorithm
 
     @property
     def algorithm(self) -> OnPolicy:
-        """One with a replay is asked for what all algorithms have."""
+        """The algorithm, typed as on-policy; for one with a replay only common members are used."""
         return cast(OnPolicy, self.make(self.config()))
 
     def test_needs_are_those_its_spec_function_gave(self) -> None:
@@ -62,13 +64,13 @@ class AlgorithmSubject(OneThread):
         self.require_told("algorithm.needs", AlgorithmNeeds, needs, before="workers")
 
     def learner_of(self, policy: Any, algorithm: OnPolicy, **facts: Any) -> Learner:
-        """What trains a bandit with it."""
+        """Return a learner that trains a bandit with the algorithm."""
         actor = ActorConfig(micro_batch_size=16, global_batch_size=32)
         actor.optim.lr, actor.optim.value_lr = 0.05, 0.2
         return Learner(policy, algorithm, actor, self.config(), seed=0, **facts)
 
     def require_best(self, mean: float, *, plot: str) -> None:
-        """Require that the mean action of a bandit has come near the best one."""
+        """Require that a bandit's mean action is within 70% of the initial distance of the best."""
         require(
             abs(mean - BEST) < 0.7 * BEST,
             f"after {UPDATES} updates of a bandit its mean action went from 0 to {mean:.3f}, "
@@ -78,18 +80,18 @@ class AlgorithmSubject(OneThread):
 
     @property
     def value_width(self) -> int:
-        """V of the policies it can train: 0, 1 or C."""
+        """V, the number of values per decision that the algorithm needs: 0, 1 or C."""
         if not self.algorithm.needs.values:
             return 0
         return ACTIONS if self.config().reward_type == "action_level" else 1
 
     @property
     def group_size(self) -> int:
-        """G, or 0 where the algorithm needs no groups."""
+        """G, the size of a group, or 0 if the algorithm needs no groups."""
         return int(self.config().group_size) if self.algorithm.needs.groups else 0
 
     def trajectory(self, *, seed: int = 0) -> Trajectory:
-        """A random one, with two groups or more if the algorithm asks for them."""
+        """Return a random trajectory, with at least two groups if the algorithm needs groups."""
         return random_trajectory(
             chunks=CHUNKS,
             columns=max(COLUMNS, 2 * self.group_size),
@@ -101,7 +103,7 @@ class AlgorithmSubject(OneThread):
         )
 
     def samples(self) -> Samples:
-        """A batch of training samples. The policy is its own reference where one is needed."""
+        """Return a batch of samples. If a reference is needed, it is the policy that acted."""
         trajectory = self.trajectory()
         samples = make_samples(trajectory, self.algorithm.advantages(trajectory), self.config())
         if self.algorithm.needs.reference_logprobs:
@@ -109,7 +111,7 @@ class AlgorithmSubject(OneThread):
         return samples
 
     def present(self, samples: Samples, *, drift: float = DRIFT) -> Present:
-        """What the policy says now: what it said then, give or take `drift`."""
+        """Return the current evaluation: that of the rollout plus Gaussian noise of std `drift`."""
         random = torch.Generator().manual_seed(0)
 
         def moved(x: Tensor) -> Tensor:
@@ -126,7 +128,15 @@ class AlgorithmSubject(OneThread):
         weights: Weights | None = None,
         entropy: Tensor | None = None,
     ) -> tuple[Tensor, dict[str, Metric]]:
-        """The loss of the samples at `places` (all that are trained on)."""
+        """Compute the loss of some samples.
+
+        Args:
+            samples: the batch.
+            present: the current policy's evaluation of it.
+            places: int64 indices of the samples; None: all that are trained on.
+            weights: in place of the batch's.
+            entropy: in place of that of `present`.
+        """
         places = samples.trained.nonzero().squeeze(1) if places is None else places
         now = Evaluation(
             logprobs=present.logprobs[places],

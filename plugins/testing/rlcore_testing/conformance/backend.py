@@ -1,10 +1,10 @@
-"""Whether a backend keeps the contract of :class:`rlcore.workers.backend.Backend`.
+"""Check whether a backend meets the contract of :class:`rlcore.workers.backend.Backend`.
 
     class TestMyBackend(BackendConformance):
         name = "my_backend"
 
-It trains the toy policy for one update on the first rank, which takes as long as workers need to
-start.
+A check trains the toy policy for one update on the first rank; most of its time is the start of
+workers.
 """
 
 from __future__ import annotations
@@ -31,14 +31,16 @@ TOY = (
     *("env.eval.total_num_envs=4", "env.eval.trials_per_task=2", "actor.global_batch_size=16"),
     *("actor.micro_batch_size=16",),
 )
-REFERENCE = "local"  # core's own, which needs nothing
+REFERENCE = "local"  # core's backend, whose results are the expected ones
 
 
 class BackendConformance(Conformance):
-    """Checks of a backend. Set `name` and, where defaults don't do, `settings`: keys of `cluster`.
+    """Checks of a backend.
+
+    Set `name`, and `settings` (keys of `cluster`) if the defaults are not suitable.
 
     Attributes:
-        algorithm: what the toy policy is trained with; it must be installed.
+        algorithm: name of the algorithm that trains the toy policy; it must be installed.
     """
 
     kind: ClassVar[Kind] = "backend"
@@ -46,7 +48,7 @@ class BackendConformance(Conformance):
     test_every_key_of_its_settings_has_a_help_text = None  # type: ignore[assignment]  # it has none
 
     def cluster(self) -> ClusterConfig:
-        """The section `cluster` of a run on it."""
+        """Return the section `cluster` of a run on the backend."""
         return ClusterConfig(backend=self.component().name, **self.settings)
 
     def test_it_has_what_core_asks_for(self) -> None:
@@ -75,7 +77,7 @@ class BackendConformance(Conformance):
         self._same_as_local()  # one of the run's own
 
     def _same_as_local(self) -> None:
-        """Require the episodes of an evaluation after an update to be those of core's own."""
+        """Require that an evaluation after one update gives the same episodes as core's backend."""
         wanted = self.shared("local", lambda: self._episodes(REFERENCE))
         own = [f"cluster.{key}={value}" for key, value in self.settings.items()]
         given = self._episodes(self.component().name, *own)
@@ -99,6 +101,5 @@ def _methods() -> Iterator[str]:
 
 
 def check_backend(name: str, **settings: Any) -> list[Finding]:
-    """What backend `name` does against the contract under `settings` of `cluster`; empty if
-    nothing."""
+    """Return the contract violations of backend `name` under `settings` of `cluster`."""
     return check(BackendConformance, name, settings)

@@ -1,11 +1,12 @@
-"""What the conformance classes of envs, policies and algorithms share.
+"""Define the base of the conformance classes of envs, policies and algorithms.
 
     class TestMyEnv(EnvConformance):        check_env("my_env", max_episode_steps=40)
         name = "my_env"                       -> [Finding(check, message, hint), ...]
         settings = {"max_episode_steps": 40}
 
 A check is a method `test_...` that raises :class:`Deviation`. pytest collects the subclass; the
-functions run the same methods. Knows no kind of component, no test runner and no tensor library.
+functions run the same methods. This module depends on no kind of component, no test runner and no
+tensor library.
 """
 
 from __future__ import annotations
@@ -47,11 +48,11 @@ Check = TypeVar("Check", bound="Conformance")
 
 
 class Deviation(AssertionError):
-    """A component does not do what the contract says.
+    """A component violates its contract.
 
     Args:
         message: what is wrong and what was expected.
-        hint: what to do about it.
+        hint: how to fix it.
     """
 
     def __init__(self, message: str, *, hint: str) -> None:
@@ -60,8 +61,10 @@ class Deviation(AssertionError):
 
 
 class Doubt(Deviation):
-    """Something that may be meant so: a test fails until its class leaves the check out, `rlcore
-    check` only warns."""
+    """A deviation that may be intended.
+
+    A test fails until its class disables the check; `rlcore check` only warns.
+    """
 
 
 @dataclass(frozen=True)
@@ -71,10 +74,10 @@ class Finding:
     Attributes:
         check: its name as a sentence.
         message: what is wrong and what was expected.
-        hint: what to do about it.
-        warning: it may be meant so.
-        cause: equal for findings that one change of the component mends, as far as can be told: of
-            an error the line that raised it, of what else is wrong the component and the hint.
+        hint: how to fix it.
+        warning: the deviation may be intended (:class:`Doubt`).
+        cause: key by which findings with a common cause are grouped: for an unexpected exception
+            its type and line, otherwise the component and the hint.
     """
 
     check: str
@@ -86,11 +89,11 @@ class Finding:
 
 @dataclass(frozen=True)
 class LeftOut:
-    """A check that was not made.
+    """A check that was skipped.
 
     Attributes:
         check: its name as a sentence.
-        reason: why it does not apply, or that it was asked for.
+        reason: why it does not apply, or that the user asked to skip it.
     """
 
     check: str
@@ -99,11 +102,11 @@ class LeftOut:
 
 @dataclass(frozen=True)
 class Report:
-    """What the checks of a component came to.
+    """The results of a component's checks.
 
     Attributes:
-        findings: what did not pass.
-        left_out: what was not checked.
+        findings: checks that did not pass.
+        left_out: checks that were skipped.
     """
 
     findings: list[Finding]
@@ -114,9 +117,9 @@ class Conformance:
     """Base of the checks of one component under given settings.
 
     Attributes:
-        name: its registered name.
+        name: the component's registered name.
         settings: keys that differ from their defaults; a section is a mapping.
-        thorough: attributes of the class that :func:`report` sets, for checks that take longer.
+        thorough: class attributes that :func:`report` sets to enable longer checks.
     """
 
     kind: ClassVar[Kind]
@@ -131,25 +134,25 @@ class Conformance:
 
     @classmethod
     def setup_class(cls) -> None:
-        """Before the first check."""
+        """Prepare the checks; called before the first one."""
 
     @classmethod
     def teardown_class(cls) -> None:
-        """After the last one: let go of what the checks shared."""
+        """Close and drop the objects that checks share; called after the last one."""
         cls._made.clear()
         cls._closing.close()
 
     # -- the component ------------------------------------------------------------------------
 
     def component(self) -> ComponentSpec:
-        """How it is registered. Override this for a component that is not."""
+        """Return the component's registration. Override it for an unregistered component."""
         return load_plugins().get(self.kind, self.name).spec
 
     def config(self, **changes: Any) -> Any:
-        """Its settings with `changes`, frozen as in a run.
+        """Return the component's settings with `changes`, frozen as in a run.
 
         Raises:
-            ConfigError: an unknown key or a value of another type.
+            ConfigError: a key is unknown, or a value has the wrong type.
         """
 
         def fill() -> Settings:
@@ -160,7 +163,7 @@ class Conformance:
         return self.shared(("config", repr(sorted(changes.items()))), fill)
 
     def shared(self, key: Any, make: Callable[[], Subject]) -> Subject:
-        """What `make` gave when this class first asked for `key`."""
+        """Return the cached object of `key`, which the class's first call builds with `make`."""
         if key not in self._made:
             self._made[key] = make()
         found: Subject = self._made[key]
@@ -169,7 +172,11 @@ class Conformance:
     # -- all kinds ----------------------------------------------------------------------------
 
     def loaded_by(self, code: str, packages: Sequence[str]) -> list[str]:
-        """Which packages a new interpreter has loaded after `code`."""
+        """Return which of `packages` a new interpreter has imported after running `code`.
+
+        Raises:
+            Deviation: the code fails.
+        """
         script = f"{code}\nimport json, sys\nprint(json.dumps([*sys.modules]))"
         done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
         if done.returncode:
@@ -182,14 +189,14 @@ class Conformance:
     def require_told(
         self, what: str, kind: type, real: Any, *given: Any, before: str, apart: Sequence[str] = ()
     ) -> None:
-        """Require the facts that the component's spec function gives with its settings.
+        """Require that a component's spec equals the one that its spec function returns.
 
         Args:
-            what: the facts, for messages.
-            kind: their dataclass.
-            real: what the component says of itself.
-            given: what the function is given beside the settings.
-            before: what a run starts after it has asked the function.
+            what: name of the spec, for messages.
+            kind: dataclass of the spec.
+            real: the spec that the component itself has.
+            given: arguments of the spec function after the settings.
+            before: what a run starts after it has called the function, for messages.
             apart: fields that may differ.
         """
         path = self.component().spec
@@ -208,7 +215,7 @@ class Conformance:
             )
 
     def test_settings_and_facts_load_nothing_heavy(self) -> None:
-        """Every command reads them, also on a machine without the simulator."""
+        """Every command imports them, also on a machine without the simulator."""
         spec = self.component()
         named = [target for target in (spec.config, spec.spec) if target is not None]
         modules = sorted({target.partition(":")[0] for target in named})
@@ -239,22 +246,21 @@ class Conformance:
 
     @classmethod
     def checks(cls) -> dict[str, str]:
-        """The methods of its checks, by their names as sentences; without those that a subclass
-        set to None."""
+        """Return the names of check methods, by sentence, except those a subclass set to None."""
         methods = [name for name in dir(cls) if name.startswith("test_") and getattr(cls, name)]
         return {sentence(name): name for name in sorted(methods)}
 
     @classmethod
     def findings(cls) -> list[Finding]:
-        """Make all checks; what did not pass."""
+        """Run all checks; return those that did not pass."""
         return cls.report().findings
 
     @classmethod
     def report(cls, skip: Collection[str] = ()) -> Report:
-        """Make all checks but those to skip.
+        """Run all checks except those to skip.
 
         Args:
-            skip: their names as sentences.
+            skip: names of checks, as sentences.
         """
         report, checks = Report([], []), cls.checks()
         cls.setup_class()
@@ -276,19 +282,22 @@ class Conformance:
 
 
 def sentence(name: str) -> str:
-    """The name of a check as a sentence: `test_closing_twice_is_safe`, or that with spaces or
-    hyphens."""
+    """Return a check's name as a sentence: `test_closing_twice_is_safe` -> `closing twice is safe`.
+
+    Hyphens and spaces are accepted in place of underscores.
+    """
     return re.sub(r"[-_\s]+", " ", name.strip().removeprefix("test_"))
 
 
 def report(
     base: type[Check], name: str, settings: Mapping[str, Any], skip: Collection[str] = ()
 ) -> Report:
-    """What `base`'s checks, the thorough ones too, come to on the component of that name.
+    """Run the checks of `base`, including the thorough ones, on a component.
 
     Args:
+        name: registered name of the component.
         settings: keys that differ from their defaults.
-        skip: names of checks to leave out, as sentences.
+        skip: names of checks to skip, as sentences.
     """
     facts = {"name": name, "settings": settings, **base.thorough}
     made: type[Check] = type(base.__name__, (base,), facts)
@@ -296,12 +305,12 @@ def report(
 
 
 def check(base: type[Check], name: str, settings: Mapping[str, Any]) -> list[Finding]:
-    """The findings of :func:`report`."""
+    """Run the checks as :func:`report` does; return the findings."""
     return report(base, name, settings).findings
 
 
 def _run(method: Callable[[], None], check: str, name: str) -> Finding | None:
-    """Make a check; None where it passes. SkipTest goes through."""
+    """Run a check; return its finding, or None if it passes. SkipTest is not caught."""
     try:
         method()
     except SkipTest:
@@ -309,10 +318,10 @@ def _run(method: Callable[[], None], check: str, name: str) -> Finding | None:
     except Deviation as error:
         doubt = isinstance(error, Doubt)
         return Finding(check, error.message, error.hint, doubt, cause=f"{name}: {error.hint}")
-    except UserError as error:  # of core's own checks, for one
+    except UserError as error:  # raised, for example, by core's own checks
         message, hint = error.message.partition("\nTraceback")[0], error.hint or ""
         return Finding(check, message, hint, cause=f"{name}: {hint or message}")
-    except Exception as error:  # a component may fail in any way, and that is a finding
+    except Exception as error:  # any exception of a component is a finding
         place = _place(error)
         where = f" ({place})" if place else ""
         return Finding(
@@ -325,7 +334,11 @@ def _run(method: Callable[[], None], check: str, name: str) -> Finding | None:
 
 
 def _place(error: Exception) -> str:
-    """The last line of the stranger's own package that an error came through; empty for ours."""
+    """Return `file:line` of the innermost frame in the third-party package that raised an error.
+
+    That package is the first one on the traceback. Empty if all frames belong to rlcore or the
+    standard library.
+    """
     frames = [(frame.f_globals.get("__name__", "").partition(".")[0], frame, at) for frame, at in
               walk_tb(error.__traceback__)]  # fmt: skip
     theirs = [one for one in frames if not _is_passed_through(one[0])]
@@ -334,13 +347,13 @@ def _place(error: Exception) -> str:
 
 
 def _innermost(error: Exception) -> str:
-    """The line that raised an error."""
+    """Return `file:line` of the statement that raised an error."""
     frame, at = [*walk_tb(error.__traceback__)][-1]
     return f"{frame.f_code.co_filename}:{at}"
 
 
 def _is_passed_through(package: str) -> bool:
-    """Whether it only calls a component: rlcore, what ships with it, or the standard library."""
+    """Return whether a package is rlcore, one of its plugins, pluggy or the standard library."""
     return package in ("", "pluggy", *sys.stdlib_module_names) or is_ours(package)
 
 
@@ -349,7 +362,7 @@ def _base(kind: Kind) -> Any:
 
 
 def _filled(base: Settings, *layers: Mapping[str, Any]) -> Settings:
-    """The settings with the layers over them, frozen."""
+    """Return settings merged with layers, of which later ones win, as frozen settings."""
     try:
         merged = OmegaConf.merge(OmegaConf.structured(base), *map(dict, layers))
         filled = OmegaConf.to_object(merged)
@@ -361,7 +374,7 @@ def _filled(base: Settings, *layers: Mapping[str, Any]) -> Settings:
     return filled
 
 
-# -- how checks say what is wrong -------------------------------------------------------------
+# -- requirements of checks -------------------------------------------------------------------
 
 
 def require(ok: bool, message: str, *, hint: str) -> None:
@@ -371,7 +384,7 @@ def require(ok: bool, message: str, *, hint: str) -> None:
 
 
 def skip_unless(applies: bool, reason: str) -> None:
-    """Leave a check out, for a reason."""
+    """Skip the current check unless it applies."""
     if not applies:
         raise SkipTest(reason)
 
@@ -379,21 +392,21 @@ def skip_unless(applies: bool, reason: str) -> None:
 def require_array(
     what: str, value: Any, dtype: Any, shape: tuple[int, ...], *, hint: str = ""
 ) -> None:
-    """Require a numpy array of that type and shape."""
+    """Require a numpy array of a dtype and shape."""
     fault = array_fault(what, value, dtype, shape)
     if fault is not None:
         raise Deviation(f"{fault}", hint=hint or fault.hint)
 
 
 def require_none(call: str, fault: Fault | None) -> None:
-    """Require that env workers would let an answer through (see :mod:`rlcore.validation.env`)."""
+    """Require that env workers would accept a result (see :mod:`rlcore.validation.env`)."""
     if fault is not None:
         row = "" if fault.row is None else f", row {fault.row}"
         raise Deviation(f"{call}{row}: {fault}", hint=fault.hint)
 
 
 def require_equal(what: str, got: Any, expected: Any, *, atol: float = 0.0, hint: str) -> None:
-    """Require equal arrays: bit for bit if `atol` is 0, else to `atol`. nan equals itself."""
+    """Require equal arrays: bitwise if `atol` is 0, else within `atol`. NaN equals itself."""
     got, expected = np.asarray(got), np.asarray(expected)
     require(
         got.shape == expected.shape,
@@ -401,7 +414,7 @@ def require_equal(what: str, got: Any, expected: Any, *, atol: float = 0.0, hint
         hint=hint,
     )
     numbers = all(array.dtype.kind in NUMBERS for array in (got, expected))
-    near = atol and numbers  # sentences are equal, or they are not
+    near = atol and numbers  # text has no tolerance
     wrong = ~np.isclose(got, expected, rtol=0, atol=atol) if near else got != expected
     wrong &= (got == got) | (expected == expected)
     if wrong.any():
@@ -416,7 +429,7 @@ def require_equal(what: str, got: Any, expected: Any, *, atol: float = 0.0, hint
 def require_fields(
     names: Sequence[str], what: str, got: Any, expected: Any, *, atol: float = 0.0, hint: str
 ) -> None:
-    """Require equal arrays under these names of two objects, as :func:`require_equal` does."""
+    """Require that the attributes `names` of two objects are equal, by :func:`require_equal`."""
     for name in names:
         own, other = getattr(got, name), getattr(expected, name)
         require_equal(f"{name} {what}", own, other, atol=atol, hint=hint)

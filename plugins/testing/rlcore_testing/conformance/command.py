@@ -1,4 +1,4 @@
-"""Whether a command behaves as rlcore's own do.
+"""Check whether a command behaves as rlcore's own commands do.
 
 class TestMyCommand(CommandConformance):
     name = "my_command"
@@ -21,7 +21,7 @@ class CommandConformance(Conformance):
     """Checks of a command. Set `name`.
 
     Attributes:
-        arguments: words with which it succeeds; None: none are known.
+        arguments: arguments with which the command succeeds; None: not known.
     """
 
     kind: ClassVar[Kind] = "command"
@@ -29,12 +29,12 @@ class CommandConformance(Conformance):
     test_every_key_of_its_settings_has_a_help_text = None  # type: ignore[assignment]  # it has none
 
     def said(self, words: Sequence[str]) -> tuple[Any, str]:
-        """The exit code and what it printed."""
+        """Run the command; return its exit code and what it printed."""
         out = io.StringIO()
         with redirect_stdout(out), redirect_stderr(io.StringIO()):
             try:
                 code = load_target(self.component().target)(list(words))
-            except SystemExit as error:  # of argparse
+            except SystemExit as error:  # raised by argparse
                 code = error.code or 0
         return code, out.getvalue()
 
@@ -70,5 +70,5 @@ class CommandConformance(Conformance):
 
 
 def check_command(name: str, **settings: Any) -> list[Finding]:
-    """What command `name` does against the contract; empty if nothing. It has no settings."""
+    """Return the contract violations of command `name`. A command has no settings."""
     return check(CommandConformance, name, settings)

@@ -1,9 +1,9 @@
-"""Whether an env keeps the contract of :class:`rlcore.contracts.protocols.Env`.
+"""Check whether an env meets the contract of :class:`rlcore.contracts.protocols.Env`.
 
     class TestMyEnv(EnvConformance):
         name = "my_env"
 
-Loads no tensor library.
+This module loads no tensor library.
 """
 
 from __future__ import annotations
@@ -29,13 +29,18 @@ class EnvConformance(
     RowChecks,
     DemonstrationChecks,
 ):
-    """Checks of an env. Set `name` and, where defaults don't do, `settings`; attributes and
-    methods of :class:`EnvSubject` may be replaced."""
+    """Checks of an env.
+
+    Set `name`, and `settings` if the defaults are not suitable. Attributes and methods of
+    :class:`EnvSubject` may be overridden.
+    """
 
     thorough: ClassVar[Mapping[str, Any]] = {"memory_episodes": 200}
 
 
 def check_env(name: str, **settings: Any) -> list[Finding]:
-    """What env `name` does against the contract under `settings`; empty if nothing. Looks at
-    memory too, over 200 episodes."""
+    """Return the contract violations of env `name` under `settings`.
+
+    Memory is checked, too, over 200 episodes.
+    """
     return check(EnvConformance, name, settings)

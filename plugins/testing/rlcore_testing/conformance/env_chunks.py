@@ -1,4 +1,4 @@
-"""Whether chunks are what their steps are: actions, rewards, shapes."""
+"""Check that a chunk equals its single steps: actions, rewards, shapes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from rlcore_testing.conformance.env_subject import (
 
 
 class ChunkChecks(EnvSubject):
-    """Steps of episodes."""
+    """Checks of chunks of steps."""
 
     def test_chunk_results_have_their_shapes(self) -> None:
         result = self.play(self.env(), self.episodes(ROWS), self.actions(ROWS)).result
@@ -38,7 +38,7 @@ class ChunkChecks(EnvSubject):
         require_array("success", result.success, bool, (ROWS,))
 
     def test_a_run_accepts_what_it_hands_out(self) -> None:
-        """The rule by which env workers judge every answer, from starts to ends."""
+        """Results pass the validation of env workers, from the start of episodes to their end."""
         episodes, actions = self.to_the_end()
         env = self.env()
         env.reset(options={"episodes": episodes})
@@ -51,7 +51,7 @@ class ChunkChecks(EnvSubject):
             running = running & ~(result.terminated | result.truncated).any(axis=1)
 
     def test_a_chunk_equals_its_steps_one_by_one(self) -> None:
-        """The last two chunks of episodes, one of which ends in there if a solution is known."""
+        """Compares the last two chunks; if a solution is known, one episode ends within them."""
         skip_unless(not self.spec.whole_chunks, "spec.whole_chunks: a chunk is one motion")
         self.repeats_its_course()
         episodes, actions = self.to_the_end()
@@ -120,7 +120,7 @@ class ChunkChecks(EnvSubject):
         )
 
     def _rewards(self, **changes: Any) -> np.ndarray:
-        """Rewards `[L]` of one episode, in chunks."""
+        """Return the rewards `[L]` of one episode, played in chunks."""
         solution = self.solution()
         episode, actions = solution or (self.episodes(1)[0], self.actions(1)[0])
         env = self.env(1, **changes)

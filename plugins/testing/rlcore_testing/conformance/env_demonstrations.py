@@ -1,4 +1,4 @@
-"""Whether an expert's episodes are what they say."""
+"""Check that an expert's demonstrations are correct."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from rlcore_testing.conformance.env_subject import EnvSubject
 
 
 class DemonstrationChecks(EnvSubject):
-    """Demonstrations."""
+    """Checks of demonstrations."""
 
     def test_demonstrations_follow_the_spec(self) -> None:
         low, high = self.action_range()
@@ -55,8 +55,11 @@ class DemonstrationChecks(EnvSubject):
         )
 
     def test_a_demonstration_replays(self) -> None:
-        """Its actions, played in the env, go through its states and succeed when it did. Where
-        chunks are motions, its last one may be another one: it is cut where it succeeded."""
+        """Its actions, replayed in the env, visit the same states and succeed.
+
+        If a chunk is one motion, success is not required: the demonstration is cut at its success,
+        so that its last chunk may be another motion.
+        """
         self.repeats_its_course()
         demonstration = next((d for d in self.expert() if d.success), None)
         skip_unless(demonstration is not None, "the expert solved none of the episodes tried")

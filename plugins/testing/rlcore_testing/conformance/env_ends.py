@@ -1,4 +1,4 @@
-"""Whether rows end where they should: success, the time limit, which of them goes first."""
+"""Check when the episodes of rows end: by success, by the time limit, and if both coincide."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from rlcore_testing.conformance.env_subject import (
 
 
 class EndChecks(EnvSubject):
-    """Ends of episodes."""
+    """Checks of the ends of episodes."""
 
     def test_a_row_stops_at_its_first_end(self) -> None:
         """Rows of one env end at different steps, by success and by the time limit."""
@@ -75,7 +75,7 @@ class EndChecks(EnvSubject):
         )
 
     def test_the_time_limit_truncates(self) -> None:
-        """Two rows started apart, so that each is seen to count its own steps."""
+        """Rows start at different times, which shows whether each counts its own steps."""
         env = self.env(ROWS, max_episode_steps=SHORT, ignore_terminations=True)
         still = np.repeat(self.rest(), ROWS, axis=0)[:, None].repeat(CHUNK, axis=1)
         first = self.play(env, self.episodes(ROWS), still).result

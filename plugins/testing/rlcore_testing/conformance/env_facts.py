@@ -1,4 +1,4 @@
-"""Whether an env's spec is complete, and what it hands out is as its spec says."""
+"""Check that an env's spec is complete, and that observations and results match it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from rlcore_testing.conformance.env_subject import (
 
 
 class FactChecks(EnvSubject):
-    """The spec."""
+    """Checks of the spec."""
 
     def test_tasks_and_sentences_pair_up(self) -> None:
         spec = self.spec
@@ -75,7 +75,7 @@ class FactChecks(EnvSubject):
         )
 
     def test_a_task_that_is_chosen_is_the_one_played(self) -> None:
-        """Core asks an env for its own number of each task of `env.*.tasks`, by the task's name."""
+        """Core finds the env's number of each task in `env.*.tasks` by the task's name."""
         tasks, trial = self.spec.tasks, self.spec.train_trials[0]
         skip_unless(len(tasks) > 1, "there is one task")
         env = self.env(1, tasks=[tasks[-1]])
@@ -97,7 +97,7 @@ class FactChecks(EnvSubject):
 
 
 class ObservationChecks(EnvSubject):
-    """Observations against the spec."""
+    """Checks of observations against the spec."""
 
     def test_observations_follow_the_spec(self) -> None:
         env = self.env()
@@ -148,7 +148,7 @@ class ObservationChecks(EnvSubject):
                 )
 
     def test_what_is_handed_out_is_plain_arrays(self) -> None:
-        """It crosses processes and Python versions: numpy arrays and strings, nothing else."""
+        """Results are sent between processes and Python versions, as numpy arrays and strings."""
         env = self.env()
         start, _ = env.reset(options={"episodes": self.episodes(ROWS)})
         handed = {**arrays_of(start), **arrays_of(env.chunk_step(self.actions(ROWS)))}

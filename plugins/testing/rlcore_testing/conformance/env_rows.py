@@ -1,4 +1,4 @@
-"""Whether rows are handled one by one: masked resets, films, and the end of the env."""
+"""Check that rows are independent (masked resets, videos), and the memory and closing of an env."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ HALVES = 3  # halves of the episodes in a row over which memory grows, where it 
 
 
 class RowChecks(EnvSubject):
-    """Resets, videos, memory, closing."""
+    """Checks of resets, videos, memory and closing."""
 
     def test_only_masked_rows_are_reset(self) -> None:
         env, undisturbed = self.env(), self.env(instance=1)
@@ -108,7 +108,7 @@ class RowChecks(EnvSubject):
             first = _held()
             for number in range(half * rounds, (half + 1) * rounds):
                 self._play_round(env, number)
-            # one that shrinks or ends meanwhile, of whatever ran here before, hides nothing
+            # summed over growing processes, so that one that shrinks or ends cannot hide a leak
             grown = sum(max(held - first[pid], 0) for pid, held in _held().items())
             if grown < LEAK * most * ROWS:
                 return
@@ -119,7 +119,7 @@ class RowChecks(EnvSubject):
         )
 
     def _play_round(self, env: Env, number: int) -> None:
-        """An episode in each row."""
+        """Play one chunk of a new episode in each row."""
         episodes = self.episodes(ROWS, first=number * ROWS)
         self.play(env, episodes, self.actions(ROWS, key=number))
 
@@ -129,7 +129,7 @@ class RowChecks(EnvSubject):
         env.close()
 
     def test_simulating_loads_no_tensor_library(self) -> None:
-        """An env worker holds a simulator, not the model stack."""
+        """An env worker needs the simulator only, not the libraries of models."""
         code = (
             "from rlcore.contracts.component import *\n"  # whatever classes the spec's repr names
             "from rlcore_testing.conformance.env import EnvConformance\n"
@@ -151,8 +151,11 @@ class RowChecks(EnvSubject):
 
 
 def _held() -> Counter[int]:
-    """Bytes in main memory of this process and of each of those below it; without pages of files,
-    of libraries most of all, which Linux lets go of and reads again when it likes."""
+    """Return the private resident memory in bytes of this process and its descendants, by pid.
+
+    Shared pages, which are mostly those of library files, are not counted: Linux evicts them and
+    reads them again at any time.
+    """
     gc.collect()
     own = psutil.Process()
     there = {each.pid: each.memory_info() for each in (own, *own.children(recursive=True))}

@@ -1,7 +1,7 @@
-"""Whether (task, trial) alone fixes the start of an episode.
+"""Check that (task, trial) alone determines the start of an episode.
 
-Starts are compared by what comes of them too: the same actions must lead to the same rewards and
-observations, so that hidden state which a reset forgets is found.
+The steps after a start are compared, too: the same actions must give the same rewards and
+observations. This finds hidden state that a reset does not restore.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from rlcore_testing.conformance.env_subject import (
 
 
 class StartChecks(EnvSubject):
-    """Starts of episodes."""
+    """Checks of the starts of episodes."""
 
     def test_a_start_repeats_after_other_episodes(self) -> None:
         env, expected = self.env(), self.reference()
@@ -51,7 +51,7 @@ class StartChecks(EnvSubject):
             self._require_same_play("played with num_envs=1", alone, 0, expected, row)
 
     def test_replicas_share_their_start(self) -> None:
-        """Groups of episodes with one start stand on it."""
+        """Group-relative advantages rely on it."""
         expected = self.reference()
         episodes = [e._replace(replica=7, group=3) for e in self.episodes(ROWS)]
         replicas = self.play(self.env(), episodes, self.actions(ROWS))

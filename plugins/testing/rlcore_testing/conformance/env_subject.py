@@ -1,4 +1,4 @@
-"""The env under test, and what the checks play on it."""
+"""Provide the env under test, and the episodes and actions that checks play in it."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ Arrays = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Play:
-    """Starts of some rows and what came of one chunk of actions."""
+    """First observation of some rows, and the result of one chunk of actions."""
 
     start: Observation
     result: ChunkResult
 
 
 class EnvSubject(Conformance):
-    """Makes envs, plays chunks and compares them.
+    """Base of the checks of envs: builds envs, plays chunks and compares results.
 
     Attributes:
-        accuracy: to which starts agree where `spec.start_exactness` is not "bitwise", in units of
-            the states.
+        accuracy: tolerance between equal starts, in units of the states, if
+            `spec.start_exactness` is not "bitwise".
         simulator_loads: heavy packages that the simulator itself needs, e.g. ("torch",).
-        memory_episodes: episodes over which memory must not grow; 0: nobody looks.
-        memory_seconds: where those take longer, so many are played as do not.
+        memory_episodes: number of episodes over which memory must not grow; 0: not checked.
+        memory_seconds: time limit in seconds, which reduces that number for slow envs.
     """
 
     kind = "env"
@@ -49,7 +49,7 @@ class EnvSubject(Conformance):
     memory_seconds: ClassVar[float] = 30.0
 
     def make(self, config: Any, num_envs: int) -> Env:
-        """The env as an env worker makes it."""
+        """Build the env as an env worker does."""
         processes = 1 if config.num_processes is None else config.num_processes
         env: Env = load_target(self.component().target)(
             config,
@@ -61,9 +61,11 @@ class EnvSubject(Conformance):
         return env
 
     def solution(self) -> tuple[Episode, np.ndarray] | None:
-        """An episode and actions float32 `[L, A]` whose last one solves it; None if none is
-        known. An env without an expert may name one here. Where chunks are motions, a
-        demonstration is none: the checks cut it into other chunks."""
+        """Return an episode and actions, float32 `[L, A]`, whose last one solves it.
+
+        None if no solution is known; override this for an env without an expert. If a chunk is one
+        motion, a demonstration is not used, because checks cut it into other chunks.
+        """
         if self.spec.whole_chunks:
             return None
         for demonstration in self.demonstrations():
@@ -77,11 +79,17 @@ class EnvSubject(Conformance):
 
     @property
     def stride(self) -> int:
-        """Steps between the frames of demonstrations; where chunks are motions, their length."""
+        """Steps between frames of demonstrations; the chunk's length if a chunk is one motion."""
         return CHUNK if self.spec.whole_chunks else STRIDE
 
     def env(self, num_envs: int = ROWS, *, instance: int = 0, **changes: Any) -> Env:
-        """An env all checks share; every check resets what it uses."""
+        """Return an env that all checks share; every check resets the rows that it uses.
+
+        Args:
+            num_envs: number of rows.
+            instance: different numbers give separate envs of the same settings.
+            changes: settings that differ.
+        """
         config = self.config(**changes)
 
         def make() -> Env:
@@ -92,29 +100,29 @@ class EnvSubject(Conformance):
         return self.shared((num_envs, instance, repr(config)), make)
 
     def episodes(self, count: int, *, first: int = 0) -> list[Episode]:
-        """Training episodes of tasks in turn."""
+        """Return training episodes, numbered from `first`, that cycle through tasks and trials."""
         tasks, trials = len(self.spec.tasks), self.spec.train_trials
         return [Episode(i % tasks, trials[i % len(trials)]) for i in range(first, first + count)]
 
     def actions(self, rows: int, *, key: int = 0) -> np.ndarray:
-        """One chunk of uniform actions float32 `[rows, CHUNK, A]`."""
+        """Return one chunk of uniformly random actions, float32 `[rows, CHUNK, A]`."""
         low, high = self.action_range()
         shape = (rows, CHUNK, self.spec.action_dim)
         draw = generator("conformance actions", key).uniform(low, high, shape)
         return draw.astype(np.float32)
 
     def rest(self) -> np.ndarray:
-        """The middle of the range, float32 `[1, A]`."""
+        """Return the middle of the action range, float32 `[1, A]`."""
         low, high = self.action_range()
         return ((low + high) / 2)[None].astype(np.float32)
 
     def play(self, env: Env, episodes: Sequence[Episode], actions: np.ndarray) -> Play:
-        """Reset all rows and play one chunk; copies, whatever the env does with its own."""
+        """Reset all rows and play one chunk; return copies, because the env may reuse arrays."""
         start = copy.deepcopy(env.reset(options={"episodes": list(episodes)})[0])
         return Play(start, copy.deepcopy(env.chunk_step(actions)))
 
     def reference(self) -> Play:
-        """The first episodes and actions, played before anything else was in a new env."""
+        """Return the first episodes and actions as played by a new env, before any others."""
 
         def play() -> Play:
             env = self.make(self.config(), ROWS)
@@ -126,7 +134,7 @@ class EnvSubject(Conformance):
         return self.shared("reference", play)
 
     def demonstrations(self) -> list[Demonstration]:
-        """Expert episodes without noise; empty without an expert."""
+        """Return the expert's demonstrations without noise; empty if there is no expert."""
         if not self.spec.has_expert:
             return []
         return self.shared("expert", lambda: self.demonstrate(self.demonstrated()))
@@ -151,16 +159,16 @@ class EnvSubject(Conformance):
         )
 
     def demonstrated(self) -> list[Episode]:
-        """The episodes asked of the expert."""
+        """Return the episodes that the expert demonstrates."""
         return self.episodes(4)
 
     def expert(self) -> list[Demonstration]:
-        """Its demonstrations; skips the check if it has none."""
+        """Return the expert's demonstrations; skip the check if there is no expert."""
         skip_unless(self.spec.has_expert, "spec.has_expert is false")
         return self.demonstrations()
 
     def solved(self) -> tuple[Episode, np.ndarray]:
-        """The solution; leaves the check out where none is known, or need not solve again."""
+        """Return the solution; skip the check if none is known or episodes do not repeat."""
         self.repeats_its_course()
         solution = self.solution()
         skip_unless(solution is not None, "no solution is known: override solution() to give one")
@@ -168,12 +176,14 @@ class EnvSubject(Conformance):
         return solution
 
     def play_solution(self, episode: Episode, actions: np.ndarray, **changes: Any) -> ChunkResult:
-        """One episode played in one chunk by an env of changed settings."""
+        """Play an episode in one chunk, in an env with changed settings."""
         return self.play(self.env(1, **changes), [episode], actions[None]).result
 
     def to_the_end(self) -> tuple[list[Episode], np.ndarray]:
-        """Episodes of all rows and actions `[ROWS, K CHUNK, A]`; row 0 is solved if a solution
-        is known, and its last chunk goes on after it."""
+        """Return an episode for each row, and actions `[ROWS, K CHUNK, A]`.
+
+        If a solution is known, row 0 is solved, and its last chunk has further actions after that.
+        """
         episodes = self.episodes(ROWS)
         solution = self.solution()
         if solution is None:
@@ -185,41 +195,43 @@ class EnvSubject(Conformance):
         return episodes, actions
 
     def action_range(self) -> tuple[np.ndarray, np.ndarray]:
-        """Least and greatest action float64 `[A]`."""
+        """Return the lowest and the highest action, float64 `[A]`."""
         channels = self.spec.actions
         sizes = [channel.size for channel in channels]
         low, high = [c.low for c in channels], [c.high for c in channels]
         return np.repeat(np.array(low), sizes), np.repeat(np.array(high), sizes)
 
     def require_close(self, what: str, got: Any, expected: Any, *, hint: str) -> None:
-        """Equal to the accuracy that the spec promises; other accuracies promise no pixels."""
+        """Require equality within :attr:`tolerance`; pixels are compared only if it is bitwise."""
         if not self.tolerance or not what.startswith("camera"):
             require_equal(what, got, expected, atol=self.tolerance, hint=hint)
 
     def repeats_its_course(self) -> None:
-        """Leave a check out that compares what follows a start with what followed it before, where
-        the spec does not promise that."""
+        """Skip the check unless the spec promises that equal starts and actions repeat."""
         skip_unless(self.spec.course_repeats, "spec.course_repeats is false")
 
     @property
     def tolerance(self) -> float:
-        """To which starts agree, in units of the states."""
+        """Tolerance between equal starts, in units of the states; 0: bitwise."""
         return 0.0 if self.spec.start_exactness == "bitwise" else self.accuracy
 
     def require_same(self, what: str, got: Arrays, expected: Arrays, *, hint: str) -> None:
-        """Each array close to that of its name; what is missing is equal to nothing."""
+        """Require each expected array to be close to that of the same name, which must exist."""
         for name, array in expected.items():
             self.require_close(f"{name} {what}", got.get(name, np.nan), array, hint=hint)
 
 
 def extended(actions: np.ndarray, length: int) -> np.ndarray:
-    """Actions `[B, L, A]` cut or, with the last one repeated, filled up to `length` steps."""
+    """Cut actions `[B, L, A]` to `length` steps, or extend them by repeating the last action."""
     return actions[:, np.minimum(np.arange(length), actions.shape[1] - 1)]
 
 
 def arrays_of(handed: Observation | ChunkResult, row: int | None = None) -> dict[str, Any]:
-    """What is in an observation or a result, or in a row of it, flat, by name; sentences as an
-    array of strings. Pixels come last: where several things differ, numbers say more."""
+    """Return the arrays of an observation or result, or of one row of it, as a flat mapping.
+
+    Instructions become an array of strings. Pixels come last, because a difference in numbers makes
+    a more useful message.
+    """
     parts = _flat("", handed if isinstance(handed, dict) else vars(handed))
     ordered = sorted(parts, key=lambda part: part[0].startswith("camera"))
     return {name: part if row is None else part[row] for name, part in ordered}

@@ -1,9 +1,9 @@
-"""Whether the hooks of a plugin keep the contract of :mod:`rlcore.contracts.hookspecs`.
+"""Check whether the hooks of a plugin meet the contract of :mod:`rlcore.contracts.hookspecs`.
 
     class TestMyPlugin(HookConformance):
         name = "my_plugin"
 
-They are called in the order of a run, on a run made by hand of a few updates.
+Hooks are called in the order of a run, with a fake run of a few updates.
 """
 
 from __future__ import annotations
@@ -32,31 +32,31 @@ STATUSES = ("ok", "warning", "missing", "refused")
 
 
 class HookConformance(Conformance):
-    """Checks of a plugin's hooks. Set `name`: that of its entry point."""
+    """Checks of a plugin's hooks. Set `name` to that of its entry point."""
 
     kind: ClassVar[Any] = "hook"
     test_every_key_of_its_settings_has_a_help_text = None  # type: ignore[assignment]  # it has none
     test_settings_and_facts_load_nothing_heavy = None  # type: ignore[assignment]  # nor facts
 
     def run_config(self) -> RunConfig:
-        """The configuration of the run that they see."""
+        """Return the configuration of the run that hooks see."""
         return RunConfig(plugins=plugin_settings(load_plugins().settings))
 
     def module(self) -> Any:
-        """The plugin."""
+        """Return the plugin's module."""
         found = load_plugins().manager.get_plugin(self.name)
         require(found is not None, f"there is no plugin {self.name!r} that could be loaded",
                 hint="rlcore plugins says why")  # fmt: skip
         return found
 
     def call(self, hook: str, **arguments: Any) -> Any:
-        """Call that hook of this plugin alone, if it has it; returns its answers."""
+        """Call a hook of this plugin alone, if it has it; return the results."""
         manager = load_plugins().manager
         others = [each for each in manager.get_plugins() if each is not self.module()]
         return manager.subset_hook_caller(hook, others)(**arguments)
 
     def play(self, run: Run, updates: range) -> list[dict[str, float]]:
-        """The hooks of these updates; returns the metrics that they left."""
+        """Call the hooks of some updates; return the metrics as the hooks left them."""
         left = []
         for update in updates:
             metrics = {"env/success_once": 0.25 + 0.01 * (update % 3), "rollout/steps": 64.0}
@@ -72,7 +72,7 @@ class HookConformance(Conformance):
         return left
 
     def run(self, folder: str, steering: Steering | None = None) -> Run:
-        """A run that has made no update."""
+        """Return a run before its first update."""
         return Run(self.run_config(), Path(folder), TASKS, steering=steering or Steering(),
                    say=lambda text: None)  # fmt: skip
 
@@ -88,7 +88,7 @@ class HookConformance(Conformance):
             self.call("rlcore_after_run", run=run, summary={"success_after": {"rate": 0.5}})
 
     def test_what_they_decide_does_not_depend_on_a_resume(self) -> None:
-        """A resumed run has what `run.keep` kept, and a new process."""
+        """A resumed run has the values of `run.keep`, but is a new process."""
         with tempfile.TemporaryDirectory() as folder:
             whole = self.run(folder)
             self.play(whole, range(UPDATES))
@@ -120,7 +120,7 @@ class HookConformance(Conformance):
             )
 
     def _forget(self) -> None:
-        """What the module holds between calls goes, as in a new process."""
+        """Reload the plugin's module, so that its state is lost as in a new process."""
         import importlib
 
         module = self.module()
@@ -129,7 +129,7 @@ class HookConformance(Conformance):
         except Exception as error:
             raise Deviation(f"it can't be imported a second time: {error}",
                             hint="keep plugin.py free of effects") from error  # fmt: skip
-        # pluggy holds the functions of the first import
+        # pluggy still refers to the functions of the first import
         for caller in load_plugins().manager.get_hookcallers(module) or []:
             for impl in caller.get_hookimpls():
                 if impl.plugin is module:
@@ -137,7 +137,7 @@ class HookConformance(Conformance):
 
 
 def outcomes(update: int) -> list[EpisodeOutcome]:
-    """Of an update's episodes."""
+    """Return the outcomes of an update's episodes."""
     return [
         EpisodeOutcome(Episode(row % len(TASKS), update * 4 + row), row % 3 == 0, float(row), 10)
         for row in range(4)
@@ -145,13 +145,12 @@ def outcomes(update: int) -> list[EpisodeOutcome]:
 
 
 def films() -> list[Film]:
-    """One filmed episode."""
+    """Return one filmed episode."""
     frames = [np.zeros((16, 16, 3), np.uint8) for _ in range(3)]
     footage = Footage(Episode(0, 0), frames, [0, 1, 2], [0.0, 0.5, 1.0], [False, False, True])
     return [Film(footage, TASKS[0], "reach the left side")]
 
 
 def check_hook(name: str, **settings: Any) -> list[Finding]:
-    """What the hooks of plugin `name` do against the contract; empty if nothing. They have no
-    settings."""
+    """Return the contract violations of the hooks of plugin `name`. Hooks have no settings."""
     return check(HookConformance, name, settings)

@@ -1,7 +1,4 @@
-"""An env on paper: its facts, random observations and demonstrations of it, without a simulator.
-
-Enough to test a policy: it sees nothing else of an env.
-"""
+"""Fake an env for tests of policies: a spec, random observations, demonstrations; no simulator."""
 
 from __future__ import annotations
 
@@ -14,7 +11,13 @@ SENTENCES = ("push the red button down", "open the drawer by its handle")
 
 
 def paper_env(*, state: int = 4, action: int = 4, cameras: int = 1) -> EnvSpec:
-    """Two tasks, `state` and `action` entries, cameras of 48 x 64 pixels, 40 steps."""
+    """Return a spec of two tasks, with cameras of 48 x 64 pixels and episodes of 40 steps.
+
+    Args:
+        state: entries of the state.
+        action: entries of an action.
+        cameras: number of cameras.
+    """
     return EnvSpec(
         name="paper",
         tasks=("push", "open"),
@@ -30,7 +33,7 @@ def paper_env(*, state: int = 4, action: int = 4, cameras: int = 1) -> EnvSpec:
 
 
 def paper_observation(spec: EnvSpec, rows: int, seed: int = 0) -> Observation:
-    """Random pixels, states and times; the tasks' sentences in turn."""
+    """Return random pixels, states and elapsed times; rows cycle through the instructions."""
     rng = np.random.default_rng(seed)
     return {
         "cameras": {
@@ -46,8 +49,11 @@ def paper_observation(spec: EnvSpec, rows: int, seed: int = 0) -> Observation:
 
 
 def paper_demonstration(spec: EnvSpec, length: int, seed: int = 0) -> Demonstration:
-    """Grey frames before every second step. Actions follow from the state alone, so that a
-    little training shows: half of each state entry, plus 0.1."""
+    """Return a demonstration of `length` steps, with a grey frame before every second step.
+
+    An action is half of each state entry plus 0.1: a linear function of the state, which few
+    training steps fit.
+    """
     rng = np.random.default_rng(seed)
     steps = np.arange(0, length, 2, dtype=np.int64)
     states = rng.uniform(-1, 1, (length, spec.state_dim)).astype(np.float32)

@@ -1,4 +1,4 @@
-"""Whether a placement gives a map that a run can be planned with, on machines of several sizes.
+"""Check whether a placement computes maps that a run can be planned with, for various machines.
 
 class TestMyPlacement(PlacementConformance):
     name = "my_placement"
@@ -30,7 +30,7 @@ class PlacementConformance(Conformance):
     """Checks of a placement. Set `name`.
 
     Attributes:
-        machines: on which it must give a plan, by a name for messages.
+        machines: inventories for which it must give a plan, by a name for messages.
     """
 
     kind: ClassVar[Kind] = "placement"
@@ -38,12 +38,16 @@ class PlacementConformance(Conformance):
     test_every_key_of_its_settings_has_a_help_text = None  # type: ignore[assignment]  # it has none
 
     def cluster(self, inventory: Inventory, placement: Any = None) -> ClusterConfig:
-        """The section `cluster` of a run on these machines, with its name or a map."""
+        """Return the section `cluster` of a run on these machines.
+
+        Args:
+            placement: a map; None: the name of the placement.
+        """
         nodes, named = len(inventory.nodes), placement or self.component().name
         return ClusterConfig(num_nodes=nodes, component_placement=named, **self.settings)
 
     def computed(self, inventory: Inventory) -> Any:
-        """Its map for these machines."""
+        """Return the placement's map for these machines."""
         return load_target(self.component().target)(inventory, self.cluster(inventory))
 
     def test_a_run_can_be_planned_with_it(self) -> None:
@@ -63,14 +67,14 @@ class PlacementConformance(Conformance):
                     hint="name env, rollout and actor")  # fmt: skip
 
     def test_the_same_machines_give_the_same_map(self) -> None:
-        """A resumed run plans anew."""
+        """A resumed run computes the plan again."""
         for name, inventory in self.machines.items():
             first, second = self.computed(inventory), self.computed(copy.deepcopy(inventory))
             require(first == second, f"on {name} it gives {first!r}, then {second!r}",
                     hint="compute it from the inventory alone")  # fmt: skip
 
     def test_it_loads_nothing_heavy(self) -> None:
-        """Every dry run asks it."""
+        """Every dry run computes it."""
         module = self.component().target.partition(":")[0]
         loaded: Sequence[str] = self.loaded_by(f"import {module}", HEAVY)
         require(not loaded, f"importing {module} loads {', '.join(loaded)}",
@@ -78,6 +82,5 @@ class PlacementConformance(Conformance):
 
 
 def check_placement(name: str, **settings: Any) -> list[Finding]:
-    """What placement `name` does against the contract under `settings` of `cluster`; empty if
-    nothing."""
+    """Return the contract violations of placement `name` under `settings` of `cluster`."""
     return check(PlacementConformance, name, settings)

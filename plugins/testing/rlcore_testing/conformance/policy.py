@@ -1,10 +1,10 @@
-"""Whether a policy keeps the contract of :class:`rlcore.contracts.protocols.Policy`.
+"""Check whether a policy meets the contract of :class:`rlcore.contracts.protocols.Policy`.
 
     class TestMyModel(PolicyConformance):
         name = "my_model"
         settings = {"add_value_head": True}
 
-It is shown an env on paper; set `env_spec` where it needs a certain one.
+The policy gets random observations of a fake env; set `env_spec` if it needs a particular one.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ PICKLES = (".pt", ".pth", ".bin", ".pkl", ".pickle", ".ckpt", ".npy")
 
 
 class SpecChecks(PolicySubject):
-    """The spec."""
+    """Checks of the spec."""
 
     def test_the_spec_fits_the_env(self) -> None:
         spec = self.spec
@@ -63,7 +63,7 @@ class SpecChecks(PolicySubject):
 
 
 class SavingChecks(PolicySubject):
-    """Checkpoints."""
+    """Checks of checkpoints."""
 
     def test_a_saved_policy_decides_the_same(self) -> None:
         policy = self.fresh()
@@ -115,10 +115,13 @@ class PolicyConformance(
     SupervisedChecks,
     SavingChecks,
 ):
-    """Checks of a policy. Set `name` and, where defaults don't do, `settings` and `env_spec`;
-    attributes and methods of :class:`PolicySubject` may be replaced."""
+    """Checks of a policy.
+
+    Set `name`, and `settings` and `env_spec` if the defaults are not suitable. Attributes and
+    methods of :class:`PolicySubject` may be overridden.
+    """
 
 
 def check_policy(name: str, **settings: Any) -> list[Finding]:
-    """What model `name` does against the contract under `settings`; empty if nothing."""
+    """Return the contract violations of model `name` under `settings`."""
     return check(PolicyConformance, name, settings)

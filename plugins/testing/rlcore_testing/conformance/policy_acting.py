@@ -1,4 +1,4 @@
-"""Whether a policy's decisions have their shapes, follow from their keys, and can be rescored."""
+"""Check a policy's decisions: shapes, dependence on keys alone, and agreement with `evaluate`."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ LATER = 100_000  # updates after which any annealing is over
 
 
 class PreparingChecks(PolicySubject):
-    """What is made of observations."""
+    """Checks of `prepare`."""
 
     def test_inputs_are_arrays_by_row(self) -> None:
         checked_inputs(self.spec, ROWS, self.policy.prepare(self.observation()))
@@ -58,7 +58,7 @@ class PreparingChecks(PolicySubject):
 
 
 class ActingChecks(PolicySubject):
-    """Decisions."""
+    """Checks of `act`."""
 
     def test_decisions_have_their_shapes(self) -> None:
         output = checked_output(self.spec, ROWS, self.acted())
@@ -91,7 +91,7 @@ class ActingChecks(PolicySubject):
                           hint="the trajectory stores them: copy before you change")  # fmt: skip
 
     def test_equal_keys_give_equal_decisions(self) -> None:
-        """Whatever torch's own generator holds, and without drawing from it."""
+        """The state of torch's global generator has no influence and is not changed."""
         torch.manual_seed(1)
         state = torch.get_rng_state()
         first = self.acted()
@@ -144,8 +144,11 @@ class ActingChecks(PolicySubject):
         )
 
     def test_a_row_does_not_depend_on_its_place_in_a_fixed_batch(self) -> None:
-        """Nor on who shares it. Bit for bit, as repeatable runs ask of `rollout.forward_batch`, if
-        this machine's own sums keep rows apart; to the tolerance if not even they do."""
+        """Nor on the other rows of the batch.
+
+        Decisions are equal bitwise, which repeatable runs with `rollout.forward_batch` need, if
+        this machine's own kernels are independent of the row; otherwise within the tolerance.
+        """
         first, second = np.array([0, 1, 2, 3]), np.array([5, 0, 4, 2])
         some, others = (
             self.policy.act(rows_of(self.inputs, rows), keys(rows.tolist()))
@@ -197,7 +200,7 @@ class ActingChecks(PolicySubject):
         )
 
     def _started(self, seed: int, *, key: int = 0) -> PolicyOutput:
-        """Deterministic decisions from given noise."""
+        """Return deterministic decisions that start from given initial noise, seeded by `seed`."""
         drawn = np.random.default_rng(seed).standard_normal((ROWS, *self.spec.noise))
         noise = drawn.astype(np.float32)
         output: PolicyOutput = self.policy.act(
@@ -213,7 +216,7 @@ class ActingChecks(PolicySubject):
 
 
 class EvaluatingChecks(PolicySubject):
-    """Decisions scored again."""
+    """Checks of `evaluate` on stored decisions."""
 
     def test_evaluations_have_their_shapes(self) -> None:
         evaluation = checked_evaluation(self.spec, ROWS, self.evaluated(self.acted()))
@@ -221,7 +224,7 @@ class EvaluatingChecks(PolicySubject):
             require_fp32(f"{name} of evaluate", getattr(evaluation, name))
 
     def test_evaluating_agrees_with_acting(self) -> None:
-        """At equal weights, the second time through the same log-prob function."""
+        """With equal weights, log-probs and values of both agree."""
         self._require_agreement("at equal weights", self.policy)
 
     def test_progress_changes_acting_and_evaluating_alike(self) -> None:

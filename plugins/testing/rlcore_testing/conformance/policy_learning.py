@@ -1,4 +1,4 @@
-"""Whether a policy can be trained: parameters, gradients, the supervised loss."""
+"""Check that a policy can be trained: parameters, gradients, the supervised loss."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from rlcore_testing.conformance.paper import paper_demonstration
 from rlcore_testing.conformance.policy_subject import PolicySubject, as_tensors, keys
 
 LENGTH = 9
-FALL = 0.95  # of the first loss must be undercut
+FALL = 0.95  # the loss must fall below this fraction of the first one
 
 
 class ParameterChecks(PolicySubject):
-    """What is trained, and whether gradients get there."""
+    """Checks of parameter groups and of the gradients that reach them."""
 
     def test_parameter_groups_are_disjoint_and_cover_what_trains(self) -> None:
         groups = checked_groups(self.policy)
@@ -87,7 +87,7 @@ class ParameterChecks(PolicySubject):
 
 
 class SupervisedChecks(PolicySubject):
-    """Learning from demonstrations."""
+    """Checks of learning from demonstrations."""
 
     def test_supervised_samples_are_those_of_the_frames(self) -> None:
         policy = self._learner()
@@ -111,7 +111,7 @@ class SupervisedChecks(PolicySubject):
                 f"{sorted(known)} as prepare does", hint="call prepare")  # fmt: skip
 
     def test_the_supervised_loss_is_one_number_a_sample(self) -> None:
-        """Keyed, and over the steps that its mask names."""
+        """It depends on keys alone, and only on the steps that its mask includes."""
         policy = self._learner()
         inputs, actions, mask = self._samples(policy)
         loss = policy.sft_loss(inputs, actions, mask, _keys(mask))

@@ -1,4 +1,4 @@
-"""Whether a policy takes the memory that its spec says."""
+"""Check that a policy needs the memory that its spec declares."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from torch.utils._pytree import tree_leaves
 from rlcore_testing.conformance.base import require, skip_unless
 from rlcore_testing.conformance.policy_subject import ROWS, PolicySubject, as_tensors
 
-ROUGHLY = 0.15  # that the estimate of memory may be off
+ROUGHLY = 0.15  # relative error that an estimate of memory may have
 HINT = "rlcore_weights.activations helps to count; 0 means that it is not known"
 
 
 class MemoryChecks(PolicySubject):
-    """What a plan counts, by measuring real tensors."""
+    """Checks of the numbers that a placement plan uses, against measured sizes of tensors."""
 
     def test_activations_are_those_of_the_spec(self) -> None:
-        """What a forward leaves for its backward, beside parameters: each tensor once."""
+        """Bytes that a forward pass saves for backward, without parameters, each tensor once."""
         told = self.spec.activations.kept
         skip_unless(told > 0, "spec.activations.kept is 0: not known")
         kept = _kept(self.policy, self._sum_of_scores) / ROWS
         self._require_about("activations.kept", told, kept)
 
     def test_passing_activations_are_those_of_the_spec(self) -> None:
-        """The most that a forward holds at once that leaves nothing."""
+        """Peak bytes of a forward pass without gradients."""
         told = self.spec.activations.passing
         skip_unless(told > 0, "spec.activations.passing is 0: not known")
         with torch.no_grad(), _Held() as held:
@@ -39,7 +39,7 @@ class MemoryChecks(PolicySubject):
         self._require_about("activations.passing", told, most, ends)
 
     def test_recomputed_activations_are_those_of_the_spec(self) -> None:
-        """What a forward leaves and its backward makes again; gradients are counted apart."""
+        """Peak bytes of forward and backward with recomputation, without parameters' gradients."""
         told = self.spec.activations.recomputed
         skip_unless(told > 0 and self.spec.gradient_checkpointing, "nothing is recomputed")
         told = max(told, self.spec.activations.passing)
@@ -66,13 +66,13 @@ class MemoryChecks(PolicySubject):
 
     @property
     def _number(self) -> int:
-        """Bytes of the largest kind of number among the parameters."""
+        """Size in bytes of the largest dtype among the parameters."""
         return max(parameter.element_size() for parameter in self.policy.parameters())
 
     def _require_about(
         self, name: str, told: int, measured: float, ends: tuple[float, float] | None = None
     ) -> None:
-        """Require that what was measured lies between two ends, else roughly what was told."""
+        """Require a measured size between `ends`, or else within :data:`ROUGHLY` of `told`."""
         least, most = ends or (told / (1 + ROUGHLY), told / (1 - ROUGHLY))
         require(
             least <= measured <= most,
@@ -82,7 +82,7 @@ class MemoryChecks(PolicySubject):
 
 
 def _kept(policy: nn.Module, forward: Any) -> int:
-    """Bytes that a forward leaves for its backward, parameters aside."""
+    """Return the bytes that a forward pass saves for backward, without the parameters."""
     own = {one.untyped_storage()._cdata for one in policy.parameters()}
     kept: dict[int, torch.UntypedStorage] = {}
 
@@ -98,7 +98,7 @@ def _kept(policy: nn.Module, forward: Any) -> int:
 
 
 class _Held(TorchDispatchMode):
-    """Bytes of tensors made inside that are alive, now and at the most."""
+    """A mode that counts the bytes of live tensors created inside it: the current and the peak."""
 
     def __init__(self) -> None:
         super().__init__()

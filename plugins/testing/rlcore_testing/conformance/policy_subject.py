@@ -1,4 +1,4 @@
-"""The policy under test, and what the checks show it."""
+"""Provide the policy under test, and the observations that checks pass to it."""
 
 from __future__ import annotations
 
@@ -23,14 +23,16 @@ DECIDED = ("actions", "logprobs", "values")
 
 
 class PolicySubject(OneThread):
-    """Makes policies, shows them observations and compares what they say.
+    """Base of the checks of policies: builds policies, and runs them on observations.
 
     Attributes:
-        env_spec: facts of the env it acts in.
-        tolerance: to which `act` and `evaluate`, and a row in different batches, agree; in fp32.
-        shake: std of the noise put on the initial weights, so that heads which start at zero
-            hide nothing.
-        sft_steps, sft_lr: training steps after which the supervised loss must have fallen.
+        env_spec: spec of the env that the policy acts in.
+        tolerance: absolute tolerance between `act` and `evaluate`, and between a row's results in
+            different batches; in fp32.
+        shake: std of the noise added to the initial weights, so that heads which start at zero do
+            not hide errors.
+        sft_steps, sft_lr: number of training steps, and their learning rate, after which the
+            supervised loss must have fallen.
     """
 
     kind = "model"
@@ -41,18 +43,20 @@ class PolicySubject(OneThread):
     sft_lr: ClassVar[float] = 3e-3
 
     def config(self, **changes: Any) -> Any:
-        """Its settings, with no critic unless one is asked for: in a run this is never null."""
+        """Return the settings; `add_value_head` is false if unset, as it is never null in a run."""
         critic = self.settings.get("add_value_head") or False
         return super().config(**{"add_value_head": critic} | changes)
 
     def make(self, config: Any) -> Policy:
-        """The policy as a policy worker makes it."""
+        """Build the policy as a policy worker does."""
         policy: Policy = load_target(self.component().target)(config, env_spec=self.env_spec)
         return policy
 
     def fresh(self, *, seed: int = SEED, **changes: Any) -> Any:
-        """A policy of its own, in training mode as a worker holds it, with weights off their
-        start. Typed loosely: it is both a :class:`Policy` and a module."""
+        """Build a new policy, in training mode as in a worker, with noise added to its weights.
+
+        The return type is `Any` because the policy is both a :class:`Policy` and a module.
+        """
         torch.manual_seed(seed)
         policy = self.make(self.config(**changes))
         assert isinstance(policy, nn.Module), "a policy is a torch.nn.Module"
@@ -60,7 +64,7 @@ class PolicySubject(OneThread):
         return policy
 
     def shaken(self, policy: nn.Module) -> None:
-        """Move every floating-point parameter a little."""
+        """Add Gaussian noise of std :attr:`shake` to every parameter."""
         with torch.no_grad():
             for parameter in policy.parameters():
                 noise = torch.randn(parameter.shape, dtype=torch.float32)
@@ -68,7 +72,7 @@ class PolicySubject(OneThread):
 
     @property
     def policy(self) -> Any:
-        """A policy that all checks share; none may change it."""
+        """A policy that all checks share; checks must not change it."""
         return self.shared("policy", self.fresh)
 
     @property
@@ -81,27 +85,27 @@ class PolicySubject(OneThread):
 
     @property
     def inputs(self) -> Inputs:
-        """Prepared inputs of ROWS observations; a fresh copy."""
+        """A new copy of the prepared inputs of ROWS observations."""
         prepared: Inputs = self.shared("inputs", lambda: self.policy.prepare(self.observation()))
         return rows_of(prepared, np.arange(ROWS))
 
     def acted(
         self, policy: Any = None, *, key: int = 0, deterministic: bool = False
     ) -> PolicyOutput:
-        """Its decisions on :attr:`inputs`."""
+        """Return the decisions of a policy, the shared one by default, on :attr:`inputs`."""
         policy = policy or self.policy
         output: PolicyOutput = policy.act(self.inputs, keys(key=key), deterministic=deterministic)
         return output
 
     def evaluated(self, output: PolicyOutput, policy: Any = None) -> Evaluation:
-        """Its evaluation of decisions on :attr:`inputs`."""
+        """Return a policy's evaluation of decisions on :attr:`inputs`."""
         policy = policy or self.policy
         evaluation: Evaluation = policy.evaluate(as_tensors(self.inputs), output.replay)
         return evaluation
 
 
 def keys(rows: Sequence[int] = range(ROWS), *, key: int = 0) -> RowKeys:
-    """Keys of the given rows' decisions."""
+    """Return the keys of the decisions of some rows."""
     return RowKeys(tuple((key, "conformance", row) for row in rows))
 
 
@@ -114,7 +118,7 @@ def as_tensors(inputs: Inputs) -> dict[str, Tensor]:
 
 
 def require_fp32(what: str, tensor: Tensor) -> None:
-    """Require finite float32."""
+    """Require a float32 tensor of finite values."""
     require(
         tensor.dtype == torch.float32 and bool(tensor.isfinite().all()),
         f"{what} is {tensor.dtype}, finite: {bool(tensor.isfinite().all())}, expected "

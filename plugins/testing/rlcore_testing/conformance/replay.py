@@ -1,9 +1,9 @@
-"""Whether an algorithm that learns from a replay keeps the contract of its updates.
+"""Check whether an algorithm that learns from a replay meets the contract of updates.
 
     class TestMyAlgorithm(ReplayConformance):
         name = "my_algorithm"
 
-It is given a bandit to learn, and demonstrations of its best action if it asks for them.
+The algorithm trains a bandit, with demonstrations of the best action if it needs demonstrations.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ ENV = EnvSpec(
 
 
 class ReplaySubject(AlgorithmSubject):
-    """Trains a bandit with the algorithm, which acts with it where it has a part in acting."""
+    """Base of the checks: trains a bandit, which acts with the algorithm's acting networks."""
 
     def learner(self) -> tuple[Learner, Any]:
-        """A learner, and what acts: the bandit, or it with networks of the algorithm."""
+        """Return a learner and the acting policy: the bandit, with acting networks if any."""
         algorithm = self.algorithm
         bandit: Any = Bandit(values=int(algorithm.needs.values))
         policy: Any = with_acting_networks(
@@ -53,20 +53,20 @@ class ReplaySubject(AlgorithmSubject):
         return learner, policy
 
     def train(self, learner: Learner, policy: Any, updates: range) -> None:
-        """Let it play and learn."""
+        """Run updates, each on a new rollout of the policy."""
         for update in updates:
             bandit: Any = without_acting_networks(policy)
             learner.update(bandit_rollout(bandit, seed=update, actor=policy), update)
 
     def decided(self, policy: Any, rows: np.ndarray, *, deterministic: bool = True) -> np.ndarray:
-        """Actions `[B]` of rows, whose numbers are their keys."""
+        """Return the policy's actions `[B]`; the keys are made from the row numbers."""
         keys = RowKeys(tuple((SEED, int(row)) for row in rows))
         output = policy.act(bandit_inputs(len(rows)), keys, deterministic=deterministic)
         return checked_output(policy.spec, len(rows), output).actions[:, 0, 0]
 
 
 class ActingChecks(ReplaySubject):
-    """Those of an algorithm with a part in acting."""
+    """Checks of an algorithm with acting networks."""
 
     def test_untrained_it_leaves_the_policy_as_it_is(self) -> None:
         policy = self._acting()
@@ -135,7 +135,10 @@ class ActingChecks(ReplaySubject):
 
 
 class ReplayConformance(ActingChecks):
-    """Checks of an algorithm with a replay. Set `name` and, where defaults don't do, `settings`."""
+    """Checks of an algorithm with a replay.
+
+    Set `name`, and `settings` if the defaults are not suitable.
+    """
 
     def test_it_keeps_a_replay(self) -> None:
         require(
@@ -184,6 +187,5 @@ class ReplayConformance(ActingChecks):
 
 
 def check_replay(name: str, **settings: Any) -> list[Finding]:
-    """What algorithm `name`, which keeps a replay, does against the contract under `settings`;
-    empty if nothing."""
+    """Return the contract violations of algorithm `name`, which has a replay, under `settings`."""
     return check(ReplayConformance, name, settings)

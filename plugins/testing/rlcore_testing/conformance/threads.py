@@ -1,4 +1,4 @@
-"""Checks of components that compute with tensors run in one thread."""
+"""Run checks of components that compute with tensors in one thread."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from rlcore_testing.conformance.base import Conformance
 
 
 class OneThread(Conformance):
-    """Threads that wait for each other cost tiny tensors more than they give."""
+    """Checks that use one torch thread: for tiny tensors, synchronising threads only costs time."""
 
     @classmethod
     def setup_class(cls) -> None:

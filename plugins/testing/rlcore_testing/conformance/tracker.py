@@ -1,4 +1,4 @@
-"""Whether a tracker keeps the contract of :class:`rlcore.contracts.protocols.Tracker`.
+"""Check whether a tracker meets the contract of :class:`rlcore.contracts.protocols.Tracker`.
 
 class TestMyTracker(TrackerConformance):
     name = "my_tracker"
@@ -20,20 +20,23 @@ METRICS = {"env/success_once": 0.5, "train/actor/lr": 1e-5, "time/update": 3}
 
 
 class TrackerConformance(Conformance):
-    """Checks of a tracker. Set `name` and, where defaults don't do, `settings`: keys of
-    `runner.logger`. One that needs an account sets its variables of the environment first."""
+    """Checks of a tracker.
+
+    Set `name`, and `settings` (keys of `runner.logger`) if the defaults are not suitable. A test of
+    a tracker that needs an account sets the tracker's environment variables first.
+    """
 
     kind: ClassVar[Kind] = "tracker"
     test_every_key_of_its_settings_has_a_help_text = None  # type: ignore[assignment]  # it has none
 
     def make(self, folder: Path) -> Any:
-        """The tracker of a run in that folder, whose configuration it may read."""
+        """Build the tracker of a run in a folder."""
         (folder / "config.yaml").write_text("{}\n", encoding="utf-8")
         config = LoggerConfig(log_path=str(folder.parent), **self.settings)
         return load_target(self.component().target)(config, folder)
 
     def play(self, folder: Path, steps: range) -> None:
-        """Log a few lines and close."""
+        """Build a tracker, log metrics at some steps and close it."""
         tracker = self.make(folder)
         for step in steps:
             tracker.log(dict(METRICS), step)
@@ -66,7 +69,7 @@ class TrackerConformance(Conformance):
                 hint="copy what you change: other trackers get the same mapping")  # fmt: skip
 
     def test_it_takes_numbers_that_are_not_finite(self) -> None:
-        """A metric without a value is NaN."""
+        """A metric that has no value is NaN."""
         with tempfile.TemporaryDirectory() as parent:
             tracker = self.make(Path(parent))
             tracker.log({"train/actor/loss": float("nan")}, 0)
@@ -79,6 +82,5 @@ def _sizes(folder: Path) -> Mapping[str, int]:
 
 
 def check_tracker(name: str, **settings: Any) -> list[Finding]:
-    """What tracker `name` does against the contract under `settings` of `runner.logger`; empty if
-    nothing."""
+    """Return the contract violations of tracker `name` under `settings` of `runner.logger`."""
     return check(TrackerConformance, name, settings)

@@ -1,4 +1,4 @@
-"""Trajectories without a policy or an env: random ones, the same with idle places, a bandit's."""
+"""Make trajectories without an env: random, padded with idle places, reordered, and of a bandit."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rlcore.contracts.specs import PolicySpec
 from rlcore.contracts.trajectory import Trajectory
 
 BY_PLACE = [f.name for f in fields(Trajectory) if f.name not in ("inputs", "replay")]
-"""Its arrays `[T, N, ...]`."""
+"""Names of a trajectory's arrays `[T, N, ...]`."""
 
 
 def random_trajectory(
@@ -31,11 +31,15 @@ def random_trajectory(
     group_size: int = 0,
     seed: int = 0,
 ) -> Trajectory:
-    """A trajectory with ends of both kinds inside chunks, made action by action.
+    """Return a random trajectory whose episodes terminate or are truncated inside chunks.
 
-    Without auto_reset a column is idle after its end; with it the next chunk starts an episode.
-    Groups are runs of `group_size` columns (0: no groups).
-    Inputs are 4 random features per decision, replay holds the decided actions.
+    Inputs are 4 random features per decision; the replay holds random actions.
+
+    Args:
+        chunks, columns, actions, entries: T, N, C and A.
+        value_width: V.
+        auto_reset: the chunk after an end starts a new episode; otherwise the column is idle.
+        group_size: number of adjacent columns in a group; 0: no groups.
     """
     random = np.random.default_rng(seed)
     shape = (chunks, columns, actions)
@@ -105,7 +109,7 @@ def random_trajectory(
 
 
 def padded(trajectory: Trajectory, *, chunks: int, columns: int) -> Trajectory:
-    """The same with idle chunks after its last and idle columns, of groups of their own."""
+    """Return the trajectory with idle chunks and columns appended; these columns form a group."""
     before = trajectory.valid.shape[:2]
 
     def grown(array: Tensor, fill: int) -> Tensor:
@@ -118,20 +122,28 @@ def padded(trajectory: Trajectory, *, chunks: int, columns: int) -> Trajectory:
     arrays: dict[str, Any] = {
         name: grown(getattr(trajectory, name), fill.get(name, 0)) for name in BY_PLACE
     }
-    for name in ("task", "trial", "replica", "group", "episode"):  # a column keeps its address
+    for name in (
+        "task",
+        "trial",
+        "replica",
+        "group",
+        "episode",
+    ):  # idle chunks have their column's episode
         arrays[name][before[0] :, : before[1]] = arrays[name][before[0] - 1, : before[1]]
     return replace(trajectory, **arrays)
 
 
 def reordered(trajectory: Trajectory, order: Tensor) -> Trajectory:
-    """The same with its columns in another order."""
+    """Return the trajectory with its columns in another order, int64 `[N]`."""
     moved: dict[str, Any] = {name: getattr(trajectory, name)[:, order] for name in BY_PLACE}
     return replace(trajectory, **moved)
 
 
 class Bandit(nn.Module):
-    """One Gaussian action per decision, the same for every input, and a constant value. As a flow's
-    its noise can be given, and does not go away without exploration.
+    """A policy of one Gaussian action per decision and a value, both independent of the input.
+
+    As in a flow policy, the initial noise can be passed to `act`, and deterministic actions have
+    it, too.
 
     Args:
         values: V, 0 or 1.
@@ -186,9 +198,15 @@ def bandit_rollout(
     group_size: int = 0,
     actor: Policy | None = None,
 ) -> Trajectory:
-    """One decision per column, rewarded by how near 1 its action was: exp(-(a - 1)^2 / 2), between
-    0 and 1, so that the usual bounds of filters hold for it. Within 1 of it is a success: about
-    half of the first actions, 0.68 of those around 1. `actor` decides in the policy's place."""
+    """Return a rollout with one decision per column and reward exp(-(a - 1)^2 / 2), in (0, 1].
+
+    Rewards in that range fit the usual bounds of filters. Actions within 1 of the best, 1, are
+    successes: about half of an untrained bandit's, and 0.68 of those around 1.
+
+    Args:
+        seed: seed of the noise.
+        actor: policy that decides in place of the bandit.
+    """
     noise = torch.randn(columns, 1, 1, generator=torch.Generator().manual_seed(seed))
     with torch.no_grad():
         action = policy.mean + noise
@@ -225,5 +243,5 @@ def bandit_rollout(
 
 
 def bandit_inputs(rows: int) -> Inputs:
-    """What it sees, every time."""
+    """Return the bandit's inputs, which are the same for every decision."""
     return {"features": np.ones((rows, 1), np.float32)}
