@@ -1,12 +1,12 @@
-"""Run CPU simulators as a vector env, whatever they simulate.
+"""Run CPU simulators of any kind as a vector env.
 
     env -> fleet -> process | inprocess -> host -> row -> a plugin's Simulator
 
-Rows are spread over processes, observations are in shared memory, and frames are rendered once per
-chunk. Simpler meshes for frames are made by `simplify` and kept on disk by `kept_meshes`; `detail`
-says what films show then. A plugin brings a :class:`~rlcore_simulation.simulator.Simulator`, a pool
-of them and a spec.
-Imports numpy only: the process that simulates imports the simulator. No simulator process loads the
-virtual environments of simulators (`venvs.py`), the command that creates them (`cli/`) or their
+Rows are distributed over processes, observations are in shared memory, and frames are rendered once
+per chunk. `simplify` makes simpler meshes for rendering, `kept_meshes` caches them on disk, and
+`detail` defines which geometry videos show. A plugin provides a
+:class:`~rlcore_simulation.simulator.Simulator`, a pool of them and a spec.
+This package imports numpy only; the simulator is imported by the process that simulates. Simulator
+processes do not load the code for virtual environments (`venvs.py`), its command (`cli/`) or the
 registration with rlcore (`plugin.py`).
 """

@@ -1,7 +1,7 @@
-"""Share the observations of all rows between parent and simulator processes.
+"""Share the observations of all rows between the parent and the simulator processes.
 
-The memory has no name: processes inherit its file descriptor, and the system frees it when the last
-of them ends. There is nothing to unlink, and a crash leaves nothing behind.
+The memory has no name. Simulator processes inherit its file descriptor, and the system frees it
+when the last of them ends, even after a crash.
 """
 
 from __future__ import annotations
@@ -18,24 +18,25 @@ from rlcore.contracts.specs import EnvSpec
 
 
 class ObservationBlock:
-    """Arrays over a piece of memory.
+    """Arrays in shared memory.
 
     Attributes:
-        frames: by camera, in the order of the spec, uint8 `[B, H, W, 3]`.
+        frames: frames by camera, in the order of the spec, uint8 `[B, H, W, 3]`.
         states: float32 `[B, S]`.
         elapsed: float32 `[B]`, elapsed fraction of the time limit.
-        busy: int32 `[B]`, 1 while a process works on the row; shows where it died.
-        descriptor: file descriptor of the memory, to be inherited.
+        busy: int32 `[B]`, 1 while a process works on the row. If the process dies, the parent
+            reads here which row it worked on.
+        descriptor: file descriptor of the memory, which simulator processes inherit.
 
     Args:
-        rows: B.
-        spec: names and sizes of cameras (there may be none) and the size of the state.
-        descriptor: of the memory of an existing block; None: new memory, all zero.
+        rows: number of rows, B.
+        spec: spec with the names and sizes of cameras (there may be none) and the state's size.
+        descriptor: file descriptor of an existing block; None allocates new memory, all zero.
     """
 
     def __init__(self, rows: int, spec: EnvSpec, descriptor: int | None = None) -> None:
         floats, images = np.dtype(np.float32), np.dtype(np.uint8)
-        # wide entries first, so that all of them are aligned
+        # arrays with wider entries come first, so that all arrays are aligned
         layout: list[tuple[np.dtype, tuple[int, ...]]] = [
             (floats, (rows, spec.state_dim)),
             (floats, (rows,)),
@@ -46,7 +47,8 @@ class ObservationBlock:
         self.descriptor = _nameless_memory(sum(sizes)) if descriptor is None else descriptor
         self._memory = mmap.mmap(self.descriptor, sum(sizes))
         if descriptor is not None and hasattr(mmap, "MADV_DONTFORK"):
-            self._memory.madvise(mmap.MADV_DONTFORK)  # a copy of the simulator has no rows
+            # child processes of the simulator must not write observations
+            self._memory.madvise(mmap.MADV_DONTFORK)
         self.states, self.elapsed, self.busy, *frames = (
             np.ndarray(shape, dtype, buffer=self._memory, offset=sum(sizes[:place]))
             for place, (dtype, shape) in enumerate(layout)
@@ -65,7 +67,7 @@ class ObservationBlock:
 
 
 def _nameless_memory(nbytes: int) -> int:
-    """A file descriptor of `nbytes` zeroed bytes without a name."""
+    """Allocate `nbytes` zeroed bytes of memory without a name, and return the file descriptor."""
     if sys.platform == "linux":
         descriptor = os.memfd_create("rlcore-observations")
     else:

@@ -1,7 +1,7 @@
-"""Find the commit of a simulator's repository that is used as a checkout. Light.
+"""Find the commit of a simulator that is used as a git checkout. Light to import.
 
-Read from its files: git may be missing, takes a process for each query, and refuses a checkout that
-belongs to another user.
+The commit is read from git's files. The command `git` may be missing, needs a process for each
+query, and refuses a checkout that belongs to another user.
 """
 
 from __future__ import annotations
@@ -16,9 +16,11 @@ REFERENCE = "ref:"
 
 
 def commit_of(folder: Path) -> str:
-    """The commit that is checked out in a folder, all of its hexadecimal digits; "unknown" where
-    the folder is not the root of a checkout, or keeps its references in a way that is not read
-    here. Changes that are not committed are not seen."""
+    """Return the full hash of the commit that is checked out in a folder.
+
+    The result is "unknown" if the folder is not the root of a checkout, or if its references are in
+    a format that this module does not read. Uncommitted changes are not detected.
+    """
     try:
         found = _found(folder)
     except (OSError, ValueError):
@@ -28,13 +30,13 @@ def commit_of(folder: Path) -> str:
 
 def _found(folder: Path) -> str:
     own = folder / ".git"
-    if own.is_file():  # of a worktree or a submodule: it says where
+    if own.is_file():  # in a worktree or a submodule, this file names the folder
         own = folder / own.read_text(encoding="utf-8").removeprefix("gitdir:").strip()
     head = (own / "HEAD").read_text(encoding="utf-8").strip()
     if not head.startswith(REFERENCE):
         return head
     name = head.removeprefix(REFERENCE).strip()
-    shared = own / "commondir"  # what a worktree has of the repository that it belongs to
+    shared = own / "commondir"  # in a worktree, this file names the folder of the repository
     whole = own / shared.read_text(encoding="utf-8").strip() if shared.is_file() else own
     for place in (own / name, whole / name):
         if place.is_file():

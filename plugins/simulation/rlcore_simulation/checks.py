@@ -1,4 +1,4 @@
-"""Check what an env of simulators is given: existing episodes, valid steps, rendered frames."""
+"""Check episodes that are requested, and the steps, states and frames of a simulator."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ STEP = "the env is at fault: see rlcore_simulation.simulator.Step"
 
 
 def checked_episode(spec: EnvSpec, episode: Episode) -> Episode:
-    """The episode.
+    """Return the episode, if it exists.
 
     Raises:
-        ConfigError: its task or trial is out of range.
+        ConfigError: the task is out of range, or the trial is negative.
     """
     if not 0 <= episode.task < len(spec.tasks) or episode.trial < 0:
         raise ConfigError(
@@ -34,38 +34,48 @@ def checked_episode(spec: EnvSpec, episode: Episode) -> Episode:
 def counted_episodes(
     spec: EnvSpec, split: str, slots: Iterable[int], *, seed: int
 ) -> list[Episode]:
-    """Episodes for a reset that names none: row by row the next task, trials counted from `seed`.
+    """Return the episodes for a reset that names none.
+
+    Consecutive rows get consecutive tasks. Trials of the split are counted from `seed`, and wrap
+    around.
 
     Args:
-        spec: of the env.
-        split: whose trials.
+        spec: spec of the env.
+        split: split whose trials are used.
         slots: numbers of the rows among those of all workers.
-        seed: of the reset.
+        seed: seed of the reset.
     """
     tasks, trials = len(spec.tasks), spec.trials(split)
     return [Episode(slot % tasks, trials[(seed + slot // tasks) % len(trials)]) for slot in slots]
 
 
 def started(simulator: AnySimulator, episode: Episode, where: str) -> str:
-    """Start an episode; its sentence. `where` says which task and trial.
+    """Start an episode, and return its instruction.
+
+    Args:
+        where: task and trial, for error messages.
 
     Raises:
-        EnvError: the sentence is no text.
+        EnvError: the instruction is not a string.
     """
     sentence = simulator.start(episode)
     if not isinstance(sentence, str):
         hint = "the env is at fault: start() returns the sentence of the episode"
         raise _wrong("sentence", sentence, where, "a text", hint)
-    return str(sentence)  # of numpy's texts, too
+    return str(sentence)  # converts numpy.str_
 
 
 def checked_step(outcome: Any, where: str) -> Step:
-    """The result of a simulator's step in Python's own numbers: with those of numpy the same sum
-    comes out differently under another version. `where` says at which task, trial and step.
+    """Return the result of a simulator's step, with its values as Python's numbers.
+
+    Arithmetic with numpy's scalars may give other results under another version of numpy.
+
+    Args:
+        where: task, trial and step, for error messages.
 
     Raises:
-        EnvError: it is not a Step, its reward or an info is not a number, or its success is neither
-            true nor false.
+        EnvError: it is not a Step, its reward or an info is not a number, or its `success` or
+            `over` is neither true nor false.
     """
     if not isinstance(outcome, Step):
         raise _wrong("step", outcome, where, "a Step")
@@ -82,20 +92,29 @@ def checked_step(outcome: Any, where: str) -> Step:
 
 
 def checked_states(simulator: AnySimulator, spec: EnvSpec, where: str) -> np.ndarray:
-    """The simulator's states, float32 `[S]`, a copy; `where` says at which task, trial and step.
+    """Return a copy of the simulator's states, float32 `[S]`.
+
+    Args:
+        where: task, trial and step, for error messages.
 
     Raises:
-        EnvError: they are no numbers, or of another size, which numpy might stretch to fit.
+        EnvError: they are not numbers, or have another shape, which numpy might broadcast.
     """
     entries = "the entries that spec.states lists"
     return floats("simulator's states", simulator.states, (spec.state_dim,), where, entries)
 
 
 def floats(what: str, given: Any, shape: tuple[int, ...], where: str, entries: str) -> np.ndarray:
-    """Numbers of an author's as float32 of this shape, a copy.
+    """Return a float32 copy of an array that a plugin returned.
+
+    Args:
+        what: what the array is, for error messages.
+        shape: required shape.
+        where: task, trial and step, for error messages.
+        entries: what its entries must be, for the hint.
 
     Raises:
-        EnvError: they are none, or of another shape.
+        EnvError: the values are not numbers, or have another shape.
     """
     try:
         array = np.asarray(given)
@@ -111,11 +130,14 @@ def floats(what: str, given: Any, shape: tuple[int, ...], where: str, entries: s
 
 
 def draw_into(simulator: AnySimulator, out: Mapping[str, np.ndarray]) -> None:
-    """Let the simulator write the current frame of every camera into `out`, uint8 `[H, W, 3]` by
-    name; into :class:`FilmFrames`, those of a film.
+    """Let the simulator render into `out`.
+
+    Args:
+        out: frames by camera, uint8 `[H, W, 3]`; :class:`FilmFrames` for those of a video.
 
     Raises:
-        EnvError: it replaced the arrays instead of writing into them, or wrote what is no pixels.
+        EnvError: the simulator replaced the arrays instead of writing into them, or wrote values
+            that are not pixels from 0 to 255.
     """
     frames = {name: Frame.of(name, array) for name, array in out.items()}
     given: dict[str, np.ndarray] = (FilmFrames if isinstance(out, FilmFrames) else dict)(frames)
@@ -129,24 +151,26 @@ def draw_into(simulator: AnySimulator, out: Mapping[str, np.ndarray]) -> None:
 
 
 class Frame(np.ndarray):
-    """A camera's frame to draw into, a view of the memory that takes it. It takes pixels as they
-    are: numpy's assignment makes a picture in [0, 1] black, and 256 black, without a word."""
+    """View of a camera's frame that refuses assignments of invalid pixels.
+
+    numpy would convert them silently: a picture in [0, 1] becomes black, and so does the value 256.
+    """
 
     camera = ""
 
     @classmethod
     def of(cls, camera: str, array: np.ndarray) -> Frame:
-        """A view of an array."""
+        """Make a view of an array for a camera."""
         frame = array.view(cls)
         frame.camera = camera
         return frame
 
     def __array_finalize__(self, whole: np.ndarray | None) -> None:
-        if isinstance(whole, Frame):  # a part of it, as frame[:8]
+        if isinstance(whole, Frame):  # this is a slice of a frame, e.g. frame[:8]
             self.camera = whole.camera
 
     def __setitem__(self, place: Any, value: Any) -> None:
-        if self.dtype != np.uint8:  # np.zeros_like(frame, dtype=float) is one too
+        if self.dtype != np.uint8:  # np.zeros_like(frame, dtype=float) is a Frame, too
             super().__setitem__(place, value)
             return
         pixels = np.asarray(value)
@@ -174,7 +198,7 @@ class Frame(np.ndarray):
 
 
 def shown(value: object) -> str:
-    """A value of an author's in a few words, whatever it is."""
+    """Return a short text for a value that a plugin returned. Never raises."""
     try:
         return reprlib.repr(value)
     except Exception:
@@ -197,14 +221,14 @@ def _whether(what: str, value: Any, where: str, meaning: str) -> bool:
 
 
 def _one(value: Any) -> float | None:
-    """The number that a value is, also as an array of one entry; None if it is none."""
+    """Convert a scalar, or an array with one entry, to a float; return None if it is no number."""
     if isinstance(value, np.ndarray):
         value = value.item() if value.size == 1 else None
     if isinstance(value, (str, bytes, bytearray, np.complexfloating)):
         return None
     try:
         return float(value)
-    except Exception:  # each library has its own for what is no number
+    except Exception:  # libraries raise different classes for a value that is not a number
         return None
 
 

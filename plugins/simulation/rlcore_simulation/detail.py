@@ -1,7 +1,7 @@
-"""How much geometry frames are made of. Light.
+"""Define the levels of geometric detail at which frames are rendered. Light to import.
 
-An env that offers less than the scene has says so in its spec, in `render_settings`. Its policy
-sees that; films show the scene as it is.
+An env that renders less detail than the scene has declares it in `render_settings` of its spec. Its
+policy sees the reduced detail; videos show full detail.
 """
 
 from __future__ import annotations
@@ -15,11 +15,13 @@ EXACT, PIXEL = DETAILS = ("exact", "pixel")
 
 
 class FilmFrames(dict[str, np.ndarray]):
-    """What :meth:`rlcore_simulation.simulator.Simulator.draw` gets for a film: frames of the
-    cameras that it shows, to be drawn exactly. Others are not asked for. Only simulators of an env
-    whose spec says another detail get it."""
+    """Frames of a video, by camera, which must be rendered in full detail.
+
+    :meth:`rlcore_simulation.simulator.Simulator.draw` gets this type, with only the cameras that
+    the video shows, if the spec of the env declares reduced detail.
+    """
 
 
 def films_apart(spec: EnvSpec) -> bool:
-    """Whether films show more than policies see, and so need frames of their own."""
+    """Check whether videos need separate frames, because policies see reduced detail."""
     return spec.render_settings.get(SETTING, EXACT) != EXACT

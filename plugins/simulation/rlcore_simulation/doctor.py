@@ -1,6 +1,6 @@
 """Check the interpreters in which simulators run, and report their versions.
 
-Each is started once, by :func:`rlcore_simulation.interpreters.look`.
+:func:`rlcore_simulation.interpreters.look` starts each interpreter once, and caches the result.
 """
 
 from __future__ import annotations
@@ -36,21 +36,25 @@ Row = dict[str, str]
 
 
 def interpreters_of(envs: Mapping[str, EnvConfig], registry: Registry) -> list[OtherInterpreter]:
-    """The interpreters of other environments than rlcore's, by side of the run.
+    """Return the interpreters, other than rlcore's own, that simulate the sides of a run.
 
     Args:
         envs: settings by side ("train", "eval", ...).
 
     Raises:
-        AssetError: one of them can't be used; names what it lacks, and the command that mends it.
+        AssetError: an interpreter can't be used. The error names what it lacks, and the command
+            that installs it.
     """
     used = {side: env for side, env in envs.items() if env.interpreter() is not None}
     return [_usable(side, env, registry) for side, env in used.items()]
 
 
 def findings(envs: Mapping[str, EnvConfig], registry: Registry) -> Iterator[Row]:
-    """The same as rows of `rlcore doctor`, with one for each env that could have another one, and
-    for each library whose version was not tested."""
+    """Yield rows of `rlcore doctor` on the interpreters of a run, by side.
+
+    An env that could use another interpreter has a row on rlcore's own. Each library whose version
+    was not tested has a row.
+    """
     for side, env in envs.items():
         python = env.interpreter()
         if python is not None:
@@ -62,8 +66,11 @@ def findings(envs: Mapping[str, EnvConfig], registry: Registry) -> Iterator[Row]
 
 
 def installed(registry: Registry) -> Iterator[Row]:
-    """Rows of `rlcore doctor` without a run: the libraries that decide the results of each env, as
-    far as rlcore's own interpreter has them."""
+    """Yield rows of `rlcore doctor` without a run.
+
+    They list the libraries that decide the results of each env, if rlcore's own interpreter has
+    them.
+    """
     shared: dict[str, Row] = {}
     for component in registry.components("env"):
         spec = component.spec
@@ -89,9 +96,11 @@ def _versions_there(interpreter: Interpreter, spec: ComponentSpec) -> str:
 
 
 def _untested(interpreter: Interpreter, spec: ComponentSpec) -> Iterator[Row]:
-    """A row for each library of an env that an interpreter has in a version that was not tested: a
-    run is refused where results are known to change, else warned. Sides and envs that share a
-    library have equal rows."""
+    """Yield a row for each library of an env whose version in an interpreter was not tested.
+
+    The status is "missing", which refuses a run, if that version is known to change results, else
+    "warning". Sides and envs that share a library have equal rows.
+    """
     for library, version, tested in tested_there(interpreter.packages, spec):
         if not tested:
             status = "missing" if library.reason else "warning"
@@ -105,7 +114,13 @@ def _not_tested(library: SimulatorVersions, version: str) -> str:
 
 
 def timeouts(envs: Mapping[str, EnvConfig], longest: float) -> Iterator[Row]:
-    """Rows for simulators whose hang is not found before `cluster.timeouts.env`, `longest` s."""
+    """Yield a row for each side whose `simulator_timeout` is not less than `cluster.timeouts.env`.
+
+    A simulator of such a side that hangs is not detected before the run ends with an error.
+
+    Args:
+        longest: `cluster.timeouts.env`, in seconds.
+    """
     for side, env in envs.items():
         if isinstance(env, SimulatedEnvConfig) and env.simulator_timeout >= longest:
             detail = (
@@ -132,12 +147,12 @@ def _of_other(side: str, env: EnvConfig, registry: Registry) -> Iterator[Row]:
 
 
 def row(name: str, detail: str, status: str = "ok", fix: str = "") -> Row:
-    """A row of `rlcore doctor`."""
+    """Make a row of `rlcore doctor`."""
     return {"name": name, "status": status, "detail": detail, "fix": fix}
 
 
 def missing(name: str, error: UserError) -> Row:
-    """A row of what an error says is missing."""
+    """Make a row of `rlcore doctor` with the status "missing" from an error."""
     return row(name, error.message, "missing", error.hint or "")
 
 
@@ -146,20 +161,24 @@ def _here() -> str:
 
 
 def _usable(side: str, env: EnvConfig, registry: Registry) -> OtherInterpreter:
-    """The interpreter of a side. Raises AssetError where it can't be used."""
+    """Return the interpreter of a side.
+
+    Raises:
+        AssetError: it can't be used, or lacks what the env's simulators need.
+    """
     key, python = f"env.{side}.python", str(env.interpreter())
     component = registry.get("env", env.env_type)
     spec = component.spec
     try:
         seen = look(python)
     except AssetError as error:
-        # with a hint of its own it lacks a package, which can be installed there; what an env asks
-        # for is more than that package
+        # An error with a hint says that a package is missing. The command for the environment is a
+        # better hint, because the env needs more than that package.
         own = error.hint and _mending(spec, executable_of(python))
         hint = own or _making(spec) or error.hint
         raise AssetError(f"{key}: {error.message}", hint=hint) from None
     _require(key, seen, spec)
-    # the plugin's own code is handed on from here
+    # the plugin's code is copied from this environment, so its version here is the one that counts
     noted = {**of_note(seen, spec), component.distribution: component.version}
     return OtherInterpreter(side, seen.executable, seen.packages, {"python": seen.version, **noted})
 
@@ -170,7 +189,7 @@ def _require(key: str, interpreter: Interpreter, spec: ComponentSpec) -> None:
         return
     listed = ", ".join(f"{wanted} (there: {found})" for wanted, found in absent)
     names = [wanted for wanted, _ in absent if not wanted.startswith("Python ")]
-    if len(names) < len(absent):  # no package mends the Python of an environment
+    if len(names) < len(absent):  # installing packages can't change the version of Python
         hint = _making(spec)
     else:
         pip = shlex.join([interpreter.executable, "-m", "pip", "install", *names])
@@ -188,12 +207,17 @@ def _require(key: str, interpreter: Interpreter, spec: ComponentSpec) -> None:
 
 
 def _mending(spec: ComponentSpec, executable: str) -> str | None:
-    """The command that installs what is missing into the virtual environment of an interpreter;
-    None where it is of none."""
+    """Return the command that completes the virtual environment of an interpreter.
+
+    It is None if the interpreter has no virtual environment, or the env has no requirements.
+    """
     venv, command = venv_of(executable), _making(spec)
     return f"{command} {shlex.quote(str(venv))}" if command and venv else None
 
 
 def _making(spec: ComponentSpec) -> str | None:
-    """The command that makes an environment for the simulators of an env."""
+    """Return the command that makes an environment for an env's simulators.
+
+    It is None if the env has no requirements.
+    """
     return f"rlcore venv create {spec.name}" if spec.requirements else None

@@ -1,4 +1,4 @@
-"""Check files of data sets, and name the command that downloads one. Light."""
+"""Check files of data sets, and build the command that downloads one. Light to import."""
 
 from __future__ import annotations
 
@@ -8,16 +8,14 @@ from pathlib import Path
 from rlcore.files import hub
 
 TRY_OUT = "(or env.train.stand_ins=true env.eval.stand_ins=true to try things out)"
-"""Behind the command that brings an env's assets."""
-# how a file begins that Git LFS has not downloaded yet; rlcore.files.reading, which has it too,
-# loads
-# yaml, and a simulator's interpreter may have none
+"""Text after the command that downloads an env's assets."""
+# First bytes of a file that Git LFS has not downloaded yet. rlcore.files.reading has the same
+# constant, but imports yaml, which a simulator's interpreter may lack.
 POINTER = b"version https://git-lfs"
 
 
 def is_whole(path: Path) -> bool:
-    """Whether it is a file with content of its own: no pointer of Git LFS, not empty, and one that
-    this user may read."""
+    """Check that a file exists, is readable and not empty, and is not a pointer of Git LFS."""
     try:
         with open(path, "rb") as file:
             return file.read(len(POINTER)) not in (b"", POINTER)
@@ -26,7 +24,10 @@ def is_whole(path: Path) -> bool:
 
 
 def download_command(data_set: str, folder: Path) -> str:
-    """The command that downloads a data set into a folder; the hub fills its own cache."""
+    """Return the command that downloads a data set into a folder.
+
+    If the folder is in the hub's cache, the command names no folder, because that is the default.
+    """
     command = f"hf download --repo-type dataset {data_set}"
     if folder.is_relative_to(hub.cache()):
         return command

@@ -1,7 +1,7 @@
 """Implement rlcore's Env over simulators on the CPU.
 
-Observations are in memory shared with the simulator processes; only commands, rewards, ends and
-instructions go over pipes. Importing this loads no simulator.
+Observations are in memory shared with the simulator processes; commands, rewards, episode ends,
+infos and instructions go over pipes. Importing this module loads no simulator.
 """
 
 from __future__ import annotations
@@ -27,28 +27,28 @@ from rlcore_simulation.simulator import SimulatorSource
 
 
 class SimulatedEnv:
-    """A vector env of CPU simulators (see :class:`rlcore.contracts.protocols.Env`).
+    """Vector env of CPU simulators (see :class:`rlcore.contracts.protocols.Env`).
 
-    A terminated row keeps the frame from before its last chunk, since nobody acts on its end; a
-    truncated one is rendered unless `render_final` is false. Videos show the first camera, in full
-    detail.
+    After a chunk, a terminated row still shows its frame from before that chunk, because no policy
+    acts on a terminal observation. A truncated row is rendered unless `render_final` is false.
+    Videos show the first camera, in full detail.
 
     Args:
-        spec: what the env offers.
-        source: where a process gets its simulators.
+        spec: spec of the env.
+        source: import path and environment of the simulators.
         config: settings, passed to `source.target`.
-        num_envs: rows, B.
-        first_slot: number of this env's first row among all workers; it only picks the episodes
-            of a reset that names none.
-        num_processes: simulator processes; 0 simulates in this process.
+        num_envs: number of rows, B.
+        first_slot: number of this env's first row among the rows of all workers. It only selects
+            the episodes of a reset that names none.
+        num_processes: number of simulator processes; 0 simulates in this process.
 
     Attributes:
         render_final: whether to render truncated rows; may be set while no chunk is running.
 
     Raises:
-        AssetError: it is too late to set the simulator's environment variables in this process; or
-            the interpreter of the simulators can't be used.
-        ConfigError: simulators of another interpreter can't run in this process.
+        AssetError: a module that reads the simulator's environment variables was imported in this
+            process before they were set; or the interpreter of the simulators can't be used.
+        ConfigError: `num_processes` is 0, but the simulators need another interpreter.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class SimulatedEnv:
         self._playing: list[Simulators] = []
         self._demonstrating = False
         self._closed = False
-        with contextlib.ExitStack() as undo:  # if this fails, nothing is left behind
+        with contextlib.ExitStack() as undo:  # frees memory and processes if the start fails
             self._block = ObservationBlock(num_envs, spec)
             undo.callback(self._block.close)
             whole = messages.Hosting(spec, source, config, range(num_envs), num_envs)
@@ -85,13 +85,16 @@ class SimulatedEnv:
             self._fleet.start()
             undo.pop_all()
 
-    # -- gymnasium's vocabulary -------------------------------------------------------------
+    # -- gymnasium's interface --------------------------------------------------------------
 
     def reset(
         self, *, seed: int | None = None, options: Mapping[str, Any] | None = None
     ) -> tuple[Observation, dict[str, Any]]:
-        """Start episodes: `options["episodes"]` where `options["reset_mask"]` (see the
-        protocol). Without episodes, row by row the next task, and trials counted from `seed`."""
+        """Start `options["episodes"]` in the rows of `options["reset_mask"]` (see the protocol).
+
+        Without episodes, consecutive rows get consecutive tasks, and trials are counted from
+        `seed` (:func:`rlcore_simulation.checks.counted_episodes`).
+        """
         options = options or {}
         episodes = options["episodes"] if "episodes" in options else self._counted(seed or 0)
         mask = np.asarray(options["reset_mask"]) if "reset_mask" in options else None
@@ -111,10 +114,18 @@ class SimulatedEnv:
     def step(
         self, actions: np.ndarray
     ) -> tuple[Observation, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
-        """One step of all rows that have not ended: actions float32 `[B, A]` -> observation,
-        rewards, terminated, truncated `[B]` and `{"success", "valid"}` with the infos. No
-        autoreset; every end is rendered, so the observation of an episode that ended is its final
-        one."""
+        """Step all rows whose episode has not ended.
+
+        Rows are not reset automatically. Every final frame is rendered, so the observation of an
+        episode that ended is its final one.
+
+        Args:
+            actions: float32 `[B, A]`.
+
+        Returns:
+            (observation, rewards `[B]`, terminated `[B]`, truncated `[B]`, infos), where infos also
+            has `success` and `valid`, bool `[B]`.
+        """
         self._play(np.asarray(actions)[:, None], render_terminated=True, render_final=True)
         result = self.chunk_step_wait()
         infos = {**result.infos, "success": result.success, "valid": result.valid[:, 0]}
@@ -124,9 +135,11 @@ class SimulatedEnv:
     # -- chunks -----------------------------------------------------------------------------
 
     def chunk_step(self, actions: np.ndarray) -> ChunkResult:
-        """Play one chunk: actions float32 `[B, C, A]` (see the protocol). `infos` holds the
-        simulators' diagnostics: float32 `[B]`, each row's last value in its episode, nan if it
-        has none."""
+        """Play one chunk: actions float32 `[B, C, A]` (see the protocol).
+
+        `infos` of the result holds the simulators' diagnostics by name, float32 `[B]`: each row's
+        last value in its episode, nan if the row has none.
+        """
         self.chunk_step_async(actions)
         return self.chunk_step_wait()
 
@@ -135,7 +148,7 @@ class SimulatedEnv:
         self._play(actions, render_terminated=False, render_final=self.render_final)
 
     def chunk_step_wait(self) -> ChunkResult:
-        """The result of the running chunk."""
+        """Wait until the running chunk ends, and return its result."""
         if not self._playing:
             raise RuntimeError("chunk_step_wait without chunk_step_async")
         asked, self._playing = self._playing, []
@@ -172,9 +185,12 @@ class SimulatedEnv:
         seed: int,
         max_steps: int | None = None,
     ) -> Iterator[Demonstration]:
-        """Expert episodes (see the protocol), in parallel over the processes, in the order in
-        which they end. The rows keep their episodes. Once the first one is requested, the env can
-        do nothing else until the iterator is exhausted or closed."""
+        """Yield expert episodes (see the protocol) in the order in which they end.
+
+        The processes play them in parallel, without changing the episodes of the rows. After the
+        first one is requested, the env accepts no other call except :meth:`close` until the
+        iterator is exhausted or closed.
+        """
         if not self.spec.has_expert:
             raise UserError(f"{self.spec.name} has no expert for these tasks")
         limit = self.spec.max_episode_steps if max_steps is None else max_steps
@@ -194,7 +210,7 @@ class SimulatedEnv:
         )
 
     def _demonstrations(self, wishes: deque[messages.Demonstrate]) -> Iterator[Demonstration]:
-        self._require_ready()  # again: the iterator may be started at any time
+        self._require_ready()  # again, because the iterator may be started at any time
         self._demonstrating = True
         try:
             yield from self._fleet.demonstrate(wishes)
@@ -202,21 +218,24 @@ class SimulatedEnv:
             self._demonstrating = False
 
     def record(self, rows: Sequence[int]) -> None:
-        """Keep every frame of these rows from now on (none: stop), for videos."""
+        """Record every frame of `rows` from now on, for videos; an empty `rows` stops recording."""
         command = messages.Record(tuple(int(row) for row in rows))
         self._require_ready()
         self._fleet.collect(type(None), self._fleet.send(lambda _: command))
 
     def recorded(self) -> dict[int, list[np.ndarray]]:
-        """Frames kept since the last call, `{row: [uint8 [H, W, 3], ...]}`; clears them. Without
-        a camera there are none."""
+        """Return and clear the frames recorded since the last call.
+
+        Returns:
+            `{row: [uint8 [H, W, 3], ...]}`; empty if the spec has no camera.
+        """
         self._require_ready()
         frames: dict[int, list[np.ndarray]] = {}
         for taken in self._fleet.collect(dict, self._fleet.send(lambda _: messages.TakeFrames())):
             frames |= taken
         return frames
 
-    # -- the rest ---------------------------------------------------------------------------
+    # -- lifetime and helpers ---------------------------------------------------------------
 
     def close(self) -> None:
         """End the simulator processes and free the shared memory; safe to call twice."""
@@ -226,7 +245,7 @@ class SimulatedEnv:
 
     @property
     def process_ids(self) -> list[int]:
-        """Ids of the simulator processes that run."""
+        """Ids of the running simulator processes."""
         return self._fleet.process_ids
 
     def _counted(self, seed: int) -> list[Episode]:
@@ -244,7 +263,7 @@ class SimulatedEnv:
             )
 
     def _observation(self) -> Observation:
-        """A copy: the processes go on writing into the block."""
+        """Return the observation, copied, because the processes overwrite the block later."""
         return {
             "cameras": {name: frames.copy() for name, frames in self._block.frames.items()},
             "states": self._block.states.copy(),
@@ -256,11 +275,11 @@ class SimulatedEnv:
 def env_maker(
     spec: Callable[[Any], EnvSpec], source: SimulatorSource
 ) -> Callable[..., SimulatedEnv]:
-    """The `target` of an env's component: it makes the env of a worker.
+    """Return a function that makes the env of a worker, for the `target` of an env's component.
 
     Args:
-        spec: the component's spec function.
-        source: where a process gets its simulators.
+        spec: function that returns the spec of an env from its settings.
+        source: import path and environment of the simulators.
     """
 
     def make(
@@ -273,7 +292,7 @@ def env_maker(
 
 
 def _by_name(rows: Sequence[Mapping[str, float]]) -> dict[str, np.ndarray]:
-    """`{name: float32 [B]}` of the rows' values, nan if a row has none."""
+    """Return the rows' values as `{name: float32 [B]}`, nan if a row has none."""
     names = sorted({name for row in rows for name in row})
     return {
         name: np.array([row.get(name, np.nan) for row in rows], dtype=np.float32) for name in names

@@ -1,4 +1,4 @@
-"""Use scripted experts as demonstrators."""
+"""Play demonstrations with a scripted expert."""
 
 from __future__ import annotations
 
@@ -13,12 +13,16 @@ from rlcore_simulation.simulator import AnySimulator, ChunkSimulator, play
 
 
 def play_expert(simulator: AnySimulator, spec: EnvSpec, wish: Demonstrate) -> Demonstration:
-    """One expert episode, from its start to success or to its time limit.
+    """Play one expert episode, from its start to success or to `max_steps`.
 
-    We store the expert's action. The env executes it with Gaussian noise (std: `action_noise` times
-    half the range of each entry), clipped to the range. So the data show the way back from states
-    that the expert alone would not reach. A :class:`ChunkSimulator` plays chunks of `stride`
-    actions, as the policy that learns from them will.
+    The demonstration stores the expert's action. The simulator executes that action plus Gaussian
+    noise, clipped to the action's range; the standard deviation is `action_noise` times half the
+    range of each entry. The data therefore show how to recover from states that the expert alone
+    would not reach. A :class:`ChunkSimulator` plays chunks of `stride` actions, like the policy
+    that is trained on the data.
+
+    Raises:
+        EnvError: the simulator returned something invalid.
     """
     task = spec.tasks[wish.episode.task]
     noise = generator(f"{spec.name} demonstration", wish.seed, task, *wish.episode[1:3])
@@ -64,7 +68,10 @@ def play_expert(simulator: AnySimulator, spec: EnvSpec, wish: Demonstrate) -> De
 
 
 def _wanted(simulator: AnySimulator, spec: EnvSpec, wish: Demonstrate, where: str) -> np.ndarray:
-    """The expert's next actions, float32 `[C, A]`; C is 1 but of a simulator of whole chunks."""
+    """Return the expert's next actions, float32 `[C, A]`.
+
+    C is `stride` for a :class:`ChunkSimulator`, else 1.
+    """
     what, entries = f"expert's actions of {spec.name}", "the entries that spec.actions lists"
     if isinstance(simulator, ChunkSimulator):
         chunk = simulator.expert_chunk(wish.stride, speed=wish.speed)

@@ -1,6 +1,6 @@
-"""Control the simulator processes of one env: send them commands, collect their answers.
+"""Control the simulator processes of one env: send commands, and collect their answers.
 
-send a command to every process  ->  they simulate in parallel  ->  collect the answers
+send a command to every process  ->  processes simulate in parallel  ->  collect the answers
 """
 
 from __future__ import annotations
@@ -20,19 +20,20 @@ from rlcore_simulation.messages import Command, Demonstrate, Hosting, Reply
 from rlcore_simulation.process import SimulatorProcess
 
 Simulators = SimulatorProcess | InProcessSimulators
-# The type of all answers to one command.
+# type of all answers to one command
 Answer = TypeVar("Answer")
-# Seconds to wait for one process before looking at the next.
+# seconds to wait for one process before the next one is polled
 GLANCE = 0.01
 
 
 class SimulatorFleet:
-    """All rows of an env, spread over processes in order.
+    """Simulator processes of an env, each of which hosts a range of consecutive rows.
 
     Args:
-        whole: the env, with all of its rows.
-        num_processes: 0 simulates in this process.
-        block: takes the observations.
+        whole: description of the env with all of its rows.
+        num_processes: number of processes, at most one per row is started; 0 simulates in this
+            process.
+        block: memory into which the processes write observations.
     """
 
     def __init__(self, whole: Hosting, num_processes: int, block: ObservationBlock) -> None:
@@ -49,18 +50,23 @@ class SimulatorFleet:
         )
 
     def start(self) -> None:
-        """Start the processes, for the first time or after :meth:`close`; they import their
-        simulators while the caller goes on."""
+        """Start the processes, for the first time or after :meth:`close`.
+
+        The call does not wait until they have imported their simulators.
+        """
         for member in self._members:
             member.start()
 
     def send(
         self, command: Callable[[range], Command], rows: Iterable[int] | None = None
     ) -> list[Simulators]:
-        """Send `command(rows of a process)` to the processes that host `rows`, None: to all.
+        """Send `command(rows of a process)` to each process that hosts some of `rows`.
+
+        Args:
+            rows: row numbers; None selects all processes.
 
         Returns:
-            the receivers, for :meth:`collect`.
+            processes that the command was sent to, for :meth:`collect`.
         """
         wanted = None if rows is None else set(rows)
         receivers = [m for m in self._members if wanted is None or not wanted.isdisjoint(m.rows)]
@@ -69,12 +75,14 @@ class SimulatorFleet:
         return receivers
 
     def collect(self, kind: type[Answer], senders: Iterable[Simulators]) -> list[Answer]:
-        """All answers, each a `kind`. A failure is raised after every other process has answered,
-        so that the living ones stay in step with their commands.
+        """Wait for the answers of `senders`, and return them; each must be a `kind`.
+
+        If a process fails, the first error is raised after all processes have answered, so that no
+        pipe still holds an answer when the next command is sent.
 
         Raises:
-            UserError: a command failed (SimulatorError: the process died or hung; any other
-                WorkerError: not the user's mistake).
+            UserError: a command failed. SimulatorError: the process died or hung. Any other
+                WorkerError: the command failed, and not by the user's mistake.
         """
         replies: list[Reply] = []
         failures: list[UserError] = []
@@ -90,8 +98,11 @@ class SimulatorFleet:
         return answers
 
     def demonstrate(self, waiting: deque[Demonstrate]) -> Iterator[Demonstration]:
-        """Expert episodes, one at a time per process, in the order in which they end. A process
-        gets its next one before its last is yielded, so it works while the caller does."""
+        """Yield expert episodes in the order in which they end; each process plays one at a time.
+
+        A process gets its next episode before its last one is yielded, so that it simulates while
+        the caller works on that one.
+        """
         busy = deque[Simulators]()
         try:
             for member in self._members[: len(waiting)]:
@@ -108,15 +119,18 @@ class SimulatorFleet:
                     busy.append(member)
                 yield from played
         finally:
-            # If the caller stopped early, or one of them failed: what the others still say is not
-            # the answer to the next command. Nobody waits for it, so no error of theirs is told.
+            # If the caller stopped early or a process failed, the pending answers of the others
+            # must not be taken for answers to the next command. Their errors are dropped, because
+            # no caller waits for these episodes.
             for member in busy:
                 with suppress(UserError):
                     member.receive()
 
     def close(self) -> None:
-        """End the processes; safe to call twice. All get the same time for it: each may be in the
-        middle of something, or hang."""
+        """End the processes; safe to call twice.
+
+        All pipes are closed first, so that the grace periods of the processes run in parallel.
+        """
         for member in self._members:
             member.hang_up()
         for member in self._members:
@@ -124,11 +138,11 @@ class SimulatorFleet:
 
     @property
     def hosts(self) -> tuple[int, ...]:
-        """The number of each row's process."""
+        """Process number of each row, counted from 0."""
         return tuple(number for number, member in enumerate(self._members) for _ in member.rows)
 
     @property
     def process_ids(self) -> list[int]:
-        """Ids of the simulator processes that run."""
+        """Ids of the running simulator processes."""
         processes = [member for member in self._members if isinstance(member, SimulatorProcess)]
         return [process.pid for process in processes if process.pid is not None]

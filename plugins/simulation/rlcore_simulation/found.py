@@ -1,8 +1,8 @@
-"""Find the environment that simulators run in when none is configured. Light.
+"""Find the virtual environment of an env's simulators if none is configured. Light to import.
 
-It is the newest that `rlcore venv create ENV` made (:mod:`rlcore_simulation.known_interpreters`
-lists them), and used only if rlcore's own lacks something. Folders that are not on that list are
-never searched: whoever can write to one could run anything.
+If rlcore's own environment lacks a requirement, it is the newest one that `rlcore venv create ENV`
+made (:mod:`rlcore_simulation.known_interpreters` lists them). Folders that are not on that list are
+never used, because anyone who can write to such a folder could execute code.
 """
 
 from __future__ import annotations
@@ -18,8 +18,11 @@ from rlcore_simulation.venvs import STAMP, lacks, making, stamp, usual
 
 
 def environment_for(spec: ComponentSpec) -> str | None:
-    """The folder of the newest environment that was made for an env and is complete, and a word on
-    others; None where rlcore's own has all that the env's simulators need, or there is no other."""
+    """Return the folder of the newest complete environment that was made for an env.
+
+    The function warns if there are several, or if it skips an incomplete one. It returns None if
+    rlcore's own environment has all that the env's simulators need, or if there is no other one.
+    """
     if not any(lacking(own_interpreter(spec), spec)):
         return None
     made = _made_for(spec)
@@ -39,7 +42,7 @@ def environment_for(spec: ComponentSpec) -> str | None:
 
 
 def _made_for(spec: ComponentSpec) -> list[Path]:
-    """Folders of environments that say they were made for an env, the newest first."""
+    """Return the folders of environments whose stamp names this env, the newest first."""
     known = {venv_of(executable_of(path)) for path in noted()} | {usual(spec.name)}
     mine = [folder for folder in known if folder and stamp(folder).get("env") == spec.name]
     return sorted(mine, key=lambda folder: (folder / STAMP).stat().st_mtime, reverse=True)

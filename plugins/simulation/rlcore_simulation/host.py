@@ -1,6 +1,6 @@
-"""Carry out commands on the rows of one process, one row after another.
+"""Execute commands on the rows of one process, one row after another.
 
-Runs inside a simulator process, or in the caller's own process (for pdb).
+This code runs inside a simulator process, or in the caller's process (`num_processes: 0`).
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from rlcore_simulation.simulator import SimulatorPool
 
 
 class RowHost:
-    """Rows, the simulators they use, and the commands on them.
+    """Host of rows: it owns their state and their simulators, and executes commands on them.
 
     Args:
-        hosting: the env, its simulators, and which of its rows are hosted here.
-        block: takes the observations.
+        hosting: description of the env and its simulators, and the rows to host.
+        block: memory into which observations are written.
     """
 
     def __init__(self, hosting: messages.Hosting, block: ObservationBlock) -> None:
@@ -37,7 +37,7 @@ class RowHost:
         self._rows = {number: Row(hosting.config) for number in hosting.rows}
 
     def carry_out(self, command: messages.Command) -> messages.Reply:
-        """Carry out one command and return its answer (see :mod:`.messages`)."""
+        """Execute one command and return its answer (see :mod:`.messages`)."""
         match command:
             case messages.Reset():
                 return self._reset(command)
@@ -59,7 +59,7 @@ class RowHost:
     # -- commands ---------------------------------------------------------------------------
 
     def _reset(self, command: messages.Reset) -> messages.Started:
-        # All simulators are given back first, so that rows which swap tasks need no new ones.
+        # all simulators are given back first, so that rows which swap tasks need no new ones
         for number in command.episodes:
             row = self._rows[number]
             if row.simulator is not None:
@@ -150,8 +150,11 @@ class RowHost:
             draw_into(simulator, out)
 
     def _film(self, number: int) -> None:
-        """Keep a frame of the first camera, if there is one: what was just drawn, or where policies
-        see less, one of its own."""
+        """Record a frame of the first camera, if the env has one.
+
+        The frame is a copy of the one that was just rendered. If policies see reduced detail, it is
+        rendered separately in full detail.
+        """
         row = self._rows[number]
         for camera in self._spec.cameras[:1]:
             seen = self._block.frames[camera.name][number]
@@ -163,7 +166,7 @@ class RowHost:
 
     @contextmanager
     def _busy(self, number: int) -> Iterator[None]:
-        """Mark the row as being worked on. The mark stays if the process dies."""
+        """Mark the row as busy. If the process dies, the mark tells the parent which row it was."""
         self._block.busy[number] = 1
         yield
         self._block.busy[number] = 0

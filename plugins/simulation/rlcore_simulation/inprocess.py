@@ -1,7 +1,7 @@
-"""Simulate in the caller's own process (`num_processes: 0`), so that pdb works in it.
+"""Simulate in the caller's own process (`num_processes: 0`), so that the simulator can be debugged.
 
-It answers like :class:`rlcore_simulation.process.SimulatorProcess`, but carries out a command as
-soon as it is sent.
+:class:`InProcessSimulators` has the interface of
+:class:`rlcore_simulation.process.SimulatorProcess`, but executes a command within `send`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from rlcore_simulation.simulator import SimulatorSource
 
 
 class InProcessSimulators:
-    """All rows of an env in this process. Exceptions of the simulator are not wrapped.
+    """All rows of an env, in this process. The simulator's exceptions are not wrapped.
 
     Raises:
         AssetError: a module that reads the simulator's environment at import is already imported.
@@ -32,25 +32,25 @@ class InProcessSimulators:
         self._reply: Reply = None
 
     def start(self) -> None:
-        """Make the simulators, if they were freed."""
+        """Make the simulators again if :meth:`close` freed them."""
         if self._host is None:
             self._host = RowHost(self._hosting, self._block)
 
     def send(self, command: Command) -> None:
-        """Carry out a command."""
+        """Execute a command, and store its answer for :meth:`receive`."""
         assert self._host is not None
         self._reply = self._host.carry_out(command)
 
     def ready(self, timeout: float) -> bool:
-        """Always true: the answer exists once the command is sent."""
+        """Return True: the answer exists as soon as the command is sent."""
         return True
 
     def receive(self) -> Reply:
-        """The answer to the last command."""
+        """Return the answer to the last command."""
         return self._reply
 
     def hang_up(self) -> None:
-        """Nothing ends by itself here."""
+        """Do nothing: there is no process that could end on its own."""
 
     def close(self) -> None:
         """Free the simulators; safe to call twice."""

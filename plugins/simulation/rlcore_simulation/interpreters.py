@@ -1,11 +1,11 @@
-"""Start other Python processes, and query other interpreters for their versions. Light.
+"""Start other Python processes, and query other interpreters for their versions. Light to import.
 
-`python -m` and `python -c` put the current folder first on the module path, so that a `json.py`
-that happens to be there would be run. Processes started here never search it, unless the user put
-it on the path (PYTHONPATH). Knows nothing of what the processes do.
+`python -m` and `python -c` put the current folder first on the module path, so that a `json.py` in
+that folder would be executed. Processes started by this module don't search it, unless the user put
+it on the path (PYTHONPATH).
 
-A process may run under another interpreter, in an environment of its own (`env.train.python`):
-:func:`look` reads that one's versions.
+A process may run under another interpreter in another environment (`env.train.python`);
+:func:`look` returns its versions.
 """
 
 from __future__ import annotations
@@ -29,25 +29,25 @@ from typing import Any
 from rlcore.contracts.errors import AssetError, RunWarning
 
 OLDEST = (3, 10)
-"""Of Python, for whatever runs our code."""
+"""Oldest version of Python that can run rlcore's code."""
 OLDEST_NUMPY = (1, 24)
 LOOK_SECONDS = 60.0
-"""How long another interpreter may take to tell its versions; a cold disk is slow."""
+"""Timeout in seconds for querying another interpreter; it is long because cold disks are slow."""
 QUIET_SECONDS = 5.0
-"""How long that is waited for without a word."""
+"""Seconds of that after which a warning says what is waited for."""
 
-# `-P` does the same, from Python 3.11 on; the site modules have been imported by then there too.
+# `python -P` does the same from Python 3.11 on. Site modules are imported before either.
 _ELSEWHERE = "import sys; sys.path[:1] = filter(None, sys.path[:1])\n"
 _RUN = (
     _ELSEWHERE + "sys.path[:] = {path!r} + [each for each in sys.path if each not in {path!r}]\n"
     "sys.argv = sys.argv[1:]\n"
     "import runpy; runpy.run_module(sys.argv[0], run_name='__main__', alter_sys=True)"
 )
-# What only means something to the interpreter that it was set for.
+# variables that are valid only for the interpreter that they were set for
 _OF_ONE = ("PYTHONHOME", "PYTHONEXECUTABLE", "__PYVENV_LAUNCHER__", "VIRTUAL_ENV", "PYTHONPATH",
            "PYTHONPLATLIBDIR")  # fmt: skip
 
-# Any Python reads this, however old.
+# this script must run in any version of Python, because it reports the version
 _ASK = (
     _ELSEWHERE
     + r"""
@@ -74,12 +74,12 @@ sys.stdout.write("\nrlcore-look " + json.dumps(told) + "\n")
 
 @dataclass(frozen=True)
 class Interpreter:
-    """What another interpreter says of itself.
+    """Path, version and packages of an interpreter.
 
     Attributes:
-        executable: its path.
-        version: of Python, e.g. "3.11.7".
-        packages: versions of what is installed in its environment, by name.
+        executable: path of the interpreter.
+        version: version of Python, e.g. "3.11.7".
+        packages: versions of the packages in its environment, by name.
     """
 
     executable: str
@@ -90,18 +90,20 @@ class Interpreter:
 def command(
     module: str, *arguments: str, python: str | None = None, path: Sequence[str] = ()
 ) -> list[str]:
-    """The command that runs a module as `python -m` does, by this interpreter or another one.
+    """Return the command that runs a module as `python -m` does.
 
     Args:
-        path: folders that come first on its path of modules, whatever becomes of PYTHONPATH: a
-            script in place of an interpreter may unset it, and a colon divides it.
+        python: interpreter or virtual environment; None: this interpreter.
+        path: folders that are put first on the module path. They are part of the command, because
+            PYTHONPATH may be unset by a script that wraps an interpreter, and can't hold paths with
+            a colon.
     """
     run = _RUN.format(path=list(path))
     return [executable_of(python) if python else sys.executable, "-c", run, module, *arguments]
 
 
 def imports(python: str, module: str) -> bool:
-    """Whether an interpreter has a module, outside the current folder."""
+    """Check whether an interpreter can import a module, without the current folder."""
     try:
         return not subprocess.run(
             [python, "-c", f"{_ELSEWHERE}import {module}"],
@@ -114,12 +116,14 @@ def imports(python: str, module: str) -> bool:
 
 
 def environment(path: Iterable[str] | None = None) -> dict[str, str]:
-    """This process's variables, with its path of modules in PYTHONPATH; children of children don't
-    look into the current folder either (from Python 3.11 on).
+    """Return environment variables for another Python process.
+
+    They are those of this process, with a module path in PYTHONPATH. PYTHONSAFEPATH makes child
+    processes of that process ignore the current folder, too (from Python 3.11 on).
 
     Args:
-        path: for another interpreter: all that is put on its path of modules. Variables that mean
-            something to this interpreter alone are left out.
+        path: folders for PYTHONPATH of another interpreter, for which variables that are valid only
+            for this one are left out; None: a process of this interpreter gets `sys.path`.
     """
     if path is None:
         path, variables = sys.path, dict(os.environ)
@@ -130,14 +134,16 @@ def environment(path: Iterable[str] | None = None) -> dict[str, str]:
 
 
 def executable_of(python: str) -> str:
-    """The interpreter of a path: itself, or that of the virtual environment in this folder. Links
-    are not followed: an environment knows itself by them."""
+    """Return the path of an interpreter; for the folder of an environment, that of its interpreter.
+
+    Links are not resolved, because Python finds its virtual environment by the path of the link.
+    """
     path = Path(python)
     return str(path / "bin" / "python") if path.is_dir() else python
 
 
 def without_processes(python: str) -> str:
-    """What is wrong with `num_processes=0` where simulators run under another interpreter."""
+    """Return the error message for `num_processes=0` with another interpreter, without the key."""
     return (
         f"must be at least 1 with python={python}: another interpreter can't simulate in a process "
         "of rlcore's, got 0"
@@ -146,10 +152,11 @@ def without_processes(python: str) -> str:
 
 @cache
 def look(python: str) -> Interpreter:
-    """Start another interpreter once, and let it tell its versions.
+    """Start another interpreter, and return its versions. Results are cached.
 
     Raises:
-        AssetError: there is none at this path, it is too old, or lacks numpy.
+        AssetError: there is no interpreter at this path; it is too old; it is reached by a link
+            that hides its virtual environment; or its numpy is missing, broken or too old.
     """
     told = _asked(python)
     path = executable_of(python)
@@ -176,8 +183,11 @@ def look(python: str) -> Interpreter:
 
 
 def _behind(path: str) -> str | None:
-    """The interpreter of a virtual environment that a link outside leads to. Started by the link,
-    it does not know of its environment."""
+    """Return the interpreter of the virtual environment to which a link from outside leads.
+
+    Python that is started by such a link does not find its environment. The result is None if
+    `path` is not such a link.
+    """
     while os.path.islink(path) and venv_of(path) is None:
         path = os.path.join(os.path.dirname(path), os.readlink(path))
         if venv_of(path) is not None:
@@ -186,25 +196,25 @@ def _behind(path: str) -> str | None:
 
 
 def venv_of(executable: str) -> Path | None:
-    """The folder of the virtual environment that an interpreter is of; None where it is of none."""
+    """Return the folder of an interpreter's virtual environment; None if it has none."""
     folder = Path(executable).absolute().parent.parent
     return folder if (folder / "pyvenv.cfg").is_file() else None
 
 
 def version_of(python: str) -> str:
-    """The version of any Python, e.g. "3.8.18".
+    """Return the version of an interpreter of any age, e.g. "3.8.18".
 
     Raises:
-        AssetError: there is none at this path.
+        AssetError: there is no interpreter at this path.
     """
     return _words(_asked(python)["version"])
 
 
 def packages_of(python: str) -> dict[str, str]:
-    """Versions of what is installed in an interpreter's environment, by name.
+    """Return the versions of the packages in an interpreter's environment, by name.
 
     Raises:
-        AssetError: there is none at this path, or it is too old.
+        AssetError: there is no interpreter at this path, or it is older than :data:`OLDEST`.
     """
     told = _asked(python)
     _require_new(executable_of(python), told)
@@ -219,7 +229,11 @@ def _require_new(path: str, told: Mapping[str, Any]) -> None:
 
 
 def _asked(python: str) -> dict[str, Any]:
-    """What the interpreter says."""
+    """Run the query script in an interpreter, and return its output.
+
+    Raises:
+        AssetError: the interpreter can't be started, fails, or exceeds :data:`LOOK_SECONDS`.
+    """
     path = executable_of(python)
     if os.path.isdir(python) and not os.path.lexists(path):
         raise AssetError(f"{python} is no virtual environment: it has no bin/python")
@@ -242,7 +256,7 @@ def _asked(python: str) -> dict[str, Any]:
             out, err = _heard(asked, path)
         except subprocess.TimeoutExpired:
             raise AssetError(f"{path} has not told its version within {LOOK_SECONDS:g} s") from None
-        finally:  # a script that starts an interpreter leaves what it started: end that too
+        finally:  # a wrapper script may leave the interpreter running: kill its process group
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(asked.pid, signal.SIGKILL)
     for line in out.decode(errors="replace").splitlines():
@@ -251,7 +265,7 @@ def _asked(python: str) -> dict[str, Any]:
             told: dict[str, Any] = json.loads(text)
             return told
     said = err.decode(errors="replace").strip().splitlines()
-    # a traceback says in its last line what is wrong, anything else in its first
+    # the error is in the last line of a traceback, but in the first line of any other output
     traced = any(line.startswith("Traceback") for line in said)
     line = said[-1 if traced else 0].strip() if said else ""
     last = f", {line}" if line and len(line) < 200 else ""
@@ -259,7 +273,11 @@ def _asked(python: str) -> dict[str, Any]:
 
 
 def _heard(asked: subprocess.Popen[bytes], path: str) -> tuple[bytes, bytes]:
-    """What it writes; says what is waited for where that takes long."""
+    """Wait for the output of a query, and warn after :data:`QUIET_SECONDS`.
+
+    Raises:
+        subprocess.TimeoutExpired: the process takes longer than :data:`LOOK_SECONDS`.
+    """
     quiet = min(QUIET_SECONDS, LOOK_SECONDS)
     with suppress(subprocess.TimeoutExpired):
         return asked.communicate(timeout=quiet)
@@ -272,11 +290,13 @@ def _heard(asked: subprocess.Popen[bytes], path: str) -> tuple[bytes, bytes]:
 
 
 def cache_folder(name: str) -> Path:
-    """A folder of this user alone for what can be made again: below XDG_CACHE_HOME, or ~/.cache; in
-    the folder for temporary files where that can't be written.
+    """Return a cache folder, with access for this user only; make it if it does not exist.
+
+    It is in XDG_CACHE_HOME or ~/.cache; if that can't be written to, in the system's folder for
+    temporary files.
 
     Raises:
-        AssetError: neither can be written, or belongs to this user.
+        AssetError: neither folder can be written to and belongs to this user.
     """
     base = Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")).absolute()
     usual = base / "rlcore" / name
@@ -295,7 +315,10 @@ def cache_folder(name: str) -> Path:
 
 
 def _ours(folder: Path) -> bool:
-    """Make a folder of this user alone; whether it could be made, or is one."""
+    """Make a folder with access for this user only; return whether it exists and is writable.
+
+    The result is False for a folder of another user.
+    """
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         if folder.stat().st_uid != os.getuid() or not os.access(folder, os.W_OK | os.X_OK):

@@ -1,8 +1,8 @@
-"""Simplified meshes on disk, by what they are made from.
+"""Cache simplified meshes on disk, by a digest of their inputs.
 
-The folder is `rlcore/meshes` in the user's cache (`XDG_CACHE_HOME`, else `~/.cache`). A file is
-written whole or not at all, so that processes may make the same one at once. One that can't be read
-is made anew. Where the folder can't be written to, nothing is kept.
+The folder is `rlcore/meshes` in the user's cache (`XDG_CACHE_HOME`, else `~/.cache`). Files are
+written atomically, so that several processes may write the same one. A file that can't be read is
+written again. If the folder can't be written to, nothing is cached.
 """
 
 from __future__ import annotations
@@ -21,39 +21,39 @@ import numpy as np
 from rlcore_simulation import simplify
 from rlcore_simulation.simplify import Mesh
 
-# Widths of pixels are powers of this, so that cameras and tasks share meshes.
+# Pixel widths are rounded to powers of this, so that cameras and tasks share meshes.
 STEP = 2**0.25
 
 
 def shared_width(pixel: float) -> float:
-    """The next smaller width of a pixel for which meshes are made."""
+    """Round a pixel width down to the next power of :data:`STEP`."""
     return STEP ** math.floor(math.log(pixel, STEP))
 
 
 def folder() -> Path:
-    """Where simplified meshes are kept."""
+    """Return the folder of cached meshes."""
     cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(cache) / "rlcore" / "meshes"
 
 
 def kept(mesh: Mesh, pixel: float, seen: np.ndarray) -> Mesh:
-    """A simplified mesh: as it is kept, or made now, and then kept.
+    """Return a simplified mesh from the cache, or simplify it now and cache the result.
 
     Args:
-        mesh, pixel, seen: as of :func:`rlcore_simulation.simplify.simplified`.
+        mesh, pixel, seen: arguments of :func:`rlcore_simulation.simplify.simplified`.
     """
     file = folder() / f"{_digest(mesh, pixel, seen)}.npz"
     found = _read(file, mesh)
     if found is not None:
         return found
     made = simplify.simplified(mesh, pixel, seen)
-    with suppress(OSError):  # no room, or no right: it is made again next time
+    with suppress(OSError):  # the disk is full, or the folder can't be written to
         _write(file, made)
     return made
 
 
 def _digest(mesh: Mesh, pixel: float, seen: np.ndarray) -> str:
-    """Of all that the result depends on, the way it is made included."""
+    """Return the digest of all inputs of the simplification, including its source code."""
     digest = hashlib.sha256(Path(simplify.__file__).read_bytes())
     digest.update(repr(float(pixel)).encode())
     for array in (*_arrays(mesh), seen):
@@ -67,7 +67,7 @@ def _arrays(mesh: Mesh) -> list[np.ndarray]:
 
 
 def _read(file: Path, mesh: Mesh) -> Mesh | None:
-    """What is kept, or None if there is nothing, or nothing whole."""
+    """Read a cached mesh; return None if there is none, or if the file is damaged."""
     try:
         with np.load(file, allow_pickle=False) as kept_:
             arrays = {name: kept_[name] for name in kept_.files}
@@ -78,7 +78,7 @@ def _read(file: Path, mesh: Mesh) -> Mesh | None:
 
 
 def _fits(mesh: Mesh) -> bool:
-    """Whether numbers of a mesh that was read stay within it."""
+    """Check that the indices of a mesh have equal shapes and are in range."""
     texcoords = 1 if mesh.texcoords is None else len(mesh.texcoords)
     uses = (
         (mesh.faces, len(mesh.points)),
@@ -96,7 +96,7 @@ def _fits(mesh: Mesh) -> bool:
 def _write(file: Path, mesh: Mesh) -> None:
     file.parent.mkdir(parents=True, exist_ok=True)
     arrays = {field.name: getattr(mesh, field.name) for field in fields(mesh)}
-    del arrays["points"]  # those of what it is made from
+    del arrays["points"]  # equal to those of the original mesh
     handle, partial = tempfile.mkstemp(dir=file.parent, suffix=".partial")
     try:
         with os.fdopen(handle, "wb") as stream:

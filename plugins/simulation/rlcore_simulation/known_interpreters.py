@@ -1,7 +1,7 @@
-"""Remember the simulator environments and interpreters that this user has made or used. Light.
+"""Record the simulator environments and interpreters that this user made or used. Light to import.
 
-They are recorded in a file of the user's, so that they can be listed, and so that a run folder may
-name one of them.
+The record is a file in the user's data folder. It serves to list them, and to decide which
+interpreters a run folder may name.
 """
 
 from __future__ import annotations
@@ -14,23 +14,26 @@ from rlcore_simulation import interpreters
 
 
 def home() -> Path:
-    """Where environments are made and noted: XDG_DATA_HOME/rlcore, else ~/.local/share/rlcore."""
+    """Return the folder of environments and of their record.
+
+    It is XDG_DATA_HOME/rlcore, else ~/.local/share/rlcore.
+    """
     data = os.environ.get("XDG_DATA_HOME") or os.path.expanduser("~/.local/share")
     return Path(data).absolute() / "rlcore"
 
 
 def note(python: Path | str) -> None:
-    """Remember an environment or interpreter that the user has made or named."""
+    """Record an environment or interpreter that the user made or named."""
     path = os.path.abspath(python)
     if not known(path):
-        with suppress(OSError):  # a home that can't be written: it is asked for again
+        with suppress(OSError):  # without a record the user is asked again in a later run
             home().mkdir(parents=True, exist_ok=True)
             with (home() / "interpreters").open("a", encoding="utf-8") as file:
                 file.write(f"{path}\n")
 
 
 def noted() -> list[str]:
-    """What was noted and is still there, the oldest first."""
+    """Return the recorded paths that still exist, the oldest first."""
     try:
         lines = (home() / "interpreters").read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError):
@@ -39,8 +42,11 @@ def noted() -> list[str]:
 
 
 def known(python: object) -> bool:
-    """Whether the user has made or named this interpreter before, or its environment. So is one
-    that is gone, which runs nothing: whoever looks at it says so."""
+    """Check whether the user made or named this interpreter, or its environment, before.
+
+    An absolute path that does not exist counts as known: it can't execute anything, and the error
+    that it is missing is raised where it is used.
+    """
     if not isinstance(python, str):
         return False
     if os.path.isabs(python) and not os.path.exists(interpreters.executable_of(python)):

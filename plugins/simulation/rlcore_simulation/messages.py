@@ -1,4 +1,7 @@
-"""Define the commands to a simulator process, and its answers. Rows are numbered as in the env."""
+"""Define the commands to a simulator process, and its answers.
+
+Row numbers are those of the whole env, not of one process.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,10 @@ from rlcore_simulation.simulator import SimulatorSource
 
 @dataclass(frozen=True)
 class Hosting:
-    """First message to a process: host `rows` of a vector env of `num_envs` rows. No answer."""
+    """First message to a process: host `rows` of a vector env of `num_envs` rows.
+
+    The process does not answer it, unless hosting fails: then it sends a :class:`Failure` and ends.
+    """
 
     spec: EnvSpec
     source: SimulatorSource
@@ -27,24 +33,30 @@ class Hosting:
 
 @dataclass(frozen=True)
 class Reset:
-    """Start these episodes; answered by :class:`Started`, with observations in the shared
-    block."""
+    """Start episodes, by row.
+
+    The answer is :class:`Started`; the observations are in the shared block.
+    """
 
     episodes: dict[int, Episode]
 
 
 @dataclass(frozen=True)
 class Started:
-    """The sentences of the rows that were started."""
+    """Answer to :class:`Reset`: the instructions of the started episodes, by row."""
 
     sentences: dict[int, str]
 
 
 @dataclass(frozen=True)
 class Play:
-    """Play a chunk: actions float32 `[R, C, A]` for the R rows of the process; answered by
-    :class:`Played`. `render_terminated`: also draw the last frame of episodes that terminated;
-    `render_final`: of those that were truncated."""
+    """Play a chunk in the R rows of the process. The answer is :class:`Played`.
+
+    Attributes:
+        actions: float32 `[R, C, A]`.
+        render_terminated: whether to render the last frame of episodes that terminate.
+        render_final: whether to render the last frame of episodes that are truncated.
+    """
 
     actions: np.ndarray
     render_terminated: bool
@@ -53,8 +65,16 @@ class Play:
 
 @dataclass(frozen=True)
 class Played:
-    """What came of a chunk: rewards float32 `[R, C]`, the others bool `[R, C]`, success `[R]`;
-    infos: each row's last values by name."""
+    """Answer to :class:`Play`.
+
+    Attributes:
+        rewards: float32 `[R, C]`.
+        terminated: bool `[R, C]`.
+        truncated: bool `[R, C]`.
+        valid: bool `[R, C]`, whether the step was played.
+        success: bool `[R]`, whether the row's episode was solved at any step.
+        infos: last value of each diagnostic by name, one mapping per row.
+    """
 
     rewards: np.ndarray
     terminated: np.ndarray
@@ -66,7 +86,10 @@ class Played:
 
 @dataclass(frozen=True)
 class Demonstrate:
-    """Play an expert episode; answered by a :class:`rlcore.contracts.protocols.Demonstration`."""
+    """Play an expert episode.
+
+    The answer is a :class:`rlcore.contracts.protocols.Demonstration`.
+    """
 
     episode: Episode
     action_noise: float
@@ -78,32 +101,37 @@ class Demonstrate:
 
 @dataclass(frozen=True)
 class Record:
-    """Keep every frame of these rows from now on; answered by None."""
+    """Record every frame of these rows from now on, and of no others. The answer is None."""
 
     rows: tuple[int, ...]
 
 
 @dataclass(frozen=True)
 class TakeFrames:
-    """Answered by the frames kept since the last time, `{row: [uint8 [H, W, 3], ...]}`."""
+    """Take the frames recorded since the last such command.
+
+    The answer is `{row: [uint8 [H, W, 3], ...]}`.
+    """
 
 
 LONGEST = 10_000
-"""Characters of a text in a :class:`Failure`; of a longer one beginning and end are kept."""
+"""Maximum length of a text in a :class:`Failure`; a longer one is shortened in its middle."""
 Command = Reset | Play | Demonstrate | Record | TakeFrames
 Reply = Started | Played | Demonstration | dict[int, list[np.ndarray]] | None
 
 
 @dataclass(frozen=True)
 class Failure:
-    """Answer to a command that raised.
+    """Answer to a command that raised an exception.
 
     Attributes:
-        summary, traceback: the exception in words.
-        error: the exception itself where a user can mend it, as the nearest class of
-            :mod:`rlcore.contracts.errors`: reading a plugin's own class would import the plugin.
-        missing: the module that was not found, where that is why and nobody said what brings it;
-            else empty.
+        summary: class and message of the exception.
+        traceback: traceback of the exception.
+        error: the exception itself if it is a UserError, converted to its nearest base class in
+            :mod:`rlcore.contracts.errors`, because the parent can't read a plugin's class without
+            importing the plugin; else None.
+        missing: name of the module that was not found, if the exception, or the cause of a
+            PluginError, is a ModuleNotFoundError; else empty.
     """
 
     summary: str
@@ -113,7 +141,10 @@ class Failure:
 
     @classmethod
     def of(cls, error: BaseException) -> Failure:
-        """The answer for an exception that is being handled, whatever its author made of it."""
+        """Convert an exception that is being handled into a message.
+
+        A plugin's exception class may have attributes or a `str` that fail; this method does not.
+        """
         mendable = None
         if isinstance(error, UserError) and {"message", "hint"} <= vars(error).keys():
             ours = (kind for kind in type(error).__mro__ if kind.__module__ == UserError.__module__)
@@ -126,7 +157,7 @@ class Failure:
 
 
 def _text(value: object) -> str:
-    """A text of an author's, of bearable length."""
+    """Return a value as text, shortened to about :data:`LONGEST` characters. Never raises."""
     try:
         text = str(value)
     except Exception as error:

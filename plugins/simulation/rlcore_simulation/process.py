@@ -1,9 +1,9 @@
-"""Start, command and end one simulator process, from its parent's side.
+"""Start, command and end one simulator process, from the parent's side.
 
-The process is a fresh interpreter that imports the simulator and nothing of the caller's: not its
-`__main__` (under Ray that would import Ray again), not its GPU context, not its threads. It has a
-session of its own, so that a terminal's Ctrl-C does not reach it, and so that its own child
-processes end with it. Every wait here has a timeout, whatever the simulator does.
+The process is a new interpreter that imports the simulator. It inherits neither the caller's
+`__main__` (under Ray that would import Ray again) nor its GPU context or its threads. It runs in a
+new session, so that a terminal's Ctrl-C does not reach it, and so that its child processes can be
+killed with it. Every wait in this module has a timeout.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ from rlcore_simulation.staging import LIBRARY, staged
 from rlcore_simulation.translate import ANSWERS, decode, encode
 from rlcore_simulation.wire import Message, WireError, pack, receive
 
-# Seconds for a process to end by itself once its pipe is closed.
+# seconds in which a process must end by itself after its pipe is closed
 STOP_GRACE = 5.0
-# Seconds between looks whether a process that does not answer is still there: one that it has
-# started may hold its pipe open.
+# Seconds between checks whether a process that does not answer is alive. The pipe alone does not
+# show its death, because a child process may hold the pipe open.
 LOOK_INTERVAL = 0.5
 
 
 class SimulatorProcess:
-    """One simulator process and the rows it hosts.
+    """Simulator process and the rows that it hosts.
 
     Args:
-        name: what errors call it.
-        hosting: which rows of which env.
-        block: the observations it shares with this process.
+        name: name of the process in error messages.
+        hosting: description of the env, and the rows to host.
+        block: memory with the observations, shared with the process.
     """
 
     def __init__(self, name: str, hosting: Hosting, block: ObservationBlock) -> None:
@@ -58,15 +58,16 @@ class SimulatorProcess:
 
     @property
     def pid(self) -> int | None:
-        """Process id, None while it does not run."""
+        """Process id; None if the process was not started or is closed."""
         return None if self._process is None else self._process.pid
 
     def start(self) -> None:
-        """Start the process; it imports its simulator while the caller goes on.
+        """Start the process, without waiting until it has imported its simulator.
 
         Raises:
-            ConfigError: what it needs of this interpreter's packages can't be handed on.
-            AssetError: its interpreter is gone, or there is no room for what it is handed.
+            ConfigError: a setting can't be sent to the process, or a package that it needs can't be
+                copied for another interpreter.
+            AssetError: its interpreter can't be started, or the packages can't be copied.
         """
         hosting = pack(encode(self._hosting))
         self._pipe, theirs = Pipe()
@@ -84,14 +85,17 @@ class SimulatorProcess:
                 stdin=subprocess.DEVNULL,
                 start_new_session=True,
             )
-        except OSError as error:  # it was there when it was looked at
+        except OSError as error:  # the interpreter was removed since its versions were read
             raise AssetError(f"{self.name}: {command[0]}: {error.strerror}") from None
         finally:
             theirs.close()
         self._tell(hosting)
 
     def send(self, command: Command) -> None:
-        """Send a command; :meth:`receive` gets the answer. Its time limit starts now."""
+        """Send a command, and start its timeout (`simulator_timeout`).
+
+        :meth:`receive` returns the answer.
+        """
         self._deadline = time.monotonic() + self._hosting.config.simulator_timeout
         self._command = command
         if isinstance(command, Reset):
@@ -100,31 +104,33 @@ class SimulatorProcess:
         self._tell(pack(encode(command)))
 
     def ready(self, timeout: float) -> bool:
-        """Whether :meth:`receive` would return or raise at once; waits up to `timeout` seconds."""
+        """Check, for up to `timeout` seconds, whether :meth:`receive` would return or raise."""
         if self._pipe is None or time.monotonic() >= self._deadline:
             return True
         dead = self._process is not None and self._process.poll() is not None
         return self._pipe.poll(0.0 if dead else timeout) or dead
 
     def receive(self) -> Reply:
-        """The answer to the last command.
+        """Wait for the answer to the last command, and return it.
 
         Raises:
             UserError: the command failed for a reason that the user can fix.
-            WorkerError: it failed for another reason.
-            SimulatorError: the process died, or took too long and was killed.
+            WorkerError: the command failed for another reason.
+            SimulatorError: the process died or was closed, or it exceeded the timeout and was
+                killed.
+            WireError: the process sent an invalid message, and was killed.
         """
         if self._pipe is None:
             raise SimulatorError(f"{self.name} is not running: it was lost or closed")
         try:
             reply: Reply | Failure = decode(self._answer(self._pipe), ANSWERS)
-        except (TimeoutError, BlockingIOError):  # nothing came, or it stopped in the middle
+        except (TimeoutError, BlockingIOError):  # no answer came, or only a part of it
             seconds = self._hosting.config.simulator_timeout
             text = f"did not answer within {seconds:g} s (env simulator_timeout)"
             raise self._lost(text) from None
         except (EOFError, ConnectionError):
             raise self._lost(f"died ({self._cause_of_death()})") from None
-        except WireError as fault:  # nothing that follows could be trusted
+        except WireError as fault:  # later messages could not be trusted either
             raise WireError(f"{self._lost('is not understood').message}: {fault}") from None
         if isinstance(reply, Failure):
             hint = self._mending(reply)
@@ -134,14 +140,14 @@ class SimulatorProcess:
         return reply
 
     def hang_up(self) -> None:
-        """Let the process end by itself; :meth:`close` waits for it."""
+        """Close the pipe, so that the process ends by itself; :meth:`close` waits for its end."""
         if self._pipe is not None:
             self._pipe.close()
             self._pipe = None
             self._deadline = time.monotonic() + STOP_GRACE
 
     def close(self) -> None:
-        """End the process, by force if it does not end by itself; safe to call twice."""
+        """End the process, and kill it if it does not end by itself; safe to call twice."""
         self.hang_up()
         if self._process is not None:
             with contextlib.suppress(subprocess.TimeoutExpired):
@@ -151,18 +157,22 @@ class SimulatorProcess:
             self._process = None
 
     def _tell(self, message: bytes) -> None:
-        """Send a message. Of a process that is dead, or takes nothing, :meth:`receive` says so; its
-        last answer may still be in the pipe."""
+        """Send a message.
+
+        Errors are ignored here: if the process is dead or reads nothing, :meth:`receive` raises,
+        after it has read an answer that may still be in the pipe.
+        """
         if self._pipe is not None:
             with contextlib.suppress(BrokenPipeError, ConnectionResetError, BlockingIOError):
                 self._pipe.send_bytes(message)
 
     def _answer(self, pipe: Connection) -> Message:
-        """The next message of the process.
+        """Wait for the next message of the process, and return it.
 
         Raises:
-            EOFError, ConnectionError: it is dead.
-            TimeoutError, BlockingIOError: it is late.
+            EOFError, ConnectionError: the process is dead.
+            TimeoutError, BlockingIOError: the timeout of the command expired.
+            WireError: the message is invalid.
         """
         while not pipe.poll(min(LOOK_INTERVAL, max(0.0, self._deadline - time.monotonic()))):
             assert self._process is not None
@@ -173,13 +183,16 @@ class SimulatorProcess:
         return receive(pipe)
 
     def _kill(self) -> None:
-        """Kill the process and those that it has started."""
+        """Kill the process and its child processes."""
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)  # type: ignore[union-attr] # it was started
 
     def _staged(self) -> list[str]:
-        """What another interpreter is handed: the packages of the simulator and of its settings,
-        and light ones of ours, in a folder that holds nothing else."""
+        """Copy packages for another interpreter; return the folders for its module path.
+
+        These are the packages of the simulator and of its settings, and rlcore's light modules. The
+        list is empty if the simulators run in rlcore's own interpreter.
+        """
         if self._python is None:
             return []
         kinds = type(self._hosting.config).__mro__
@@ -188,9 +201,12 @@ class SimulatorProcess:
         return [str(staged([*self._hosting.source.to_stage, *settings], version))]
 
     def _environment(self, path: list[str]) -> dict[str, str]:
-        """This process's environment, the simulator's variables, and one thread, as there are many
-        rows. Modules are found where this process finds them; by another interpreter in its own
-        environment and on `path`."""
+        """Return the environment variables of the process.
+
+        These are the variables of this process and of the simulator's source, and a limit of one
+        thread, because rows already run in parallel. The process finds modules where this process
+        does; another interpreter finds them in its own environment and on `path`.
+        """
         at_home = self._python is None
         environment = interpreters.environment(None if at_home else path)
         environment |= self._hosting.source.unset()
@@ -199,7 +215,7 @@ class SimulatorProcess:
         return environment
 
     def _mending(self, failure: Failure) -> str | None:
-        """What brings a module that another interpreter did not find."""
+        """Return a hint on how to provide a module that another interpreter did not find."""
         if self._python is None or not failure.missing:
             return None
         top = failure.missing.partition(".")[0]
@@ -223,14 +239,14 @@ class SimulatorProcess:
         return f"killed by signal {-code}" if code < 0 else f"exit code {code}"
 
     def _lost(self, what: str) -> SimulatorError:
-        """The error for a process that died or hangs; kills it."""
+        """Kill a process that died or hangs, with its children, and return the error for it."""
         pid = self.pid
         self._kill()
         self.close()
         return SimulatorError(f"{self.name} (pid {pid}) {what}{self._whereabouts()}")
 
     def _whereabouts(self) -> str:
-        """What it was working on: the row that it had marked, or the episode to demonstrate."""
+        """Describe the work of the process: the row marked as busy, or the demonstrated episode."""
         if isinstance(self._command, Demonstrate):
             return f" while it demonstrated {self._episode_text(self._command.episode)}"
         for row in self.rows:
@@ -243,10 +259,13 @@ class SimulatorProcess:
 
 
 def _limit(pipe: Connection, seconds: float) -> None:
-    """Let no transfer over a pipe stand still for longer: who takes nothing, or stops in the middle
-    of a message, would be waited for without end."""
+    """Set a timeout in seconds for each read and write on a pipe.
+
+    Without it, this process would wait forever for a peer that reads nothing or stops in the middle
+    of a message.
+    """
     limit = struct.pack("@ll", int(seconds), int(seconds % 1 * 1e6))
     with socket.socket(fileno=os.dup(pipe.fileno())) as end:
-        end.setblocking(True)  # also where somebody has called socket.setdefaulttimeout
+        end.setblocking(True)  # even if socket.setdefaulttimeout was called in this process
         for option in (socket.SO_SNDTIMEO, socket.SO_RCVTIMEO):
             end.setsockopt(socket.SOL_SOCKET, option, limit)

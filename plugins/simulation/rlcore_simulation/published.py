@@ -1,4 +1,4 @@
-"""Read published figures of a benchmark from `published.yaml` in an env's package. Light.
+"""Read published results of a benchmark from `published.yaml` in an env's package.
 
 PROTOCOL:
   differs: [what of the protocol was different for these, ...]
@@ -19,12 +19,14 @@ from rlcore.files.reading import read_yaml
 
 
 def published(module: str, protocol: str) -> dict[str, Any]:
-    """`published` and `differs` of a protocol's :class:`rlcore.contracts.specs.ProtocolSpec`. What
-    a table says holds for each of its rows.
+    """Return the arguments `published` and `differs` of a protocol's
+    :class:`rlcore.contracts.specs.ProtocolSpec`.
+
+    The source and setting of a table apply to each of its rows.
 
     Args:
-        module: `__file__` of one that lies beside `published.yaml`.
-        protocol: its name there.
+        module: `__file__` of a module in the folder of `published.yaml`.
+        protocol: name of the protocol in that file.
     """
     found: dict[str, Any] = read_yaml(Path(module).with_name("published.yaml"))[protocol]
     rows = [

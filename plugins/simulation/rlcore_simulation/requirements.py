@@ -1,4 +1,4 @@
-"""Compare what an env's simulators need with what their interpreter has. Light.
+"""Compare the requirements of an env's simulators with their interpreter. Light to import.
 
 A plugin's ComponentSpec has `requirements`, `requires_python` and `tested`; an interpreter reports
 its version and its packages.
@@ -16,13 +16,15 @@ from rlcore.contracts.specs import ComponentSpec, SimulatorVersions
 from rlcore_simulation.interpreters import Interpreter
 
 ALONE = " --no-deps"
-"""Behind a requirement that is installed without what it asks for."""
+"""Suffix of a requirement that is installed without its dependencies."""
 
 
 def lacking(interpreter: Interpreter, spec: ComponentSpec) -> Iterator[tuple[str, str]]:
-    """(what is required, what is there instead) of all that an env's simulators need and an
-    interpreter has not."""
-    # not needed by whoever only starts one
+    """Yield (requirement, version there) of each requirement that an interpreter does not satisfy.
+
+    The version is "not installed" for a package that is absent.
+    """
+    # imported here because processes that only start an interpreter don't need it
     from packaging.requirements import Requirement
     from packaging.utils import canonicalize_name
 
@@ -41,7 +43,10 @@ def lacking(interpreter: Interpreter, spec: ComponentSpec) -> Iterator[tuple[str
 
 
 def own_interpreter(spec: ComponentSpec) -> Interpreter:
-    """rlcore's own interpreter, with those of its packages that an env's simulators need."""
+    """Describe rlcore's own interpreter, with the packages that an env requires or was tested with.
+
+    Packages that are not installed are left out.
+    """
     names = {*spec.requirement_names, *(library.distribution for library in spec.tested)}
     packages = {}
     for name in names:
@@ -56,10 +61,10 @@ def tested_there(
     """Compare the libraries that decide an env's results with the versions that were tested.
 
     Args:
-        packages: versions of what is installed, by name.
+        packages: versions of installed packages, by name.
 
-    Returns:
-        (library, its version there, whether that was tested) of each that is installed.
+    Yields:
+        (library, installed version, whether that version was tested) of each installed library.
     """
     from packaging.specifiers import SpecifierSet
     from packaging.utils import canonicalize_name
@@ -72,13 +77,16 @@ def tested_there(
             continue
         try:
             tested = SpecifierSet(library.tested).contains(version, prereleases=True)
-        except InvalidVersion:  # somebody's own build
+        except InvalidVersion:  # a custom build
             tested = False
         yield library, version, tested
 
 
 def of_note(interpreter: Interpreter, spec: ComponentSpec | None = None) -> dict[str, str]:
-    """Versions of numpy and of what an env's simulators need, as far as it is there."""
+    """Return the installed versions of numpy and of the packages that matter to an env, by name.
+
+    These are the packages that the env requires, or whose version decides its results.
+    """
     from packaging.utils import canonicalize_name
 
     decides = [library.distribution for library in spec.tested] if spec else []
@@ -89,7 +97,7 @@ def of_note(interpreter: Interpreter, spec: ComponentSpec | None = None) -> dict
 
 
 def fits(version: str, wanted: str | None) -> bool:
-    """Whether a version is one of those wanted; any is where none are said."""
+    """Check whether a version satisfies a specifier, e.g. ">=3.10"; None is always satisfied."""
     from packaging.specifiers import SpecifierSet
 
     return wanted is None or version in SpecifierSet(wanted)

@@ -16,17 +16,17 @@ from rlcore_simulation.simulator import AnySimulator, Step, play
 
 @dataclass
 class Row:
-    """State of a row. Idle until :meth:`begin`, and again after the end of its episode.
+    """State of a row. It is idle before :meth:`begin` and after the end of its episode.
 
     Attributes:
-        config: says how rewards are made and when an episode ends.
+        config: settings that define rewards and the end of an episode.
         over: whether the row has no running episode.
         success: whether the episode was solved at any step.
-        steps: steps of the episode so far.
-        sentence: of the episode.
-        address: task and trial of the episode, in words.
+        steps: number of steps of the episode so far.
+        sentence: instruction of the episode.
+        address: task and trial of the episode, for error messages.
         infos: last value of each diagnostic in this episode.
-        recording: whether every frame is kept in `frames`.
+        recording: whether every frame is appended to `frames`.
     """
 
     config: SimulatedEnvConfig
@@ -47,10 +47,13 @@ class Row:
         return self.steps / self.config.max_episode_steps
 
     def begin(self, simulator: AnySimulator, episode: Episode, task: str) -> None:
-        """Start an episode in a simulator of its task; `task` is its name.
+        """Start an episode in a simulator of its task.
+
+        Args:
+            task: name of the task.
 
         Raises:
-            EnvError: its sentence is no text.
+            EnvError: the simulator's instruction is not a string.
         """
         self.simulator = simulator
         self.address = f"task {task!r}, trial {episode.trial}"
@@ -62,15 +65,17 @@ class Row:
         self._last_reward = 0.0
 
     def play(self, actions: np.ndarray) -> Iterator[tuple[float, bool, bool]]:
-        """A chunk up to the end of the episode: actions float32 `[C, A]` -> of each step its
-        reward, terminated, truncated.
+        """Play a chunk until it or the episode ends: actions float32 `[C, A]`.
 
-        A step that solves the task at the time limit terminates and is not truncated: after it
-        there is nothing to bootstrap from.
+        A step that solves the task at the time limit terminates the episode and does not truncate
+        it, because no value is bootstrapped after success.
+
+        Yields:
+            (reward, terminated, truncated) of each step.
 
         Raises:
-            EnvError: not a Step, a reward that is not a number, a success that is neither true
-                nor false, or fewer steps than actions.
+            EnvError: the simulator returned something that :func:`checked_step` refuses, or fewer
+                steps than actions.
         """
         assert self.simulator is not None and not self.over
         first = self.steps

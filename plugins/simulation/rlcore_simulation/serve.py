@@ -27,23 +27,27 @@ from rlcore_simulation.messages import Failure, Hosting
 from rlcore_simulation.translate import COMMANDS, decode, encode
 from rlcore_simulation.wire import pack, receive
 
-# Seconds between checks whether the parent is alive.
+# seconds between checks whether the parent is alive
 ORPHAN_CHECK_INTERVAL = 1.0
 
-# The parent has closed the pipe, or is gone.
+# internal exit code: the parent has closed the pipe, or has ended
 ENDED = -1
 
 
 def main() -> None:
-    """Serve until the pipe closes. Exits without exit handlers, as those of GL hang or crash, and
-    without waiting for the simulator's threads."""
-    for number in ENDS:  # a terminal sends them to the whole process group
+    """Serve until the pipe closes, then exit the process.
+
+    The process runs no exit handlers, because those of OpenGL libraries may hang or crash, and does
+    not wait for the simulator's threads.
+    """
+    for number in ENDS:
         if number != signal.SIGTERM:  # the parent handles Ctrl-C and a closed terminal
             signal.signal(number, signal.SIG_IGN)
     pipe, memory = Connection(int(sys.argv[1])), int(sys.argv[2])
     for descriptor in (pipe.fileno(), memory):
         os.set_inheritable(descriptor, False)
-    # held open, the parent would not see this process die; and only one may answer
+    # If a forked child kept the pipe open, the parent would not see this process die. Also, only
+    # this process may answer.
     os.register_at_fork(after_in_child=pipe.close)
     threading.Thread(target=_leave_with, args=(os.getppid(),), daemon=True).start()
     code = 1
@@ -58,7 +62,7 @@ def main() -> None:
         for stream in (sys.stdout, sys.stderr):
             with contextlib.suppress(Exception):  # the simulator may have closed it
                 stream.flush()
-        if code == ENDED:  # nobody may be there to end what the simulator has started
+        if code == ENDED:  # the parent may have died, and can't end the simulator's child processes
             os.killpg(0, signal.SIGKILL)
         os._exit(code)
 
@@ -75,14 +79,17 @@ def _serve(pipe: Connection, descriptor: int) -> None:
         message = receive(pipe)
         try:
             answer = pack(encode(host.carry_out(decode(message, COMMANDS))))
-        except BaseException as error:  # whatever the simulator raises: it would do so again
+        except BaseException as error:  # the simulator may raise any class, SystemExit included
             answer = pack(encode(Failure.of(error)))
         pipe.send_bytes(answer)
 
 
 def _leave_with(parent: int) -> None:
-    """End this process once `parent` is gone, even while it simulates or hangs, and what it has
-    started: the parent gave them a process group of their own."""
+    """Kill this process and its child processes once `parent` has ended, even if it hangs.
+
+    They have a process group to themselves, because the parent starts this process in a new
+    session.
+    """
     while os.getppid() == parent:
         time.sleep(ORPHAN_CHECK_INTERVAL)
     os.killpg(0, signal.SIGKILL)

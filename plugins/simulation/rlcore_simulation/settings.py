@@ -1,4 +1,4 @@
-"""Define the keys common to every env on :mod:`rlcore_simulation`. Light."""
+"""Define the settings common to all envs that use :mod:`rlcore_simulation`. Light to import."""
 
 from __future__ import annotations
 
@@ -13,7 +13,11 @@ from rlcore_simulation.detail import DETAILS, EXACT
 
 
 def render_detail_key(when: Sequence[When] = ()) -> Any:
-    """The key `render_detail`, for envs that draw either detail; `when` as of a key."""
+    """Return the key `render_detail`, for envs that can render both levels of detail.
+
+    Args:
+        when: conditions under which the key applies: see :func:`rlcore.config.schema.key`.
+    """
     return key(
         "geometry of frames drawn on a CPU: exact, as the scene has it; pixel, as much as the "
         "pixels can show: faster, and other pixels here and there; in the manifest",
@@ -24,10 +28,13 @@ def render_detail_key(when: Sequence[When] = ()) -> Any:
 
 
 def each_once(kind: str, names: Sequence[str]) -> tuple[str, ...]:
-    """The names that a key lists of a kind of thing, as "task" of `tasks`.
+    """Return the names that a key lists, and check that there is at least one and no duplicate.
+
+    Args:
+        kind: what the names denote, in the singular, for error messages, e.g. "task".
 
     Raises:
-        ConfigError: there is none, or one is there twice.
+        ConfigError: `names` is empty, or contains a name twice.
     """
     if not names or len(set(names)) != len(names):
         raise ConfigError(f"{kind}s must name at least one {kind}, each once, got {names}")
@@ -37,7 +44,10 @@ def each_once(kind: str, names: Sequence[str]) -> tuple[str, ...]:
 def groups_of(
     tasks: Sequence[str], groups: Mapping[str, Collection[str]]
 ) -> dict[str, tuple[str, ...]]:
-    """The groups of tasks restricted to `tasks`, in their order; empty ones are left out."""
+    """Return the groups restricted to `tasks`, without empty groups.
+
+    Groups, and the tasks in each, keep the order in which `groups` lists them.
+    """
     found = {
         name: tuple(task for task in members if task in tasks) for name, members in groups.items()
     }
@@ -73,7 +83,8 @@ class SimulatedEnvConfig(EnvConfig):
 
     def settle(self, spec: ComponentSpec) -> None:
         if self.python is None:
-            # needed only where a configuration is composed, never by simulators
+            # imported here because simulator processes import this module, but never compose a
+            # configuration
             from rlcore_simulation.found import environment_for
 
             self.python = environment_for(spec)

@@ -1,14 +1,16 @@
-"""Fewer faces for a mesh, as seen in pixels of a given size. numpy alone; knows no simulator.
+"""Simplify a mesh for rendering at a given pixel size. Uses numpy only; knows no simulator.
 
-Edges are collapsed onto one of their ends, the cheapest first, so points are those of the mesh.
-What a collapse costs is measured with quadrics: the squared distance to the planes of the old faces
-(Garland and Heckbert, Surface simplification using quadric error metrics, 1997), and the squared
-difference to their linear functions of normal and texture coordinates (Hoppe, New quadric metric
-for simplifying meshes with appearance attributes, 1999), each integrated over the area that it is
-about. So a cost is an area in square pixels times a squared difference in what is seen of it:
-details smaller than a pixel go first, and wide surfaces keep their shading.
+An edge is collapsed onto one of its end points, so that all points of the result are points of the
+mesh. Cheap collapses come first. The cost of a collapse is a sum of quadrics: the squared distance
+to the planes of the old faces (Garland and Heckbert, Surface simplification using quadric error
+metrics, 1997), and the squared difference to their linear functions of normal and texture
+coordinates (Hoppe, New quadric metric for simplifying meshes with appearance attributes, 1999),
+each integrated over the area of those faces. The cost is therefore an area in square pixels times a
+squared difference in appearance: details smaller than a pixel are removed first, and large surfaces
+keep their shading.
 
-Normals and texture coordinates are kept by wedges: corners of faces around a point that share them.
+Normals and texture coordinates are stored per wedge: the corners of faces at one point that share a
+normal and texture coordinates form a wedge.
 """
 
 from __future__ import annotations
@@ -17,34 +19,36 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-# Square pixels of a wrong normal (by 1) that a collapse may cost. More makes frames differ, less
-# leaves faces; docs/benchmarks.md has the figures of both.
+# Maximum cost of a collapse: square pixels whose normal is wrong by 1. A larger value changes
+# frames more, a smaller one leaves more faces; docs/benchmarks.md has measurements of both.
 COST = 0.0015
-# A point may be this far from the surface, in pixels (root mean square).
+# maximum distance of a point from the old surface, in pixels (root mean square)
 DISTANCE = 0.5
-# Shares of COST up to which rounds of collapses go, so that the cheapest come first.
+# cost limit of each stage, as a fraction of COST; it grows, so that cheap collapses come first
 STAGES = (1 / 16, 1 / 4, 1.0)
-# Of the collapses that are possible in a round, the share that is made; then costs are anew.
+# Fraction of the possible collapses that a round may apply before costs are computed again.
 SHARE = 0.5
-# A shift of the texture by a pixel, as a difference between normals.
+# weight of texture coordinates: a shift by one pixel counts as this difference between normals
 TEXTURE = 0.15
-# Normals that turn faster than by this in a pixel are taken to be constant: averages are seen.
+# Normals that change by more than this per pixel count as constant, because a pixel shows their
+# average.
 STEEPEST = 1.0
-# The least cosine between a face's normals before and after a collapse.
+# minimum cosine between the normals of a face before and after a collapse
 TURN = 0.2
 
 
 @dataclass(frozen=True)
 class Mesh:
-    """A mesh whose corners have points, normals and texture coordinates by number.
+    """Triangle mesh with an index of point, normal and texture coordinates for each corner.
 
     Attributes:
         points: `[P, 3]`, metres.
         normals: `[N, 3]`, of length 1.
-        texcoords: `[T, 2]`, or None where nothing is textured.
-        faces: of each corner its point, int `[F, 3]`.
-        face_normals: of each corner its normal, int `[F, 3]`.
-        face_texcoords: of each corner its texture coordinates, int `[F, 3]`; zeros without.
+        texcoords: `[T, 2]`; None if the mesh has no texture.
+        faces: index of each corner's point, int `[F, 3]`.
+        face_normals: index of each corner's normal, int `[F, 3]`.
+        face_texcoords: index of each corner's texture coordinates, int `[F, 3]`; zeros without
+            texture.
     """
 
     points: np.ndarray
@@ -56,12 +60,12 @@ class Mesh:
 
 
 def simplified(mesh: Mesh, pixel: float, seen: np.ndarray | None = None) -> Mesh:
-    """The mesh in fewer faces. Points are the old ones; normals and texture coordinates are new.
+    """Return the mesh with fewer faces. Its points are the old ones, its normals and texcoords new.
 
     Args:
-        mesh: the one that it is made from.
-        pixel: width of a pixel in metres where it is nearest.
-        seen: which part of its area each face shows on average, `[F]`; None: all.
+        mesh: mesh to simplify.
+        pixel: width of a pixel in metres where the mesh is nearest to a camera.
+        seen: fraction of each face's area that is visible on average, `[F]`; None: all of it.
     """
     points, first, of_point = np.unique(
         mesh.points.astype(np.float64) / pixel + 0.0, axis=0, return_index=True, return_inverse=True
@@ -79,7 +83,7 @@ def simplified(mesh: Mesh, pixel: float, seen: np.ndarray | None = None) -> Mesh
             1
         ].reshape(-1)[charts]
         spread = np.abs(_crosses(np.pad(coordinates, ((0, 0), (0, 0), (0, 1))))[:, 2]).sum()
-        # texture coordinates in pixels, and a pixel's worth in normals
+        # convert texture coordinates to pixels, and weight a pixel relative to normals
         scale = TEXTURE * np.sqrt(area[whole].sum() / max(spread, 1e-12))
         values = np.concatenate([values, coordinates * scale], axis=2)
     shown = np.ones(len(faces)) if seen is None else seen[whole].astype(np.float64)
@@ -98,14 +102,14 @@ def simplified(mesh: Mesh, pixel: float, seen: np.ndarray | None = None) -> Mesh
 
 
 class _Collapses:
-    """The state between rounds of collapses. Lengths in pixels.
+    """State of the simplification between rounds of collapses. Lengths are in pixels.
 
     Args:
         points: `[P, 3]`.
-        faces: points of corners, `[F, 3]`.
-        values: of corners, `[F, 3, K]`: normal, and scaled texture coordinates.
-        charts: of corners, equal where texture coordinates are, `[F, 3]`.
-        shown: part of its area that each face shows, `[F]`.
+        faces: index of each corner's point, `[F, 3]`.
+        values: values of each corner, `[F, 3, K]`: its normal, and scaled texture coordinates.
+        charts: number of each corner's texture coordinates, `[F, 3]`; equal for equal coordinates.
+        shown: visible fraction of each face's area, `[F]`.
     """
 
     def __init__(
@@ -146,7 +150,7 @@ class _Collapses:
         )
         self.chart = np.zeros(len(self.values), dtype=np.int64)
         self.chart[self.wedges.ravel()] = charts_of.ravel()
-        # of each wedge the integral of (function - value)^2: x'Mx - 2 value'B'x + C value'value
+        # for each wedge, the integral of (function - value)^2: x'Mx - 2 value'B'x + C value'value
         functions = _functions(corners, values)
         area = area * shown
         self.squares = np.zeros((len(self.values), 4, 4))
@@ -160,7 +164,7 @@ class _Collapses:
             np.add.at(self.wedge_area, self.wedges[:, corner], area)
 
     def _hold_borders(self, normals: np.ndarray) -> None:
-        """Let the distance to a border count too: a plane through it, upright on its face."""
+        """Add the distance to borders: to the plane through a border edge, normal to its face."""
         edges = np.concatenate([self.faces[:, pair] for pair in ([0, 1], [1, 2], [2, 0])])
         _, which, faces_of = np.unique(
             np.sort(edges, axis=1) @ np.array([len(self.points), 1]),
@@ -179,14 +183,17 @@ class _Collapses:
             np.add.at(self.distance, edges[border, end], products)
 
     def run(self) -> None:
-        """Collapse what costs less than :data:`COST`."""
+        """Collapse edges whose cost is less than :data:`COST`, in :data:`STAGES`."""
         for stage in STAGES:
             made = len(self.faces)
             while made > max(3, len(self.faces) // 100):
                 made = self._round(stage * COST)
 
     def _round(self, most: float) -> int:
-        """Collapses that cost less than `most`, none of them beside another; how many they were."""
+        """Apply collapses that cost less than `most`, and return their number.
+
+        No two of them move points of the same face.
+        """
         faces, count, total = self.faces, len(self.points), len(self.values)
         if len(faces) < 5:
             return 0
@@ -206,7 +213,8 @@ class _Collapses:
         if not len(chosen):
             return 0
 
-        # each wedge of the point that goes: onto which wedge of the other, by the faces of the edge
+        # find the wedge of the other end onto which each wedge of the removed point collapses, from
+        # the faces at the edge
         onto = np.concatenate([self.wedges[:, a].astype(np.int64) for a, _ in ends])
         onto = (edge.ravel() * total + onto) * total
         onto += np.concatenate([self.wedges[:, b] for _, b in ends])
@@ -233,7 +241,7 @@ class _Collapses:
         wrong += _dots(value, area[:, None] * value - 2 * product)
         cost += np.bincount(row_edge, np.maximum(wrong, 0.0), len(edges))
         possible &= cost < most
-        if self.values.shape[1] > 3:  # a seam of the texture goes along itself only
+        if self.values.shape[1] > 3:  # a point on a texture seam may only collapse along the seam
             seam = np.zeros(count, dtype=bool)
             lowest, highest = np.full(count, total), np.full(count, -1)
             points, charts = of_points // total, self.chart[of_points % total]
@@ -251,7 +259,8 @@ class _Collapses:
         chosen = chosen[np.argsort(cost[chosen], kind="stable")]
         chosen = chosen[: max(8, int(len(chosen) * SHARE))]
         rank = np.full(count, count)
-        # at random: in an order, such as by cost, few would come before all those beside them
+        # Ranks are random, because in an order such as by cost few collapses would rank before all
+        # their neighbours.
         rank[start[chosen]] = self._random.permutation(len(chosen))
         ranks = rank[faces]
         beaten = faces[ranks != ranks.min(axis=1, keepdims=True)]
@@ -270,7 +279,7 @@ class _Collapses:
         return len(chosen)
 
     def _turns(self, start: np.ndarray, end: np.ndarray) -> np.ndarray:
-        """Whether a face would turn over, bool `[E]`."""
+        """Check for each collapse whether it would flip a face, bool `[E]` (see :data:`TURN`)."""
         count = np.bincount(self.faces.ravel(), minlength=len(self.points))
         first = np.cumsum(count) - count
         corners = np.argsort(self.faces.ravel(), kind="stable")
@@ -295,7 +304,16 @@ class _Collapses:
         moved: np.ndarray,
         value: np.ndarray,
     ) -> None:
-        """Collapse edges; of the wedges there some join others, and some get new values."""
+        """Collapse edges.
+
+        Args:
+            start: points that are removed, `[E]`.
+            end: points onto which they collapse, `[E]`.
+            joined: wedges that merge into `target`.
+            target: wedges into which those in `joined` merge.
+            moved: wedges that move with their corners.
+            value: new values of those in `moved`, `[M, K]`.
+        """
         np.add.at(self.distance, end, self.distance[start])
         np.add.at(self.area, end, self.area[start])
         np.add.at(self.shown, end, self.shown[start])
@@ -311,7 +329,12 @@ class _Collapses:
 
 
 def _functions(corners: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Linear functions of place that have the values of corners, `[F, 4, K]` for (x, y, z, 1)."""
+    """Return the linear functions that interpolate values of corners.
+
+    Returns:
+        coefficients `[F, 4, K]` for (x, y, z, 1); constant where normals change by more than
+        :data:`STEEPEST` per pixel.
+    """
     one, two = corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0]
     a, b, c = _dots(one, one), _dots(one, two), _dots(two, two)
     scale = 1 / np.maximum(a * c - b * b, 1e-30)
@@ -325,18 +348,22 @@ def _functions(corners: np.ndarray, values: np.ndarray) -> np.ndarray:
 
 
 def _steps(normals: np.ndarray) -> np.ndarray:
-    """Normals in 1/64, `[3, 3F]`: those that are nearly equal are one."""
+    """Quantize normals to 1/64, int `[3, 3F]`, so that nearly equal ones become equal."""
     return np.round(normals.reshape(-1, 3) * 64).astype(np.int64).T
 
 
 def _ranges(first: np.ndarray, count: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Ranges one after the other: the number of the range, and the number in it from `first` on."""
+    """Concatenate ranges, each of `count` numbers from `first` on.
+
+    Returns:
+        (index of the range, number) of each element.
+    """
     owner = np.repeat(np.arange(len(count)), count)
     return owner, np.arange(len(owner)) - (np.cumsum(count) - count)[owner] + first[owner]
 
 
 def _crosses(triangles: np.ndarray) -> np.ndarray:
-    """Normals `[F, 3]` of triangles `[F, 3, 3]`, as long as twice their area."""
+    """Return the normals `[F, 3]` of triangles `[F, 3, 3]`; their length is twice the area."""
     one, two = triangles[:, 1] - triangles[:, 0], triangles[:, 2] - triangles[:, 0]
     return np.stack(
         [

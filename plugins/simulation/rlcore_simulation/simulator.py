@@ -1,4 +1,4 @@
-"""Define what a plugin provides to simulate on the CPU: a simulator, and a pool of them."""
+"""Define the interfaces of a CPU simulator and of a pool of simulators, which a plugin provides."""
 
 from __future__ import annotations
 
@@ -18,11 +18,12 @@ class Step:
     """The result of one env step.
 
     Attributes:
-        reward: before the env's factor and difference (`reward_coef`, `use_rel_reward`).
+        reward: reward before the env scales it (`reward_coef`) and takes the difference to the
+            previous one (`use_rel_reward`).
         success: whether the task is solved in this step.
-        info: diagnostics, passed on as `ChunkResult.infos`.
-        over: whether the scene can't go on after this step, solved or not, as after a fall. The
-            episode terminates; with `ignore_terminations` it is stepped on nevertheless.
+        info: diagnostics, returned in `ChunkResult.infos`.
+        over: whether the scene can't continue after this step, solved or not, e.g. after a fall.
+            The episode terminates; with `ignore_terminations` the env continues to step it.
     """
 
     reward: float
@@ -32,99 +33,119 @@ class Step:
 
 
 class Simulator(Protocol):
-    """One scene on one CPU, with exact starts. Knows nothing of time limits and rows."""
+    """One scene on one CPU, with reproducible starts. It knows neither time limits nor rows."""
 
     def start(self, episode: Episode) -> str:
-        """Reset to the start of (task, trial), settled, the same to the bit whatever happened
-        before; returns the sentence of the episode."""
+        """Reset to the settled initial state of (task, trial), and return the instruction.
+
+        The state must be bitwise the same whatever was simulated before.
+        """
 
     @property
     def states(self) -> np.ndarray:
-        """float32 `[S]` in the layout of the spec, a copy."""
+        """Copy of the state, float32 `[S]`, in the layout of the spec."""
 
     def step(self, action: np.ndarray) -> Step:
-        """One env step: action float32 `[A]`, clipped to its range by the simulator."""
+        """Take one env step. The simulator clips the action, float32 `[A]`, to its range."""
 
     def draw(self, out: Mapping[str, np.ndarray]) -> None:
-        """Write the current frame of every camera into `out[name]`, uint8 `[H, W, 3]`, upright
-        RGB. Not called if the spec has no camera. An env that offers less detail than the scene
-        has draws exactly into :class:`rlcore_simulation.detail.FilmFrames`."""
+        """Render every camera in `out` into `out[name]`, upright RGB, uint8 `[H, W, 3]`.
+
+        The method is not called if the spec has no camera. An env that renders less detail than
+        the scene has must render full detail if `out` is a
+        :class:`rlcore_simulation.detail.FilmFrames`.
+        """
 
     def expert_action(self, *, speed: float) -> np.ndarray:
-        """The scripted expert's clean action float32 `[A]` for the current state, in range, its
-        motion commands scaled by `speed`. Only called if `spec.has_expert`; :meth:`start` clears
-        what the expert remembers."""
+        """Return the scripted expert's action for the current state, float32 `[A]`, in range.
+
+        The action has no noise, and its motion commands are scaled by `speed`. The method is called
+        only if `spec.has_expert`; :meth:`start` resets the expert's memory.
+        """
 
 
 class ChunkSimulator(ABC):
-    """A simulator that carries out the actions of a chunk as one motion, e.g. as waypoints of a
-    path that is timed as a whole. A plugin derives from it, and says so in its spec
-    (`whole_chunks`)."""
+    """Simulator that executes the actions of a chunk as one motion.
+
+    The actions may be waypoints of a path that is timed as a whole, for example. A plugin that
+    derives from this class sets `whole_chunks` in its spec.
+    """
 
     @abstractmethod
     def start(self, episode: Episode) -> str:
-        """As :meth:`Simulator.start`."""
+        """See :meth:`Simulator.start`."""
 
     @property
     @abstractmethod
     def states(self) -> np.ndarray:
-        """As :attr:`Simulator.states`."""
+        """See :attr:`Simulator.states`."""
 
     @abstractmethod
     def play(self, actions: np.ndarray) -> Iterator[Step]:
-        """Carry out a chunk, actions float32 `[C, A]`: yields the step of each action when it is
-        over, C in all. The caller may draw in between, and stops at the end of the episode."""
+        """Execute a chunk, actions float32 `[C, A]`, and yield the C steps, each when it is done.
+
+        The caller may render between steps, and stops iterating at the end of the episode.
+        """
 
     @abstractmethod
     def draw(self, out: Mapping[str, np.ndarray]) -> None:
-        """As :meth:`Simulator.draw`."""
+        """See :meth:`Simulator.draw`."""
 
     @abstractmethod
     def expert_chunk(self, count: int, *, speed: float) -> np.ndarray:
-        """The expert's next chunk from the current state, float32 `[count, A]`, in range, its
-        motion scaled by `speed`. Only called if `spec.has_expert`."""
+        """Return the expert's next chunk from the current state, float32 `[count, A]`, in range.
+
+        Its motion is scaled by `speed`. The method is called only if `spec.has_expert`.
+        """
 
 
 AnySimulator = Simulator | ChunkSimulator
 
 
 def play(simulator: AnySimulator, actions: np.ndarray) -> Iterator[Step]:
-    """The steps of a chunk, actions float32 `[C, A]`, each carried out when it is asked for."""
+    """Return an iterator over the steps of a chunk, actions float32 `[C, A]`.
+
+    Unless the simulator is a :class:`ChunkSimulator`, an action is executed when its step is
+    requested.
+    """
     if isinstance(simulator, ChunkSimulator):
         return simulator.play(actions)
     return (simulator.step(action) for action in actions)
 
 
 class SimulatorPool(Protocol):
-    """The simulators of one process; rows borrow them for the length of an episode.
+    """Pool of the simulators of one process.
 
-    :class:`rlcore_simulation.cache.SimulatorCache` is one.
+    A row takes a simulator when it is reset, and gives it back at its next reset.
+    :class:`rlcore_simulation.cache.SimulatorCache` implements this protocol.
     """
 
     def take(self, task: int) -> AnySimulator:
-        """A simulator of that task, for this caller only until it is given back."""
+        """Return a simulator of the task, for the caller's exclusive use until it is given back."""
 
     def give_back(self, simulator: AnySimulator) -> None:
-        """Return a simulator."""
+        """Give a simulator back to the pool."""
 
     def close(self) -> None:
-        """Free all of them, lent ones too."""
+        """Free all simulators, including those that are in use."""
 
 
 @dataclass(frozen=True)
 class SimulatorSource:
-    """How a process gets its simulators. It is sent to that process, so it holds strings only.
+    """Import path and environment of the simulators of a process.
+
+    It holds strings only, because it is sent to the process.
 
     Attributes:
         target: `"module:attr"`, a callable(config) -> :class:`SimulatorPool`; the simulating
             process imports it.
-        name: of the simulator in errors, e.g. "Sawyer simulator".
+        name: name of the simulator in error messages, e.g. "Sawyer simulator".
         environment: variables to set before that import, unless the user has set them.
-        readers: modules that read those variables once, at import; a process that has already
-            imported one of them can't simulate.
-        packages: what `target` imports besides its own package, rlcore's light modules and this
-            library: packages of ours or of a plugin's author that another interpreter
-            (`env.train.python`) can't be asked to have installed.
+        readers: modules that read those variables once, at import. If a process has imported one
+            of them before the variables are set, it can't simulate.
+        packages: packages that `target` imports in addition to its own, rlcore's light modules and
+            this library. They are copied for another interpreter (`env.train.python`), which
+            can't be expected to have them installed.
     """
 
     target: str
@@ -135,9 +156,9 @@ class SimulatorSource:
 
     @property
     def to_stage(self) -> tuple[str, ...]:
-        """Modules whose packages another interpreter is handed, beside those of ours."""
+        """Modules whose packages are copied for another interpreter, in addition to rlcore's."""
         return (self.target.partition(":")[0], *self.packages)
 
     def unset(self) -> dict[str, str]:
-        """The variables of `environment` that this process lacks."""
+        """Return the variables of `environment` that are not set in this process, or are empty."""
         return {n: value for n, value in self.environment.items() if not os.environ.get(n)}

@@ -1,11 +1,11 @@
-"""Copy rlcore's modules for another interpreter, into a folder that is its whole module path. Only
-the simulator and numpy need be installed there.
+"""Copy rlcore's modules for another interpreter, into a folder on its module path.
 
     packages here --copied--> CACHE/staged/DIGEST/ --path--> the other interpreter
 
-This process's own path would bring its numpy along. The folder is named by the digest of its
-contents, so equal code is copied once; a copy that was changed since is made anew. Several
-processes may copy at once, and one that is in use is never removed. Knows no simulator.
+The other environment then needs only the simulator and numpy. This process's own module path can't
+be used, because it would also provide this environment's numpy. The folder is named by the digest
+of its contents, so that equal code is copied once; a copy that was modified is made again. Several
+processes may copy at the same time. This module knows no simulator.
 """
 
 from __future__ import annotations
@@ -36,33 +36,34 @@ CORE = (
     *("process/__init__", "process/signals", "terminal/__init__", "terminal/stdio"),
     *("terminal/text", "validation/__init__", "validation/env", "validation/faults"),
 )
-"""What a simulator process may import of rlcore: modules, and a folder of them. They need the
-standard library and numpy, but for `files/reading`, which needs PyYAML."""
+"""Modules of rlcore, and a folder of modules, that a simulator process may import. They need only
+the standard library and numpy, except `files/reading`, which needs PyYAML."""
 LIBRARY = "rlcore_simulation"
 KEPT = 30 * 86400.0
-"""Seconds for which a copy is kept that nobody uses."""
+"""Seconds after its last use at which a copy is removed."""
 TRIES = 3
-"""How often a copy is begun again, where what is copied changes meanwhile."""
+"""Number of attempts to make a copy, in case its source files change meanwhile."""
 
-Files = dict[str, Path]  # path in the copy -> the file that it is of
+Files = dict[str, Path]  # path in the copy -> source file
 
 
 def staged(modules: Iterable[str], version: str | None = None) -> Path:
-    """A folder with copies of rlcore's light modules, this library and some packages.
+    """Return a folder with copies of rlcore's light modules, this library and some packages.
 
     Args:
         modules: names of packages or modules that this process can import; of a module inside a
             package, the whole package is meant.
-        version: of the other Python, e.g. "3.10.13"; None: not known.
+        version: version of the other Python, e.g. "3.10.13"; None: not known, not checked.
 
     Raises:
-        ConfigError: one of them is not found, is no files, or is compiled for another Python.
+        ConfigError: a package is not found, does not consist of files (e.g. is in an archive), or
+            is compiled for another Python only.
         AssetError: a file can't be read, or the copies can't be written.
     """
     files: Files = {}
     for name in ("rlcore", LIBRARY, *modules):
         for path, file in _of(name):
-            files.setdefault(path, file)  # of a package in several folders the first one counts
+            files.setdefault(path, file)  # in a package with several folders, the first one wins
     if version is not None:
         _require_loadable(files, version)
     root = cache_folder("staged")
@@ -90,7 +91,7 @@ def staged(modules: Iterable[str], version: str | None = None) -> Path:
 
 
 def _of(name: str) -> Iterator[tuple[str, Path]]:
-    """(path in the copy, file) of a package or module."""
+    """Yield (path in the copy, source file) of all files of a package or module."""
     if name == "rlcore":
         root = Path(rlcore.__file__).parent
         for part in CORE:
@@ -117,9 +118,11 @@ def _of(name: str) -> Iterator[tuple[str, Path]]:
 
 
 def _whole(name: str) -> ModuleSpec | None:
-    """The package that a module is in: the outermost with an `__init__`. Folders without one may be
-    shared by distributions that have nothing to do with each other; one that holds the module
-    itself is a package whose author forgot it."""
+    """Find the outermost package with an `__init__` that contains a module.
+
+    A folder without an `__init__` is not taken, because unrelated distributions may share it. If
+    the module has no other package, the folder that directly contains it is taken.
+    """
     parts = name.split(".")
     above = None
     for end in range(1, len(parts) + 1):
@@ -136,11 +139,11 @@ def _whole(name: str) -> ModuleSpec | None:
 
 
 def _files(root: Path) -> list[str]:
-    """The files below a folder but for compiled ones, in order; links are followed."""
+    """Return the sorted paths of files below a folder, except in `__pycache__`; follow links."""
     found, seen = [], set()
     for folder, inside, names in os.walk(root, followlinks=True):
         real = os.path.realpath(folder)
-        if real in seen:  # a link back
+        if real in seen:  # a link to a folder that was visited
             inside.clear()
             continue
         seen.add(real)
@@ -150,7 +153,7 @@ def _files(root: Path) -> list[str]:
 
 
 def _require_loadable(files: Files, version: str) -> None:
-    """Modules in C are there for that Python too."""
+    """Check that each compiled module is also available for this version of Python."""
     here = "".join(version.split(".")[:2])
     built: dict[str, set[str]] = {}
     for path in files:
@@ -168,7 +171,7 @@ def _require_loadable(files: Files, version: str) -> None:
 
 
 def _digest(files: Files) -> str:
-    """Of paths and contents; one file at a time, as there may be large ones."""
+    """Return the digest of paths and contents. Files are read in blocks, as they may be large."""
     whole = hashlib.sha256()
     for path, file in sorted(files.items()):
         inside = hashlib.sha256()
@@ -180,7 +183,7 @@ def _digest(files: Files) -> str:
 
 
 def _holds(folder: Path, digest: str) -> bool:
-    """Whether the copy is there and whole."""
+    """Check that the copy exists and that its contents have this digest."""
     try:
         return _digest({path: folder / path for path in _files(folder)}) == digest
     except OSError:
@@ -188,8 +191,7 @@ def _holds(folder: Path, digest: str) -> bool:
 
 
 def _make(folder: Path, files: Files, digest: str) -> bool:
-    """Make the copy so that others see all of it or nothing; False where something was changed
-    meanwhile."""
+    """Make the copy atomically; return False if a source file changed meanwhile."""
     making = Path(tempfile.mkdtemp(prefix=".making-", dir=folder.parent))
     try:
         for path, file in files.items():
@@ -213,7 +215,7 @@ def _make(folder: Path, files: Files, digest: str) -> bool:
 
 
 def _sweep(root: Path) -> None:
-    """Remove copies that nobody has used for long, and what was left half written."""
+    """Remove copies, also incomplete ones, that were not used for :data:`KEPT` seconds."""
     for folder in root.iterdir():
         with suppress(OSError):
             if time.time() - folder.stat().st_mtime > KEPT:

@@ -1,7 +1,7 @@
-"""Suspend and resume simulators that hold accelerator memory, as those that render there do.
+"""Suspend and resume simulators that hold accelerator memory, e.g. because they render there.
 
-Suspended, their processes end. Resumed, they start anew, and running episodes are replayed from
-their starts: equal starts and actions lead to the same state.
+To suspend means to end the simulator processes. To resume means to start new ones and to replay the
+running episodes from their starts, because equal starts and actions lead to the same state.
 """
 
 from __future__ import annotations
@@ -18,14 +18,15 @@ from rlcore_simulation.env import SimulatedEnv
 
 
 class SuspendingEnv(SimulatedEnv):
-    """A :class:`SimulatedEnv` that is a :class:`rlcore.contracts.protocols.SuspendableEnv`; for
-    envs whose
-    course repeats to the bit (`spec.course_repeats`)."""
+    """:class:`SimulatedEnv` that implements :class:`rlcore.contracts.protocols.SuspendableEnv`.
+
+    It requires a simulator that is bitwise reproducible (`spec.course_repeats`).
+    """
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
         self._since: list[dict[int, Episode] | np.ndarray] = []
-        """What running episodes were made of, in order: starts by row, and chunks of all rows."""
+        """Replay log: starts by row, and chunks (actions `[B, C, A]`), in their order."""
         self._running = np.zeros(self.num_envs, dtype=bool)
         self._filmed: Sequence[int] = ()
         self._frames: dict[int, list[np.ndarray]] = {}
@@ -34,7 +35,7 @@ class SuspendingEnv(SimulatedEnv):
     def reset(
         self, *, seed: int | None = None, options: Mapping[str, Any] | None = None
     ) -> tuple[Observation, dict[str, Any]]:
-        """As :meth:`SimulatedEnv.reset`."""
+        """See :meth:`SimulatedEnv.reset`."""
         options = dict(options or {})
         episodes = options.setdefault("episodes", self._counted(seed or 0))
         mask = np.asarray(options.get("reset_mask", [True] * self.num_envs), dtype=bool)
@@ -46,10 +47,10 @@ class SuspendingEnv(SimulatedEnv):
         return answer
 
     def chunk_step_wait(self) -> ChunkResult:
-        """As :meth:`SimulatedEnv.chunk_step_wait`."""
+        """See :meth:`SimulatedEnv.chunk_step_wait`."""
         before = self._success
         result = super().chunk_step_wait()
-        # new processes know nothing of episodes that ended in the old ones
+        # processes started by resume() do not know the success of episodes that ended before
         self._success = np.where(self._running, self._success, before)
         result = replace(result, success=self._success.copy())
         self._running &= ~(result.terminated | result.truncated).any(axis=1)
@@ -60,12 +61,12 @@ class SuspendingEnv(SimulatedEnv):
         self._since.append(np.array(actions, dtype=np.float32))
 
     def record(self, rows: Sequence[int]) -> None:
-        """As :meth:`SimulatedEnv.record`."""
+        """See :meth:`SimulatedEnv.record`."""
         super().record(rows)
         self._filmed = tuple(rows)
 
     def recorded(self) -> dict[int, list[np.ndarray]]:
-        """As :meth:`SimulatedEnv.recorded`."""
+        """See :meth:`SimulatedEnv.recorded`."""
         early, self._frames = self._frames, {}
         late = super().recorded()
         return {row: early.get(row, []) + late.get(row, []) for row in {**early, **late}}
@@ -83,7 +84,7 @@ class SuspendingEnv(SimulatedEnv):
         self._suspended = True
 
     def resume(self) -> None:
-        """Start the processes again, and bring the running episodes back; safe to call twice."""
+        """Start the processes again, and replay the running episodes; safe to call twice."""
         if not self._suspended:
             return
         self._fleet.start()
@@ -105,7 +106,7 @@ class SuspendingEnv(SimulatedEnv):
         self._since, begun = [], False
         for number, event in enumerate(since):
             if isinstance(event, dict):
-                # a row's later start undoes its earlier one
+                # only a row's last start is replayed: it makes the earlier ones irrelevant
                 rows = [row for row in event if wanted.get(row) == number]
                 if rows:
                     episodes = [event.get(row) for row in range(self.num_envs)]

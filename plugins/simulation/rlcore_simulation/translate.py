@@ -1,7 +1,6 @@
-"""Translate commands, answers and their contents to messages of the wire and back, by the types of
-their fields.
+"""Convert commands and answers to messages of :mod:`.wire` and back, by the types of their fields.
 
-Settings and errors are sent by class name, and looked up by it on the other side.
+Settings and errors are sent with the name of their class, by which the other side finds it.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from rlcore_simulation.wire import Message, WireError
 
 Said = Command | Reply | Failure | Hosting
 Kinds = Mapping[str, Any]
-"""Types of messages by name."""
+"""Types of commands or answers, by name."""
 Arrays = dict[str, np.ndarray]
 COMMANDS: Kinds = {kind.__name__: kind for kind in (Hosting, *get_args(Command))}
 ANSWERS: Kinds = {
@@ -37,7 +36,7 @@ MAPPINGS = (dict, Mapping)
 
 
 def encode(said: Said) -> Message:
-    """The message of a command or an answer."""
+    """Convert a command or an answer to a message."""
     name = "frames" if isinstance(said, dict) else type(said).__name__
     arrays: Arrays = {}
     content = _encode({**COMMANDS, **ANSWERS}[name], said, name, arrays)
@@ -45,13 +44,13 @@ def encode(said: Said) -> Message:
 
 
 def decode(message: Message, kinds: Kinds) -> Any:
-    """The command or the answer of a message.
+    """Convert a message to a command or an answer.
 
     Args:
-        kinds: what the other side may say: :data:`COMMANDS` or :data:`ANSWERS`.
+        kinds: types that the other side may send: :data:`COMMANDS` or :data:`ANSWERS`.
 
     Raises:
-        WireError: it is none of these, or lacks a part.
+        WireError: the message has another type, or its content is invalid.
     """
     if message.kind not in kinds:
         raise WireError(f"a message is a {message.kind!r}, which is none of {', '.join(kinds)}")
@@ -63,7 +62,13 @@ def decode(message: Message, kinds: Kinds) -> Any:
 
 
 def _encode(kind: Any, value: Any, place: str, arrays: Arrays) -> Any:
-    """A value of a type as JSON has it. Arrays go to `arrays`, under the name of their place."""
+    """Encode a value as JSON values, according to its declared type.
+
+    Args:
+        kind: declared type of the value.
+        place: path of the value in the message, e.g. "Play/actions".
+        arrays: mapping to which arrays are added, by their paths.
+    """
     kind, inner = _opened(kind)
     if value is None:
         return None
@@ -82,7 +87,7 @@ def _encode(kind: Any, value: Any, place: str, arrays: Arrays) -> Any:
             name: _encode(each, getattr(value, name), f"{place}/{name}", arrays)
             for name, each in _fields(kind).items()
         }
-    if kind in MAPPINGS:  # as pairs, since JSON has texts as keys only
+    if kind in MAPPINGS:  # as pairs, because keys in JSON are strings
         return [[key, _encode(inner[1], each, f"{place}/{key}", arrays)]
                 for key, each in value.items()]  # fmt: skip
     if kind in (list, tuple):
@@ -91,7 +96,7 @@ def _encode(kind: Any, value: Any, place: str, arrays: Arrays) -> Any:
 
 
 def _decode(kind: Any, value: Any, arrays: Mapping[str, np.ndarray]) -> Any:
-    """What :func:`_encode` was given."""
+    """Decode a value that :func:`_encode` encoded."""
     kind, inner = _opened(kind)
     if value is None:
         return None
@@ -115,7 +120,7 @@ def _decode(kind: Any, value: Any, arrays: Mapping[str, np.ndarray]) -> Any:
 
 
 def _opened(kind: Any) -> tuple[Any, tuple[Any, ...]]:
-    """A type, without `| None`, and the types of what it holds."""
+    """Return a type without `| None`, and its type arguments; `object` for other unions."""
     if isinstance(kind, UnionType):
         kinds = [each for each in get_args(kind) if each is not NoneType]
         return _opened(kinds[0]) if len(kinds) == 1 else (object, ())
@@ -126,7 +131,7 @@ _hints = cache(get_type_hints)
 
 
 def _fields(kind: Any) -> dict[str, Any]:
-    """The types of a dataclass's fields."""
+    """Return the types of a dataclass's fields, by name."""
     return _hints(kind)
 
 
@@ -138,14 +143,14 @@ def _error_of_a_user(fields: Mapping[str, Any]) -> UserError:
 
 
 def settings_from(kind: type[SimulatedEnvConfig], values: Mapping[str, Any]) -> SimulatedEnvConfig:
-    """The settings of a plain mapping, frozen as they are in a run."""
+    """Make settings from values that :func:`rlcore_simulation.values.plain` encoded, frozen."""
     settings = kind(**_sections(kind(), values))
     settings.freeze()
     return settings
 
 
 def _sections(default: Any, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Values with the sections among them made again: of the class of their default."""
+    """Decode values; a nested settings section gets the class of its default."""
     made = {}
     for name, value in values.items():
         usual = vars(default)[name]

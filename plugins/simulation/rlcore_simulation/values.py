@@ -1,8 +1,8 @@
 """Convert values of settings to JSON and back without loss.
 
-JSON has numbers, texts, lists and mappings of texts. Any other value of a key (tuples, paths,
-members of an Enum, mappings of numbers) is sent as a mapping of one entry, whose name is its type.
-Knows no settings.
+JSON has numbers, strings, lists and mappings with string keys. Any other value of a setting (a
+tuple, a path, a member of an Enum, a mapping with other keys) is encoded as a mapping with one
+entry, whose name is the type. This module knows no settings classes.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from rlcore.contracts.errors import ConfigError
 from rlcore.plugins.import_target import load_target
 
 MARK = "!"
-"""The beginning of the names that say what a value is."""
+"""Prefix of the names that denote the type of an encoded value."""
 
 
 def plain(value: Any, where: str) -> Any:
-    """A value that JSON has.
+    """Encode a value as JSON values; :func:`restored` decodes it.
 
     Args:
-        where: its key, for errors.
+        where: key of the value, for error messages.
 
     Raises:
-        ConfigError: it is of no kind that is known here.
+        ConfigError: the type of the value is not supported.
     """
     if isinstance(value, Enum) and value.name in type(value).__members__:
         return {f"{MARK}enum": [address_of(type(value), where), value.name]}
@@ -58,10 +58,10 @@ def plain(value: Any, where: str) -> Any:
 
 
 def restored(value: Any) -> Any:
-    """What :func:`plain` was given.
+    """Decode a value that :func:`plain` encoded.
 
     Raises:
-        KeyError, TypeError, ValueError: it comes from elsewhere.
+        KeyError, TypeError, ValueError: the value was not encoded by :func:`plain`.
     """
     if isinstance(value, list):
         return [restored(each) for each in value]
@@ -69,7 +69,7 @@ def restored(value: Any) -> Any:
         return value
     inside: Any
     name, inside = next(iter(value.items()), ("", None))
-    if not name.startswith(MARK):  # in a mapping none does, or it stands alone
+    if not name.startswith(MARK):  # plain() gives marked names only to mappings of one entry
         return {name: restored(each) for name, each in value.items()}
     match name.removeprefix(MARK):
         case "enum":
@@ -84,10 +84,14 @@ def restored(value: Any) -> Any:
 
 
 def address_of(kind: type, where: str) -> str:
-    """The name of a class by which another process finds it.
+    """Return the import path of a class, "module:name".
+
+    Args:
+        where: key of the value, for error messages.
 
     Raises:
-        ConfigError: it has none.
+        ConfigError: the class is defined in a script or inside a function or class, so that another
+            process can't import it.
     """
     if kind.__module__ == "__main__" or "." in kind.__qualname__:
         raise ConfigError(

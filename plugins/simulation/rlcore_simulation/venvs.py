@@ -1,8 +1,8 @@
-"""Create virtual environments for simulators whose dependencies conflict with rlcore's. Light.
+"""Create virtual environments for simulators whose dependencies conflict with rlcore's.
 
     ComponentSpec.requirements --rlcore venv create--> FOLDER/bin/python --env.train.python--> run
 
-Without a folder they are made where the user's data is (:mod:`.known_interpreters`).
+The default folder is in the user's data folder (:mod:`.known_interpreters`). Light to import.
 """
 
 from __future__ import annotations
@@ -29,20 +29,21 @@ from rlcore_simulation.known_interpreters import home, note
 from rlcore_simulation.requirements import ALONE, fits, lacking
 
 STAMP = "rlcore-venv.json"
-"""In an environment: what it was made for and whether here; once it is complete, of what, and in
-how many seconds."""
+"""File in an environment, in JSON: the env that it was made for, and whether this module made it;
+once it is complete, also its requirements and the seconds that the installation took."""
 BEGUN = "rlcore-venv-begun"
-"""In one that has no interpreter or no pip yet: where the making was interrupted, it stays."""
+"""File in an environment that has no interpreter or no pip yet. It remains if making the
+environment is interrupted."""
 CONFIG = "pyvenv.cfg"
 PARTS = ("bin", "include", "lib", "lib64", "share", ".gitignore", ".lock", "CACHEDIR.TAG", CONFIG,
          STAMP, BEGUN)  # fmt: skip
-"""What venv, uv and we put into the folder of an environment."""
+"""Names of what venv, uv and this module write into the folder of an environment."""
 NEWEST = 13
-"""The newest minor version of Python 3 that is looked for."""
+"""Newest minor version of Python 3 that is searched for."""
 
 
 def usual(name: str) -> Path:
-    """The folder of an env's environment, where none is given."""
+    """Return the default folder of an env's environment."""
     return home() / "venvs" / name
 
 
@@ -53,18 +54,24 @@ def make(
     python: str | None = None,
     say: Callable[[str], None] = print,
 ) -> Interpreter:
-    """An environment with what an env's simulators need; nothing is done where it is complete.
+    """Make a virtual environment with the requirements of an env's simulators.
+
+    A complete environment is left as it is.
 
     Args:
-        spec: of the env.
-        folder: a new one, or that of an environment, in which only what is missing is installed:
-            in one that was not made here for this env, no package gets another version.
-        python: interpreter to make it with, as a path or a name; None: this one, or another one
-            that is found, where the env needs another version.
-        say: is told what is done.
+        spec: spec of the env.
+        folder: a new folder, or that of an environment, in which only what is missing is installed.
+            If this function did not make that environment for this env, the versions of its
+            packages do not change.
+        python: interpreter to make the environment with, as a path or a name; None: this one, or if
+            the env needs another version of Python, one that is found.
+        say: called with a line for the user on each action.
+
+    Returns:
+        description of the environment's interpreter.
 
     Raises:
-        ConfigError: the env states no requirements, or the folder holds something else, or an
+        ConfigError: the env has no requirements, or the folder contains something else or an
             environment with another Python.
         AssetError: there is no such Python, or something could not be installed.
     """
@@ -97,7 +104,7 @@ def make(
                 _require_fitting(folder, spec)
             else:
                 _begin(folder, spec, chosen, say)
-            if ours:  # and not complete as yet
+            if ours:  # without requirements, as it is not complete yet
                 _note_down(folder, {"env": spec.name, "ours": True})
             _install(folder, spec, say, ours)
             missing = lacks(folder, spec)
@@ -111,11 +118,11 @@ def make(
 
 
 def _given(folder: Path, spec: ComponentSpec, python: str) -> str:
-    """The interpreter of `--python`; a name that is not on PATH is one that uv may know.
+    """Return the interpreter of `--python`. A name that is not on PATH is left to uv.
 
     Raises:
-        ConfigError: there is none.
-        AssetError: it is no interpreter.
+        ConfigError: the interpreter does not exist.
+        AssetError: the file is not an interpreter.
     """
     found = interpreters.executable_of(os.path.expanduser(python))
     here, other = shutil.which(found), f"{making(spec, folder)} --python PATH"
@@ -133,7 +140,13 @@ def _given(folder: Path, spec: ComponentSpec, python: str) -> str:
 
 
 def _chosen(folder: Path, spec: ComponentSpec, python: str | None) -> str:
-    """The interpreter to make an environment with. Raises UserError where there is none."""
+    """Choose the interpreter to make an environment with.
+
+    Raises:
+        ConfigError: the given interpreter does not exist, or has another version than the env
+            needs.
+        AssetError: there is no suitable interpreter, or it lacks the module ensurepip.
+    """
     uv = _uv()
     other = f"{making(spec, folder)} --python PATH"
     chosen = _python(spec.requires_python) if python is None else _given(folder, spec, python)
@@ -165,7 +178,7 @@ def _chosen(folder: Path, spec: ComponentSpec, python: str | None) -> str:
 
 
 def _begin(folder: Path, spec: ComponentSpec, chosen: str, say: Callable[[str], None]) -> None:
-    """An empty environment."""
+    """Make an empty environment, after removing one whose making was interrupted."""
     if (folder / BEGUN).is_file():
         say(f"{folder} was interrupted as it was made: making it anew")
         _empty(folder)
@@ -181,14 +194,16 @@ def _begin(folder: Path, spec: ComponentSpec, chosen: str, say: Callable[[str], 
         failed = f"{folder} could not be made"
         _run([*empty, str(folder)], failed, f"{making(spec, folder)} --python PATH")
     except AssetError:
-        _empty(folder)  # of what was begun, lest it is taken for somebody's own
+        _empty(folder)  # otherwise the rest would be taken for an environment of the user's
         raise
     (folder / BEGUN).unlink()
 
 
 def _empty(folder: Path) -> None:
-    """Remove what an environment is made of, the mark that it was begun last. The folder may be a
-    mount, or a link to one, and what else is in it stays."""
+    """Remove the files of an environment, and its :data:`BEGUN` file last.
+
+    The folder itself and other files in it remain, because it may be a mount or a link to one.
+    """
     for one in (folder / name for name in PARTS):
         if one.is_dir() and not one.is_symlink():
             shutil.rmtree(one)
@@ -197,7 +212,11 @@ def _empty(folder: Path) -> None:
 
 
 def _require_fitting(folder: Path, spec: ComponentSpec) -> None:
-    """An environment that is there has a Python that the env takes."""
+    """Check that an existing environment has a version of Python that the env supports.
+
+    Raises:
+        ConfigError: it has another version.
+    """
     with suppress(AssetError):  # it has none: said where packages are installed
         version = interpreters.version_of(str(folder))
         if not fits(version, spec.requires_python):
@@ -209,7 +228,12 @@ def _require_fitting(folder: Path, spec: ComponentSpec) -> None:
 
 
 def _require_same(folder: Path, spec: ComponentSpec, python: str | None) -> None:
-    """An environment that is there has the very Python that is asked for."""
+    """Check that an existing environment has the same version of Python as `--python`.
+
+    Raises:
+        ConfigError: it has another version, or `--python` does not exist.
+        AssetError: `--python` is not an interpreter.
+    """
     if python is None:
         return
     given = _given(folder, spec, python)
@@ -225,15 +249,15 @@ def _require_same(folder: Path, spec: ComponentSpec, python: str | None) -> None
 
 
 def making(spec: ComponentSpec, folder: Path) -> str:
-    """The command that makes it, or goes on with what is there."""
+    """Return the command that makes or completes an env's environment in a folder."""
     return f"rlcore venv create {spec.name} {shlex.quote(str(folder))}"
 
 
 def _require_room(folder: Path) -> None:
-    """It is a virtual environment, or a new one can be made there.
+    """Check that a folder is a virtual environment, or that a new one can be made there.
 
     Raises:
-        ConfigError: it is neither.
+        ConfigError: the folder contains something else, or can't be written to.
     """
     if (folder / CONFIG).is_file() or (folder / BEGUN).is_file():
         return
@@ -253,8 +277,15 @@ def _require_room(folder: Path) -> None:
 
 
 def _install(folder: Path, spec: ComponentSpec, say: Callable[[str], None], ours: bool) -> None:
-    """Install all of them, those that stand alone last. In somebody's own environment no package
-    gets another version: what can't be installed beside them is an error."""
+    """Install the requirements of an env; those without dependencies (:data:`ALONE`) last.
+
+    Args:
+        ours: whether this module made the environment for this env. Otherwise its packages are
+            constrained to their present versions, and a conflict with them is an error.
+
+    Raises:
+        AssetError: the environment has no Python or pip that works, or the installation failed.
+    """
     uv, python = _uv(), interpreters.executable_of(str(folder))
     again = making(spec, folder)
     if not os.path.exists(python):  # made on another machine?
@@ -294,19 +325,23 @@ def _install(folder: Path, spec: ComponentSpec, say: Callable[[str], None], ours
 
 
 def takes_packages(folder: Path) -> bool:
-    """Whether a folder is an environment that packages can be installed into."""
+    """Check whether packages can be installed into an environment: it has pip, or there is uv."""
     python = str(folder / "bin" / "python")
     return interpreters.imports(python, "pip") if _uv() is None else os.path.exists(python)
 
 
 def _run(command: Sequence[str], failed: str, hint: str | None = None) -> None:
-    """Run a command of pip or uv, whose output is shown.
+    """Run a command of venv, pip or uv, and show its output.
+
+    Args:
+        failed: beginning of the error message.
+        hint: hint of the error.
 
     Raises:
-        AssetError: it can't be run, or fails; says what `failed` says.
+        AssetError: the command can't be started, or fails.
     """
     variables = interpreters.environment(())
-    if "PIP_INDEX_URL" in variables:  # uv does not look at pip's
+    if "PIP_INDEX_URL" in variables:  # uv does not read pip's variables
         variables.setdefault("UV_DEFAULT_INDEX", variables["PIP_INDEX_URL"])
     try:
         code = subprocess.run(command, env=variables, stdin=subprocess.DEVNULL).returncode
@@ -322,7 +357,7 @@ def _uv() -> str | None:
 
 
 def _python(wanted: str | None) -> str | None:
-    """This interpreter if it will do, else the newest that does and is found by its name."""
+    """Return this interpreter if its version fits, else the newest `python3.N` on PATH, or None."""
     if fits(".".join(map(str, sys.version_info[:3])), wanted):
         return sys.executable
     for minor in range(NEWEST, interpreters.OLDEST[1] - 1, -1):
@@ -334,7 +369,7 @@ def _python(wanted: str | None) -> str | None:
 
 
 def lacks(folder: Path, spec: ComponentSpec) -> list[str]:
-    """What an environment has not, or what is wrong with it."""
+    """Return what an environment lacks, or why it can't be used; empty if it is complete."""
     try:
         found = interpreters.look(str(folder))
     except AssetError as error:
@@ -343,7 +378,7 @@ def lacks(folder: Path, spec: ComponentSpec) -> list[str]:
 
 
 def stamp(folder: Path | str) -> dict[str, object]:
-    """What an environment says of itself, see :data:`STAMP`; empty if it does not say."""
+    """Read the facts in an environment's :data:`STAMP`; empty if there is no valid file."""
     with suppress(OSError, ValueError):
         found = json.loads(Path(folder, STAMP).read_text(encoding="utf-8"))
         return found if isinstance(found, dict) else {}
@@ -356,7 +391,7 @@ def _note_down(folder: Path, facts: dict[str, object]) -> None:
 
 @contextmanager
 def _alone(folder: Path) -> Iterator[None]:
-    """One process at a time makes an environment; the others wait, and find it complete."""
+    """Hold a lock, so that only one process at a time makes an environment; others wait for it."""
     name = hashlib.sha256(os.fsencode(folder)).hexdigest()[:16]
     with (interpreters.cache_folder("locks") / name).open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)

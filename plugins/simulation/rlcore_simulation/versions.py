@@ -1,4 +1,4 @@
-"""The versions of gymnasium under which envs were tested: the one place of them. Light."""
+"""Define the version of gymnasium with which envs were tested. Light to import."""
 
 from __future__ import annotations
 

@@ -2,10 +2,10 @@
 
     message = MAGIC, VERSION, length of the header | header: JSON | arrays, one after another
 
-The header holds the kind of the message, its plain fields (numbers, texts, lists, mappings) and the
-dtype and shape of each array. Nothing is pickled, in either direction: the other side may be
-another Python with another numpy, and its messages are parsed, never executed. Knows no message
-(:mod:`.translate` does) and no process.
+The header holds the kind of the message, its plain fields (numbers, strings, lists, mappings) and
+the dtype and shape of each array. Neither side uses pickle, because the peer may run another Python
+with another numpy, and because reading a message must not execute code. This module knows neither
+the types of messages (:mod:`.translate` does) nor processes.
 """
 
 from __future__ import annotations
@@ -24,26 +24,26 @@ from rlcore.contracts.errors import WorkerError
 
 MAGIC = b"RLCS"
 VERSION = 1
-"""Of the format; each side speaks one."""
+"""Version of the format; each side supports one."""
 LARGEST = 2**33
-"""Bytes of a message: some hours of film. A length beyond is no length but garbage."""
+"""Maximum bytes of a message, enough for hours of video. A larger length means corrupt data."""
 DTYPES = {name: np.dtype(name) for name in ("|b1", "|u1", "<i4", "<i8", "<f4", "<f8")}
 _START = struct.Struct("<4sHQ")
 
 
 class WireError(WorkerError):
-    """A message that can't be read, or can't be written."""
+    """A message can't be decoded or encoded."""
 
 
 @dataclass(frozen=True)
 class Message:
-    """What is said, whatever it means.
+    """Content of a message, independent of its meaning.
 
     Attributes:
-        kind: one word.
-        fields: plain values by name: None, bools, numbers, texts, lists and mappings with texts as
+        kind: name of the message's type.
+        fields: plain values by name: None, bools, numbers, strings, lists, and mappings with string
             keys.
-        arrays: by name, of one of :data:`DTYPES`.
+        arrays: arrays by name; each has one of :data:`DTYPES`.
     """
 
     kind: str
@@ -52,11 +52,11 @@ class Message:
 
 
 def pack(message: Message) -> bytes:
-    """The bytes of a message.
+    """Encode a message.
 
     Raises:
-        WireError: a value that JSON does not have, an array of another dtype, or more bytes than
-            :data:`LARGEST`.
+        WireError: JSON can't represent a field, an array has another dtype than :data:`DTYPES`, or
+            the message is longer than :data:`LARGEST` bytes.
     """
     arrays = {name: _plain(name, array) for name, array in message.arrays.items()}
     layout = [[name, array.dtype.str, list(array.shape)] for name, array in arrays.items()]
@@ -73,10 +73,10 @@ def pack(message: Message) -> bytes:
 
 
 def unpack(data: bytes) -> Message:
-    """The message of some bytes; its arrays are the caller's own.
+    """Decode a message. Its arrays are copies, which the caller may modify.
 
     Raises:
-        WireError: they are none, or of another version, or cut, or too long.
+        WireError: the bytes are not a message, have another version, or are too few or too many.
     """
     if len(data) < _START.size:
         raise WireError(f"a message of {len(data)} bytes is cut: its start has {_START.size}")
@@ -103,17 +103,18 @@ def unpack(data: bytes) -> Message:
 
 
 def receive(pipe: Connection) -> Message:
-    """The next message.
+    """Wait for the next message on a pipe, and return it.
 
     Raises:
-        WireError: what came is no message of this version, or too large.
-        EOFError, ConnectionError: nobody is there any more.
+        WireError: the bytes are not a message of this version, or more than :data:`LARGEST`.
+        EOFError, ConnectionError: the peer has closed the pipe or ended.
+        BlockingIOError: the pipe's timeout expired.
     """
     try:
         data = pipe.recv_bytes(LARGEST)
     except ConnectionError:
         raise
-    except OSError as error:  # from the library: longer than it may be, or cut
+    except OSError as error:  # multiprocessing raises it without errno: too long, or incomplete
         if error.errno is not None:
             raise
         if "end of file" in str(error):
@@ -123,17 +124,17 @@ def receive(pipe: Connection) -> Message:
 
 
 def _number(value: Any) -> Any:
-    """Numpy's numbers as Python's."""
+    """Convert a numpy scalar to Python's type; json calls this for types that it does not know."""
     if isinstance(value, np.generic):
         return value.item()
     raise TypeError(f"{value!r} is neither a number nor a text")
 
 
 def _header(text: bytes) -> tuple[str, dict[str, Any], list[tuple[str, np.dtype, tuple[int, ...]]]]:
-    """(kind, fields, layout of the arrays)."""
+    """Parse a header; return (kind, fields, [(name, dtype, shape) of each array])."""
     try:
         whole = json.loads(text)
-    except ValueError as error:  # of text that is no UTF-8, too
+    except ValueError as error:  # includes UnicodeDecodeError
         raise WireError(f"the header of a message is not JSON: {error}") from None
     try:
         kind, fields, layout = (whole[name] for name in ("kind", "fields", "arrays"))
@@ -154,7 +155,7 @@ def _shape(sizes: Any) -> tuple[int, ...]:
 
 
 def _plain(name: str, array: np.ndarray) -> np.ndarray:
-    """The array in little-endian numbers, whatever this machine's are."""
+    """Return the array in little-endian byte order, and check its dtype."""
     plain = np.asarray(array)
     if plain.dtype.kind in "if" and plain.dtype.byteorder == ">":
         plain = plain.astype(plain.dtype.newbyteorder("<"))

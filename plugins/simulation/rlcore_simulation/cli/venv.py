@@ -61,7 +61,7 @@ def _create(registry: Registry, name: str, path: str | None, python: str | None)
 
 
 def _component(registry: Registry, name: str) -> str:
-    """The env that is meant by a name: its own, or that of an option of it, as in env=NAME."""
+    """Return the env that a name denotes: an env's name, or that of an option as in env=NAME."""
     if name in registry.names("env"):
         return name
     from rlcore.config.catalog import Catalog
@@ -84,7 +84,10 @@ def _list(registry: Registry) -> int:
 
 
 def findings() -> list[Row]:
-    """The same as rows of `rlcore doctor`. No run may need them: what one lacks is a warning."""
+    """Return rows of `rlcore doctor` on the recorded environments and interpreters.
+
+    A missing package is a warning only, because a run may not need that environment.
+    """
     rows = []
     for path in noted():
         known = described(path, load_plugins())
@@ -95,7 +98,13 @@ def findings() -> list[Row]:
 
 
 class Described(NamedTuple):
-    """An environment in words: which and of what, what it lacks, the command that mends it."""
+    """Description of an environment.
+
+    Attributes:
+        said: its path, env and versions.
+        lacks: what it lacks, or why it can't be used; empty if nothing.
+        mend: command that completes it; may be empty.
+    """
 
     said: str
     lacks: str = ""
@@ -103,7 +112,7 @@ class Described(NamedTuple):
 
 
 def described(path: str, registry: Registry) -> Described:
-    """What there is to say of an environment or an interpreter."""
+    """Describe an environment or an interpreter."""
     folder = Path(executable_of(path)).parent.parent
     name = str(stamp(folder).get("env", ""))
     where = f" {shlex.quote(str(folder))}" if (folder / CONFIG).is_file() else ""
@@ -124,6 +133,6 @@ def described(path: str, registry: Registry) -> Described:
 
 
 def versions(interpreter: Interpreter, spec: ComponentSpec | None = None) -> str:
-    """Those of note, in words."""
+    """Return a line with the versions of Python and of the packages that matter to an env."""
     found = of_note(interpreter, spec).items()
     return ", ".join([f"Python {interpreter.version}", *(f"{name} {it}" for name, it in found)])
