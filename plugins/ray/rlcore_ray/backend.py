@@ -1,4 +1,4 @@
-"""What core asks of Ray: see :class:`rlcore.workers.backend.Backend`."""
+"""Implement :class:`rlcore.workers.backend.Backend` with Ray."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from rlcore_ray.node_files import components_of, require_node_files
 
 
 class RayBackend:
-    """A process per worker, on this machine or on the nodes of a cluster."""
+    """Backend that runs each worker in a process, on this machine or on the nodes of a cluster."""
 
     def session(self, cluster: ClusterConfig) -> AbstractContextManager[None]:
-        """Join a cluster, or start one here; nested sessions share it."""
+        """Join a Ray cluster, or start one on this machine; nested sessions share it."""
         return clusters.cluster_session(cluster)
 
     def require_answer(self, address: str, timeout: float) -> None:
@@ -27,11 +27,14 @@ class RayBackend:
     def require_equipped(
         self, config: RunConfig, worker_specs: WorkerSpecs, runs: Path
     ) -> dict[int, frozenset[str]]:
-        """See :func:`rlcore_ray.node_files.require_node_files`. Nodes have ids where a cluster was
-        joined; there is nothing to ask a cluster of the run's own, which starts later."""
+        """See :func:`rlcore_ray.node_files.require_node_files`.
+
+        Only the nodes of a joined cluster have ids. Without ids nothing is checked, because the run
+        starts its own cluster on this machine later.
+        """
         if not any(node.id for node in worker_specs.nodes):
             return {}
-        # after a failure nobody else may hold one, and Ray would start or find any by itself
+        # after a failure no session may be open, and Ray would start or join any cluster by itself
         with clusters.cluster_session(config.cluster):
             chosen = components_of(config, worker_specs, load_plugins())
             return require_node_files(config, worker_specs, chosen, runs)

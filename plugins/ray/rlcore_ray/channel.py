@@ -1,6 +1,6 @@
-"""Hold the queues between workers in an actor, and connect a worker with them.
+"""Implement the queues between workers in a Ray actor, and a worker's access to them.
 
-The actor passes references, so arrays go through shared memory once and are never copied by it;
+The actor passes object references, so arrays are in shared memory and the actor never copies them.
 :mod:`rlcore_ray.queues` places such actors.
 """
 
@@ -20,15 +20,15 @@ from rlcore.contracts.errors import StuckError, WorkerError
 from rlcore.rollout.messages import Receive, env_rank_of
 
 TELL_SECONDS = 0.5
-QUEUE_SIZE = 4  # a ping-pong conversation needs 1; more only lets a sender run ahead
+QUEUE_SIZE = 4  # alternating messages need 1; a larger queue only lets a sender run ahead
 
 
 class WorkerLost(WorkerError):
-    """A process of the run that is gone."""
+    """A process of the run is gone."""
 
 
 class ChannelActor:
-    """The queues, as an asynchronous Ray actor. Holds references, never the data."""
+    """Asynchronous Ray actor with queues. It holds object references, never the data."""
 
     def __init__(self) -> None:
         self._queues: dict[str, asyncio.Queue[Any]] = {}
@@ -47,14 +47,14 @@ class ChannelActor:
         await self._unless_broken(self._queue(key).put(boxed), None)
 
     async def get(self, key: str, timeout: float) -> list[Any] | None:
-        """The next message, None if none comes in time."""
+        """Return the next message in a list, or None after `timeout` seconds."""
         return await self._unless_broken(self._queue(key).get(), timeout)
 
     async def _unless_broken(self, wait: Coroutine[Any, Any, Any], timeout: float | None) -> Any:
-        """What is waited for, None after `timeout` seconds.
+        """Return the result of a coroutine, or None after `timeout` seconds.
 
         Raises:
-            WorkerError: the conversation was broken off.
+            WorkerError: :meth:`break_off` was called.
         """
         tasks = [asyncio.ensure_future(wait), asyncio.ensure_future(self._alarm.wait())]
         done, pending = await asyncio.wait(
@@ -67,16 +67,16 @@ class ChannelActor:
         return tasks[0].result() if tasks[0] in done else None
 
     async def break_off(self, reason: str) -> None:
-        """End the conversation for all who wait in it, or are going to, until it is cleared."""
+        """Make all present and future :meth:`put` and :meth:`get` raise, until :meth:`clear`."""
         self._broken = reason
         self._alarm.set()
 
     async def beat(self, name: str, stack: str) -> None:
-        """A sign of life of a worker, and where it is in its code."""
+        """Record a heartbeat of a worker, with the stack of its main thread."""
         self._beats[name] = (time.monotonic(), stack)
 
     async def beats(self) -> dict[str, tuple[float, str]]:
-        """`{worker: (seconds since its last sign of life, where it was then)}`."""
+        """Return `{worker: (seconds since its last heartbeat, stack in that heartbeat)}`."""
         now = time.monotonic()
         return {name: (now - heard, stack) for name, (heard, stack) in self._beats.items()}
 
@@ -90,7 +90,7 @@ class ChannelActor:
         return {**self._totals, **self._told}
 
     async def clear(self) -> None:
-        """Between conversations: nothing may be left in the queues, counts start at 0."""
+        """Empty the queues and reset the counts and the broken state, between conversations."""
         self._queues.clear()
         self._totals.clear()
         self._told.clear()
@@ -99,13 +99,14 @@ class ChannelActor:
 
 
 class RayChannel:
-    """A worker's end of the queues.
+    """A worker's access to the queues.
 
     Args:
-        hub: the :class:`ChannelActor` of all queues that are no env worker's own.
+        hub: :class:`ChannelActor` of all queues that do not belong to one env worker.
 
     Attributes:
-        of: those with the queues of the env workers that this worker talks to, by their rank.
+        of: actors with the queues of the env workers that this worker exchanges messages with, by
+            rank.
     """
 
     def __init__(self, hub: Any) -> None:
@@ -118,16 +119,16 @@ class RayChannel:
         return self._hub if rank is None else self.of[rank]
 
     def send(self, keys: Sequence[str], message: Any) -> None:
-        # boxed in a list, a reference travels as a reference instead of being resolved
+        # Ray would resolve a reference that is an argument, but not one inside a list
         boxed = [ray.put(message)]
         self._answer([self._at(key).put.remote(key, boxed) for key in keys])
 
     def count(self, amounts: Mapping[str, int]) -> None:
-        # waited for, so that no count arrives after its conversation has ended
+        # wait for the answer, so that no count arrives after the end of the conversation
         self._answer(self._hub.count.remote(dict(amounts)))
 
     def tell(self, values: Mapping[str, float]) -> None:
-        """Let the driver know how a call gets on; more often than it looks is of no use."""
+        """Report the progress of a call to the driver, at most once per :data:`TELL_SECONDS`."""
         now = time.monotonic()
         if now - self._told >= TELL_SECONDS:
             self._answer(self._hub.tell.remote(dict(values)))
@@ -149,7 +150,11 @@ class RayChannel:
             ) from None
 
     def _answer(self, refs: Any) -> Any:
-        """What the actor answers; where it is gone, everyone who asks it says the same."""
+        """Wait for answers of an actor.
+
+        Raises:
+            WorkerLost: the actor is gone; the message is the same in every worker.
+        """
         try:
             return ray.get(refs)
         except RayActorError as error:
@@ -157,7 +162,12 @@ class RayChannel:
 
 
 def queues_lost(error: Exception, seconds: float | None = None) -> WorkerError:
-    """The error of whoever asks the channel actor in vain."""
+    """Make the error for a channel actor that does not answer.
+
+    Args:
+        error: error of Ray: a TimeoutError if the actor is silent, any other if it died.
+        seconds: timeout that expired.
+    """
     name = "the queues between workers (ChannelActor)"
     if isinstance(error, TimeoutError):
         return StuckError(

@@ -1,4 +1,4 @@
-"""Join or start the Ray cluster below a group of workers, and shut it down."""
+"""Join or start the Ray cluster of a group of workers, and shut it down."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from rlcore_ray.health import RayHealth
 from rlcore_ray.preflight import require_startable
 
 TOKEN_BYTES = 32
-SHUTDOWN_SECONDS = 30.0  # Ray looks for each of its processes, also for those that are gone
+SHUTDOWN_SECONDS = 30.0  # Ray waits for each of its processes, even for those that are gone
 SETTINGS = b"\0\0\0\4\0\0\0\0\0"  # an empty frame; its fourth byte is the kind
 GREETING = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + SETTINGS
-"""How a client of HTTP/2, as gRPC is, begins; a server answers with settings of its own."""
+"""First bytes that an HTTP/2 client, such as gRPC, sends; a server answers with its settings."""
 OBJECT_STORE_BYTES = 1_000_000_000  # observations in flight; plasma maps it lazily
 
 
@@ -63,17 +63,22 @@ def cluster_session(cluster: ClusterConfig) -> Iterator[None]:
 
 
 def _start(cluster: ClusterConfig) -> None:
-    """Raises WorkerError where Ray does not start, or can't be joined."""
+    """Start Ray, or join a cluster.
+
+    Raises:
+        WorkerError: Ray does not start, or can't be joined.
+    """
     local, start = not joins(cluster), cluster.timeouts.start
     late = WorkerError(f"Ray did not start within {start:g} s (cluster.timeouts.start)")
     try:
-        # Ray replaces the handler of SIGTERM by one that exits without a message. What it starts
-        # does not end with the terminal: workers are needed for the checkpoint.
+        # Ray replaces the handler of SIGTERM by one that exits without a message. Ray's processes
+        # inherit that SIGHUP is ignored: workers are needed for the checkpoint after the terminal
+        # is closed.
         hangup = dict.fromkeys(signals.HANGUP, signal.SIG_IGN)
         with watchdog.limit(late, start), signals.handlers(hangup):
             ray.init(
                 address="local" if local else cluster.address,
-                # those that were planned for: Ray would count, and start a process for, all cores
+                # the planned CPUs: Ray would otherwise count all cores, with a process for each
                 num_cpus=local_cpus() if local else None,
                 include_dashboard=False if local else None,
                 object_store_memory=OBJECT_STORE_BYTES if local else None,
@@ -94,30 +99,35 @@ def _start(cluster: ClusterConfig) -> None:
 
 
 def _told(error: Exception) -> str:
-    """Ray's first line; all of it where versions differ, as the versions come below."""
+    """Return the first line of Ray's message, or all of it if it reports a version mismatch."""
     text = str(error)
     return " ".join(text.split()) if "ersion mismatch" in text else text.splitlines()[0]
 
 
 def kill_cluster(health: RayHealth) -> None:
-    """End a cluster whose own processes are gone or stopped, without asking it for anything; the
-    next session may start another one."""
+    """Kill a cluster whose processes are gone or stopped, because it can't answer any request.
+
+    The next session may start another cluster.
+    """
     watchdog.kill_started()
     _shut_down(health)
 
 
 def _shut_down(health: RayHealth) -> None:
-    """Leave the cluster, without the messages that Ray has stored to print at the end."""
+    """Leave the cluster, and discard the messages that Ray prints at the end."""
     with health.answering("shutdown", SHUTDOWN_SECONDS), contextlib.redirect_stdout(io.StringIO()):
         ray.shutdown()
 
 
 def require_answer(address: str, timeout: float) -> None:
-    """Refuse the address of a cluster where nobody answers; Ray would try for minutes.
+    """Check that a cluster answers at an address, because Ray itself would try for minutes.
+
+    Args:
+        timeout: timeout of the connection, in seconds.
 
     Raises:
-        ConfigError: an address of another form than `auto` and `host:port`.
-        WorkerError: nobody answers.
+        ConfigError: the address has another form than `auto` or `host:port`.
+        WorkerError: no cluster answers there.
     """
     named = f"cluster.address={address}"
     if address == "auto":
@@ -148,7 +158,7 @@ def require_answer(address: str, timeout: float) -> None:
 
 
 def speaks_grpc(connection: socket.socket) -> bool:
-    """Check whether the peer answers as Ray does; not checked with TLS, which begins otherwise."""
+    """Check whether the peer answers like a gRPC server. With TLS the result is always True."""
     if os.environ.get("RAY_USE_TLS"):
         return True
     connection.sendall(GREETING)
@@ -156,8 +166,11 @@ def speaks_grpc(connection: socket.socket) -> bool:
 
 
 class _NotTheCurrentFolder(list[str]):
-    """Folders that Ray lets its workers import from before all others. It adds the one the driver
-    stands in, in which anything may lie; what the user put on the path is on theirs too."""
+    """Module path of Ray's workers that refuses the driver's current folder.
+
+    Ray adds that folder first, and any file in it could hide a module. Workers inherit PYTHONPATH,
+    so the folders that the user put there remain on their path.
+    """
 
     def extend(self, paths: Iterable[str]) -> None:
         here = os.path.abspath(os.path.curdir)
@@ -171,11 +184,15 @@ def _job() -> JobConfig:
 
 
 def _close_doors(*, ours: bool) -> None:
-    """What Ray's processes inherit of variables.
+    """Set environment variables that Ray's processes inherit, to restrict access.
 
-    A cluster that we start asks whoever connects for a token (Ray does, from 2.59 on). It is
-    made here and stays in this process and its children; Ray would leave one in the home folder,
-    which may not be writable. Ray reads it once, so it is the same for all clusters of a process.
+    PYTHONPATH loses the current folder. A cluster that this process starts requires a token from
+    each client (in Ray, from 2.59 on). The token is generated here, and only this process and its
+    children have it; Ray would write one to the home folder, which may not be writable. Ray reads
+    the token once, so all clusters of a process share it.
+
+    Args:
+        ours: whether this process starts the cluster.
     """
     if "PYTHONPATH" in os.environ:
         os.environ["PYTHONPATH"] = without_current_folder(os.environ["PYTHONPATH"])
@@ -185,34 +202,38 @@ def _close_doors(*, ours: bool) -> None:
 
 
 def without_current_folder(paths: str) -> str:
-    """A PYTHONPATH whose empty entries, which mean the current folder, are left out, and whose
-    relative ones mean the folder that they mean here."""
+    """Return a PYTHONPATH without empty entries, which denote the current folder.
+
+    Relative entries become absolute.
+    """
     return os.pathsep.join(os.path.abspath(path) for path in paths.split(os.pathsep) if path)
 
 
 def alive_nodes() -> list[dict[str, Any]]:
-    """The nodes of the cluster, as Ray lists them."""
+    """Return the nodes that are alive, as Ray lists them."""
     return [node for node in ray.nodes() if node["Alive"]]
 
 
 def stores(ids: Sequence[str]) -> list[int]:
-    """Bytes of the object store of each of these nodes that is there; Ray lists what has left too,
-    without its resources."""
+    """Return the bytes of the object store of each of these nodes that is alive.
+
+    Ray also lists nodes that have left, but without resources; these are skipped.
+    """
     found = {node["NodeID"]: node["Resources"]["object_store_memory"] for node in alive_nodes()}
     return [int(found[name]) for name in ids if name in found]
 
 
 def nodes_for(worker_specs: WorkerSpecs) -> list[str]:
-    """Ids of the nodes that the roster was planned for, in rank order, checked against it.
+    """Return the ids of the planned nodes, in rank order, after checking their resources.
 
-    An actor that can't be placed would stay pending for ever, so what the roster needs is compared
-    with what the nodes have before anything is spawned.
+    An actor that can't be placed would stay pending forever. Therefore the CPUs and GPUs that the
+    workers need are compared with those of the nodes before any worker is started.
 
     Raises:
-        PlacementError: a node has left since, or has less than it needs.
+        PlacementError: a node has left the cluster, or has fewer CPUs or GPUs than needed.
     """
     alive = {node["NodeID"]: node for node in alive_nodes()}
-    # a machine that was planned for before Ray was started on it has no id
+    # a node that was planned before Ray was started on it has no id
     ids = [node.id for node in worker_specs.nodes if node.id] or list(alive)[:1]
     for index, name in enumerate(ids):
         if name not in alive:

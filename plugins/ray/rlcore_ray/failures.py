@@ -1,5 +1,7 @@
-"""Wait for workers under Ray: every wait has a name, and ends with one error that says which
-worker failed, died, or is stuck and where."""
+"""Wait for workers under Ray, and raise one error that names the worker that failed, died or hangs.
+
+The error on a timeout also shows where each worker was in its code.
+"""
 
 from __future__ import annotations
 
@@ -30,21 +32,21 @@ COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 TRACEBACK = "Traceback (most recent call last):"
 LAST = re.compile(r'.*^  File "([^"]+)", line (\d+)[^\n]*\n(?: [^\n]*\n)*(\S[^\n]*)', re.M | re.S)
 """The last frame of a traceback, and the first line of what was raised there."""
-POLL_SECONDS = 0.5  # how often the driver looks at running totals while it waits
-DEATH_SECONDS = 5.0  # for Ray to tell of a death that another worker has noticed
+POLL_SECONDS = 0.5  # seconds between two polls of running totals
+DEATH_SECONDS = 5.0  # seconds for Ray to report a death that another worker has noticed
 
 
 class WorkerDied(WorkerLost):
-    """A worker whose process is gone, as Ray says."""
+    """A worker's process is gone, as reported by Ray."""
 
 
 class Waiting:
     """Wait for calls of workers.
 
     Args:
-        queues: the actors with the queues; the hub knows running totals and where everybody is.
-        health: of Ray, and how long the channel itself may take to answer.
-        patience: seconds for it to say where everybody is.
+        queues: actors with the queues; the hub has the running totals and the heartbeats.
+        health: monitor of Ray; its `patience` is also the timeout for answers of the queues.
+        patience: timeout in seconds for reading the heartbeats.
     """
 
     def __init__(self, queues: Queues, health: RayHealth, patience: float) -> None:
@@ -59,7 +61,18 @@ class Waiting:
         doing: str,
         on_count: OnCount | None = None,
     ) -> list[Any]:
-        """Results in the order of `refs`; the first failure of any of them is raised."""
+        """Wait for calls, and return their results in the order of `refs`.
+
+        Args:
+            refs: name of the worker by the reference of its call.
+            timeout: seconds; None: no limit.
+            doing: what the workers do, for error messages.
+            on_count: called with the running totals while the calls run, and once at the end.
+
+        Raises:
+            StuckError: the timeout expired.
+            WorkerError: a worker failed or died; or another UserError that a worker raised.
+        """
         pending = list(refs)
         deadline = None if timeout is None else time.monotonic() + timeout
         pulse = _Pulse(self._queues, self._health.patience)
@@ -88,10 +101,10 @@ class Waiting:
             return [_result(ref, name, doing) for ref, name in refs.items()]
 
     def ask(self, ref: Any) -> Any:
-        """The channel's answer.
+        """Return the answer of a channel actor.
 
         Raises:
-            WorkerError: it is gone, or does not answer.
+            WorkerError: the actor is gone, or does not answer in time.
         """
         with self._health.answering("a look at the queues", self._health.patience):
             try:
@@ -100,17 +113,19 @@ class Waiting:
                 raise queues_lost(error, self._health.patience) from None
 
     def break_off(self, reason: str) -> None:
-        """End the conversation for all who wait in it; queues that are gone end theirs so."""
+        """End the conversation for all workers that wait in it; actors that are gone are skipped."""
         for ref in [one.break_off.remote(reason) for one in self._queues.all]:
             with contextlib.suppress(WorkerLost):
                 self.ask(ref)
 
     def clear(self) -> None:
-        """Empty the queues between conversations. One of an env worker may be gone with its node;
-        who next needs it will say so.
+        """Empty the queues between conversations.
+
+        The actor of an env worker may be gone with its node. That is ignored here, because the next
+        worker that needs it raises.
 
         Raises:
-            WorkerError: the hub is gone, or one does not answer.
+            WorkerError: the hub is gone, or an actor does not answer in time.
         """
         cleared = [(one, one.clear.remote()) for one in self._queues.all]
         for one, ref in cleared:
@@ -134,7 +149,7 @@ class Waiting:
             raise self._death_among(others, doing) or error from None
 
     def _death_among(self, others: Mapping[Any, str], doing: str) -> WorkerDied | None:
-        """The death of one of these, if Ray tells of it within a few seconds."""
+        """Return the death of one of these workers if Ray reports it in :data:`DEATH_SECONDS`."""
         left, pending = Countdown(DEATH_SECONDS), list(others)
         while pending and not left.expired():
             with self._health.answering(doing, POLL_SECONDS):
@@ -150,7 +165,7 @@ class Waiting:
         return None
 
     def _with_stacks(self, error: StuckError) -> StuckError:
-        """Add to an error where the workers are, from their heartbeats."""
+        """Add the stacks of the workers' last heartbeats to an error."""
         try:
             with self._health.answering("a look at the queues", self._patience):
                 beats = ray.get(self._queues.hub.beats.remote(), timeout=self._patience)
@@ -217,7 +232,7 @@ def _result(ref: Any, name: str, doing: str) -> Any:
 
 
 def died(name: str, doing: str) -> str:
-    """Describe a worker whose process is gone."""
+    """Return the error message for a worker whose process is gone."""
     return f"{name} died while it was asked to {doing} (killed, or out of memory?)"
 
 

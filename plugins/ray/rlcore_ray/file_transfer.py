@@ -33,7 +33,11 @@ _numbers = count()
 
 
 class TransferFolder:
-    """A worker's own folders, by key; they go with its process, or with the next one here."""
+    """Temporary folders of a worker, by key.
+
+    :meth:`close` removes them. If the process is killed, the next process on this node that opens a
+    folder removes them.
+    """
 
     def __init__(self) -> None:
         self._base: Path | None = None
@@ -63,14 +67,14 @@ class TransferFolder:
         return sizes(self._folder(key))
 
     def read(self, key: str, name: str, start: int) -> np.ndarray:
-        """A block of a file, uint8 `[bytes]`: at most :data:`BLOCK_BYTES` from `start` on."""
+        """Read a block of a file, uint8 `[bytes]`: at most :data:`BLOCK_BYTES` from `start` on."""
         return np.fromfile(self._folder(key) / name, np.uint8, BLOCK_BYTES, offset=start)
 
     def append(self, key: str, name: str, block: np.ndarray) -> None:
-        """Write a block behind those of a file that there are.
+        """Append a block to a file.
 
         Raises:
-            CheckpointError: the disk is full, or the like.
+            CheckpointError: the file can't be written, e.g. because the disk is full.
         """
         file = self._folder(key) / name
         with _writing(file):
@@ -83,7 +87,7 @@ class TransferFolder:
         shutil.rmtree(self._folder(key), ignore_errors=True)
 
     def drop_older(self, key: str) -> None:
-        """Remove folders that came for the same argument before."""
+        """Remove older folders of the same argument."""
         kind = key.rpartition("-")[0]
         for other in self._folder(key).parent.glob(f"{kind}-*"):
             if other.name != key:

@@ -84,13 +84,13 @@ class RayGroup(WorkerGroup):
                 self._workers[role].append(self._spawn(role, rank, member))
 
     def _settle(self) -> None:
-        """Set the same kernels on all workers, whatever their processors."""
+        """Choose kernels that all workers' processors support, and set them on all workers."""
         offered = self._ask_all(lambda _, worker: worker.processor.remote())
         self.kernels = choose_for_workers(offered, self._worker_specs.begun)
         self._ask_all(lambda _, worker: worker.adopt.remote(self.kernels))
 
     def _ask_all(self, ask: Callable[[str, Any], Any]) -> list[Any]:
-        """The answers of all workers, each asked by its role and actor, as they start."""
+        """Call `ask(role, actor)` for all workers, and wait for the answers (`timeouts.start`)."""
         refs = {
             ask(role, worker): self._name(role, rank)
             for role, workers in self._workers.items()

@@ -1,7 +1,7 @@
-"""Check that Ray itself still works: its processes on this machine, and the head of its cluster.
+"""Check that Ray itself works: its processes on this machine, and the head node of its cluster.
 
-Called during every wait for a worker: without Ray's processes no worker can answer, and a call to
-Ray may never return.
+The checks run during every wait for a worker, because without Ray's processes no worker can answer,
+and a call to Ray may never return.
 """
 
 from __future__ import annotations
@@ -20,21 +20,25 @@ from rlcore.process import watchdog
 
 NAMES = ("gcs_server", "raylet")
 KEY = "(cluster.timeouts.ray)"
-HEAD_SECONDS = 30.0  # after 60 without an answer of the head, Ray ends this process
-LOOK_SECONDS = 5.0  # between two looks at a head elsewhere
+HEAD_SECONDS = 30.0  # after 60 s without an answer from the head, Ray ends this process
+LOOK_SECONDS = 5.0  # seconds between two connections to a head on another machine
 GOES_ON = "the checkpoints are whole: rlcore resume RUN goes on"
 
 
 class ClusterLost(WorkerError):
-    """Ray itself is gone or hangs: nothing can be asked of it any more."""
+    """Ray itself is gone or hangs, so that no further call to it is possible."""
 
 
 class RayHealth:
-    """Looks after Ray's processes: those of its own cluster, or those on this machine of the one
-    that was joined, and whether somebody answers at that one's head if it is elsewhere.
+    """Monitor of Ray's processes.
+
+    It checks the processes of the cluster that this process started, or those of a joined cluster
+    on this machine. If the head of a joined cluster is on another machine, it also checks that the
+    head accepts connections.
 
     Args:
-        patience: seconds for a stopped one to go on, and for Ray to answer (`timeouts.ray`).
+        patience: seconds in which a stopped process must continue, and in which Ray must answer
+            (`timeouts.ray`).
     """
 
     def __init__(self, patience: float) -> None:
@@ -58,7 +62,7 @@ class RayHealth:
         self._processes[f"{process.name()} (pid {process.pid})"] = process
 
     def trouble(self) -> str | None:
-        """What is wrong right now, None if nothing is known to be."""
+        """Describe what is wrong at present; None if no problem is known."""
         return self._dead() or self._asleep()
 
     def _dead(self) -> str | None:
@@ -72,7 +76,7 @@ class RayHealth:
         return None if found is None else f"Ray's {found} is stopped (SIGSTOP?)"
 
     def _first(self, *states: str) -> str | None:
-        """The first process that is in one of these states; one that is gone is dead."""
+        """Return the first process in one of these states; one that does not exist is dead."""
         for name, process in self._processes.items():
             try:
                 status = process.status()
@@ -83,10 +87,11 @@ class RayHealth:
         return None
 
     def check(self) -> None:
-        """Raise once Ray can't work any more.
+        """Check that Ray's processes work.
 
         Raises:
-            ClusterLost: a process died, or has been stopped for too long.
+            ClusterLost: a process died, was stopped for more than `patience` seconds, or the head
+                did not answer for too long.
         """
         dead, asleep = self._dead(), self._asleep()
         if dead is not None:
@@ -100,8 +105,15 @@ class RayHealth:
 
     @contextlib.contextmanager
     def answering(self, doing: str, seconds: float = 0.0) -> Iterator[None]:
-        """What is inside asks Ray for something that takes `seconds`, and Ray has to come back:
-        else the watchdog ends the process with an error: that which is under way, if any."""
+        """Limit the time of calls to Ray within this context to `seconds` + `patience`.
+
+        If a call takes longer, the watchdog ends the process. It shows the UserError that is being
+        handled, if there is one, else ClusterLost.
+
+        Args:
+            doing: what Ray is asked for, for the error message.
+            seconds: expected duration of the calls.
+        """
         pending = sys.exc_info()[1]
 
         def late() -> UserError:
@@ -116,11 +128,11 @@ class RayHealth:
 
 
 class _Head:
-    """The head of a cluster, on another machine.
+    """Monitor of a cluster's head on another machine.
 
     Args:
         address: `host:port`.
-        patience: seconds for it to answer again.
+        patience: seconds in which the head must answer again.
     """
 
     def __init__(self, address: str, patience: float) -> None:
@@ -130,7 +142,10 @@ class _Head:
         self._looked = time.monotonic()
 
     def silence(self) -> str | None:
-        """That nobody has answered there for too long, in words."""
+        """Return an error message if the head has not answered for `patience` seconds, else None.
+
+        The head is tried every :data:`LOOK_SECONDS`, and at each call while it is silent.
+        """
         if self._silent is None and time.monotonic() - self._looked < LOOK_SECONDS:
             return None
         self._looked = time.monotonic()
@@ -150,7 +165,7 @@ class _Head:
 
 
 def _of_node(node: str) -> list[psutil.Process]:
-    """Ray's own processes of a node, where that is this machine."""
+    """Return Ray's processes of a node, and of its head, that run on this machine."""
     words: dict[psutil.Process, list[str]] = {}
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error):

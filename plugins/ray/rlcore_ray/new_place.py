@@ -18,13 +18,13 @@ def elsewhere(
     nodes: Sequence[Node],
     present: Iterable[int],
 ) -> Allocation | None:
-    """An allocation of the same size on a node that is left; None where there is no room.
+    """Return an allocation of the same size on a remaining node; None if no node has room.
 
-    Its ranks are as many as before, of the same kind, and each has as large a share left: a rank
-    that one process had for itself is exchanged for one that nobody has.
+    It has the same number of local ranks of the same kind (GPUs or CPUs), each with the same share
+    free: a rank that the process used exclusively is replaced by an unused one.
 
     Args:
-        allocation: of the process; :attr:`Allocation.allowed_nodes` says where it may go.
+        allocation: allocation of the process; :attr:`Allocation.allowed_nodes` restricts its nodes.
         others: allocations of all other processes.
         nodes: the machines, by number.
         present: numbers of the nodes that are left, the preferred ones first.

@@ -31,10 +31,10 @@ SEES_ALL = {"env_vars": {"RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}}
 
 
 def join_cluster(cluster: ClusterConfig, *, wait: bool) -> Inventory:
-    """The machines of the cluster at `cluster.address`.
+    """Return the machines of the cluster at `cluster.address`.
 
     Args:
-        wait: `cluster.timeouts.nodes` for `cluster.num_nodes` nodes to be there.
+        wait: whether to wait up to `cluster.timeouts.nodes` for `cluster.num_nodes` nodes.
 
     Raises:
         PlacementError: too few joined, or they have different versions of Python or rlcore.
@@ -118,7 +118,11 @@ def _asked(cluster: ClusterConfig, patience: float) -> tuple[list[dict[str, Any]
 
 
 def _arrived(wanted: int, patience: float) -> list[dict[str, Any]]:
-    """The nodes, once there are enough of them; in rank order."""
+    """Wait until `wanted` nodes have joined, and return all nodes in rank order.
+
+    Raises:
+        PlacementError: too few nodes joined within `patience` seconds.
+    """
     deadline = time.monotonic() + patience
     said = False
     while True:

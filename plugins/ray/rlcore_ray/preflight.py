@@ -51,7 +51,7 @@ def _problems(environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
 
 
 def _temporary(environ: Mapping[str, str]) -> tuple[str, Path]:
-    """The variable that says where Ray's folder is made, and that place; as Ray decides it."""
+    """Return (variable, folder) by which Ray chooses the parent of its folder for sessions."""
     names = ("RAY_TMPDIR", "TMPDIR") if sys.platform.startswith("linux") else ("RAY_TMPDIR",)
     for name in names:
         if name in environ:
@@ -60,7 +60,7 @@ def _temporary(environ: Mapping[str, str]) -> tuple[str, Path]:
 
 
 def _unwritable(folder: Path) -> str:
-    """Why no file can be made in a folder, which is made if need be; empty where one can."""
+    """Return why no file can be made in a folder, which is made if it is missing; else empty."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile(dir=folder):

@@ -4,9 +4,9 @@
             first env worker if it runs there too
     others  one for each further env worker, on its node: observations and actions
 
-So no single process passes on the messages of all env workers, and a message between two processes
-of a node stays there. A frame goes straight from the object store of the node that made it to that
-of the node that reads it, whichever actor passes on the reference.
+Thus no single process handles the messages of all env workers, and a message between two processes
+on the same node does not leave it. A frame is transferred directly from the object store of the
+node that made it to that of the node that reads it, whichever actor passes the reference.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from rlcore_ray.channel import ChannelActor
 
-CONCURRENCY = 1000  # waits parked in an actor, one per open queue end
+CONCURRENCY = 1000  # calls that may wait in an actor at the same time
 
 
 class Queues:
@@ -29,11 +29,11 @@ class Queues:
 
     Args:
         first: id of the node for the hub.
-        env_nodes: that of each env worker, by rank.
+        env_nodes: id of each env worker's node, by rank.
 
     Attributes:
-        hub: the actor for all that is no env worker's own.
-        of: the actor with the queues of each env worker, by rank.
+        hub: actor for everything that does not belong to one env worker.
+        of: actor with the queues of each env worker, by rank.
     """
 
     def __init__(self, first: str, env_nodes: Sequence[str]) -> None:
@@ -49,7 +49,10 @@ class Queues:
         return [self.hub, *(one for one in self.of.values() if one is not self.hub)]
 
     def renew(self, rank: int, node: str) -> None:
-        """A new actor for an env worker that is started anew: its node may be gone."""
+        """Replace the actor of an env worker that is restarted, as its node may be gone.
+
+        The hub is never replaced.
+        """
         if self.of[rank] is not self.hub:
             _kill(self.of[rank])
             self.of[rank] = _started(node)

@@ -1,7 +1,8 @@
-"""Move env workers from a lost node to another.
+"""Move env workers from a lost node to another node.
 
-All randomness is keyed by episode, and a rollout is repeated whole, so its result does not depend
-on where its env workers run. A policy can't be moved: its weights are lost with its node.
+All randomness is keyed by episode, and an interrupted rollout is repeated from its start, so its
+result does not depend on the nodes of its env workers. A worker with a policy can't be moved,
+because its weights are lost with its node.
 """
 
 from __future__ import annotations
@@ -23,15 +24,17 @@ class Irreplaceable(WorkerLost):
 def relocate(
     worker_specs: WorkerSpecs, lost: Sequence[int], gone: Collection[int]
 ) -> tuple[tuple[Member, ...], list[str]]:
-    """The env workers of a roster, those among the lost ones whose node is gone on other nodes;
-    and what is to be said of it.
+    """Find new nodes for lost env workers whose node has left the cluster.
 
     Args:
-        lost: ranks of env workers that are to be started anew.
+        lost: ranks of the env workers to restart.
         gone: numbers of the nodes that have left.
 
+    Returns:
+        (all env workers with their new allocations, a sentence on each that moved).
+
     Raises:
-        Irreplaceable: there is no room for one, or a policy is gone too.
+        Irreplaceable: no node has room for a worker, or a worker of another role is lost too.
     """
     fixed = [
         (f"{role} worker {rank}", member.allocation)
@@ -44,7 +47,7 @@ def relocate(
             raise Irreplaceable(_left(worker_specs, allocation, name), hint=GOES_ON)
     workers, said = list(worker_specs.members["env"]), []
     present = [number for number in range(len(worker_specs.nodes)) if number not in gone]
-    # first those with an env worker, which have been asked for the simulator before the run
+    # prefer nodes with an env worker: they were checked for the simulator before the run
     present.sort(key=lambda number: number not in {one.allocation.node for one in workers})
     for rank in lost:
         allocation = workers[rank].allocation

@@ -1,4 +1,4 @@
-"""Run one worker in its Ray process, with its end of the queues and its heartbeat."""
+"""Run one worker in its Ray process, with its access to the queues and its heartbeat."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from rlcore.workers.roles import ROLES
 from rlcore_ray.channel import RayChannel
 from rlcore_ray.file_transfer import TransferFolder
 
-BEAT_SECONDS = 5.0  # between two signs of life of a worker
-STACK_FRAMES = 5  # innermost ones, shown of a worker that is stuck
+BEAT_SECONDS = 5.0  # seconds between two heartbeats of a worker
+STACK_FRAMES = 5  # innermost stack frames in a heartbeat
 
 
 class WorkerProcess:
-    """The actor around any worker: holds it and its end of the channel."""
+    """Ray actor that holds a worker of any role and its channel."""
 
     def __init__(
         self, role: str, name: str, settings: Any, channel: Any, devices: str | None = None
@@ -46,7 +46,7 @@ class WorkerProcess:
         return local_processor()
 
     def adopt(self, kernels: Kernels) -> None:
-        """Compute with these; asked before anything is computed."""
+        """Set the kernels to compute with. The group calls this before `start`."""
         apply(kernels)
 
     def call(self, method: str, arguments: Mapping[str, Any], watched: bool = False) -> Any:
@@ -62,7 +62,11 @@ class WorkerProcess:
         return getattr(self._transfer, question)(*arguments)
 
     def talk(self, method: str, arguments: Mapping[str, Any], queues: Mapping[int, Any]) -> Any:
-        """A conversation; `queues` has those of each env worker that this one talks to."""
+        """Run the worker's part of a conversation, and return its result.
+
+        Args:
+            queues: actors with the queues of the env workers that take part, by rank.
+        """
         self._channel.of = queues
         with _staying():
             return drive(getattr(self._worker, method)(**arguments), self._channel)
@@ -70,7 +74,7 @@ class WorkerProcess:
 
 @contextlib.contextmanager
 def _staying() -> Iterator[None]:
-    """A worker that calls `sys.exit` has failed: Ray would take it for a wish to leave."""
+    """Convert SystemExit to a RuntimeError, because Ray takes SystemExit for an intended exit."""
     try:
         yield
     except SystemExit as error:
@@ -78,7 +82,7 @@ def _staying() -> Iterator[None]:
 
 
 def _beat(name: str, channel: Any) -> None:
-    """Tell the channel every few seconds where this process's main thread is."""
+    """Send the stack of this process's main thread to the hub every :data:`BEAT_SECONDS`."""
     main = threading.main_thread().ident
     while True:
         stack = traceback.extract_stack(sys._current_frames()[main or 0])
