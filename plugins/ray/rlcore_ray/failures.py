@@ -113,7 +113,7 @@ class Waiting:
                 raise queues_lost(error, self._health.patience) from None
 
     def break_off(self, reason: str) -> None:
-        """End the conversation for all workers that wait in it; actors that are gone are skipped."""
+        """End the conversation for all workers that wait in it; skip actors that are gone."""
         for ref in [one.break_off.remote(reason) for one in self._queues.all]:
             with contextlib.suppress(WorkerLost):
                 self.ask(ref)

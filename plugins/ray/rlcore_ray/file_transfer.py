@@ -113,10 +113,10 @@ class AskTransfers(Protocol):
 
 @dataclass(frozen=True)
 class Away:
-    """Workers that don't see the folders of the driver's machine.
+    """Workers that can't access the folders of the driver's machine.
 
     Attributes:
-        nodes: the node of each such worker, by rank.
+        nodes: node of each such worker, by rank.
         has: places (:func:`absolute`) that are on a node's own disk too, by node; these are not
             sent.
     """
@@ -129,8 +129,9 @@ class Away:
 def at_hand(
     folder: Folder | None, per_rank: Sequence[Mapping[str, Any]], away: Away, ask: AskTransfers
 ) -> Iterator[list[dict[str, Any]]]:
-    """The arguments of a call, by rank, with folders that each worker sees: what is to be read has
-    been sent, and what was written inside is fetched afterwards.
+    """Yield the arguments of a call, by rank, with folders that each worker can access.
+
+    Files to be read are sent before, and files written within this context are fetched afterwards.
 
     Raises:
         CheckpointError: a disk is full, or a file is not what it was.

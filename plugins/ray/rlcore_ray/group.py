@@ -3,9 +3,9 @@
     driver --- ray.get ---> WorkerProcess(EnvWorker) x E  <---- queues ---->  ChannelActor x E
                        \\--> WorkerProcess(RolloutWorker, ActorWorker or both) x P  <--/
 
-An env worker that dies is started anew, any other one ends the run with one error (see
-:mod:`rlcore_ray.failures`); leaving the group kills whatever is left. A cluster that this
-process started is shut down with the outermost :func:`cluster_session`.
+An env worker that dies is restarted; the death of any other worker ends the run with one error (see
+:mod:`rlcore_ray.failures`). Leaving the group kills the remaining workers. A cluster that this
+process started is shut down at the end of the outermost :func:`cluster_session`.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class RayGroup(WorkerGroup):
             self._join()
 
     def _place(self) -> None:
-        """Create the queues and the workers; they are not waited for."""
+        """Create the queues and the workers, without waiting until they have started."""
         self._nodes = nodes_for(self._worker_specs)
         on = [self._nodes[member.allocation.node] for member in self._worker_specs.of("env")]
         self._queues = Queues(self._nodes[0], on)
@@ -84,7 +84,7 @@ class RayGroup(WorkerGroup):
                 self._workers[role].append(self._spawn(role, rank, member))
 
     def _settle(self) -> None:
-        """Choose kernels that all workers' processors support, and set them on all workers."""
+        """Set the same kernels on all workers, even if their processors differ."""
         offered = self._ask_all(lambda _, worker: worker.processor.remote())
         self.kernels = choose_for_workers(offered, self._worker_specs.begun)
         self._ask_all(lambda _, worker: worker.adopt.remote(self.kernels))
@@ -143,8 +143,10 @@ class RayGroup(WorkerGroup):
     def _transfers(
         self, role: str, ranks: Sequence[int], question: str, *arguments: Any
     ) -> list[Any]:
-        """See :class:`rlcore_ray.file_transfer.AskTransfers`. What is sent to several is stored
-        once."""
+        """See :class:`rlcore_ray.file_transfer.AskTransfers`.
+
+        An array for several workers is stored once in the object store.
+        """
         held = [ray.put(one) if isinstance(one, np.ndarray) else one for one in arguments]
         workers = self._workers[role]
         refs = {workers[n].transfer.remote(question, *held): self._name(role, n) for n in ranks}
@@ -204,7 +206,11 @@ class RayGroup(WorkerGroup):
         raise AssertionError("count() has no end")
 
     def _break_off(self, refs: Mapping[Any, str], error: WorkerLost) -> None:
-        """End a conversation that can't be finished; its workers are free again afterwards."""
+        """End a conversation that can't be finished, and wait until its workers are free again.
+
+        Raises:
+            WorkerLost: `error`, if a worker is still busy after `timeouts.env`.
+        """
         self._waiting.break_off(error.message)
         with self._health.answering("the end of a conversation", self._timeouts.env):
             _, busy = ray.wait(list(refs), num_returns=len(refs), timeout=self._timeouts.env)
@@ -213,9 +219,15 @@ class RayGroup(WorkerGroup):
         self._waiting.clear()
 
     def _revive(self, error: WorkerLost, doing: str) -> list[str]:
-        """Start lost env workers anew, on another node if theirs is gone; returns what there is to
-        say of that, in the same words whoever noticed. Without any lost one, it is another worker
-        that is lost."""
+        """Restart lost env workers, on another node if theirs is gone.
+
+        Returns:
+            sentences on the deaths and moves, independent of which worker noticed the death.
+
+        Raises:
+            Irreplaceable: no env worker is lost, so `error` concerns another process; or a lost
+                worker can't be moved.
+        """
         workers = self._workers["env"]
         lost = [rank for rank, worker in enumerate(workers) if not self._alive(worker)]
         present = {node["NodeID"] for node in alive_nodes()}
@@ -230,7 +242,7 @@ class RayGroup(WorkerGroup):
         for rank in lost:
             self._queues.renew(rank, self._nodes[members[rank].allocation.node])
             workers[rank] = self._spawn("env", rank, members[rank])
-            workers[rank].adopt.remote(self.kernels)  # an actor does what it is asked in order
+            workers[rank].adopt.remote(self.kernels)  # runs before `start`: actors keep the order
         refs = {
             workers[rank].call.remote("start", START["env"]): self._name("env", rank)
             for rank in lost
@@ -243,7 +255,7 @@ class RayGroup(WorkerGroup):
             with self._health.answering("process_id", self._timeouts.stop):
                 ray.get(worker.call.remote("process_id", {}), timeout=self._timeouts.stop)
         except GetTimeoutError:
-            return True  # busy: of one that is gone Ray says so at once
+            return True  # busy: for a dead worker, Ray raises at once
         except RayError:
             return False
         return True
@@ -271,17 +283,22 @@ class RayGroup(WorkerGroup):
         )
 
     def _network(self, allocation: Allocation) -> dict[str, str]:
-        """Processes on several nodes that hold a policy must meet at an address that all can
-        reach; left alone, they may take the loopback, or a bridge of containers."""
+        """Return environment variables that select the network interface of Gloo and NCCL.
+
+        They are set if processes with a policy are on several nodes. Without them, a process may
+        choose the loopback interface or a container bridge, which the other nodes can't reach.
+        """
         members = (*self._worker_specs.of("actor"), *self._worker_specs.of("rollout"))
         apart = len({member.allocation.node for member in members}) > 1
         name = self._worker_specs.nodes[allocation.node].interface if apart else ""
         return dict.fromkeys(INTERFACE, name) if name else {}
 
     def _devices(self, allocation: Allocation) -> str | None:
-        """The accelerators that were planned for a process, as `CUDA_VISIBLE_DEVICES` names them.
-        Ray counts them, but fills one with shares before it takes the next, whatever was planned.
-        None: its node has none."""
+        """Return the planned accelerators of a process, for `CUDA_VISIBLE_DEVICES`.
+
+        The group assigns them itself, because Ray fills one accelerator with fractional shares
+        before it uses the next, whatever was planned. The result is None if the node has none.
+        """
         node = self._worker_specs.nodes[allocation.node] if self._worker_specs.nodes else Node(0)
         if not node.devices:
             return None
@@ -317,7 +334,7 @@ class RayGroup(WorkerGroup):
         self._queues.stop()
 
     def _join(self) -> None:
-        """Let the actor ranks form one process group."""
+        """Join the actor ranks in one process group."""
         timeout, size = self._timeouts.start, self.ranks("actor")
         (url,) = self._ask("actor", "rendezvous", [{}], timeout)
         shared = {"url": url, "world_size": size, "timeout": self._timeouts.update}

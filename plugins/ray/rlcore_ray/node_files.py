@@ -28,7 +28,7 @@ from rlcore_ray.nodes import ask_nodes
 
 READERS = {"env": ("env",), "actor": ("rollout", "actor"), "rollout": ("rollout", "actor"),
            "collect": ("actor",)}  # fmt: skip
-"""Which components read the places that a section names."""
+"""Components that read the paths in a section of the configuration."""
 GIVE = (
     "copy or install it there, or give a place on storage that all nodes mount, and see that it is "
     "mounted (docs/cluster.md)"
@@ -45,17 +45,17 @@ def require_node_files(
     chosen: Mapping[str, Sequence[Component]],
     runs: Path,
 ) -> dict[int, frozenset[str]]:
-    """Check that every node has what its workers need.
+    """Check that every node has the files and packages that its workers need.
 
     Args:
-        chosen: what the workers of a component load: "env", "rollout", "actor".
-        runs: where the run's folder is, or is going to be.
+        chosen: plugin components that workers load, by "env", "rollout", "actor".
+        runs: parent of the run's folder, which may not exist yet.
 
     Returns:
         :attr:`rlcore.workers.worker_specs.WorkerSpecs.apart`.
 
     Raises:
-        AssetError: says which node lacks what.
+        AssetError: a node lacks something; the error names every node and what it lacks.
     """
     timeout = worker_specs.cluster.timeouts.start
     ids = {number: node.id for number, node in enumerate(worker_specs.nodes)}
@@ -104,7 +104,7 @@ def components_of(
 
 
 def components_by_node(worker_specs: WorkerSpecs) -> list[set[str]]:
-    """The components on each node."""
+    """Return the components ("env", "rollout", "actor") on each node."""
     found: list[set[str]] = [set() for _ in worker_specs.nodes]
     for role, members in worker_specs.members.items():
         for member in members:
@@ -150,7 +150,7 @@ def _without(
     held: Sequence[Mapping[str, Mapping[str, int] | None]],
     here: Mapping[str, Mapping[str, int] | None],
 ) -> Iterator[str]:
-    """A sentence for each place that a node has not, or not with the files that it has here."""
+    """Yield a sentence for each path that a node lacks, or whose files differ from those here."""
     for number, places in enumerate(wanted):
         for key, place in places.items():
             there, files, lacking = held[number][place], here[place] or {}, f"{key}={place}"

@@ -51,8 +51,10 @@ def join_cluster(cluster: ClusterConfig, *, wait: bool) -> Inventory:
 
 
 def current(cluster: ClusterConfig) -> Inventory | None:
-    """The machines of the cluster that this process has joined before; None where there is none
-    but this one."""
+    """Return the machines of the cluster that this process has already joined.
+
+    The result is None if it has joined none, or if the cluster has only one node.
+    """
     if not ray.is_initialized() or len(alive_nodes()) == 1:
         return None
     return join_cluster(cluster, wait=True)
@@ -101,7 +103,7 @@ def ask_nodes(
 
 
 def _reason(error: RayError) -> str:
-    """In a line: of what was raised there the last, behind its traceback, else Ray's first."""
+    """Return one line: the last of a traceback from the node, else the first of Ray's message."""
     return str(error).strip().splitlines()[-1 if isinstance(error, RayTaskError) else 0]
 
 
@@ -177,7 +179,11 @@ def _node(number: int, node: dict[str, Any], answer: dict[str, Any], interface: 
 def _interface(
     number: int, address: str, interfaces: Mapping[str, Sequence[str]], given: str | None
 ) -> str:
-    """Raises PlacementError where the node has none of the given name."""
+    """Return the network interface of a node: the given one, or that of its address, or "".
+
+    Raises:
+        PlacementError: the node has no interface with the given name.
+    """
     if given is not None and given not in interfaces:
         raise PlacementError(
             f"cluster.network_interface={given!r}: node {number} ({address}) has no such network "

@@ -34,7 +34,8 @@ def relocate(
         (all env workers with their new allocations, a sentence on each that moved).
 
     Raises:
-        Irreplaceable: no node has room for a worker, or a worker of another role is lost too.
+        Irreplaceable: no node has room for a worker, or a worker of another role was on a node that
+            has left.
     """
     fixed = [
         (f"{role} worker {rank}", member.allocation)
