@@ -166,7 +166,7 @@ def at_hand(
 
 
 def _send(source: Path, files: str, key: str, ranks: Sequence[int], ask: AskTransfers) -> None:
-    """Send files of a folder here to all these transfer folders at once."""
+    """Send files of a folder on this machine to several transfer folders, block by block."""
     for file in sorted(one for one in source.glob(files) if one.is_file()):
         name = file.relative_to(source).as_posix()
         for start in range(0, max(file.stat().st_size, 1), BLOCK_BYTES):  # an empty one is sent too
@@ -175,7 +175,7 @@ def _send(source: Path, files: str, key: str, ranks: Sequence[int], ask: AskTran
 
 
 def _fetch(into: Path, key: str, rank: int, ask: AskTransfers) -> None:
-    """Fetch all files of a transfer folder into one here."""
+    """Fetch all files of a transfer folder into a folder on this machine, block by block."""
     (sizes,) = ask([rank], "sizes", key)
     for name, size in sizes.items():
         target = into / name
@@ -202,7 +202,7 @@ def _writing(path: Path) -> Iterator[None]:
 
 
 def _sweep() -> None:
-    """Remove files left by killed processes."""
+    """Remove folders of killed processes, which hold no lock."""
     for base in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
         with contextlib.suppress(OSError), (base / LOCK).open() as lock:  # of another user
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,6 +1,6 @@
-"""Query each node of a cluster. Imports nothing of rlcore at the top.
+"""Functions that query a node of a cluster. Imports nothing of rlcore at module level.
 
-Sent to the nodes by value, as these may have another rlcore or none.
+They are sent to the nodes by value, because a node may have another version of rlcore or none.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def look() -> dict[str, Any]:
 
 
 def _interfaces() -> dict[str, list[str]]:
-    """Addresses by network interface."""
+    """Return the addresses of each network interface, by its name."""
     import psutil
 
     found = psutil.net_if_addrs().items()
@@ -48,7 +48,7 @@ def _interfaces() -> dict[str, list[str]]:
 
 
 def _versions() -> dict[str, str]:
-    """`{distribution: version}`; rlcore's own "none" where it can't be imported."""
+    """Return `{distribution: version}`; rlcore has "none" if it can't be imported."""
     points = importlib.metadata.entry_points(group=GROUP)
     versions = {p.dist.name: p.dist.version for p in points if p.dist is not None}
     try:
@@ -80,9 +80,16 @@ def _files(path: str, levels: int) -> dict[str, int] | None:
 
 
 def ailing(config: bytes, plugins: set[str], targets: list[str], packages: list[str]) -> list[str]:
-    """What is missing for a run, in words: files of installed `packages`, what is loaded from
-    `targets` ("module:attr"), and where nothing is, what the doctors of these plugins find of a
-    pickled configuration."""
+    """Return what a run lacks on this node, as sentences.
+
+    Only if no package and no target is missing, the plugins' doctors check the configuration.
+
+    Args:
+        config: pickled configuration.
+        plugins: plugins whose doctors are called.
+        targets: import paths, "module:attr".
+        packages: distributions whose files must exist.
+    """
     missing = [line for name in packages for line in _gone(name)]
     for target in targets:
         try:
