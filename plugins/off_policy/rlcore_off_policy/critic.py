@@ -1,4 +1,4 @@
-"""Judge action chunks: an ensemble of networks over shared features, and ranges of actions.
+"""Critics of action chunks: an ensemble of Q heads over shared features, and ranges of actions.
 
 Legend: B rows, F features, N entries of a chunk (C actions of A entries), E heads.
 """
@@ -17,15 +17,17 @@ from rlcore_off_policy.encoder import Encoder
 
 
 class Critic(nn.Module):
-    """Q(s, a) of chunks, E times over: the heads differ by their first weights (REDQ, arXiv
-    2101.05982), and have LayerNorm, which bounds what they make of actions never seen.
+    """An ensemble of E heads that estimate Q(s, a) of chunks, over one shared encoder.
+
+    The heads differ by their initial weights (REDQ, arXiv 2101.05982). LayerNorm in each head
+    limits extrapolation to unseen actions.
 
     Args:
-        inputs: of one row.
+        inputs: inputs of one row, for names, shapes and dtypes.
         entries: N.
         heads: E.
-        hidden: widths of the layers of a head.
-        initial: what it expects before it has learned.
+        hidden: widths of the hidden layers of a head.
+        initial: initial bias of the last layer, about the value before training.
     """
 
     def __init__(
@@ -48,18 +50,22 @@ class Critic(nn.Module):
             nn.init.constant_(last.bias, initial)
 
     def features(self, inputs: Mapping[str, Tensor], shift: Tensor | None = None) -> Tensor:
-        """`[B, F]`; see :class:`Encoder`."""
+        """Return features `[B, F]`; see :class:`Encoder`."""
         features: Tensor = self.encoder(inputs, shift)
         return features
 
     def values(self, features: Tensor, actions: Tensor) -> Tensor:
-        """`[E, B]` of actions `[B, N]` in units of the range."""
+        """Return the values `[E, B]` of chunks `[B, N]` in units of the range."""
         seen = torch.cat([features, actions], dim=1)
         return torch.stack([head(seen).squeeze(1) for head in self.heads])
 
 
 class ActionRange(nn.Module):
-    """The range of an env's actions; in units of it they go from -1 to 1."""
+    """The range of an env's actions. In units of the range, each entry is in [-1, 1].
+
+    Attributes:
+        low, high: float32 `[A]`, bounds of each entry. They are not saved with the weights.
+    """
 
     low: Tensor
     high: Tensor
@@ -71,18 +77,22 @@ class ActionRange(nn.Module):
             self.register_buffer(name, torch.tensor(ends, dtype=torch.float32), persistent=False)
 
     def units(self, actions: Tensor) -> Tensor:
-        """Env's actions `[..., A]`, within the range, in units of it."""
+        """Convert actions of the env `[..., A]` to units of the range, clamped to [-1, 1]."""
         middle, half = (self.high + self.low) / 2, (self.high - self.low) / 2
         return ((actions - middle) / half).clamp(-1.0, 1.0)
 
     def of_env(self, units: Tensor) -> Tensor:
-        """The reverse."""
+        """Convert units of the range `[..., A]`, clamped to [-1, 1], to actions of the env."""
         middle, half = (self.high + self.low) / 2, (self.high - self.low) / 2
         return middle + half * units.clamp(-1.0, 1.0)
 
 
 def least_of_two(values: Tensor, keys: RowKeys) -> Tensor:
-    """`[B]` of values `[E, B]`: of each row the smaller one of two heads, drawn by its key."""
+    """Return `[B]`: for each row the smaller value of two distinct heads, drawn by the row's key.
+
+    Args:
+        values: `[E, B]`; a single head is returned as it is.
+    """
     heads = len(values)
     if heads == 1:
         return values[0]
@@ -93,7 +103,7 @@ def least_of_two(values: Tensor, keys: RowKeys) -> Tensor:
 
 
 def layers(size: int, hidden: tuple[int, ...], outputs: int) -> nn.Sequential:
-    """Linear layers with LayerNorm and ReLU between them."""
+    """Build an MLP from `size` to `outputs`: linear layers with LayerNorm and ReLU in between."""
     made: list[nn.Module] = []
     for width in hidden:
         made += [nn.Linear(size, width), nn.LayerNorm(width), nn.ReLU()]

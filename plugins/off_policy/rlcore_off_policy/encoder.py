@@ -1,11 +1,11 @@
-"""Turn what a policy saw into features for critics and small actors, on few CPU cores.
+"""Encode a policy's inputs as features for critics and small actors, on few CPU cores.
 
-    uint8 images [.., h, w, 3]   -> shrunk to 64 px, strided convolutions -> numbers
-    floats [n]                   -> layer
-    integers (words of a task)   -> mean of learned vectors
+    uint8 images [.., h, w, 3]   -> shrunk to 64 px, strided convolutions -> features
+    floats [n]                   -> one layer
+    integers (token ids)         -> mean of learned embeddings
 
-Other arrays, as masks and the elapsed share of the time limit, are not read. Knows no policy: it
-goes by dtypes and shapes. Legend: B rows, F features.
+Other arrays, such as masks and the elapsed share of the time limit, are ignored. Knows no policy:
+dtypes and shapes alone decide how an array is encoded. Legend: B rows, F features.
 """
 
 from __future__ import annotations
@@ -21,20 +21,21 @@ from rlcore.contracts.protocols import Inputs
 from rlcore.contracts.rng import RowKeys
 
 PIXELS = 64
-"""Longest side of an image that is looked at."""
+"""Longest side of an image after downscaling."""
 SHIFT = 4
-"""Most pixels that an image is moved by, either way, to augment it (DrQ, arXiv 2004.13649)."""
+"""Largest random shift of an image in pixels, in each direction, for augmentation (DrQ, arXiv
+2004.13649)."""
 _CHANNELS = (16, 32, 32, 32)
 _SMALLEST = 4  # side at which convolutions end
 _WORDS, _WORD_WIDTH = 1024, 16
 
 
 class Encoder(nn.Module):
-    """Features of inputs.
+    """An encoder of inputs.
 
     Args:
-        inputs: of one row: names, shapes, dtypes.
-        width: features of each kind of input.
+        inputs: inputs of one row, for names, shapes and dtypes.
+        width: features of each image, and of all float inputs together.
 
     Attributes:
         size: F.
@@ -56,10 +57,11 @@ class Encoder(nn.Module):
         self.size = kinds * width + len(self._words) * _WORD_WIDTH
 
     def forward(self, inputs: Mapping[str, Tensor], shift: Tensor | None = None) -> Tensor:
-        """Features float32 `[B, F]`.
+        """Return features float32 `[B, F]`.
 
         Args:
-            shift: of images, int64 `[B, 2]`, see :func:`draw_shift`; None: none.
+            shift: random shift of the images, int64 `[B, 2]`, see :func:`draw_shift`; None: no
+                augmentation.
         """
         device = next(self.parameters()).device
         found = []
@@ -76,15 +78,18 @@ class Encoder(nn.Module):
 
 
 def draw_shift(keys: RowKeys, stream: str) -> Tensor:
-    """Places that images are moved to, int64 `[B, 2]`, in [0, 2 SHIFT]."""
+    """Draw (row, column) offsets int64 `[B, 2]` in [0, 2 SHIFT]; SHIFT leaves an image in place."""
     side = 2 * SHIFT + 1
     drawn = torch.from_numpy(keys.integers(stream, side * side))
     return torch.stack([drawn // side, drawn % side], dim=1)
 
 
 def _pixels(images: Tensor, shift: Tensor | None) -> Tensor:
-    """uint8 `[B, ..., h, w, 3]` -> float32 `[B, 3 n, h', w']` in [-0.5, 0.5]. What a shift brings
-    in from outside is what is at the edge."""
+    """Convert n images uint8 `[B, ..., h, w, 3]` to float32 `[B, 3 n, h', w']` in [-0.5, 0.5].
+
+    Images are downscaled to at most PIXELS on a side and shifted with replicated edges. Images that
+    need no downscaling are shifted as uint8, which copies less.
+    """
     rows, height, width = len(images), *images.shape[-3:-1]
     images = images.reshape(rows, -1, height, width, 3).permute(0, 2, 3, 1, 4).flatten(3)
     large = max(height, width) > PIXELS
@@ -99,7 +104,7 @@ def _pixels(images: Tensor, shift: Tensor | None) -> Tensor:
 
 
 def _shifted(images: Tensor, shift: Tensor) -> Tensor:
-    """Images `[B, h, w, n]`, each moved by its own shift."""
+    """Shift each of the images `[B, h, w, n]` by its own offset, replicating edge pixels."""
     height, width = images.shape[1:3]
     at = torch.arange(-SHIFT, height + SHIFT, device=images.device).clamp(0, height - 1)
     left, right = (images[:, :, edge].expand(-1, -1, SHIFT, -1) for edge in ([0], [-1]))
@@ -109,8 +114,11 @@ def _shifted(images: Tensor, shift: Tensor) -> Tensor:
 
 
 def _convolutions(image: np.ndarray, width: int) -> nn.Sequential:
-    """Layers that shrink an image uint8 `[..., h, w, 3]`: a large one by 4, then by halves until it
-    is small; and one to features."""
+    """Build the layers from an image uint8 `[..., h, w, 3]` to `width` features.
+
+    Convolutions have stride 4 while the longer side exceeds PIXELS / 2, then stride 2, until it is
+    at most 4 or four convolutions are made; a bounded linear layer follows.
+    """
     height, across = (min(side, PIXELS) for side in image.shape[-3:-1])
     channels, layers = image.size // (image.shape[-3] * image.shape[-2]), list[nn.Module]()
     for wider in _CHANNELS:

@@ -1,4 +1,4 @@
-"""Let a policy imitate its own successes and the demonstrations it began with."""
+"""Train a policy to imitate its own successes and demonstrations."""
 
 from __future__ import annotations
 
@@ -15,11 +15,15 @@ from rlcore.contracts.rng import RowKeys
 def imitation_steps(
     learning: Learning, *, steps: int, batch_size: int, demonstrations: float
 ) -> Iterator[Step]:
-    """Supervised steps; none while there is nothing to imitate.
+    """Yield supervised steps of the policy; none while the replay has no rows of a kind
+    whose share is not 0.
 
     Args:
-        demonstrations: share of a batch that is drawn from them; the rest are own successes, and
-            where there is one kind only, all of it.
+        steps: number of steps.
+        batch_size: rows of a step.
+        demonstrations: share of a batch that is drawn from demonstrations; the rest are own
+            successes. If the replay has rows of only one of the kinds whose share is not 0, they
+            fill the whole batch.
     """
     parts = mixture(
         learning.replay,
@@ -36,8 +40,17 @@ def imitation_steps(
 
 
 def mixture(replay: Replay, size: int, shares: dict[Among, float]) -> dict[Among, int]:
-    """How many rows of each of two kinds make a batch; all of one where the other has none, none
-    where neither has."""
+    """Return how many rows of each of two kinds make a batch.
+
+    If only one of the kinds with a share has rows in the replay, it fills the whole batch.
+
+    Args:
+        size: rows of the batch.
+        shares: shares of the two kinds, which add up to 1.
+
+    Returns:
+        `{kind: rows}` without kinds of 0 rows; empty if no kind with a share has rows.
+    """
     first, second = shares
     count = round(shares[first] * size)
     wanted = {first: count, second: size - count}
@@ -46,5 +59,5 @@ def mixture(replay: Replay, size: int, shares: dict[Among, float]) -> dict[Among
 
 
 def draw(learning: Learning, parts: dict[Among, int]) -> Tensor:
-    """Rows of a batch, kind by kind."""
+    """Draw the rows of a batch, int64 `[B]`, one kind after the other, as :func:`mixture` says."""
     return torch.cat([learning.draw(count, among) for among, count in parts.items()])

@@ -1,5 +1,5 @@
-"""Experimental: two runs of about 270 episodes did not learn (docs/algorithms.md). DSRL: a frozen
-flow policy is steered by its initial noise.
+"""Experimental: two runs of about 270 episodes did not learn (docs/algorithms.md). DSRL: an actor
+steers a frozen flow policy by choosing its initial noise.
 
 inputs -> critic's features -> actor -> noise -> policy -> chunk
                                  ^------- Q(features, noise), learned from the replay
@@ -29,17 +29,18 @@ from rlcore_algo_dsrl.settings import NOISE, DSRLConfig, needs
 
 class DSRL:
     """Diffusion steering via reinforcement learning (Wagenmaker et al. 2025, arXiv 2506.15799), in
-    its form DSRL-SAC: soft actor-critic whose action is the noise, by decisions of a chunk."""
+    its form DSRL-SAC: soft actor-critic whose action is the noise. One step of the decision process
+    is one action chunk."""
 
     def __init__(self, config: DSRLConfig) -> None:
         self._config = config
         self.needs = needs(config)
 
     def networks(self, policy: PolicySpec, inputs: Inputs) -> Mapping[str, nn.Module]:
-        """Actor, critic, and the weight of the entropy where it is learned.
+        """Build the actor and the critic, and the temperature if `alpha_lr` is not 0.
 
         Raises:
-            ConfigError: more rows are to be decided than there are.
+            ConfigError: `noise_rows` exceeds the number of rows of the policy's noise.
         """
         config, (horizon, *_) = self._config, policy.noise
         if config.noise_rows > horizon:
@@ -60,8 +61,12 @@ class DSRL:
         return Steering(cast(NoiseActor, networks["actor"]), cast(Critic, networks["critic"]))
 
     def updates(self, learning: Learning) -> Iterator[Step]:
-        """Steps of the critic, and of the actor after every so many; none before there is enough
-        to learn from, by noise of the form that the actor decides."""
+        """Yield `steps` critic steps, and an actor step after every `actor_every` of them.
+
+        Yields nothing while the replay has fewer than `start` decisions. With `noise_rows`, the
+        first update yields nothing either: its rollout was played with noise whose rows all
+        differ, which the actor cannot produce.
+        """
         config, actor = self._config, cast(NoiseActor, learning.networks["actor"])
         kept = learning.replay.count()
         learning.numbers["rollout/replay_decisions"] = float(kept)
@@ -83,7 +88,7 @@ class DSRL:
 
 
 class SoftActorCritic:
-    """Losses of rows of a replay."""
+    """Losses of the critic and of the actor for rows of the replay."""
 
     def __init__(self, config: DSRLConfig, learning: Learning) -> None:
         self._config, self._replay = config, learning.replay
@@ -97,8 +102,11 @@ class SoftActorCritic:
         return ["actor", "temperature"] if self._temperature else ["actor"]
 
     def critic_loss(self, rows: Tensor, keys: RowKeys) -> Terms:
-        """Squared errors `[B]` to the targets, the mean over the heads; 0 where what came then was
-        not seen, or the noise was of another form than the actor's."""
+        """Return the squared error to the target, averaged over the heads, `[B]`, and metrics.
+
+        The loss is 0 for rows whose next decision was not recorded, and for rows whose noise does
+        not have the actor's form (:meth:`NoiseActor.decided`).
+        """
         seen = self._replay.inputs(rows)
         noise, steered = self._actor.decided(seen[NOISE])
         targets, known = self.targets(rows, keys)
@@ -114,9 +122,14 @@ class SoftActorCritic:
 
     @torch.no_grad()
     def targets(self, rows: Tensor, keys: RowKeys) -> tuple[Tensor, Tensor]:
-        """Targets `[B]`, and whether what came then was seen:
-        y = R - penalty + gamma m (Q'(s', w') [- alpha log pi(w' | s')]), with the undiscounted
-        reward R of the chunk, m 0 where the episode ended, and w' of the actor."""
+        """Return the targets `[B]`, and a mask bool `[B]`, false where the next decision was cut
+        off by a time limit or by the end of a rollout.
+
+            y = R - penalty + gamma m (Q'(s', w') [- alpha log pi(w' | s')])
+
+        R is the undiscounted reward of the chunk, m is 0 where the episode ended, else 1, and w' is
+        sampled from the actor at s'. The entropy term is present with `backup_entropy`.
+        """
         config = self._config
         then = self._replay.following(rows, chunks=1, gamma=1.0)
         shift = self._shift(keys, "shift_then")
@@ -129,7 +142,10 @@ class SoftActorCritic:
         return rewards + config.gamma * then.discounts * ahead, then.known
 
     def actor_loss(self, rows: Tensor, keys: RowKeys) -> Terms:
-        """alpha log pi(w | s) - Q(s, w), and where alpha is learned the loss of that."""
+        """Return alpha log pi(w | s) - Q(s, w), `[B]`, and metrics.
+
+        If alpha is learned, its loss -log(alpha) (log pi(w | s) + target entropy) is added.
+        """
         with torch.no_grad():
             inputs = self._replay.inputs(rows)
             features = self._critic.features(inputs, self._shift(keys, "shift"))
@@ -156,7 +172,7 @@ class SoftActorCritic:
         return self._temperature.log.detach().exp()
 
     def _judged(self, values: Tensor) -> Tensor:
-        """`[B]` of the heads `[E, B]`."""
+        """Reduce the values `[E, B]` of the heads to `[B]`, by mean or minimum (`target`)."""
         return values.mean(0) if self._config.target == "mean" else values.min(0).values
 
     def _sample(self, features: Tensor, keys: RowKeys, stream: str) -> tuple[Tensor, Tensor]:
@@ -168,8 +184,10 @@ class SoftActorCritic:
 
 
 class Steering:
-    """See :class:`rlcore.contracts.protocols.Acting`. What each decision started from is among its
-    `replay`."""
+    """Acts with the noise actor; see :class:`rlcore.contracts.protocols.Acting`.
+
+    The initial noise of each decision is stored in the `replay` of its output.
+    """
 
     def __init__(self, actor: NoiseActor, critic: Critic) -> None:
         self._actor, self._critic = actor, critic
@@ -178,9 +196,15 @@ class Steering:
     def act(
         self, policy: Policy, inputs: Inputs, keys: RowKeys, *, deterministic: bool
     ) -> PolicyOutput:
-        """Decide from the actor's noise, its mean where nothing is explored; the rest of the policy
-        adds none. Before the actor has made a step, from normal noise: as the policy does itself;
-        where it then explores, of the form that the actor will decide."""
+        """Return the chunk that the policy makes from the actor's noise.
+
+        A trained actor samples its noise, or gives its mean if `deterministic`. Before that, the
+        noise is standard normal, as the policy draws it itself; while training, once
+        the first update is over, the last of the actor's rows is repeated, so that the noise has
+        the actor's form.
+        Whenever the actor explores, the policy acts deterministically: the initial noise is the
+        only noise.
+        """
         actor, decides = self._actor, bool(self._actor.stage == LEARNED)
         explores = not deterministic and bool(actor.stage != UNTRAINED)
         noise = keys.normal("initial", policy.spec.noise)

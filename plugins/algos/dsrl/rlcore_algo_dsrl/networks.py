@@ -1,6 +1,7 @@
-"""The noise actor: a tanh-Gaussian over features of what the policy sees.
+"""The noise actor: a tanh-Gaussian over features of the policy's inputs.
 
-Legend: B rows, F features, N entries that are decided, R rows of noise, H the policy's horizon.
+Legend: B rows, F features, R rows of noise that the actor decides, N entries in these rows, H the
+policy's horizon.
 """
 
 from __future__ import annotations
@@ -13,20 +14,20 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 UNTRAINED, SEEN, LEARNED = 0.0, 1.0, 2.0
-"""What has been done with it: nothing; a rollout was learned from, or was too short to be; it has
-made steps, and decides."""
+"""Values of `stage`: no update yet; a first update, which may have made no step; the actor has been
+trained and decides the noise."""
 _LOG_STD = (-5.0, 2.0)
 
 
 class NoiseActor(nn.Module):
-    """Noise within +- bound.
+    """A network that gives initial noise within +- bound.
 
     Args:
         features: F.
-        rows: R; the last one is repeated up to the horizon.
-        shape: of the policy's noise, H first.
-        bound: b.
-        hidden: widths of its layers.
+        rows: R; the last row is repeated up to the horizon.
+        shape: shape of the policy's noise, H first.
+        bound: largest absolute value of an entry.
+        hidden: widths of the hidden layers.
     """
 
     stage: Tensor
@@ -47,14 +48,15 @@ class NoiseActor(nn.Module):
         self.register_buffer("stage", torch.full((1,), UNTRAINED))
 
     def mean(self, features: Tensor) -> Tensor:
-        """The noise `[B, N]` at the middle of the Gaussian."""
+        """Return the noise `[B, N]` for the mean of the Gaussian: bound * tanh(mean)."""
         middle: Tensor = self.layers(features)[:, : self.entries]
         return self._bound * middle.tanh()
 
     def sample(self, features: Tensor, normal: Tensor) -> tuple[Tensor, Tensor]:
-        """Noise `[B, N]` and its log-density `[B]`, both with gradients.
+        """Return noise `[B, N]` and its log-density `[B]`, both with gradients.
 
         Args:
+            features: `[B, F]`.
             normal: `[B, N]`, drawn from a standard normal.
         """
         middle, log_std = self.layers(features).chunk(2, dim=1)
@@ -67,20 +69,23 @@ class NoiseActor(nn.Module):
         return self._bound * flat.tanh(), density.sum(1)
 
     def unrolled(self, noise: Tensor) -> Tensor:
-        """As the policy takes it, `[B, *shape]`, of `[B, N]`."""
+        """Return noise `[B, N]` in the policy's shape `[B, *shape]`, the last row repeated."""
         rows = noise.unflatten(1, (self.rows, *self._shape[1:]))
         missing = self._shape[0] - self.rows
         return torch.cat([rows, rows[:, -1:].expand(-1, missing, *self._shape[1:])], dim=1)
 
     def decided(self, noise: Tensor) -> tuple[Tensor, Tensor]:
-        """The entries `[B, N]` of noise `[B, *shape]` that would be decided, and whether the rest
-        is as :meth:`unrolled` makes it, bool `[B]`."""
+        """Return the entries `[B, N]` of noise `[B, *shape]` that the actor decides, and a mask.
+
+        The mask, bool `[B]`, is true where the other rows of the noise repeat the last decided row,
+        as :meth:`unrolled` makes them.
+        """
         own = noise[:, : self.rows].flatten(1)
         return own, (self.unrolled(own) == noise).flatten(1).all(1)
 
 
 class Temperature(nn.Module):
-    """The learned weight of the entropy: exp of a number."""
+    """The learned weight of the entropy, alpha. The parameter is its logarithm, so alpha > 0."""
 
     def __init__(self, alpha: float) -> None:
         super().__init__()

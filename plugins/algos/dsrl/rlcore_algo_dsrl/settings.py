@@ -1,4 +1,4 @@
-"""Settings of DSRL and what they ask of the rest. Light: no tensor library."""
+"""Settings of DSRL and the needs that follow from them. Imports no tensor library."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from rlcore.contracts.errors import ConfigError
 from rlcore.contracts.specs import AlgorithmNeeds, NetworkNeeds, ReplayNeeds
 
 NOISE = "initial_noise"
-"""What a decision started from, among what the replay keeps of it."""
+"""Name under which the replay stores the initial noise of a decision."""
 MOST = 20_000_000
-"""Parameters of a network at most, for the memory estimate: a layer over 1,600 entries of noise and
-128 numbers wide has 205,000, a critic ten of them."""
+"""Upper bound of a network's parameters, for the memory estimate. A layer from 1,600 entries of
+noise to 128 features has 205,000, and a critic has ten such layers, one for each head."""
 
 
 @dataclass
@@ -76,11 +76,12 @@ class DSRLConfig(AlgorithmConfig):
 
 
 def needs(config: DSRLConfig) -> AlgorithmNeeds:
-    """A policy that stays as it is and takes its noise, and networks that learn in its place. The
-    critic acts in so far as its features are those that the actor sees.
+    """Return the needs: a frozen policy that takes its initial noise, a replay, and networks.
+
+    The critic acts too, because its features are the inputs of the actor.
 
     Raises:
-        ConfigError: alpha is 0 and is to be learned.
+        ConfigError: alpha is 0 and `alpha_lr` is not: the logarithm of 0 cannot be learned.
     """
     if config.alpha == 0 and config.alpha_lr > 0:
         raise ConfigError(

@@ -1,6 +1,7 @@
-"""Decide by EXPO: samples of the policy and edits of them, the best under the lagged critics.
+"""Act by EXPO: choose among samples of the policy and edits of them, by the target critics.
 
-Legend: B rows, C actions of a chunk, A entries, S samples, M candidates.
+Legend: B rows, F features, C actions of a chunk, A entries of an action, S samples, M candidates
+(samples and edits), E critics.
 """
 
 from __future__ import annotations
@@ -26,9 +27,11 @@ class Chosen:
 
     Attributes:
         chunks: `[B, C, A]` in units of the range.
-        index: int64 `[B]` in [0, M): candidate j is sample j mod S, an edit of it from S on.
-        values: `[E, B]`, of all critics.
-        edits: mean size of the edits `[B]` that were there to choose, in units of the range.
+        index: int64 `[B]` in [0, M): candidate j < S is sample j, and candidate j >= S is an edit
+            of sample j mod S.
+        values: `[E, B]`, the values that the critics give them.
+        edits: `[B]`, mean absolute entry of all edits among the candidates, in units of the range;
+            0 without edits.
     """
 
     chunks: Tensor
@@ -38,13 +41,13 @@ class Chosen:
 
 
 class Choice:
-    """Chooses among samples and edits.
+    """Chooses the best of the policy's samples and their edits.
 
     Args:
-        env: for the range of actions.
-        critic: judges.
+        env: gives the range of actions.
+        critic: values the candidates.
         edit: makes edits.
-        config: how many.
+        config: gives the numbers of samples and edits, and `caution`.
     """
 
     def __init__(self, env: EnvSpec, critic: Critic, edit: EditActor, config: ExpoConfig) -> None:
@@ -53,7 +56,10 @@ class Choice:
     def act(
         self, policy: Policy, inputs: Inputs, keys: RowKeys, *, deterministic: bool
     ) -> PolicyOutput:
-        """See :class:`rlcore.contracts.protocols.Acting`. Until edits are ready, the policy."""
+        """Return the best candidate of each row; see :class:`rlcore.contracts.protocols.Acting`.
+
+        Until the edits are ready, the policy acts alone.
+        """
         if not self._edit.ready:
             return policy.act(inputs, keys, deterministic=deterministic)
         outputs = samples(policy, inputs, keys, self._config.samples, deterministic=deterministic)
@@ -64,18 +70,19 @@ class Choice:
         best = self.best(self._critic.features(seen), self.range.units(actions), keys)
         drawn, row = best.index % len(outputs), torch.arange(len(keys), device=device)
         edited = (best.index >= len(outputs))[:, None, None]
-        # a sample goes to the env as it was drawn
+        # an unedited sample is not converted to units and back, which would round and clamp it
         chunk = torch.where(edited, self.range.of_env(best.chunks), actions[drawn, row])
         return replace(_of_rows(outputs, drawn.cpu()), actions=chunk.cpu().numpy())
 
     def best(self, features: Tensor, drawn: Tensor, keys: RowKeys) -> Chosen:
-        """The candidate with the highest mean over the critics, less their standard deviation times
-        `caution`; of equal ones the first.
+        """Return the candidate with the highest score for each row; the first one among equals.
+
+        The score is the mean over the critics minus `caution` times their standard deviation.
 
         Args:
-            features: of the critic, `[B, F]`.
+            features: the critic's features `[B, F]`.
             drawn: samples `[S, B, C, A]` in units of the range.
-            keys: of the edits' noise.
+            keys: random keys of the rows, for the noise of the edits.
         """
         candidates, sizes = [*drawn], []
         for number in range(self._config.edits):
@@ -95,8 +102,12 @@ class Choice:
 def samples(
     policy: Policy, inputs: Inputs, keys: RowKeys, count: int, *, deterministic: bool
 ) -> list[PolicyOutput]:
-    """Decisions under keys of their own, the first under those given. A policy that without
-    exploration decides alike every time explores in the others."""
+    """Return `count` decisions of the policy for the same inputs.
+
+    The first uses the given keys, each other one uses keys derived from them. With `deterministic`,
+    a policy that does not start from noise would repeat the same decision, so it explores in all
+    but the first.
+    """
     plain = deterministic and policy.spec.starts_from_noise
     outputs = [policy.act(inputs, keys, deterministic=deterministic)]
     for number in range(1, count):
@@ -106,7 +117,7 @@ def samples(
 
 
 def _of_rows(outputs: Sequence[PolicyOutput], drawn: Tensor) -> PolicyOutput:
-    """Row by row one of several outputs."""
+    """Return an output whose row b is row b of output `drawn[b]`; `drawn` is int64 `[B]`."""
     row = torch.arange(len(drawn))
 
     def pick(tensors: Sequence[Tensor]) -> Tensor:

@@ -1,6 +1,6 @@
-"""Change a chunk a little: a tanh-Gaussian over bounded edits.
+"""Add a bounded edit to a chunk; the edit is drawn from a tanh-Gaussian.
 
-Legend: B rows, F features, C actions of a chunk, A entries, K points of an edit.
+Legend: B rows, F features, C actions of a chunk, A entries of an action, K points of an edit.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 HIDDEN = (256, 256, 256)
-_FIRST_STD, _STDS = 0.5, (-5.0, 1.0)  # the latter of log std
+_FIRST_STD, _STDS = 0.5, (-5.0, 1.0)  # _STDS: range of log std
 
 
 class EditActor(nn.Module):
-    """Draws edits of a chunk, given features of what was seen and the chunk itself.
+    """A network that draws edits of a chunk, given the critic's features and the chunk itself.
 
     Args:
         features: F.
@@ -26,7 +26,9 @@ class EditActor(nn.Module):
         scale: largest edit, in units of the range.
 
     Attributes:
-        ready: 1 once the critic has learned enough for edits to be tried; travels with the weights.
+        ready: float32 `[1]`, 1 once edits take part in acting, else 0. It is a buffer, so that it
+            reaches the rollout workers with the weights.
+        lines: `[C, K]`, weights of the linear interpolation from points to actions.
     """
 
     ready: Tensor
@@ -45,7 +47,8 @@ class EditActor(nn.Module):
         self.register_buffer("lines", _lines(actions, points), persistent=False)
 
     def forward(self, features: Tensor, chunk: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
-        """Edits `[B, C, A]` in units of the range, and their log-densities `[B]` before scaling.
+        """Return edits `[B, C, A]` in units of the range, and their log-densities `[B]` before
+        scaling.
 
         Args:
             features: `[B, F]`.
@@ -66,7 +69,8 @@ class EditActor(nn.Module):
 
 
 def _lines(actions: int, points: int) -> Tensor:
-    """Weights `[C, K]` of straight lines through K points that are spread over C actions."""
+    """Return the weights `[C, K]` that interpolate linearly between K points, which are spread
+    evenly over C actions."""
     if points == 1:
         return torch.ones(actions, 1)
     place = torch.linspace(0.0, points - 1.0, actions)[:, None]

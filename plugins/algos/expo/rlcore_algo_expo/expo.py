@@ -1,6 +1,6 @@
-"""EXPO: a policy whose chunks are edited, the best candidate chosen by critics.
+"""EXPO: an edit network changes the policy's chunks, and critics choose the best candidate.
 
-    decision   S samples of the policy, an edit of each; the best under the lagged critics
+    decision   S samples of the policy, edits of each; the best under the target critics
     critics    y = R + gamma^k Q'(s', a'), a' chosen in the same way
     edits      maximise Q(s, a + edit) and their entropy
     policy     imitates its own successes and the demonstrations
@@ -35,16 +35,17 @@ class EXPO:
     """Expressive policy optimization (Dong et al. 2025, arXiv 2507.07986; for vision-language-
     action models EXPO-FT, arXiv 2605.25477).
 
-    Departures, each for few CPU cores:
+    Differences from the papers, each to run on few CPU cores:
 
-    - A target's chunk may be the one that was played there (`target_samples`).
-    - Edits go in straight lines over a chunk (`edit_points`).
-    - Edits climb the mean of the lagged critics, not of the critics that learn.
-    - The entropy of an edit is that before it is scaled: per entry it lacks log `edit_scale`, a
-      constant that leaves gradients as they are.
-    - The coefficient of the entropy is fixed, not tuned to a target.
-    - Edits learn on chunks that were played, not on fresh samples of the policy.
-    - A chunk is chosen by mean and spread of the critics, whereas targets take the smaller of two.
+    - The next chunk of a target may be the one that was played there (`target_samples` = 0).
+    - Edits are piecewise linear over the actions of a chunk (`edit_points`).
+    - Edits maximise the mean of the target critics, not of the live critics.
+    - The entropy of an edit is computed before scaling: per entry it lacks log `edit_scale`, a
+      constant that does not change gradients.
+    - The coefficient of the entropy is fixed, not tuned to a target entropy.
+    - Edits are trained on chunks that were played, not on fresh samples of the policy.
+    - A chunk is chosen by the mean and the standard deviation of the critics, whereas the value in
+      a target is the smaller of two critics.
     """
 
     def __init__(self, config: ExpoConfig) -> None:
@@ -65,7 +66,10 @@ class EXPO:
         return Choice(env, critic, edit, self._config)
 
     def updates(self, learning: Learning) -> Iterator[Step]:
-        """Critics and edits in turn, then the policy."""
+        """Yield the steps of critics and edits, then the supervised steps of the policy.
+
+        Edits start to act (`ready`) after `warmup` updates, once the replay has a success.
+        """
         config, replay = self._config, learning.replay
         yield from self._judgement(learning)
         edit = cast(EditActor, learning.networks["edit"])
@@ -93,10 +97,12 @@ class EXPO:
                 yield learning.step(draw(learning, parts), edits, trains=["edit"])
 
     def _critic_loss(self, learning: Learning, won: Tensor, rows: Tensor, keys: RowKeys) -> Terms:
-        """Squared error of each critic, summed over them; 0 where a time limit hides what came.
+        """Return the squared error `[B]`, summed over the critics, and metrics.
+
+        The loss is 0 where a time limit or the end of a rollout cut off the next decision.
 
         Args:
-            won: rows of successful episodes.
+            won: rows of successful episodes, int64, for metrics alone.
         """
         config, replay = self._config, learning.replay
         live = cast(Critic, learning.networks["critic"])
@@ -118,14 +124,18 @@ class EXPO:
     def _target(
         self, learning: Learning, rows: Tensor, keys: RowKeys
     ) -> tuple[Tensor, Tensor, dict[str, Metric]]:
-        """y = R + gamma^k min(Q'_i, Q'_j)(s', a') `[B]`, whether it is known `[B]`, metrics.
+        """Return targets `[B]`, a mask of those that are known, bool `[B]`, and metrics.
 
-        R adds up discounted rewards of k steps, two critics i and j are drawn for each row, and a'
-        is the best candidate at s' under all of them.
+            y = R + gamma^k min(Q'_i, Q'_j)(s', a')
+
+        R is the discounted sum of the rewards of k env steps, the target critics i and j are drawn
+        for each row, and a' is the best candidate at s' under all target critics
+        (:meth:`Choice.best`).
         """
         config, replay = self._config, learning.replay
         spec = learning.policy.spec
-        gamma = config.gamma ** (1.0 / spec.num_action_chunks)  # of a step
+        # the setting is per chunk, whereas the replay discounts per env step
+        gamma = config.gamma ** (1.0 / spec.num_action_chunks)
         then = replay.following(rows, chunks=config.chunks, gamma=gamma)
         goes_on = then.discounts > 0
         choice = self._choice(learning)
@@ -152,7 +162,8 @@ class EXPO:
         )
 
     def _edit_loss(self, learning: Learning, rows: Tensor, keys: RowKeys) -> Terms:
-        """alpha log pi(e | s, a) - mean_i Q'_i(s, a + e), of chunks a that were played."""
+        """Return alpha log pi(e | s, a) - mean_i Q'_i(s, a + e), `[B]`, and metrics, where e is an
+        edit of the played chunk a, and a + e is clamped to the range."""
         replay, edit = learning.replay, cast(EditActor, learning.networks["edit"])
         judge = cast(Critic, learning.lagged["critic"])
         with torch.no_grad():
@@ -168,7 +179,7 @@ class EXPO:
         }
 
     def _choice(self, learning: Learning) -> Choice:
-        """As who acts has it."""
+        """Return the choice as the rollout policy makes it: target critics and live edits."""
         edit = learning.networks["edit"]
         networks = {"critic": learning.lagged["critic"], "edit": edit}
         return self.acting(learning.policy.spec, learning.env, networks)

@@ -1,4 +1,4 @@
-"""Settings of EXPO and what they ask of the rest. Light: no tensor library."""
+"""Settings of EXPO and the needs that follow from them. Imports no tensor library."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from rlcore.config.schema import AlgorithmConfig, NetworkOptimConfig, When, key
 from rlcore.contracts.specs import AlgorithmNeeds, NetworkNeeds, ReplayNeeds
 
 MOST_PARAMETERS = 8_000_000
-"""Of the critics, and of the edits; chunks of hundreds of numbers included."""
+"""Upper bound of the parameters of the critics, and of the edits, for the memory estimate; it holds
+for chunks of hundreds of entries."""
 
 
 @dataclass
@@ -86,7 +87,8 @@ class ExpoConfig(AlgorithmConfig):
 
 
 def needs(config: ExpoConfig) -> AlgorithmNeeds:
-    """A replay, lagged critics and edits that act, and a policy that can imitate."""
+    """Return the needs: a replay, target critics and edits that act, and, with `imitation_steps`, a
+    policy that can imitate."""
     imitates = config.imitation_steps > 0
     critic = NetworkNeeds(
         "critic",

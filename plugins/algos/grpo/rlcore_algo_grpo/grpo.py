@@ -14,11 +14,12 @@ from rlcore_algo_grpo.settings import GRPOConfig, needs
 
 
 class GRPO(ClippedSurrogate):
-    """Group-relative policy optimisation (Shao et al. 2024, arXiv 2402.03300); with the filter of
-    groups that DAPO adds (Yu et al. 2025, arXiv 2503.14476).
+    """Group-relative policy optimisation (Shao et al. 2024, arXiv 2402.03300), with the group
+    filter that DAPO adds (Yu et al. 2025, arXiv 2503.14476).
 
     Raises:
-        ConfigError: settings that have no meaning.
+        ConfigError: settings that contradict each other; see
+            :func:`rlcore_algo_grpo.settings.check`.
     """
 
     def __init__(self, config: GRPOConfig) -> None:
@@ -27,7 +28,10 @@ class GRPO(ClippedSurrogate):
         self.needs = needs(config)
 
     def advantages(self, trajectory: Trajectory) -> Advantages:
-        """Over the whole batch, so that its columns may be split anywhere afterwards."""
+        """Return group-relative advantages of the whole batch.
+
+        They are computed before sharding, so that the members of a group may go to different ranks.
+        """
         config = self._config
         return group_relative(
             trajectory,
@@ -37,5 +41,6 @@ class GRPO(ClippedSurrogate):
         )
 
     def loss(self, now: Evaluation, batch: Minibatch) -> tuple[Tensor, dict[str, Metric]]:
-        """`policy - entropy_bonus * H + kl_beta * KL(reference)`; values play no part."""
+        """Return `policy - entropy_bonus * H + kl_beta * KL(reference)` and metrics; values are
+        ignored."""
         return self.surrogate(now, batch)

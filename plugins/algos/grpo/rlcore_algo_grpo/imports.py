@@ -1,4 +1,4 @@
-"""How RLinf's files name the settings of GRPO. Light."""
+"""Rules that translate settings in RLinf's files to those of GRPO. Imports no tensor library."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Settings of GRPO and what they ask of the rest. Light: no tensor library."""
+"""Settings of GRPO and the needs that follow from them. Imports no tensor library."""
 
 from __future__ import annotations
 
@@ -52,11 +52,12 @@ class GRPOConfig(PolicyGradientConfig):
 
 
 def needs(config: GRPOConfig) -> OnPolicyNeeds:
-    """Groups; bounds if some of them are left out; the log-probs of the reference weights if
-    there is a KL penalty.
+    """Return the needs: groups, bounds of their mean return with `filter_rewards`, and log-probs of
+    the reference weights if `kl_beta` is not 0.
 
     Raises:
-        ConfigError: settings that have no meaning, before anything starts; see :func:`check`.
+        ConfigError: settings that contradict each other, before any worker starts; see
+            :func:`check`.
     """
     check(config)
     bounds = GroupFilter(
@@ -69,10 +70,11 @@ def needs(config: GRPOConfig) -> OnPolicyNeeds:
 
 
 def check(config: GRPOConfig) -> None:
-    """Refuse settings that have no meaning here, beyond what their keys say themselves.
+    """Refuse values that each key allows on its own but that GRPO cannot use.
 
     Raises:
-        ConfigError: names the key, its value and what is allowed.
+        ConfigError: groups of one episode, a discount other than 1, `refill` without
+            `filter_rewards`, or a lower bound above the upper bound.
     """
     if config.group_size < 2:
         raise ConfigError(

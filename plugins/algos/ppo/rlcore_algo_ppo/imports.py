@@ -1,4 +1,4 @@
-"""How RLinf's files name the settings of PPO. Light."""
+"""Rules that translate settings in RLinf's files to those of PPO. Imports no tensor library."""
 
 from __future__ import annotations
 
@@ -10,7 +10,11 @@ NO_GROUPS = "PPO has no groups"
 
 
 def _bootstrap(value: Any, foreign: Foreign) -> Any:
-    """They bootstrap where an episode ends inside a column; without that a time limit is an end."""
+    """Return RLinf's `bootstrap_type` with auto_reset, else "none".
+
+    RLinf bootstraps only where an episode ends inside a column, which happens with auto_reset
+    alone; without it a time limit counts as a termination.
+    """
     return value if foreign.get("env.train.auto_reset") else "none"
 
 

@@ -24,7 +24,7 @@ class PPO(ClippedSurrogate):
         self.target_kl = config.target_kl
 
     def advantages(self, trajectory: Trajectory) -> Advantages:
-        """GAE over the whole batch."""
+        """Return GAE advantages and value targets of the whole batch."""
         config = self._config
         return gae(
             trajectory,
@@ -36,11 +36,13 @@ class PPO(ClippedSurrogate):
         )
 
     def trains_policy(self, update: int) -> bool:
-        """The first updates may train only the critic, so that the policy does not follow noise."""
+        """Return false for the first `critic_warmup_updates` updates, which train only the critic:
+        advantages from an untrained critic are noise."""
         return update >= self._config.critic_warmup_updates
 
     def loss(self, now: Evaluation, batch: Minibatch) -> tuple[Tensor, dict[str, Metric]]:
-        """`policy + value_coef * value - entropy_bonus * H + kl_beta * KL(reference)`."""
+        """Return `policy + value_coef * value - entropy_bonus * H + kl_beta * KL(reference)` and
+        metrics."""
         policy, metrics = self.surrogate(now, batch)
         value, more = value_loss(
             values=now.values,

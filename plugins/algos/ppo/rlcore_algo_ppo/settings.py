@@ -1,4 +1,4 @@
-"""Settings of PPO and what they ask of the rest. Light: no tensor library."""
+"""Settings of PPO and the needs that follow from them. Imports no tensor library."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class PPOConfig(PolicyGradientConfig):
 
 
 def needs(config: PPOConfig) -> OnPolicyNeeds:
-    """A critic; values of final observations if they are bootstrapped from; the log-probs of
-    the reference weights if there is a KL penalty."""
+    """Return the needs: a critic, values of final observations if `bootstrap_type` is not "none",
+    and log-probs of the reference weights if `kl_beta` is not 0."""
     bootstraps = config.bootstrap_type != "none"
     return OnPolicyNeeds.of(config, values=True, bootstrap_values=bootstraps)

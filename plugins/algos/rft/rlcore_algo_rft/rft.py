@@ -1,4 +1,4 @@
-"""RFT: the policy imitates its own successful episodes, and the demonstrations it began with."""
+"""RFT: the policy imitates its own successful episodes and demonstrations."""
 
 from __future__ import annotations
 
@@ -13,14 +13,16 @@ from rlcore_algo_rft.settings import RFTConfig, needs
 
 class RFT:
     """Rejection-sampling fine-tuning, or filtered behaviour cloning (Yuan et al. 2023, arXiv
-    2308.01825, there of texts): what succeeded is data like demonstrations are."""
+    2308.01825, for language models): successful episodes are supervised data, as demonstrations
+    are."""
 
     def __init__(self, config: RFTConfig) -> None:
         self._config = config
         self.needs = needs(config)
 
     def updates(self, learning: Learning) -> Iterator[Step]:
-        """`steps` supervised steps; none while there is nothing to imitate."""
+        """Yield `steps` supervised steps; none while there are neither successes nor
+        demonstrations."""
         return imitation_steps(
             learning,
             steps=self._config.steps,

@@ -1,4 +1,4 @@
-"""Settings of RFT and what they ask of the rest. Light: no tensor library."""
+"""Settings of RFT and the needs that follow from them. Imports no tensor library."""
 
 from __future__ import annotations
 
@@ -41,7 +41,8 @@ class RFTConfig(AlgorithmConfig):
 
 
 def needs(config: RFTConfig) -> AlgorithmNeeds:
-    """Successes, demonstrations if some are drawn, and a policy that can imitate both."""
+    """Return the needs: a replay of successes, demonstrations if their share is not 0, and a policy
+    that can imitate."""
     return AlgorithmNeeds(
         acted_logprobs=False,
         replay=ReplayNeeds(config.replay_mib * 2**20, failures=False),
