@@ -19,11 +19,12 @@ NORMALIZATION_EPS = 1e-5
 
 @dataclass(frozen=True)
 class Steps:
-    """A trajectory as one sequence of U steps per column, at the granularity of rewards.
+    """A trajectory as one sequence of U steps per column, at the granularity of the rewards.
 
     Attributes:
-        rewards, values, bootstrap: float32 `[U, N]`; bootstrap is the value after a step that
-            ended its episode or its column.
+        rewards, values: float32 `[U, N]`.
+        bootstrap: float32 `[U, N]`, the value of the observation after a step that ended its
+            episode or its column.
         valid, terminated, truncated: bool `[U, N]`.
     """
 
@@ -36,11 +37,12 @@ class Steps:
 
 
 def steps(trajectory: Trajectory, reward_type: str) -> Steps:
-    """The trajectory at chunk_level (U = T, rewards summed over a chunk's valid actions) or at
-    action_level (U = T C; needs V = C).
+    """Return the trajectory as steps.
 
-    An action_level policy predicts C values per observation; of those of an observation after an
-    end the first is meant, as the next action would have been the first of its chunk.
+    At chunk_level, U = T, and rewards are summed over the valid actions of a chunk. At
+    action_level, U = T C, and the policy must predict C values per observation (V = C). The
+    bootstrap value is then the first of the C values of the observation after an end, because the
+    next action would have been the first of its chunk.
     """
     valid = trajectory.valid
     rewards = torch.where(valid, trajectory.rewards, 0.0)
@@ -72,15 +74,17 @@ def steps(trajectory: Trajectory, reward_type: str) -> Steps:
 def generalized_advantages(
     sequence: Steps, *, gamma: float, gae_lambda: float, bootstrap_type: str
 ) -> Tensor:
-    """GAE (Schulman et al. 2016, arXiv 1506.02438, eq. 16) over the valid steps of each column.
+    """Return advantages by GAE (Schulman et al. 2016, arXiv 1506.02438, eq. 16), computed over the
+    valid steps of each column.
 
         delta_t = r_t + gamma W_t - V_t
         A_t     = delta_t + gamma lambda (1 - ended_t) A_{t+1}
 
-    t+1 is the next valid step of the column. W_t is V_{t+1} inside an episode; at the last step
-    of a column that did not end, the bootstrap value; where an episode ended, by bootstrap_type:
+    t+1 is the next valid step of the column. W_t is V_{t+1} within an episode, and the bootstrap
+    value at the last valid step of a column if the episode did not end there. At the end of an
+    episode, W_t depends on bootstrap_type:
 
-        none        0: a time limit ends like a termination
+        none        0: a time limit counts as a termination
         standard    the bootstrap value at a truncation, 0 at a termination
         always      the bootstrap value at any end (0 where the rollout recorded none)
 
@@ -105,7 +109,7 @@ def generalized_advantages(
         delta = sequence.rewards[t] + gamma * w - sequence.values[t]
         carried = torch.where(ended[t], 0.0, advantage)
         valid = sequence.valid[t]
-        # invalid steps are passed over: what comes after them counts as what comes next
+        # invalid steps are skipped: a step's successor is the next valid step
         advantage = torch.where(valid, delta + gamma * gae_lambda * carried, advantage)
         next_value = torch.where(valid, sequence.values[t], next_value)
         is_last = is_last & ~valid
@@ -122,9 +126,13 @@ def gae(
     bootstrap_type: str,
     normalize: bool,
 ) -> Advantages:
-    """Advantages and value targets R = A + V of a trajectory; see the functions above.
+    """Return the GAE advantages and value targets R = A + V of a trajectory.
 
-    Normalisation touches the advantages only, after the targets are made.
+    Targets are computed before normalisation, which changes the advantages alone. For the arguments
+    see :func:`steps` and :func:`generalized_advantages`.
+
+    Args:
+        normalize: whether to normalise the advantages (:func:`normalized`).
     """
     sequence = steps(trajectory, reward_type)
     in_line = generalized_advantages(
@@ -141,8 +149,10 @@ def gae(
 
 
 def normalized(advantages: Tensor, valid: Tensor) -> Tensor:
-    """`(A - mean) / (std + 1e-5)` over all valid entries (std with n - 1), 0 elsewhere. A single
-    entry is its own mean, so it is 0 too."""
+    """Return `(A - mean) / (std + 1e-5)` over all valid entries (std with n - 1), 0 elsewhere.
+
+    The result is 0 everywhere if fewer than two entries are valid.
+    """
     chosen = advantages[valid].double()
     if len(chosen) < 2:
         return torch.zeros_like(advantages)
@@ -151,9 +161,11 @@ def normalized(advantages: Tensor, valid: Tensor) -> Tensor:
 
 
 def advantage_metrics(advantages: Advantages) -> dict[str, float]:
-    """Of the advantages as trained on (normalised where the algorithm does so), and of the
-    targets of the values (`rollout/value_targets_mean`), over samples that are trained on;
-    nothing if there are none."""
+    """Return mean, maximum and minimum of the advantages, after any normalisation, and the mean of
+    the value targets (`rollout/value_targets_mean`), over trained entries.
+
+    The result is empty if there are none; without a critic the value targets are left out.
+    """
     chosen = _trained(advantages.advantages, advantages)
     if not len(chosen):
         return {}
@@ -169,6 +181,6 @@ def advantage_metrics(advantages: Advantages) -> dict[str, float]:
 
 
 def _trained(x: Tensor, advantages: Advantages) -> Tensor:
-    """Entries of `x` `[T, N, 1 or C]` that are trained on, in one line."""
+    """Return the trained entries of `x` `[T, N, 1 or C]`, one-dimensional."""
     valid = advantages.valid
     return x[valid if x.shape[-1] == valid.shape[-1] else valid.any(-1, keepdim=True)]

@@ -1,8 +1,8 @@
-"""Check with the first minibatch of an update that the policy is still the one that acted.
+"""Check with the first minibatch of an update that `evaluate` agrees with `act`.
 
-Before the first optimizer step `evaluate` must return the log-probs of `act`, so that all ratios
-are 1, and gradients must reach all trained parameters. Otherwise the trained policy is not the one
-that was played. Knows no algorithm.
+Before the first optimizer step, `evaluate` must return the log-probs of `act`, so that all ratios
+are 1, and gradients must reach all trained parameters. Otherwise the policy that is trained is not
+the policy that acted. Knows no algorithm.
 """
 
 from __future__ import annotations
@@ -20,26 +20,36 @@ from rlcore.terminal.text import some
 
 LOGPROB_GAP = "train/actor/logprob_gap"
 GROSS = 10.0
-"""Times :data:`ROUNDING`. Kernels of an accelerator may round more than those that were measured:
-up to here a gap is a warning."""
+"""A gap up to this many times :data:`ROUNDING` is a warning, a larger one an error. Kernels of an
+accelerator may round more than the ones that were measured."""
 ROUNDING = {"fp32": 1e-3, "bf16": 0.1}
-"""Most that :data:`LOGPROB_GAP` may be, by the precision of the policy's parameters. Sums in
-another order leave about 1e-5 in fp32; in bf16 0.02 to 0.05, and more where tokens are drawn one by
-one."""
+"""Largest :data:`LOGPROB_GAP` without a warning, by the precision of the policy's parameters.
+Sums in another order cause a gap of about 1e-5 in fp32 and of 0.02 to 0.05 in bf16; with
+autoregressive tokens the gap in bf16 is larger."""
 HINT = "rlcore check model NAME shows where"
 
 
 def gap(now: Tensor, then: Tensor, valid: Tensor) -> Metric:
-    """Mean absolute difference of log-probs `[B, C, A]` over executed actions, valid bool
-    `[B, C]`."""
+    """Return the mean absolute difference of log-probs `[B, C, A]` over executed actions.
+
+    Args:
+        now: log-probs of `evaluate`.
+        then: log-probs of `act`.
+        valid: bool `[B, C]`, executed actions.
+    """
     return metric.mean((now - then).abs(), valid[..., None].expand_as(now))
 
 
 def rough(policy: Any, found: float) -> str:
-    """Describe a gap beyond rounding; empty where there is none.
+    """Return a warning about a gap that exceeds :data:`ROUNDING`, or "" if it does not.
+
+    Args:
+        policy: the trained policy.
+        found: the gap; NaN gives no warning.
 
     Raises:
-        PolicyError: it is gross, and the policy announces none.
+        PolicyError: the gap exceeds GROSS * ROUNDING, and the policy's spec gives no reason for one
+            (`rough_logprobs`).
     """
     spec: PolicySpec = policy.spec
     precision = "fp32" if all(p.element_size() >= 4 for p in policy.parameters()) else "bf16"
@@ -63,7 +73,7 @@ def rough(policy: Any, found: float) -> str:
 
 
 def require_gradient(spec: PolicySpec, logprobs: Tensor) -> None:
-    """Refuse log-probs of `evaluate` that train nothing."""
+    """Raise PolicyError if the log-probs of `evaluate` have no gradient."""
     if not logprobs.requires_grad:
         raise PolicyError(
             f"model {spec.name}: log-probs of evaluate have no gradient, expected one for what "
@@ -73,8 +83,13 @@ def require_gradient(spec: PolicySpec, logprobs: Tensor) -> None:
 
 
 def without_gradient(policy: Any, unreached: Sequence[nn.Parameter], trained: int) -> str:
-    """Describe parameters that no update has given a gradient, except those that the spec excuses;
-    empty where there are none."""
+    """Return a warning about parameters that have had no gradient so far, or "" if there are none.
+
+    Args:
+        policy: the trained policy; parameters whose names start with `spec.unread` are ignored.
+        unreached: trained parameters without a gradient.
+        trained: number of all trained parameters.
+    """
     missed = {id(parameter) for parameter in unreached}
     names = [name for name, one in policy.named_parameters() if id(one) in missed]
     names = [name for name in names if not name.startswith(policy.spec.unread)]

@@ -1,4 +1,4 @@
-"""Compute advantages of episodes that share a start, within their group. Pure tensor functions.
+"""Compute advantages relative to a group of episodes with the same start. Pure tensor functions.
 
 Legend: T chunks, N columns, C actions per chunk. A group is a set of columns whose first episodes
 have the same (task, trial) and different replicas.
@@ -20,7 +20,7 @@ GROUP_EPS = 1e-6
 
 
 def episode_scores(trajectory: Trajectory) -> Tensor:
-    """Undiscounted return of the first episode of each column: float64 `[N]`."""
+    """Return the undiscounted return of the first episode of each column: float64 `[N]`."""
     counted = trajectory.valid & (trajectory.episode == 0).unsqueeze(-1)
     return torch.where(counted, trajectory.rewards, 0.0).double().sum((0, 2))
 
@@ -32,7 +32,7 @@ def group_relative(
     divide_by_std: bool = True,
     bounds: GroupFilter | None = None,
 ) -> Advantages:
-    """Group-relative advantages (Shao et al. 2024, arXiv 2402.03300, section 4.1).
+    """Return group-relative advantages (Shao et al. 2024, arXiv 2402.03300, section 4.1).
 
         A_i = (s_i - mean_G s) / (std_G s + 1e-6)        std with n - 1
 
@@ -40,14 +40,14 @@ def group_relative(
     episodes (auto_reset) are not trained on.
 
     Args:
-        trajectory: the whole batch, groups whole.
+        trajectory: the whole batch, with all members of each group.
         group_size: G.
         divide_by_std: false subtracts the mean only (Liu et al. 2025, arXiv 2503.20783).
-        bounds: keep groups whose mean score lies within these bounds; the rest becomes invalid,
-            in the denominator too.
+        bounds: train only on groups whose mean score is within these bounds. The columns of other
+            groups become invalid, so they do not count in the weights of the loss either.
 
     Raises:
-        ConfigError: columns without a group.
+        ConfigError: a played column has no group.
         WorkerError: see :func:`require_whole_groups`.
     """
     require_whole_groups(trajectory, group_size)
@@ -75,12 +75,14 @@ def group_relative(
 
 
 def require_whole_groups(trajectory: Trajectory, group_size: int) -> None:
-    """Refuse a batch in which a group lacks a member, has one too many or mixes starts: its means
-    would look like any others. Columns in which nothing was played are passed over.
+    """Refuse a batch in which a group lacks members, has too many, or mixes starts.
+
+    The mean of such a group would be wrong without any other sign of it. Columns without executed
+    actions are ignored.
 
     Raises:
-        ConfigError: columns without a group.
-        WorkerError: a group that is not whole.
+        ConfigError: a played column has no group.
+        WorkerError: a group does not have `group_size` different replicas of one start.
     """
     names = ("group", "task", "trial", "replica")
     addresses = torch.stack([getattr(trajectory, name)[0] for name in names], dim=1)
@@ -104,5 +106,5 @@ def require_whole_groups(trajectory: Trajectory, group_size: int) -> None:
 
 
 def _played(trajectory: Trajectory) -> Tensor:
-    """bool `[N]`: columns in which something was executed."""
+    """Return a mask bool `[N]`: columns with at least one executed action."""
     return trajectory.valid.any(-1).any(0)

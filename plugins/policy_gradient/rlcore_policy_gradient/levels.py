@@ -1,7 +1,7 @@
-"""Decide which reward_type, logprob_type and value head width V go together, and why.
+"""Decide which combinations of reward_type, logprob_type and value head width V are legal.
 
-Light: configuration checks read this before any worker starts. The learner supports exactly what
-is legal here; docs/algorithms.md has the table.
+Imports no tensor library: configuration checks use it before any worker starts. The learner
+supports exactly the legal combinations; docs/algorithms.md has the table.
 """
 
 from __future__ import annotations
@@ -23,12 +23,13 @@ _WIDE = (
 def refusal(
     *, reward_type: str, logprob_type: str, value_dim: int, num_action_chunks: int
 ) -> str | None:
-    """Why this combination is refused, or None if it is legal.
+    """Return why this combination is refused, or None if it is legal.
 
     Args:
         reward_type, logprob_type: settings of the algorithm.
         value_dim: V of the policy; 0 without a value head.
-        num_action_chunks: C. With C = 1 chunks are actions, and all of them are legal.
+        num_action_chunks: C. With C = 1 a chunk is one action, so every combination with V of 0 or
+            1 is legal.
     """
     if value_dim not in (0, 1, num_action_chunks):
         return f"the value head must have width 1 or C = {num_action_chunks}, got {value_dim}"

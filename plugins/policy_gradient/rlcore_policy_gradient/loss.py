@@ -1,7 +1,7 @@
 """Compute the losses of policy-gradient training. Pure tensor functions, all in fp32.
 
-Inputs are at the granularity of their kind (see :mod:`rlcore_policy_gradient.reduce`); weights
-carry the aggregation and are 0 where an element is invalid: the loss is `sum(weights * elements)`.
+Inputs have the granularity of their setting (see :mod:`rlcore_policy_gradient.reduce`). Each loss
+is `sum(weights * elements)`: the weights contain the aggregation and are 0 for invalid elements.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from rlcore.contracts import metric
 from rlcore.contracts.metric import Metric
 
 LOG_RATIO_LIMIT = 20.0
-"""Log ratios are clamped here, where their gradient ends: e^20 is far
-beyond what clipping leaves to learn from, and its square is still a number in float32. Without it
-one outlier would have the optimizer refuse the whole step."""
+"""Log ratios are clamped to +- this; beyond it their gradient is 0. e^20 is far outside the range
+of clipped ratios, and its square does not overflow float32. Without the limit, one outlier
+would make the gradient infinite or NaN, and the optimizer would skip the whole step."""
 
 
 def policy_loss(
@@ -30,12 +30,13 @@ def policy_loss(
     clip_ratio_c: float | None = None,
     clip_log_ratio: float | None = None,
 ) -> tuple[Tensor, dict[str, Metric]]:
-    """Clipped surrogate (Schulman et al. 2017, arXiv 1707.06347, eq. 7), with separate bounds
-    (DAPO, Yu et al. 2025, arXiv 2503.14476) and dual clip (Ye et al. 2020, arXiv 1912.09729).
+    """Return the clipped surrogate (Schulman et al. 2017, arXiv 1707.06347, eq. 7), with separate
+    bounds (DAPO, Yu et al. 2025, arXiv 2503.14476) and dual clip (Ye et al. 2020, arXiv
+    1912.09729).
 
     Args:
         logprobs, old_logprobs, weights: `[B, E, F]`.
-        advantages: broadcastable to it.
+        advantages: broadcastable to `[B, E, F]`.
         clip_ratio_low, clip_ratio_high: the ratio is clipped to [1 - low, 1 + high].
         clip_ratio_c: c > 1, bound of the loss at c |A| where A < 0; None: off.
         clip_log_ratio: the log ratio is clamped to +- this before exp; None:
@@ -51,7 +52,7 @@ def policy_loss(
         Divergence", 2020.
     """
     valid = weights > 0
-    # where invalid, log-probs may be anything, NaN included; their gradient must be 0
+    # log-probs of invalid elements may have any value, NaN included; their gradient must be 0
     log_ratio = torch.where(valid, logprobs - old_logprobs, 0.0)
     advantages = advantages.expand_as(log_ratio)
     k1 = -log_ratio.detach()
@@ -93,7 +94,7 @@ def value_loss(
     value_clip: float | None,
     huber_delta: float | None,
 ) -> tuple[Tensor, dict[str, Metric]]:
-    """Value error with clipping around the old value, squared or Huber.
+    """Return the value loss, squared or Huber, with clipping around the old value.
 
         V_clip = V_old + clip(V - V_old, -value_clip, value_clip)
         L      = max(h(R - V), h(R - V_clip))
@@ -101,7 +102,8 @@ def value_loss(
 
     Args:
         values, old_values, returns, weights: `[B, V]`.
-        value_clip, huber_delta: None turns off the clipping, or makes h quadratic everywhere.
+        value_clip: largest change from the old value in V_clip; None: no clipping.
+        huber_delta: error above which h is linear; None: h is quadratic everywhere.
 
     Returns:
         The loss, and metrics over valid values: `value_loss`, `value_clip_ratio` (share of
@@ -126,7 +128,11 @@ def value_loss(
 
 
 def entropy_mean(*, entropy: Tensor, weights: Tensor) -> tuple[Tensor, dict[str, Metric]]:
-    """Aggregated entropy; `entropy`, `weights` `[B, E, F]` at entropy_type. To be maximised."""
+    """Return the weighted sum of the entropy, which is to be maximised, and metrics.
+
+    Args:
+        entropy, weights: `[B, E, F]` at the granularity entropy_type; the entropy broadcasts.
+    """
     result = _weighted(entropy, weights)
     return result, {"train/actor/entropy": metric.step_mean(result)}
 
@@ -134,12 +140,15 @@ def entropy_mean(*, entropy: Tensor, weights: Tensor) -> tuple[Tensor, dict[str,
 def kl_to_reference(
     *, logprobs: Tensor, reference_logprobs: Tensor, weights: Tensor
 ) -> tuple[Tensor, dict[str, Metric]]:
-    """KL to the reference weights by the k3 estimator (Schulman 2020, "Approximating KL
-    divergence"): `exp(x) - x - 1` with x = log pi_ref - log pi; all `[B, E, F]`, never negative.
+    """Return the KL to the reference weights by the k3 estimator (Schulman 2020, "Approximating KL
+    divergence"): `exp(x) - x - 1` with x = log pi_ref - log pi, never negative.
+
+    Args:
+        logprobs, reference_logprobs, weights: `[B, E, F]`.
 
     Returns:
-        The loss, and metrics over valid elements: `kl_reference`, and of x how many exceeded
-        :data:`LOG_RATIO_LIMIT`, `clamped_kl_reference`.
+        The loss, and metrics over valid elements: `kl_reference`, and `clamped_kl_reference`, the
+        number of elements whose x exceeded :data:`LOG_RATIO_LIMIT`.
     """
     valid = weights > 0
     log_ratio = torch.where(valid, reference_logprobs - logprobs, 0.0)
@@ -152,8 +161,8 @@ def kl_to_reference(
 
 
 def _k3(x: Tensor) -> Tensor:
-    """`exp(x) - x - 1`; expm1 keeps digits near 0. x ends at LOG_RATIO_LIMIT: below, nothing
-    overflows."""
+    """Return `exp(x) - x - 1` with x clamped to at most LOG_RATIO_LIMIT, so that exp does not
+    overflow. expm1 is exact near 0, where exp(x) - 1 would lose digits."""
     x = x.clamp(max=LOG_RATIO_LIMIT)
     return torch.expm1(x) - x
 

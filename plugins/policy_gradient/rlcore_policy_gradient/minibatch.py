@@ -1,6 +1,6 @@
-"""Define the inputs of a loss besides the policy: stored samples of one minibatch.
+"""Define the stored samples of a minibatch, the input of a loss besides the policy's evaluation.
 
-Legend: B samples, C actions a sample, A entries of an action, V values, D = 1 or C.
+Legend: B samples, C actions per sample, A entries per action, V values, D = 1 or C.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class Weights:
-    """Weights of the three kinds of elements; tensors share their leading axes.
+    """Weights of the elements of the three losses; the tensors share their leading axes.
 
     Attributes:
-        policy: `[..., E, F]` at logprob_type.
-        entropy: `[..., E, F]` at entropy_type.
-        value: `[..., V]`, at the granularity of the values (V may be 0).
+        policy: `[..., E, F]`, weights of the policy loss, at the granularity logprob_type.
+        entropy: `[..., E, F]`, weights of the entropy, at the granularity entropy_type.
+        value: `[..., V]`, weights of the value loss (V may be 0).
     """
 
     policy: Tensor
@@ -28,7 +28,7 @@ class Weights:
     value: Tensor
 
     def flat(self) -> Weights:
-        """`[T, N, ...]` -> `[T * N, ...]`."""
+        """Flatten the leading axes: `[T, N, ...]` -> `[T * N, ...]`."""
         return self.each(lambda part: part.flatten(0, 1))
 
     def __getitem__(self, index: Tensor) -> Weights:
@@ -38,14 +38,15 @@ class Weights:
         return Weights(self.policy * policy, self.entropy * entropy, self.value * value)
 
     def sums(self) -> tuple[float, ...]:
-        """Sum of each kind, in float64: (policy, entropy, value)."""
+        """Return the sum of each tensor, computed in float64: (policy, entropy, value)."""
         return tuple(float(part.double().sum()) for part in vars(self).values())
 
     def as_whole_batch(self, totals: tuple[float, ...]) -> Weights:
-        """Scale this part of a batch so that its loss estimates that of the whole batch.
+        """Scale the weights of a minibatch to the sums of the whole batch.
 
-        Means stay means: where the weights of the batch add up to 1, those of the result do. A
-        sum per episode (seq-mean-token-sum) stays a sum: the part stands for its share.
+        The loss of the minibatch then estimates the loss of the whole batch: if the weights of the
+        batch add up to 1 (a mean), those of the result do too, and a sum per episode
+        (seq-mean-token-sum) keeps the scale of a sum.
 
         Args:
             totals: :meth:`sums` of the whole batch.
@@ -65,19 +66,19 @@ class Weights:
 
 @dataclass
 class Minibatch:
-    """B decisions: the policy's outputs when it acted, and their results.
+    """B decisions: the outputs of the policy that acted, advantages and value targets.
 
     Attributes:
-        old_logprobs: float32 `[B, C, A]`, elementwise, of the policy that acted.
-        old_values: float32 `[B, V]`, its values.
-        reference_logprobs: float32 `[B, C, A]` under the reference weights; None where the
+        old_logprobs: float32 `[B, C, A]`, elementwise log-probs of the policy that acted.
+        old_values: float32 `[B, V]`, values of the policy that acted.
+        reference_logprobs: float32 `[B, C, A]` under the reference weights; None if the
             algorithm does not need them.
         advantages: float32 `[B, D]`.
         returns: float32 `[B, V]`, the targets of the values; `[B, 0]` without a critic.
-        valid: bool `[B, C]`: executed actions that are trained on. Log-probs of others may be
-            anything, NaN included.
-        weights: of the elements; made for the minibatch as a whole, so that the losses of its
-            parts add up.
+        valid: bool `[B, C]`: executed actions that are trained on. Log-probs of other actions may
+            have any value, NaN included.
+        weights: weights of the elements, computed for the whole minibatch, so that the losses of
+            its micro-batches add up to its loss.
     """
 
     old_logprobs: Tensor
@@ -92,16 +93,19 @@ class Minibatch:
         return len(self.valid)
 
     def __getitem__(self, places: Tensor) -> Minibatch:
-        """The samples at these places: int64 `[P]`, or a bool mask `[B]`."""
+        """Select samples by indices int64 `[P]` or by a bool mask `[B]`."""
         return self._each(lambda part: part[places])
 
     def blank(self) -> Minibatch:
-        """The same samples, none of which counts: a loss of them has gradients, which are zero."""
+        """Return the same samples, marked invalid and with weights 0.
+
+        Their loss still has gradients, all zero: a rank without samples can run backward on it.
+        """
         weights = self.weights.each(torch.zeros_like)
         return replace(self, valid=torch.zeros_like(self.valid), weights=weights)
 
     def to(self, device: torch.device) -> Minibatch:
-        """The same on a device."""
+        """Copy the tensors to a device."""
         return self._each(lambda part: part.to(device))
 
     def _each(self, change: Callable[[Any], Any]) -> Minibatch:
@@ -112,7 +116,7 @@ class Minibatch:
 
 @dataclass
 class Advantages:
-    """The weights of the policy loss.
+    """Advantages and value targets of a batch: T chunks, N columns.
 
     Attributes:
         advantages: float32 `[T, N, D]`, 0 where invalid.

@@ -1,9 +1,9 @@
-"""Make the steps of an on-policy algorithm: the minibatches of a rollout, with advantages and loss.
+"""Make the optimizer steps of an on-policy algorithm from the minibatches of a rollout.
 
     trajectory -> advantages -> samples -> epochs x minibatches
 
-Knows no env and no model: the policy evaluates, a subclass gives advantages and the loss, the
-settings say how the batch is cut.
+A subclass gives the advantages and the loss; the settings give the number of epochs, the batch size
+is the learner's. Knows no env and no model.
 """
 
 from __future__ import annotations
@@ -34,14 +34,17 @@ from rlcore_policy_gradient.settings import PolicyGradientConfig
 from rlcore_policy_gradient.validation import checked_advantages, checked_loss
 
 APPROX_KL = "train/actor/approx_kl"
-FILLER = torch.zeros(1, dtype=torch.int64)  # what a forward is made with that does not count
+FILLER = torch.zeros(1, dtype=torch.int64)  # row that a rank without samples evaluates
 
 
 class OnPolicy(ABC):
-    """An algorithm that learns from each rollout once; a subclass adds pure functions of tensors.
+    """An algorithm that learns from each rollout in one update.
 
-    target_kl: an update ends before a minibatch whose approximate KL to the policy that acted
-        exceeds this; None: never.
+    A subclass implements :meth:`advantages` and :meth:`loss` as pure functions of tensors.
+
+    Attributes:
+        target_kl: the update stops before the optimizer step of the first minibatch whose
+            approximate KL to the policy that acted exceeds this; None: it never stops early.
     """
 
     needs: AlgorithmNeeds
@@ -49,37 +52,42 @@ class OnPolicy(ABC):
 
     def __init__(self, config: PolicyGradientConfig) -> None:
         self._shared = config
-        self._unreached: list[nn.Parameter] | None = None  # by a gradient so far
+        self._unreached: list[nn.Parameter] | None = None  # parameters without a gradient so far
 
     @abstractmethod
     def advantages(self, trajectory: Trajectory) -> Advantages:
-        """Advantages, value targets and what is trained on, for the whole batch, before any
-        sharding. Finite numbers; nothing is trained on that was not executed."""
+        """Return advantages, value targets and the mask of trained actions of the whole batch.
+
+        It is called before sharding, with the arrays of all ranks. All numbers must be finite, and
+        the mask may contain executed actions only.
+        """
 
     @abstractmethod
     def loss(self, now: Evaluation, batch: Minibatch) -> tuple[Tensor, dict[str, Metric]]:
-        """What B samples add to the loss of their minibatch, and metrics by canonical name.
+        """Return the contribution of B samples to the loss of their minibatch, and metrics by name.
+
+        The loss must be a sum weighted by `batch.weights`: the contributions of all micro-batches
+        and ranks are added.
 
         Args:
-            now: what the policy says of them now, with gradients.
-            batch: what was stored of them. Its weights add up to the minibatch's loss over
-                micro-batches and ranks, so the loss is a weighted sum.
+            now: the policy's evaluation of the samples, with gradients.
+            batch: the stored data of the samples.
 
         Returns:
-            The loss, a scalar with gradients, and `{name: Metric}`; where `target_kl` is set,
-            `train/actor/approx_kl` is among them.
+            The loss, a scalar with gradients, and `{name: Metric}`, which must have
+            `train/actor/approx_kl` if `target_kl` is set.
         """
 
     def trains_policy(self, update: int) -> bool:
-        """Whether update number `update` (from 0) trains the policy, or the critic alone."""
+        """Return whether update `update` (from 0) trains the policy; if not, only the critic."""
         return True
 
     def updates(self, learning: Learning) -> Iterator[Step]:
-        """The minibatches of the rollout, in as many epochs as the settings say.
+        """Yield a step for each minibatch of the rollout, in `update_epoch` epochs.
 
         Raises:
-            AlgorithmError, PolicyError: an answer that breaks the contract.
-            ConfigError: the critic is to be trained alone, and there is none.
+            AlgorithmError, PolicyError: the algorithm or the policy breaks its contract.
+            ConfigError: this update trains the critic alone, and the policy has no critic.
         """
         batch, config, update = learning.rollout, self._shared, learning.update
         groups, trains_policy = learning.policy.parameter_groups(), self.trains_policy(update)
@@ -137,26 +145,30 @@ class OnPolicy(ABC):
         trains_policy: bool,
         compared: bool,
     ) -> Terms:
-        """What some samples of a minibatch add to its loss.
+        """Return the contribution of a micro-batch to the loss of its minibatch, and metrics.
 
-        The weights of the minibatch are already divided by their sum over all ranks, so the
-        losses of micro-batches and ranks simply add up.
+        The weights of the minibatch are normalised over all ranks, so the losses of micro-batches
+        and ranks are added without a factor.
 
         Args:
-            rows, held: of the rollout's inputs, and of the minibatch: all that this rank holds.
-            filler: stands for none.
-            compared: whether the metrics say how far log-probs are from those of acting.
+            rows: int64, rows of the rollout's inputs, for the samples of the minibatch that this
+                rank has.
+            held: the stored data of these samples.
+            filler: a blank sample, evaluated if the micro-batch is empty.
+            piece: int64, the samples of the micro-batch, as indices of `rows` and `held`.
+            trains_policy: whether this update trains the policy.
+            compared: whether the metrics include the gap to the log-probs of acting.
         """
         counts = len(piece) > 0
         new = learning.evaluate(rows[piece] if counts else FILLER)
         part = (held[piece] if counts else filler).to(new.logprobs.device)
         if trains_policy and self.needs.acted_logprobs:
             agreement.require_gradient(learning.policy.spec, new.logprobs)
-        # what was not executed trains nothing, whatever the loss makes of it
+        # no gradients for actions that were not executed, even if a loss ignores its weights
         now = Evaluation(
             _trained_where(part.valid[..., None], new.logprobs.float()),
             _trained_where(part.weights.value > 0, new.values.float()),
-            # of each action, or of the chunk
+            # an entropy per chunk is trained if any of its actions is
             _trained_where(
                 part.valid.unflatten(1, (new.entropy.shape[1], -1)).any(-1, keepdim=True),
                 new.entropy.float(),
@@ -178,12 +190,13 @@ class OnPolicy(ABC):
         trains_policy: bool,
         compared: bool,
     ) -> bool:
-        """Whether the policy has not moved too far for this minibatch; the same on all ranks.
+        """Return whether the optimizer step is made: false if the KL exceeds `target_kl`.
 
-        NaN does not count as drift: the optimizer refuses such a step and counts it.
+        The answer is the same on all ranks. A KL of NaN is accepted here, because the optimizer
+        skips and counts such a step. Also records remarks on log-prob gaps and missing gradients.
         """
         policy, remarks = learning.policy, learning.remarks
-        if compared:  # alike on all ranks
+        if compared:  # equal on all ranks, so that all of them enter the collective
             gap = learning.over_all(metrics)[LOGPROB_GAP]
             said = agreement.rough(policy, gap)
             remarks["log-probs"] = remarks.get("log-probs") or said
@@ -192,15 +205,17 @@ class OnPolicy(ABC):
         if trains_policy:
             before = aimed if self._unreached is None else self._unreached
             left = [one for one in before if one.grad is None]
-            if self._unreached is None or len(left) < len(before):  # else all is said
+            if self._unreached is None or len(left) < len(before):  # else the remark is unchanged
                 remarks["gradients"] = agreement.without_gradient(policy, left, len(aimed))
             self._unreached = left
         return True
 
 
 def _logprobs(learning: Learning, samples: Samples, *, reference: bool = False) -> Tensor:
-    """Log-probs `[P, C, A]` of trained samples under the present or the reference weights, 0
-    elsewhere."""
+    """Return log-probs `[P, C, A]` under the current or the reference weights.
+
+    They are 0 for samples that are not trained on or that other ranks have.
+    """
     result = torch.zeros_like(samples.old_logprobs)
     mine = samples.trained & (samples.row >= 0)
     result[mine] = learning.logprobs(samples.row[mine], reference=reference)
@@ -208,20 +223,20 @@ def _logprobs(learning: Learning, samples: Samples, *, reference: bool = False) 
 
 
 def _copied(batch: Trajectory) -> Trajectory:
-    """A batch whose arrays may be written to."""
+    """Return a copy of a batch, so that an algorithm may write to its arrays."""
     arrays = {name: one.clone() for name, one in vars(batch).items() if isinstance(one, Tensor)}
-    inputs: Any = _Copies(batch.inputs)  # no dicts
+    inputs: Any = _Copies(batch.inputs)  # mappings, not dicts as annotated
     replay: Any = _Copies(batch.replay)
     return replace(batch, **arrays, inputs=inputs, replay=replay)
 
 
 class _Copies(UserDict[str, Tensor]):
-    """Tensors by name that are copied one at a time on access, as all copies may exceed memory."""
+    """Tensors by name, each copied on access: copies of all of them at once may exceed memory."""
 
     def __getitem__(self, name: str) -> Tensor:
         return self.data[name].clone()
 
 
 def _trained_where(counts: Tensor, x: Tensor) -> Tensor:
-    """The same numbers, with gradients only where they count."""
+    """Return x, with gradients only where `counts` is true."""
     return torch.where(counts, x, x.detach())

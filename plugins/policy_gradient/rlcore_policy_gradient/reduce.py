@@ -1,11 +1,11 @@
-"""Reduce tensors to a granularity, and weight each element for the loss.
+"""Reduce tensors to a granularity, and compute the weight of each element in the loss.
 
 An element is one entry at the granularity of a log-prob (or entropy, or value). Elementwise
 tensors `[..., C, A]` are reduced to `[..., C, A]` (token_level), `[..., C, 1]` (action_level)
 or `[..., 1, 1]` (chunk_level), so that all of them broadcast against each other.
 
-Every element gets a weight, computed once for the whole batch; so neither shuffling nor cutting
-into minibatches or ranks changes the value of the loss. Invalid elements have weight 0.
+The weights are computed once for the whole batch, so that the order of the samples and their
+division among micro-batches and ranks do not change the loss. Invalid elements have weight 0.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from torch import Tensor
 def at_level(x: Tensor, valid: Tensor, level: str) -> Tensor:
     """Sum an elementwise tensor up to `level` over executed actions.
 
-    Actions after the end of an episode were never executed, so they are left out of the sums:
-    they have no part in what happened. (RLinf sums over the whole chunk.)
+    Actions after the end of an episode were never executed and did not affect the outcome, so they
+    are left out of the sums. (RLinf sums over the whole chunk.)
 
     Args:
         x: `[..., C, A]`.
@@ -37,10 +37,10 @@ def at_level(x: Tensor, valid: Tensor, level: str) -> Tensor:
 
 
 def entropy_at_level(entropy: Tensor, valid: Tensor, level: str) -> Tensor:
-    """Entropy at `level`: elementwise entries are summed, one entry per chunk is left as it is.
+    """Return the entropy at `level`: elementwise entries are summed, one entry per chunk is kept.
 
-    A policy that gives one entry per chunk has reduced its entropy itself (to a mean, say); to
-    spread it over the C x A entries and sum it again would count it C x A times.
+    A policy that gives one entry per chunk has already reduced its entropy (to a mean, say).
+    Expanding it to C x A entries and summing them would count it C x A times.
 
     Args:
         entropy: `[..., C, A]`, or `[..., 1, 1]`.
@@ -48,8 +48,8 @@ def entropy_at_level(entropy: Tensor, valid: Tensor, level: str) -> Tensor:
         level: as for :func:`at_level`.
 
     Returns:
-        As :func:`at_level`; an entry per chunk stays `[..., 1, 1]` at every level, as the value
-        of all elements of its chunk.
+        The shape of :func:`at_level`; an entry per chunk stays `[..., 1, 1]` at every level and
+        broadcasts to all elements of its chunk. Invalid elements are 0.
     """
     if entropy.shape[-2:] == (1, 1):
         return torch.where(valid.any(-1)[..., None, None], entropy, 0.0)
@@ -57,9 +57,10 @@ def entropy_at_level(entropy: Tensor, valid: Tensor, level: str) -> Tensor:
 
 
 def valid_at_level(valid: Tensor, entries: int, level: str) -> Tensor:
-    """Which elements at `level` are valid: bool `[..., C, A]`, `[..., C, 1]` or `[..., 1, 1]`.
+    """Return which elements at `level` are valid: bool `[..., C, A]`, `[..., C, 1]` or
+    `[..., 1, 1]`.
 
-    A chunk is valid if its first action was executed, thus if any was.
+    A chunk is valid if any of its actions is.
     """
     if level == "token_level":
         return valid.unsqueeze(-1).expand(*valid.shape, entries)
@@ -69,7 +70,7 @@ def valid_at_level(valid: Tensor, entries: int, level: str) -> Tensor:
 
 
 def batch_weights(valid: Tensor, episode: Tensor, aggregation: str) -> Tensor:
-    """Weight of every element of a batch. The loss is `sum(weight * element loss)`.
+    """Return the weight of each element of a batch. The loss is `sum(weight * element loss)`.
 
         token-mean            1 / (valid elements of the batch)
         seq-mean-token-sum    1 / (episodes with a valid element)            = 1 / I
@@ -77,7 +78,7 @@ def batch_weights(valid: Tensor, episode: Tensor, aggregation: str) -> Tensor:
 
     Args:
         valid: bool `[T, N, E, F]`, valid elements.
-        episode: int64 `[T, N]`, running number of the episode within its column.
+        episode: int64 `[T, N]`, number of the episode within its column, from 0.
         aggregation: one of the names above.
 
     Returns:
@@ -87,7 +88,7 @@ def batch_weights(valid: Tensor, episode: Tensor, aggregation: str) -> Tensor:
     if aggregation == "token-mean":
         scale = counts.sum().clamp(min=1).double().reciprocal().expand_as(counts)
     else:
-        # one number per (column, episode): columns side by side, episodes within
+        # a unique index for each (column, episode)
         column = torch.arange(valid.shape[1], device=valid.device).expand_as(episode)
         sequence = column * (int(episode.max()) + 1) + episode if episode.numel() else episode
         lengths = torch.zeros(

@@ -1,6 +1,7 @@
 """Turn a trajectory into training samples: one per chunk, in canonical order, with weights.
 
-Every rank has the light arrays of all ranks; only the rank that made a sample has its inputs.
+Every rank has the small arrays (log-probs, advantages) of all ranks; only the rank that collected a
+sample has its inputs.
 """
 
 from __future__ import annotations
@@ -20,12 +21,15 @@ from rlcore_policy_gradient.settings import PolicyGradientConfig
 
 @dataclass
 class Samples(Minibatch):
-    """A batch as one great minibatch: P = T N places, sample p = t N + n; places without a
-    decision are invalid. Minibatches are taken from it by place, `samples[places]`.
+    """A whole batch as one minibatch of P = T N places.
+
+    The sample of chunk t in column n is at place t N + n; places without a decision are invalid.
+    `samples[places]` takes a minibatch from it.
 
     Attributes:
-        row: int64 `[P]`, row of `inputs` / `replay` of this rank; -1 for none.
-        inputs, replay: `{name: [M, ...]}`.
+        row: int64 `[P]`, row of the sample in `inputs` and `replay` of this rank; -1 if this rank
+            does not have it.
+        inputs, replay: `{name: [M, ...]}`, the M rows of this rank.
     """
 
     row: Tensor
@@ -34,14 +38,14 @@ class Samples(Minibatch):
 
     @property
     def trained(self) -> Tensor:
-        """bool `[P]`: samples with an executed action that is trained on."""
+        """Return a mask bool `[P]`: samples with at least one action that is trained on."""
         return self.valid.any(-1)
 
 
 def make_samples(
     trajectory: Trajectory, advantages: Advantages, config: PolicyGradientConfig
 ) -> Samples:
-    """Flatten a batch and weigh its elements."""
+    """Flatten a batch `[T, N, ...]` to samples and compute the weights of its elements."""
     entries = trajectory.shape[-1]
     valid = advantages.valid
 
@@ -49,7 +53,7 @@ def make_samples(
         return batch_weights(elements, trajectory.episode, config.loss_agg_func)
 
     width = trajectory.values.shape[-1]
-    # one value per chunk counts where the chunk does, C values where their actions do
+    # a value per chunk is valid if any action of the chunk is, a value per action if its action is
     value_valid = valid if width == valid.shape[-1] else valid.any(-1, keepdim=True)
     value_weights = weigh(value_valid.unsqueeze(-1)).squeeze(-1)[..., :width]
     weights = Weights(
@@ -74,12 +78,12 @@ def make_samples(
 def minibatches(
     samples: Samples, size: int, *, seed: int, update: int, epoch: int
 ) -> Iterator[Tensor]:
-    """Places of each minibatch of one epoch, int64 `[<= size]`, invalid ones dropped.
+    """Yield the places of each minibatch of one epoch, int64 `[K]`, without invalid places.
 
-    All places are permuted, cut into minibatches and only then thinned out: so each minibatch is
-    what a masked one would be, and its composition depends on the key and the number of places
-    alone. A remainder below half a minibatch joins the one before it: a step of full length
-    on a handful of samples is mostly noise. Minibatches without a valid sample are skipped.
+    All places are permuted and cut into minibatches of `size`, then invalid places are dropped. So
+    the composition of a minibatch depends on the key (seed, update, epoch) and the number of places
+    alone. A last minibatch of less than half of `size` joins the one before, because a full
+    optimizer step on few samples is mostly noise. Minibatches without a valid place are skipped.
     """
     order = torch.from_numpy(generator(seed, "shuffle", update, epoch).permutation(len(samples)))
     trained = samples.trained

@@ -1,4 +1,4 @@
-"""Declare settings that on-policy algorithms share, and their needs. Light: no tensor library."""
+"""Declare the settings and needs that on-policy algorithms share. Imports no tensor library."""
 
 from __future__ import annotations
 
@@ -57,10 +57,11 @@ class PolicyGradientConfig(AlgorithmConfig):
 
 @dataclass(frozen=True)
 class OnPolicyNeeds(AlgorithmNeeds):
-    """What an on-policy algorithm asks of the rest.
+    """The needs of an on-policy algorithm.
 
     Attributes:
-        reward_type, logprob_type: settings, which the policy's value head must fit.
+        reward_type, logprob_type: settings of the algorithm. The width of the policy's value head
+            must fit them (:func:`rlcore_policy_gradient.levels.refusal`).
     """
 
     reward_type: str = "chunk_level"
@@ -68,8 +69,8 @@ class OnPolicyNeeds(AlgorithmNeeds):
 
     @classmethod
     def of(cls, config: PolicyGradientConfig, **needs: Any) -> OnPolicyNeeds:
-        """These, and what follows from the shared settings: the log-probs of the reference weights
-        if there is a KL penalty."""
+        """Return the given needs plus those of the shared settings: log-probs of the reference
+        weights if `kl_beta` is not 0."""
         return cls(
             reference_logprobs=config.kl_beta != 0,
             reward_type=config.reward_type,
@@ -78,7 +79,7 @@ class OnPolicyNeeds(AlgorithmNeeds):
         )
 
     def refusal(self, policy: PolicySpec) -> str | None:
-        values = policy.value_dim if self.values else 0  # else nobody looks at them
+        values = policy.value_dim if self.values else 0  # without a critic, values are unused
         reason = refusal(
             reward_type=self.reward_type,
             logprob_type=self.logprob_type,

@@ -1,6 +1,6 @@
-"""Compute what policy-gradient algorithms share: surrogate, entropy and KL of one micro-batch.
+"""Compute the loss that policy-gradient algorithms share: surrogate, entropy and KL.
 
-An algorithm of a plugin adds how advantages are computed and, if it has a critic, its loss.
+An algorithm adds its advantages and, if it has a critic, the value loss.
 """
 
 from __future__ import annotations
@@ -16,15 +16,16 @@ from rlcore_policy_gradient.reduce import at_level, entropy_at_level
 
 
 class ClippedSurrogate(OnPolicy):
-    """`policy - entropy_bonus * H + kl_beta * KL(reference)`, from the shared settings."""
+    """An on-policy algorithm. Loss: `policy - entropy_bonus * H + kl_beta * KL(reference)`."""
 
     def surrogate(self, now: Evaluation, batch: Minibatch) -> tuple[Tensor, dict[str, Metric]]:
-        """Loss of the policy without a critic; values play no part.
+        """Return the policy loss of B samples, without a value loss, and metrics.
 
         Args:
-            now: what the policy says of B samples now. An entropy `[B, C, 1]` or `[B, 1, A]` is
-                spread over `[B, C, A]`; of one entry per chunk see :func:`entropy_at_level`.
-            batch: the B samples; with reference log-probs, the KL to them costs `kl_beta`.
+            now: the policy's evaluation of the samples. An entropy `[B, C, 1]` or `[B, 1, A]` is
+                expanded to `[B, C, A]`; for one entry per chunk see :func:`entropy_at_level`.
+            batch: the samples. If it has reference log-probs, `kl_beta` times the KL to the
+                reference is added.
         """
         shared = self._shared
         level = shared.logprob_type

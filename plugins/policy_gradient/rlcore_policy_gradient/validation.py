@@ -1,6 +1,6 @@
 """Check what an on-policy algorithm returns: types, shapes and finite advantages.
 
-[N] where [T, N, 1] is expected would broadcast silently. Knows no model and no env.
+A tensor [N] in place of [T, N, 1] would otherwise broadcast silently. Knows no model and no env.
 """
 
 from __future__ import annotations
@@ -18,11 +18,16 @@ from rlcore_policy_gradient.minibatch import Advantages
 
 
 def checked_advantages(name: str, trajectory: Trajectory, made: Any) -> Advantages:
-    """What `advantages` gave for a trajectory.
+    """Return the result of `advantages` for a trajectory, after checking it.
+
+    Args:
+        name: name of the algorithm, for error messages.
+        trajectory: the batch.
+        made: the result.
 
     Raises:
-        AlgorithmError: it is not as :class:`Advantages` says, is not finite, or trains on
-            actions that were never executed.
+        AlgorithmError: the result is no :class:`Advantages`, has other shapes or dtypes, is not
+            finite, or marks actions as valid that were never executed.
     """
     if not isinstance(made, Advantages):
         raise fault(name, "advantages", "", described_answer(made), "Advantages")
@@ -52,13 +57,15 @@ def checked_advantages(name: str, trajectory: Trajectory, made: Any) -> Advantag
 
 
 def checked_loss(name: str, answer: Any, *, required: str | None = None) -> Terms:
-    """What `loss` gave.
+    """Return the result of `loss`, after checking it.
 
     Args:
-        required: name of a metric that the update can't do without.
+        name: name of the algorithm, for error messages.
+        answer: the result.
+        required: name of a metric that the update needs; None: no metric is needed.
 
     Raises:
-        AlgorithmError: it is not one number and metrics by name, or the required one is missing.
+        AlgorithmError: the result is not a scalar and metrics by name, or lacks the required one.
     """
     loss, metrics = checked_terms(name, answer)
     if required is not None and required not in metrics:
