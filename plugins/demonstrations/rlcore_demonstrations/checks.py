@@ -1,6 +1,7 @@
-"""Check what collecting and supervised training need, before a run starts. Light.
+"""Check what collection and supervised training need, before a run starts.
 
-Core asks for it where demonstrations are collected or learned from, and as such a run is resumed.
+The core calls these checks for runs that collect demonstrations or learn from them, and when such a
+run is resumed. Imports no tensor library.
 """
 
 from __future__ import annotations
@@ -26,28 +27,29 @@ if TYPE_CHECKING:
 
 
 def check_supervised(facts: Facts, *, collects: bool = False) -> Iterator[str]:
-    """Yield a sentence for each setting that can't be as it is.
+    """Yield a sentence for each invalid setting.
 
     Args:
-        collects: whether demonstrations alone are wanted.
+        facts: the configuration and what is known of its components.
+        collects: whether the command only collects demonstrations.
 
     Raises:
-        CheckpointError: data that is damaged.
-        ConfigError: data of another env, or a begun collection with other settings.
-        PluginError: no plugin brings the format.
+        CheckpointError: the data set is damaged.
+        ConfigError: the data is of another env, or an interrupted collection has other settings.
+        PluginError: no plugin has the format.
     """
     if facts.config.sft.enabled:
         yield from _numbers(facts.config)
         yield from _supervision(facts)
     if collects:
         _check_output(facts)
-    # what a resumed run still reads depends on how far it got: check_start looks at that
+    # which data a resumed run still reads depends on its progress: see check_start
     elif facts.config.runner.resume_dir is None:
         yield from _data(facts)
 
 
 def check_start(assembly: Assembly, folder: RunFolder) -> None:
-    """Check the supervised start of a run that is resumed, and the data that it still needs.
+    """Check the supervised checkpoint of a resumed run, and the data that the run still needs.
 
     Raises:
         UserError: the policy, its history or the data is damaged, or of another run or env.
@@ -69,14 +71,14 @@ def check_start(assembly: Assembly, folder: RunFolder) -> None:
 
 
 def check_history(path: Path, log: Path) -> None:
-    """Refuse a history that is not the one that was logged: a resume may log it once more.
+    """Refuse a history that differs from the logged metrics, because a resume may log it again.
 
     Args:
-        path: of the history; a missing one is not checked here.
-        log: the run's `metrics.jsonl`; a garbled one proves nothing.
+        path: file of the history; a missing file is accepted.
+        log: the run's `metrics.jsonl`; the check is skipped if it can't be read.
 
     Raises:
-        CheckpointError: damaged, or of another run.
+        CheckpointError: the history is damaged, or of another run.
     """
     from rlcore.run_folder.sft_record import unlike_log
     from rlcore.run_folder.trackers import read_metrics
@@ -96,11 +98,12 @@ def check_history(path: Path, log: Path) -> None:
 
 
 def said_demonstrations(facts: Facts, *, collects: bool) -> str:
-    """Say which demonstrations will be learned from, or made, for `--dry-run`; empty: none, or a
-    data set whose fault is among the findings.
+    """Return a line for `--dry-run`: which demonstrations are learned from or collected.
+
+    It is empty if there are none, or if the data set is invalid, which the checks report.
 
     Args:
-        collects: whether demonstrations alone are wanted.
+        collects: whether the command only collects demonstrations.
     """
     config, train = facts.config, facts.envs["train"]
     learns = config.sft.enabled or (facts.needs is not None and facts.needs.demonstrations)
@@ -128,7 +131,7 @@ def said_demonstrations(facts: Facts, *, collects: bool) -> str:
 
 
 def _numbers(config: RunConfig) -> Iterator[str]:
-    """Of every task some demonstrations train; some validate, where any do."""
+    """Check the numbers: with a validation split, each task needs two demonstrations."""
     if config.sft.val_fraction == 0:
         if config.sft.patience is not None:
             yield (
@@ -144,7 +147,7 @@ def _numbers(config: RunConfig) -> Iterator[str]:
 
 
 def _supervision(facts: Facts) -> Iterator[str]:
-    """Whether env, policy and actors fit it."""
+    """Check that env, policy and actor processes support supervised training."""
     config, train, ranks = facts.config, facts.envs["train"], facts.workers["actor"]
     if config.collect.path is None and not train.has_expert:
         yield f"collect.path must name a data set: {train.name} has no scripted expert, got null"
@@ -163,11 +166,11 @@ def _supervision(facts: Facts) -> Iterator[str]:
 
 
 def _check_output(facts: Facts) -> None:
-    """Check that a collection can be written: a new one, or the rest of one that was begun.
+    """Check that a collection can be begun or continued in `collect.output`.
 
     Raises:
-        ConfigError: a data set to read is named, or the folder holds something else.
-        CheckpointError: what was begun is damaged.
+        ConfigError: `collect.path` is set, or the folder holds something else.
+        CheckpointError: the interrupted collection is damaged.
     """
     config = facts.config
     if config.collect.path is not None:
@@ -184,11 +187,11 @@ def _check_output(facts: Facts) -> None:
 
 
 def _check_readable(config: RunConfig, spec: EnvSpec) -> Dataset | None:
-    """Check the data set that `collect.path` names, from its headers; None: it names none.
+    """Check the headers of the data set at `collect.path` and return it; None if there is no path.
 
     Raises:
-        ConfigError: it is not there, not finished, or of another env.
-        CheckpointError: it is damaged.
+        ConfigError: the data set is missing, unfinished, or of another env.
+        CheckpointError: the data set is damaged.
     """
     if config.collect.path is None:
         return None
@@ -200,8 +203,10 @@ def _check_readable(config: RunConfig, spec: EnvSpec) -> Dataset | None:
 
 
 def _data(facts: Facts) -> Iterator[str]:
-    """Whether the data can be read, and whether an evaluation visits its starts: it may be
-    collected elsewhere, at other trials."""
+    """Check the data set, and that the evaluation visits none of its starts.
+
+    A data set from elsewhere may have been collected at the trials of the evaluation.
+    """
     config, envs = facts.config, facts.envs
     place, data = config.collect.path, _check_readable(config, envs["train"])
     if data is None or config.env.eval.allow_training_trials:

@@ -16,13 +16,13 @@ from rlcore.session.session import Session, open_session
 from rlcore_demonstrations.data import finished
 
 ATTEMPTS_PER_SUCCESS = 5  # a scripted expert that fails more often than this is broken
-# Episodes asked for together, of each sub-env: few, so that what is played shows, and is kept if
-# the run ends; enough, so that no simulator waits long for the last.
+# Episodes per sub-env in one request: few, so that progress is shown and written often; more than
+# one, so that simulators do not idle long while the last episode of a request is played.
 AT_ONCE = 2
 
 
 def run(assembly: Assembly) -> Path:
-    """`rlcore collect`: make the data set; returns its folder."""
+    """Run `rlcore collect`: collect the data set and return its folder."""
     output = assembly.config.collect.output
     with open_session(assembly, with_policy=False) as session:
         path = collect(session, session.folder.demonstrations if output is None else Path(output))
@@ -31,11 +31,12 @@ def run(assembly: Assembly) -> Path:
 
 
 def demonstrations(session: Session) -> Path:
-    """Return the data set to learn from: the one that `collect.path` names, which is only read, or
-    the run's own, which is collected.
+    """Return the folder of the data set to learn from.
+
+    It is `collect.path` if set, which is only read, or a folder in the run, where it is collected.
 
     Raises:
-        ConfigError: it is not there, not finished, or of another env.
+        ConfigError: the data set is missing, unfinished, or of another env.
         WorkerError: the expert did not succeed often enough.
     """
     config, spec = session.config, session.assembly.env_specs["train"]
@@ -54,9 +55,9 @@ def demonstrations(session: Session) -> Path:
 
 
 def collect(session: Session, path: Path) -> Path:
-    """Make a data set, or go on with one that was interrupted; returns its folder.
+    """Collect a data set, or continue an interrupted one; return its folder.
 
-    Which episodes are kept depends on the seed alone, not on the number of workers.
+    The choice of episodes depends on the seed alone, not on the number of workers.
 
     Raises:
         WorkerError: the expert did not succeed often enough.
@@ -107,7 +108,7 @@ def collect(session: Session, path: Path) -> Path:
 
 
 def _candidates(session: Session, spec: EnvSpec, task: int) -> list[Episode]:
-    """Training starts of a task in a keyed order, as many as the expert may try."""
+    """Return the training starts that the expert may try in a task, in random but keyed order."""
     config = session.config
     trials = spec.trials(config.env.train.split)
     attempts = min(len(trials), config.collect.episodes_per_task * ATTEMPTS_PER_SUCCESS)
@@ -117,7 +118,7 @@ def _candidates(session: Session, spec: EnvSpec, task: int) -> list[Episode]:
 
 
 def _play(session: Session, episodes: Sequence[Episode]) -> list[Demonstration]:
-    """The expert's episodes, in the order asked for."""
+    """Have the expert play episodes; return them in the given order."""
     config = session.config
     played = session.group.demonstrate(episodes, config.collect, config.runner.seed)
     session.report_recovered(session.group.incidents())

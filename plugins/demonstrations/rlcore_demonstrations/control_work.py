@@ -1,6 +1,6 @@
-"""Count what reinforcement did, and how much supervised training is as much work.
+"""Count the work of reinforcement learning, and the supervised training of equal work.
 
-Work is counted, not timed, so it is the same on a busy machine and in a run that was resumed:
+Work is counted, not timed, so it does not depend on the load of the machine or on resumes:
 
     n = g + ceil(f d)        samples that the control is trained on, forward and backward
     steps = ceil(n / b)      its optimizer steps
@@ -10,9 +10,10 @@ Work is counted, not timed, so it is the same on a busy machine and in a run tha
     f  cost of a forward relative to a forward and a backward, :data:`FORWARD_SHARE`
     b  samples of a supervised step
 
-What only reinforcement pays for is not made up for: simulation, forwards of reference weights, the
-several forwards of a flow's decision. A step that trains networks of an algorithm alone counts as
-one that trains the policy. Evaluations and validation count on neither side.
+Costs that only reinforcement learning has are not counted: simulation, forwards of reference
+weights, the additional forwards of a flow policy's decision. A step that trains only the
+algorithm's networks counts like a step that trains the policy. Evaluation and validation count on
+neither side.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ forward: 2 N of 6 N operations for N weights (Kaplan et al. 2020, arXiv:2001.083
 
 @dataclass(frozen=True)
 class ControlWork:
-    """The work of a run, see the module.
+    """The work of a run; see the module docstring.
 
     Attributes:
         gradient_samples: g.
@@ -52,24 +53,24 @@ class ControlWork:
         """Count the work of a run.
 
         Args:
-            metrics: lines of its `metrics.jsonl`, those of its updates among them.
-            env_steps, episodes: of training.
-            num_action_chunks: env steps of a decision; the last of an episode may have fewer, so
-                each episode counts one more.
+            metrics: lines of the run's `metrics.jsonl`; lines without trained samples add nothing.
+            env_steps, episodes: numbers of env steps and episodes of training.
+            num_action_chunks: env steps per decision. The last decision of an episode may have
+                fewer, so one decision per episode is added.
         """
         trained = sum(line.get("train/actor/trained_samples") or 0.0 for line in metrics)
         return cls(round(trained), -(-env_steps // num_action_chunks) + episodes)
 
     @property
     def samples(self) -> int:
-        """n."""
+        """Return n, the number of samples that the control is trained on."""
         return self.gradient_samples + math.ceil(FORWARD_SHARE * self.decisions)
 
     def record(self, history: Mapping[str, Any]) -> dict[str, Any]:
-        """What `control.json` and `summary.json` say: the counts, and the steps that were made.
+        """Return the record for `control.json` and `summary.json`: the counts and the steps made.
 
         Args:
-            history: of the control.
+            history: summary of the control's training history.
         """
         return {
             "gradient_samples": self.gradient_samples,

@@ -1,4 +1,4 @@
-"""Read the data set that `collect.path` names. Light."""
+"""Read the data set that `collect.path` names. Imports no tensor library."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from rlcore.demonstrations.datasets import Dataset, require_dataset
 
 
 def finished(path: Path) -> tuple[str, Dataset]:
-    """Read the data set that `collect.path` names; the name of its format comes first.
+    """Return the name of the format and the data set at `path`, the value of `collect.path`.
 
     Raises:
-        ConfigError: it is not there, or its collection did not come to its end.
-        CheckpointError: it is damaged.
+        ConfigError: there is no data set, or its collection was interrupted.
+        CheckpointError: the data set is damaged.
     """
     name, form = require_dataset(path, "collect.path")
     data = form.read(path)

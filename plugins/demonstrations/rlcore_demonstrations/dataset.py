@@ -37,17 +37,17 @@ from rlcore_demonstrations.layout import (
 
 
 class DemonstrationWriter:
-    """Adds episodes to a data set. Each is on the disk when :meth:`add` returns.
+    """Adds episodes to a data set. An episode is on disk when :meth:`add` returns.
 
-    Opened on a folder that holds a data set of the same env and settings, it goes on with it:
-    `episodes` are those already there. :meth:`close` writes the table.
+    If the folder holds a data set of the same env and settings, the writer continues it, and
+    :meth:`episodes` returns the episodes already there. :meth:`close` writes the table.
 
     Args:
-        path: the folder, new or to go on with.
-        spec: of the env that demonstrates.
-        collect: its settings.
+        path: the folder, new or with a data set to continue.
+        spec: spec of the env that demonstrates.
+        collect: settings of the collection.
         seed: root seed of the collection.
-        interpreters: other ones, in which its simulators run.
+        interpreters: other Python interpreters that run the env's simulators.
 
     Raises:
         ConfigError: the folder holds a data set made with other settings, or other files.
@@ -68,7 +68,8 @@ class DemonstrationWriter:
         if begun(self.path):
             check_same(self.path, read_info(self.path), info)
             self._rows = rows_of_files(self.path)
-            (self.path / EPISODES).unlink(missing_ok=True)  # stale from here on
+            # the table is outdated once an episode is added
+            (self.path / EPISODES).unlink(missing_ok=True)
         else:
             check_empty(self.path)
             sweep(self.path)
@@ -76,14 +77,14 @@ class DemonstrationWriter:
         self._next = 1 + max((number_of(row) for row in self._rows), default=-1)
 
     def episodes(self) -> set[Episode]:
-        """Addresses already written, group left out."""
+        """Return the addresses of the episodes on disk, without their group."""
         return {row.episode for row in self._rows}
 
     def add(self, demonstration: Demonstration) -> None:
-        """Write one episode, which the env worker has checked.
+        """Write one episode, which the env worker has already checked.
 
         Raises:
-            ValueError: the episode is already there.
+            ValueError: the data set already has this episode.
         """
         address = demonstration.episode._replace(group=-1)
         if address in self.episodes():
@@ -103,7 +104,7 @@ class DemonstrationWriter:
         self._next += 1
 
     def close(self) -> None:
-        """Write `episodes.parquet`: the collection is complete."""
+        """Write `episodes.parquet`, which marks the collection as complete."""
         write_table(self.path, self._rows)
 
     def __enter__(self) -> DemonstrationWriter:
@@ -115,14 +116,15 @@ class DemonstrationWriter:
 
 
 class DemonstrationSet(Sequence[Demonstration]):
-    """The episodes of a data set in canonical order (task, trial, replica), read when asked for.
+    """The episodes of a data set in canonical order (task, trial, replica), read from disk on
+    access.
 
     Args:
         path: the folder.
-        rows: only these episodes; all if None.
+        rows: the episodes to include; None: all of them.
 
     Raises:
-        CheckpointError: no data set at `path`, or a damaged one.
+        CheckpointError: `path` holds no data set, or its description or table is damaged.
     """
 
     def __init__(self, path: str | Path, rows: Sequence[EpisodeRow] | None = None) -> None:
@@ -135,7 +137,7 @@ class DemonstrationSet(Sequence[Demonstration]):
         return len(self.rows)
 
     def __getitem__(self, index):  # type: ignore[no-untyped-def]
-        """An int gives a :class:`Demonstration`, a slice a smaller set."""
+        """Return a :class:`Demonstration` for an int, a smaller set for a slice."""
         if isinstance(index, slice):
             return self._subset(self.rows[index])
         return read_episode(self.path, self.rows[index], self.info)
@@ -145,20 +147,20 @@ class DemonstrationSet(Sequence[Demonstration]):
 
     @property
     def complete(self) -> bool:
-        """Whether the collection came to its end; if not, these are the episodes it got to."""
+        """Return whether the collection is complete, not interrupted: whether it has a table."""
         return (self.path / EPISODES).exists()
 
     @property
     def facts(self) -> EnvFacts:
-        """Of the env that demonstrates."""
+        """Return the facts of the env that demonstrates."""
         return self.info
 
     def starts(self) -> set[tuple[str, int]]:
-        """(task by name, trial) of the episodes."""
+        """Return (task name, trial) of the episodes."""
         return {(row.task, row.trial) for row in self.rows}
 
     def check(self, spec: EnvSpec) -> None:
-        """Raise ConfigError unless a policy for `spec` can learn from these episodes."""
+        """Raise ConfigError if no episode succeeded, or if the env's facts differ from `spec`."""
         if not any(row.success for row in self.rows):
             raise ConfigError(
                 f"no demonstrations are left to learn from in {self.path}",
@@ -167,7 +169,7 @@ class DemonstrationSet(Sequence[Demonstration]):
         self.info.check_fits(spec, self.path)
 
     def check_files(self) -> None:
-        """Raise CheckpointError unless all episodes are there, as far as their headers tell."""
+        """Raise CheckpointError if an episode's file is missing or its header does not fit."""
         for row in self.rows:
             check_episode(self.path, row, self.info)
 
@@ -176,10 +178,7 @@ class DemonstrationSet(Sequence[Demonstration]):
         return DatasetSummary(sum(row.success for row in self.rows), len(self))
 
     def split(self, val_fraction: float, seed: int) -> tuple[DemonstrationSet, DemonstrationSet]:
-        """(training, validation) of the episodes that succeeded, whole and stratified by task.
-
-        See :func:`split_rows`.
-        """
+        """Return (training, validation) sets of the successful episodes; see :func:`split_rows`."""
         train, val = split_rows(self.rows, val_fraction, seed, self.path)
         return self._subset(train), self._subset(val)
 
@@ -190,14 +189,20 @@ class DemonstrationSet(Sequence[Demonstration]):
 def split_rows(
     rows: Iterable[EpisodeRow], val_fraction: float, seed: int, path: Path
 ) -> tuple[list[EpisodeRow], list[EpisodeRow]]:
-    """(training, validation) of the episodes in `path` that succeeded, stratified by task.
+    """Split the successful episodes into (training, validation), stratified by task.
 
-    Which episodes of a task are held back depends on (seed, task) alone. Of all episodes
-    `val_fraction` is held back, but at least one, and of every task at least one is left to
-    train on; what doesn't divide goes to the tasks with the largest remainder. 0: none is.
+    The share `val_fraction` of all successful episodes is for validation, at least one; 0: none.
+    Each task keeps at least one training episode. The numbers of the tasks are rounded by largest
+    remainder. The random order of a task's episodes depends on (seed, task) alone.
+
+    Args:
+        rows: episodes of the data set; failed ones are dropped.
+        val_fraction: share for validation.
+        seed: root seed of the split.
+        path: folder of the data set, for error messages.
 
     Raises:
-        ConfigError: no task has two episodes.
+        ConfigError: `val_fraction` is not 0, and no task has two successful episodes.
     """
     usable = [row for row in rows if row.success]
     if val_fraction == 0.0:
@@ -222,7 +227,8 @@ def split_rows(
 
 
 def _shares(sizes: dict[str, int], fraction: float) -> dict[str, int]:
-    """Episodes held back per task: round(fraction * total) by largest remainder, at least one."""
+    """Return the validation episodes of each task: together round(fraction * total), at least 1,
+    rounded by largest remainder; each task keeps one for training."""
     total = max(1, round(fraction * sum(sizes.values())))
     shares = {task: min(int(fraction * size), size - 1) for task, size in sizes.items()}
     by_remainder = sorted(sizes, key=lambda task: (shares[task] - fraction * sizes[task], task))
@@ -233,8 +239,11 @@ def _shares(sizes: dict[str, int], fraction: float) -> dict[str, int]:
 
 
 def begun(path: Path) -> bool:
-    """Whether a folder holds a collection. A description that can't be read, with not one episode,
-    is of one that was killed at its very first file."""
+    """Return whether a folder holds a collection, complete or interrupted.
+
+    A damaged description without any other file does not count: it is of a collection that was
+    killed while it wrote its first file.
+    """
     if not (path / INFO).is_file():
         return False
     try:
@@ -245,8 +254,10 @@ def begun(path: Path) -> bool:
 
 
 def _others(path: Path) -> set[str]:
-    """List what is in a folder, without files that a killed collection never finished, as nothing
-    refers to these, and without folders that hold no others."""
+    """List the entries of a folder, without partial files and folders of nothing else.
+
+    A killed collection leaves partial files behind, to which no other file refers.
+    """
     return {
         entry.name
         for entry in path.iterdir()
@@ -256,7 +267,7 @@ def _others(path: Path) -> set[str]:
 
 
 def check_empty(path: Path) -> None:
-    """Raise ConfigError for a folder with files that no collection wrote, and for a file."""
+    """Raise ConfigError if `path` is a file, or a folder with files that no collection wrote."""
     if path.is_file():
         raise ConfigError(
             f"{path} is a file that describes no demonstrations",
@@ -270,10 +281,11 @@ def check_empty(path: Path) -> None:
 
 
 def check_same(path: Path, there: DataInfo, wanted: DataInfo) -> None:
-    """Require that a continued collection has equal settings; only versions may differ."""
+    """Raise ConfigError if a continued collection has other settings; only versions may differ."""
     mine, others = asdict(wanted), asdict(there)
     del mine["versions"]
-    for key in sorted(mine, key="sentences".__eq__):  # last: they differ with the tasks
+    # sentences come last, because they differ whenever the tasks do
+    for key in sorted(mine, key="sentences".__eq__):
         if mine[key] != others[key]:
             raise ConfigError(
                 f"{path} holds demonstrations with {key} {others[key]}, now asked for {mine[key]}",
@@ -282,15 +294,21 @@ def check_same(path: Path, there: DataInfo, wanted: DataInfo) -> None:
 
 
 class SafetensorsFormat:
-    """See :class:`rlcore.demonstrations.DatasetFormat`."""
+    """The safetensors format; see :class:`rlcore.demonstrations.datasets.DatasetFormat`."""
 
     holds = staticmethod(begun)
     read = staticmethod(DemonstrationSet)
     write = staticmethod(DemonstrationWriter)
 
     def check_folder(self, path: Path, spec: EnvSpec, collect: CollectConfig, *, seed: int) -> None:
-        """Check that a run can learn from the data in a folder, or write its demonstrations there:
-        continue an interrupted collection, or begin one. Reads headers only."""
+        """Check that a run can learn from the data set in a folder, continue an interrupted
+        collection there, or begin one. Reads only headers.
+
+        Raises:
+            ConfigError: the data is of another env, the interrupted collection has other settings,
+                or the folder holds other files.
+            CheckpointError: the data set is damaged.
+        """
         if not begun(path):
             return check_empty(path)
         data = DemonstrationSet(path)

@@ -1,8 +1,8 @@
 """Call functions in processes that import only what the functions need.
 
-Each is a fresh interpreter, which neither imports the user's script again nor inherits threads, as
-processes of `multiprocessing` do. It ends with whoever started it, and one that does not answer in
-time is killed.
+Each process is a fresh interpreter: unlike processes of `multiprocessing`, it neither imports the
+user's script again nor inherits threads. It ends when its parent ends, and it is killed if it does
+not answer within a timeout.
 """
 
 from __future__ import annotations
@@ -27,28 +27,28 @@ PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 
 class Decoders:
-    """Processes that answer one call after another; they start at the first one.
+    """A pool of processes that run calls. A process starts with its first call.
 
     Args:
-        count: of processes.
-        seconds: within which one must answer a call.
+        count: number of processes.
+        seconds: timeout of a call.
     """
 
     def __init__(self, count: int, seconds: float = math.inf) -> None:
         self._seconds = seconds
         self._threads = ThreadPoolExecutor(count, "decoder")
-        self._processes: dict[int, subprocess.Popen[bytes]] = {}  # by the thread that asks it
+        self._processes: dict[int, subprocess.Popen[bytes]] = {}  # by id of the thread using it
 
     def submit(self, call: Callable[[], T]) -> Future[T]:
-        """What a call gives or raises. It must be one that can be pickled."""
+        """Run a picklable call in a process; the future gets its result or its exception."""
         return self._threads.submit(self._ask, call)
 
     def close(self) -> None:
-        """End the processes, whatever they do; calls that have not been answered are given up."""
+        """Kill the processes; calls without an answer are cancelled or fail."""
         self._threads.shutdown(wait=False, cancel_futures=True)
         self._kill_all()
         self._threads.shutdown()
-        self._kill_all()  # one that a thread had been about to start
+        self._kill_all()  # a thread may have started a process in the meantime
 
     def _kill_all(self) -> None:
         for process in list(self._processes.values()):
@@ -91,7 +91,7 @@ class Decoders:
         raise answer
 
     def _process(self) -> subprocess.Popen[bytes]:
-        """This thread's own."""
+        """Return the process of this thread; start it if there is none."""
         thread = threading.get_ident()
         if thread not in self._processes:
             path = json.dumps([entry or os.getcwd() for entry in sys.path])
@@ -104,11 +104,11 @@ class Decoders:
 
 def main() -> None:
     """Answer calls from standard input until it ends."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C: whoever started it ends it
-    if sys.platform == "linux":  # with its parent, though it be stopped
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # on Ctrl-C, the parent ends this process
+    if sys.platform == "linux":  # die with the parent, even while stopped
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what a library prints is no answer
+    os.dup2(2, 1)  # keeps prints of libraries out of the answers
     while True:
         try:
             call = pickle.load(sys.stdin.buffer)

@@ -1,4 +1,4 @@
-"""Train a policy on a data set of demonstrations: split, normalise, sample, fit."""
+"""Train a policy on a data set of demonstrations: split, fit the normaliser, sample, train."""
 
 from __future__ import annotations
 
@@ -29,21 +29,29 @@ def fit_demonstrations(
     device: torch.device | None = None,
     on_progress: OnProgress | None = None,
 ) -> dict[str, Any]:
-    """Train on the successful demonstrations in `data`, to whose training part the normaliser is
-    fitted first.
+    """Fit the policy's normaliser and train it on the successful demonstrations in `data`.
+
+    The normaliser is fitted to the training split.
 
     Args:
-        device: where the policy computes; None: where its parameters are.
+        policy: changed in place.
+        data: the data set.
+        sft: settings of supervised training.
+        seed: root seed of the split, batches and noise.
+        device: device on which the policy computes; None: the device of its parameters.
+        on_progress: called after each step with steps, seconds and latest losses.
 
     Returns:
-        :meth:`rlcore_demonstrations.supervised.SupervisedHistory.summary`.
+        :meth:`rlcore_demonstrations.supervised.SupervisedHistory.summary`, and `waited`, the
+        seconds that the trainer waited for frames.
 
     Raises:
-        CheckpointError, ConfigError: a missing or damaged data set, or one that can't be split.
+        CheckpointError, ConfigError: the data set is missing, damaged, or can't be split.
     """
     train, val = map(list, format_of(data).read(data).split(sft.val_fraction, seed))
     with ExitStack() as ends:
-        decoders = _started([*train, *val], sft)  # they import what they need meanwhile
+        # started first, so that their imports overlap with the rest
+        decoders = _started([*train, *val], sft)
         if decoders is not None:
             ends.enter_context(closing(decoders))
         trainer = SupervisedTrainer(policy, sft, seed=seed, device=device)
@@ -66,14 +74,17 @@ def more_demonstrations(
     samples: int,
     more: SupervisedSamples | None = None,
 ) -> Callable[[float, OnProgress | None], dict[str, Any]]:
-    """Go on from the present weights, under the normaliser that they have.
+    """Prepare more supervised training from the current weights, with the current normaliser.
+
+    For the other arguments see :func:`fit_demonstrations`.
 
     Args:
-        samples: on how many to train, in all.
-        more: samples beside the demonstrations; half of a batch each.
+        samples: number of samples to train on in total.
+        more: samples to add to the demonstrations; each kind has half of the sampling weight.
 
     Returns:
-        What trains up to a share of these, and gives the history of all of it so far.
+        A function `(until, on_progress)` that trains until the share `until` of the steps is done
+        and returns the summary of the history so far. It can be called repeatedly.
     """
     train, val = format_of(data).read(data).split(sft.val_fraction, seed)
     trainer = SupervisedTrainer(policy, sft, seed=seed, device=device)
@@ -103,8 +114,10 @@ def more_demonstrations(
 
 
 def _started(demos: Sequence[Demonstration], sft: SFTConfig) -> Decoders | None:
-    """Processes that read frames; None: all frames are in memory. Each begins at once with none
-    of a demonstration's frames, which imports all that reading takes."""
+    """Start processes that read frames; None if all frames are in memory.
+
+    Each process first reads an empty list of frames, which makes it import its libraries early.
+    """
     frames = next((one.frames for one in demos if isinstance(one.frames, LazyFrames)), None)
     if frames is None:
         return None
@@ -117,14 +130,14 @@ def _started(demos: Sequence[Demonstration], sft: SFTConfig) -> Decoders | None:
 def _samples(
     policy: Policy, demos: Sequence[Demonstration], sft: SFTConfig, decoders: Decoders | None
 ) -> Samples:
-    """In memory, where their frames are there already; else read ahead of the trainer."""
+    """Return samples in memory if the frames are in memory, else samples that are read ahead."""
     if decoders is None or not demos:
         return supervised_samples(policy, demos)
     return StreamedSamples(policy, demos, decoders, memory=sft.memory_gb * 1e9)
 
 
 def _joined(shown: SupervisedSamples, own: SupervisedSamples) -> SupervisedSamples:
-    """Both, drawn equally often."""
+    """Concatenate two sets of samples; each set has the same total weight."""
     parts = (shown, own)
     weights = [np.ones(len(one)) if one.weights is None else one.weights for one in parts]
     return SupervisedSamples(
@@ -136,7 +149,7 @@ def _joined(shown: SupervisedSamples, own: SupervisedSamples) -> SupervisedSampl
 
 
 def supervised_samples(policy: Policy, demos: Sequence[Demonstration]) -> SupervisedSamples:
-    """Every frame of every demonstration as a sample, in order; of none no sample."""
+    """Return one sample for each frame of each demonstration, in order, in memory."""
     if not demos:
         return SupervisedSamples({}, torch.empty(0), torch.empty(0, dtype=torch.bool))
     parts = [policy.sft_batch(demo, range(len(demo.frame_steps))) for demo in demos]

@@ -1,4 +1,4 @@
-"""Frames that are read when they are asked for, each by itself or all. Light."""
+"""Frames that are read from disk on access, some of them or all. Imports no tensor library."""
 
 from __future__ import annotations
 
@@ -9,29 +9,32 @@ import numpy as np
 
 
 class FrameReader(Protocol):
-    """The frames of one camera in one episode. It can be pickled: other processes read too."""
+    """Reads frames of one camera in one episode. It is picklable, for use in other processes."""
 
     def __call__(self, which: Sequence[int]) -> np.ndarray:
-        """Return uint8 `[len(which), H, W, 3]`, the frames of these numbers, which ascend.
+        """Return frames uint8 `[len(which), H, W, 3]`.
+
+        Args:
+            which: numbers of the frames in the episode, ascending.
 
         Raises:
-            CheckpointError: they are missing or damaged.
+            CheckpointError: the file is missing or damaged.
         """
 
 
 class LazyFrames(Mapping[str, np.ndarray]):
-    """Frames of an episode by camera, read each time they are asked for, and not kept.
+    """The frames of an episode by camera, read on each access and not cached.
 
     Args:
-        readers: of each camera.
-        count: number of frames.
+        readers: the reader of each camera.
+        count: number of frames of the episode.
     """
 
     def __init__(self, readers: Mapping[str, FrameReader], count: int) -> None:
         self._readers, self._count = dict(readers), count
 
     def read(self, which: Sequence[int]) -> dict[str, np.ndarray]:
-        """The frames of some numbers, ascending, by camera."""
+        """Return frames by camera; `which` has their numbers, ascending."""
         return {camera: reader(which) for camera, reader in self._readers.items()}
 
     def __getitem__(self, camera: str) -> np.ndarray:

@@ -1,12 +1,12 @@
-"""Define the files of a demonstration data set. No pickle; read with any safetensors and parquet.
+"""Define the files of a demonstration data set: JSON, parquet and safetensors, no pickle.
 
-    info.json                       what the frames, states and actions are, and how collected
-    episodes.parquet                one row an episode: address, task, sentence, success, length
+    info.json                       meaning of frames, states and actions; collection settings
+    episodes.parquet                one row per episode: address, task, sentence, success, length
     data/episode_000000.safetensors frames/CAMERA uint8 [F, H, W, 3], frame_steps int64 [F],
                                     states float32 [L, S], actions float32 [L, A]
 
-Each episode's file also holds its row as metadata, so that the table of an interrupted collection
-can be rebuilt from its files.
+F frames, L steps, S entries of a state, A of an action. Each episode's file also holds its row as
+metadata, so that the table of an interrupted collection can be rebuilt.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ FRAMES = "frames/"
 
 @dataclass(frozen=True)
 class EpisodeRow:
-    """What the table knows of an episode: its address, its task by name, and its file."""
+    """A row of the table: address, task, instruction, success, length and file of an episode."""
 
     task_index: int
     trial: int
@@ -66,9 +66,9 @@ class DataInfo(EnvFacts):
 
     Attributes:
         tasks: task names by `task_index`.
-        collect: settings of the collection but its path.
+        collect: settings of the collection, without path, output and format.
         seed: root seed of the collection.
-        versions: of the packages that made it.
+        versions: versions of the packages that collected it.
     """
 
     tasks: list[str]
@@ -84,10 +84,17 @@ class DataInfo(EnvFacts):
         seed: int,
         interpreters: Iterable[OtherInterpreter] = (),
     ) -> DataInfo:
-        """The facts of an env under its present settings, and of a collection in it, by simulators
-        in these interpreters (:func:`rlcore.run_folder.manifest.versions`)."""
+        """Return the facts of an env and of a collection in it.
+
+        Args:
+            spec: spec of the env.
+            collect: settings of the collection.
+            seed: root seed of the collection.
+            interpreters: other Python interpreters that run the env's simulators, for the versions
+                (:func:`rlcore.run_folder.manifest.versions`).
+        """
         settings = asdict(collect)
-        # a data set may be moved; its files say in which format they are
+        # paths change when a data set is moved, and its files show their format
         del settings["path"], settings["output"], settings["format"]
         return cls(
             **asdict(EnvFacts.of(spec)),
@@ -113,7 +120,11 @@ def write_info(path: Path, info: DataInfo) -> None:
 
 
 def read_info(path: Path) -> DataInfo:
-    """Raises CheckpointError where `path` holds no data set, or one of another format."""
+    """Read `info.json`.
+
+    Raises:
+        CheckpointError: `path` holds no data set, or one of another format or version.
+    """
     if not path.is_dir():
         raise CheckpointError(
             f"there are no demonstrations at {path}", hint="make them: rlcore collect"
@@ -131,10 +142,10 @@ def read_info(path: Path) -> DataInfo:
 
 
 def write_episode(path: Path, row: EpisodeRow, demonstration: Demonstration) -> None:
-    """One episode into `path / row.file`; atomically.
+    """Write one episode to `path / row.file`, atomically.
 
     Raises:
-        CheckpointError: it can't be written, as the disk is full.
+        CheckpointError: the file can't be written, for example because the disk is full.
     """
     arrays: dict[str, np.ndarray] = {
         "frame_steps": demonstration.frame_steps.astype(np.int64),
@@ -149,16 +160,20 @@ def write_episode(path: Path, row: EpisodeRow, demonstration: Demonstration) -> 
 
 
 def read_episode(path: Path, row: EpisodeRow, info: DataInfo) -> Demonstration:
-    """Raises CheckpointError where the file is missing or damaged."""
+    """Read one episode, with cameras in the order of the env.
+
+    Raises:
+        CheckpointError: the file is missing or damaged, or a state or action is not finite.
+    """
     file = path / row.file
     if not file.exists():
         raise CheckpointError(f"{path} is incomplete: {row.file} is missing")
-    read_headers(file)  # it is a file, and no pipe that is waited for
+    read_headers(file)  # also refuses a pipe, which would block the read
     with blaming(file, SafetensorError):
         with safe_open(file, framework="numpy") as archive:
             arrays = {name: archive.get_tensor(name) for name in archive.keys()}  # noqa: SIM118
         steps, states, actions = (arrays.pop(k) for k in ("frame_steps", "states", "actions"))
-        # in the order of the env, by which policies know them; a file has the names sorted
+        # policies expect the env's order of cameras; the file has the names sorted
         frames = {name: arrays[FRAMES + name] for name in info.cameras}
     for name, array in (("states", states), ("actions", actions)):
         bad = np.argwhere(~np.isfinite(array))
@@ -177,8 +192,12 @@ def read_episode(path: Path, row: EpisodeRow, info: DataInfo) -> Demonstration:
 
 
 def check_episode(path: Path, row: EpisodeRow, info: DataInfo) -> None:
-    """Judge an episode's file by its header. Raises CheckpointError where it is missing, damaged
-    or holds other arrays than the table and `info` say."""
+    """Check an episode's file by its header alone.
+
+    Raises:
+        CheckpointError: the file is missing or damaged, or its arrays differ in name, dtype or
+            shape from the table and `info`.
+    """
     stored = read_headers(path / row.file)
     steps = stored.get("frame_steps")
     frames = steps.shape if steps is not None else ()
@@ -199,29 +218,30 @@ def check_episode(path: Path, row: EpisodeRow, info: DataInfo) -> None:
 
 
 def number_of(row: EpisodeRow) -> int:
-    """The number in the name of an episode's file."""
+    """Return the number in the name of an episode's file."""
     return int(Path(row.file).stem.rpartition("_")[2])
 
 
 def read_row(file: Path) -> EpisodeRow:
-    """The row kept inside an episode's file. Raises CheckpointError where it is damaged."""
+    """Return the row in the metadata of an episode's file. Raises CheckpointError if damaged."""
     read_headers(file)
     with blaming(file, SafetensorError), safe_open(file, framework="numpy") as archive:
         return EpisodeRow(**parse_json(archive.metadata()["row"]))
 
 
 def rows_of_files(path: Path) -> list[EpisodeRow]:
-    """Rows of all episodes on the disk, whatever the table says."""
+    """Return the rows of all episode files on disk, without reading the table."""
     return [read_row(file) for file in sorted((path / DATA).glob(EPISODE_FILES))]
 
 
 def write_table(path: Path, rows: Sequence[EpisodeRow]) -> None:
-    """Write `episodes.parquet`; atomically."""
+    """Write `episodes.parquet` atomically."""
     write_rows(path / EPISODES, map(asdict, rows), schema_of(EpisodeRow))
 
 
 def read_table(path: Path) -> list[EpisodeRow]:
-    """From the table, or from the files where an interrupted collection left no table."""
+    """Read the rows from the table, or from the episode files if an interrupted collection has no
+    table."""
     table = path / EPISODES
     if not table.exists():
         return rows_of_files(path)

@@ -1,8 +1,8 @@
-"""Several data sets as one, of any formats, by a YAML file with the one key `mixture`.
+"""Combine several data sets, of any formats, into one by a YAML file with the one key `mixture`.
 
 mixture:
-  reached: 1        # a data set, from this file on, and how often a frame of it is drawn,
-  pots.yaml: 0.5    # relative to a frame of the others
+  reached: 1        # path relative to this file: weight with which a frame of this data set
+  pots.yaml: 0.5    # is drawn, relative to a frame of the others
 """
 
 from __future__ import annotations
@@ -30,7 +30,11 @@ KEY = "mixture"
 
 
 class Mixture:
-    """See :class:`rlcore.demonstrations.datasets.Dataset`; `parts` are data sets with weights."""
+    """Several data sets as one; see :class:`rlcore.demonstrations.datasets.Dataset`.
+
+    Attributes:
+        parts: (data set, weight) of each.
+    """
 
     complete = True
 
@@ -42,16 +46,16 @@ class Mixture:
         return sum(len(data) for data, _ in self.parts)
 
     def starts(self) -> set[tuple[str, int]]:
-        """(task by name, trial) of the episodes of all."""
+        """Return (task name, trial) of the episodes of all data sets."""
         return {start for data, _ in self.parts for start in data.starts()}
 
     def check(self, spec: EnvSpec) -> None:
-        """Raise ConfigError unless a policy for `spec` can learn from each of them."""
+        """Raise ConfigError unless a policy for `spec` can learn from every data set."""
         for data, _ in self.parts:
             data.check(spec)
 
     def summary(self) -> DatasetSummary:
-        """Of all together."""
+        """Return the summed counts and the remarks of all data sets."""
         each = [data.summary() for data, _ in self.parts]
         return DatasetSummary(
             sum(one.demonstrations for one in each),
@@ -62,7 +66,7 @@ class Mixture:
     def split(
         self, val_fraction: float, seed: int
     ) -> tuple[Sequence[Demonstration], Sequence[Demonstration]]:
-        """Each split by itself, so that validation has its share of each."""
+        """Split each data set on its own, so that validation has the same share of each."""
         sides: tuple[list[tuple[Sequence[Demonstration], float]], ...] = ([], [])
         for data, weight in self.parts:
             for side, part in zip(sides, data.split(val_fraction, seed), strict=True):
@@ -72,7 +76,7 @@ class Mixture:
 
 
 class Weighted(Sequence[Demonstration]):
-    """Demonstrations of several data sets behind each other, each with its data set's weight."""
+    """Concatenated demonstrations of several data sets, each with the weight of its data set."""
 
     def __init__(self, parts: Iterable[tuple[Sequence[Demonstration], float]]) -> None:
         self._places = [
@@ -83,7 +87,7 @@ class Weighted(Sequence[Demonstration]):
         return len(self._places)
 
     def __getitem__(self, index):  # type: ignore[no-untyped-def]
-        """An int gives a :class:`Demonstration`, a slice a list."""
+        """Return a :class:`Demonstration` for an int, a list for a slice."""
         if isinstance(index, slice):
             return [self[number] for number in range(len(self))[index]]
         part, number, weight = self._places[index]
@@ -91,7 +95,7 @@ class Weighted(Sequence[Demonstration]):
 
 
 class MixtureFormat:
-    """See :class:`rlcore.demonstrations.datasets.DatasetFormat`; a mixture is only read."""
+    """The read-only mixture format; see :class:`rlcore.demonstrations.datasets.DatasetFormat`."""
 
     def holds(self, path: Path) -> bool:
         return _named(path) is not None
@@ -114,7 +118,7 @@ class MixtureFormat:
         )
 
     def check_folder(self, path: Path, spec: EnvSpec, collect: CollectConfig, *, seed: int) -> None:
-        """Each by its own format; one that was never finished is read as far as it is."""
+        """Check each data set by its own format, an interrupted one as far as it was collected."""
         if not self.holds(path):
             self.write(path, spec, collect, seed=seed, interpreters=())
         for one, form, _ in _members(path):
@@ -123,21 +127,22 @@ class MixtureFormat:
 
 
 def _named(path: Path) -> object:
-    """What a file says under the key; None: it is none of ours."""
+    """Return the value of `mixture` in a YAML file; None if the file is not a mixture."""
     if path.suffix not in (".yaml", ".yml") or not path.is_file():
         return None
     try:
         settings = read_yaml(path, once=True)
     except (OSError, Unreadable):
-        return None  # whoever else reads such files says why
+        return None  # another format that reads YAML reports the error
     return settings.get(KEY) if isinstance(settings, dict) else None
 
 
 def _members(path: Path) -> list[tuple[Path, DatasetFormat, float]]:
-    """Its data sets, each with its format and its weight.
+    """Return (path, format, weight) of the data sets of a mixture.
 
     Raises:
-        ConfigError: one is not there or none, or its weight is no number above 0.
+        ConfigError: the mixture is empty, a path is missing or no data set, or a weight is not a
+            number above 0.
     """
     named = _named(path)
     if not isinstance(named, dict) or not named:

@@ -1,4 +1,4 @@
-"""Train on demonstrations with supervision, to make the starting checkpoint."""
+"""Make the starting checkpoint by supervised training on demonstrations, and train the control."""
 
 from __future__ import annotations
 
@@ -27,8 +27,11 @@ BEST = "control_best"
 
 
 def run(assembly: Assembly) -> Path:
-    """`rlcore sft`: demonstrations, supervised training, evaluation; returns the checkpoint. The
-    run has one of no updates too, so that it is served, replayed and gone on with as any other."""
+    """Run `rlcore sft`: collect or read demonstrations, train, evaluate; return the checkpoint.
+
+    A checkpoint of update 0 is also written, so that the run can be served, replayed and resumed
+    like any other.
+    """
     with open_session(assembly) as session:
         try_policy(session)
         path = starting_policy(session)
@@ -41,15 +44,16 @@ def run(assembly: Assembly) -> Path:
 
 
 def starting_policy(session: Session) -> Path:
-    """Demonstrations, then supervised training from the present weights; saved and loaded on
-    every rank. Returns the folder of the checkpoint.
+    """Train supervised on demonstrations, from the current weights; return the checkpoint's folder.
 
-    What an interrupted run has already made is taken up."""
+    The checkpoint is loaded on every rank and sent to the rollout workers. A resumed run reuses the
+    checkpoint or the demonstrations that it has already made.
+    """
     path = session.folder.sft
-    if path.is_dir():  # written under another name and renamed, so it is whole
+    if path.is_dir():  # the folder is renamed into place, so it is complete
         session.group.load(path)
         session.group.sync()
-        if not session.folder.metrics.stat().st_size:  # taken back, for want of a checkpoint
+        if not session.folder.metrics.stat().st_size:  # a resume without checkpoint emptied the log
             _log(session, read_json(session.folder.path / "sft.json"), "sft")
         return path
     data = demonstrations(session)
@@ -61,15 +65,20 @@ def starting_policy(session: Session) -> Path:
 def go_on(
     session: Session, start: Path, *, update: int
 ) -> tuple[dict[str, list[EpisodeResult]], dict[str, Any]]:
-    """The control: from the same start, supervised training that is as much work as RL was
-    (:mod:`rlcore_demonstrations.control_work`). Where the best checkpoint of RL is chosen on
-    validation starts, so is the control's, as often.
+    """Train and evaluate the control: supervised training from the same start as reinforcement
+    learning, of as much work (:mod:`rlcore_demonstrations.control_work`).
+
+    If the best RL checkpoint is chosen on validation starts, the best control checkpoint is chosen
+    in the same way, from as many candidates.
 
     Args:
-        update: updates that RL made.
+        session: the run's session.
+        start: the checkpoint from which reinforcement learning started.
+        update: number of updates of reinforcement learning.
 
     Returns:
-        Its evaluations by label, "control" and "control_best"; and how much work it was.
+        The evaluations by label, "control" and, if a best one is chosen, "control_best"; and the
+        record of the work.
     """
     config, folder = session.config, session.folder.path
     own, parts = config.sft.control == OWN_SUCCESSES, 1
@@ -85,7 +94,7 @@ def go_on(
     session.group.load(start)
     if own:
         session.group.recall(session.folder.checkpoint(update))
-    for name in ("control", BEST):  # of an earlier attempt, which got no further
+    for name in ("control", BEST):  # left by an attempt that was interrupted
         shutil.rmtree(folder / name, ignore_errors=True)
     most, chosen = -1.0, 0
     for part in range(1, parts + 1):
@@ -124,7 +133,7 @@ def _learn(
     total: int | None = None,
     more: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """Supervised training on all actor ranks, watched; returns its history."""
+    """Run supervised training on all actor ranks with a progress bar; return its history."""
     with session.clock.measure(phase), session.progress.phase(title, total) as shown:
 
         def watch(state: Mapping[str, float]) -> None:
@@ -153,7 +162,7 @@ def _share(session: Session, path: Path) -> Path:
 
 
 def _log(session: Session, history: dict[str, Any], name: str) -> None:
-    """Keep the history as `NAME.json`, and say where validation stands."""
+    """Write the history to `NAME.json` and to the trackers, and print a summary."""
     write_text(session.folder.path / f"{name}.json", json.dumps(history, indent=1) + "\n")
     for kind in ("train_loss", "val_loss"):
         for step, loss in history[kind]:

@@ -1,8 +1,8 @@
-"""Samples whose frames are read ahead of the trainer, in processes of their own.
+"""Prefetch samples for the trainer; separate processes read their frames.
 
-The trainer says which samples its next batches have; so many batches are on their way, and no more.
-What was read is kept up to a number of bytes. Which samples a batch has, and their values, depend
-on neither: they are those of :func:`rlcore_demonstrations.fit.supervised_samples`.
+The trainer gives the sample numbers of its next batches, of which AHEAD are prefetched. Samples
+that were read are cached up to a number of bytes. Neither changes the samples of a batch or their
+values, which equal those of :func:`rlcore_demonstrations.fit.supervised_samples`.
 """
 
 from __future__ import annotations
@@ -24,16 +24,22 @@ from rlcore_demonstrations.decoders import Decoders
 from rlcore_demonstrations.frames import LazyFrames
 
 Batch = tuple[dict[str, Tensor], Tensor, Tensor]
-"""Inputs, actions and mask of some samples."""
+"""Inputs, actions and mask of a batch of samples."""
 AHEAD = 8
-"""Batches that are read before they are asked for."""
-ACTIONS, MASK = "sft/actions", "sft/mask"  # beside what the policy names
+"""Number of batches that are prefetched."""
+ACTIONS, MASK = "sft/actions", "sft/mask"  # cached with the policy's inputs, by these names
 
 
 @dataclass(frozen=True)
 class _Job:
-    """Samples of one demonstration: where they stand in the batch, and the demonstration with
-    their steps alone; its frames come."""
+    """The samples of one demonstration in a batch.
+
+    Attributes:
+        places: int64, positions of the samples in the batch.
+        rows: int64, numbers of the samples.
+        demo: the demonstration with the steps of these samples alone, without frames.
+        frames: its frames by camera, once they are read.
+    """
 
     places: np.ndarray
     rows: np.ndarray
@@ -42,16 +48,17 @@ class _Job:
 
 
 class StreamedSamples:
-    """Every frame of every demonstration as a sample, in order. See
+    """One sample for each frame of each demonstration, in order, prefetched. See
     :class:`rlcore.demonstrations.datasets.SupervisedSamples`.
 
     Args:
-        policy: prepares them.
-        demos: at least one, with their numbers in memory.
-        decoders: that read frames, also for others.
-        memory: bytes of samples that are kept.
+        policy: prepares the samples.
+        demos: at least one demonstration, with states and actions in memory.
+        decoders: processes that read frames; they may be shared.
+        memory: most bytes of samples to cache.
 
     Attributes:
+        weights: float `[samples]`, the weight of each sample's demonstration.
         waited: seconds that the trainer has waited for batches.
     """
 
@@ -63,7 +70,8 @@ class StreamedSamples:
         self._ends = np.cumsum(counts)
         self.weights = np.repeat([demo.weight for demo in demos], counts)
         self._decoders = decoders
-        self._thread = ThreadPoolExecutor(1, "samples")  # alone reads and writes what is kept
+        # the only thread that accesses the cached samples
+        self._thread = ThreadPoolExecutor(1, "samples")
         self._kept: dict[str, np.ndarray] = {}
         self._have = np.zeros(len(self), bool)
         self.waited = 0.0
@@ -72,7 +80,7 @@ class StreamedSamples:
         return int(self._ends[-1])
 
     def batches(self, rows: Iterable[Tensor]) -> Iterator[Batch]:
-        """The samples of each batch, in order; the first ones are read from now on.
+        """Return the batches in order; the call itself starts to read the first ones.
 
         Raises:
             CheckpointError: a file is missing or damaged.
@@ -81,7 +89,7 @@ class StreamedSamples:
         return self._in_order(deque(islice(begun, AHEAD)), begun)
 
     def close(self) -> None:
-        """Give up what is not read yet."""
+        """Cancel the reads that have not started."""
         self._thread.shutdown(wait=False, cancel_futures=True)
 
     def _in_order(
@@ -137,8 +145,11 @@ class StreamedSamples:
         return batch, batch.pop(ACTIONS).float(), batch.pop(MASK)
 
     def _keep(self, rows: np.ndarray, made: dict[str, np.ndarray], jobs: Sequence[_Job]) -> None:
-        """Keep the samples of the first rows, as many as there is memory for: the system gives
-        memory for what is written, not for what could be."""
+        """Cache those samples whose numbers are below the number that fits into `memory`.
+
+        np.empty reserves address space for all of them, but the system allocates a page only when
+        it is written.
+        """
         if not self._kept and made:
             size = sum(array[:1].nbytes for array in made.values())
             count = min(int(self._memory // size), len(self))

@@ -1,10 +1,11 @@
-"""Train on demonstrations with supervision, and validate. Tensors in, history out; no files.
+"""Supervised training on demonstrations, with validation. Reads and writes no files.
 
-Batches are keyed by the step and noise by (step, sample), so a run repeats bit for bit whatever
-ran before it. Validation draws the same noise each time: its losses differ by the weights alone.
+The random key of a batch is its step, that of the noise is (step, sample), so a run is
+bit-identical whatever ran before it. Validation uses the same noise each time, so its losses differ
+by the weights alone.
 
-Several actor ranks split the samples of each batch and sum the results: these equal the results of
-one rank up to the order of sums.
+Actor ranks split the samples of each batch and sum the results, which equal those of one rank up to
+the order of sums.
 """
 
 from __future__ import annotations
@@ -32,42 +33,44 @@ from rlcore.validation.policy import checked_groups
 from rlcore_demonstrations.stream import Batch
 
 GRAD_NORM = 1.0
-"""Norm to which supervised gradients are clipped."""
+"""Largest norm of a supervised gradient; larger ones are clipped."""
 
 RECENT = 50
-"""Training ends with an error where most of so many last steps, or of all, were skipped."""
+"""Training fails if most of the last RECENT steps, or most of all steps, were skipped."""
 
 PLATEAU = 0.05
-"""Validation has levelled off if its best of late is less than this share below its best before."""
+"""Validation has levelled off if the best late loss is less than this share below the best early
+one."""
 
 
 class Samples(Protocol):
-    """What is learned from: samples in memory, or read ahead."""
+    """Training samples, in memory or prefetched."""
 
     @property
     def weights(self) -> np.ndarray | None:
-        """Return how often each is drawn, relative to others; None: all alike."""
+        """Return the relative sampling weight of each sample; None: all are equal."""
 
     def __len__(self) -> int: ...
 
     def batches(self, rows: Iterable[Tensor]) -> Iterator[Batch]:
-        """Return the samples of each batch, which `rows` has as numbers of samples."""
+        """Yield the batch for each tensor of sample numbers in `rows`."""
 
 
 @dataclass
 class SupervisedHistory:
-    """Record of a supervised training.
+    """The record of a supervised training.
 
     Attributes:
-        train_loss: `(step, loss of its batch)`, every step that was not skipped.
+        train_loss: `(step, loss of its batch)` for each step that was not skipped.
         val_loss: `(steps done, mean validation loss)`, ascending.
-        steps: optimizer steps done, those that were skipped included.
-        batch_size: samples of each.
-        skipped_steps: of them, left out, as their gradient was not finite.
-        zero_gradient_steps: those whose gradient was zero.
+        steps: number of optimizer steps, skipped ones included.
+        batch_size: samples per step, of all ranks.
+        skipped_steps: number of steps that were skipped because their gradient was not finite.
+        zero_gradient_steps: number of steps whose gradient was zero.
         seconds: wall time.
-        stopped: why it ended, in words.
-        patience: validations that count as late; None: those of the last quarter of the steps.
+        stopped: why training stopped, in words.
+        patience: number of validations that count as late; None: those of the last quarter of the
+            steps.
     """
 
     train_loss: list[tuple[int, float]] = field(default_factory=list)
@@ -82,13 +85,15 @@ class SupervisedHistory:
 
     @property
     def best_step(self) -> int | None:
-        """Steps done at the lowest validation loss, the first if several."""
+        """Return the steps done at the lowest validation loss, the first of equal ones."""
         return min(self.val_loss, key=lambda point: point[1])[0] if self.val_loss else None
 
     @property
     def late_improvement(self) -> float | None:
-        """(best before - best of late) / best before; negative if it got worse. None if there
-        are no validations on one of the sides."""
+        """Return (best early - best late) / best early validation loss; negative if it got worse.
+
+        None if there are no early or no late validations, or if the best early loss is at most 0.
+        """
         steps = [step for step, _ in self.val_loss]
         losses = [loss for _, loss in self.val_loss]
         if self.patience is not None:
@@ -102,12 +107,12 @@ class SupervisedHistory:
 
     @property
     def plateaued(self) -> bool:
-        """Whether validation has levelled off (see :data:`PLATEAU`)."""
+        """Return whether validation has levelled off (see :data:`PLATEAU`)."""
         improvement = self.late_improvement
         return improvement is not None and improvement < PLATEAU
 
     def summary(self) -> dict[str, Any]:
-        """All of it, json-able."""
+        """Return all attributes and properties as values that JSON can hold."""
         return {
             **asdict(self),
             "best_step": self.best_step,
@@ -120,10 +125,10 @@ class SupervisedTrainer:
     """Trains the policy group of a policy's parameters on demonstrations.
 
     Args:
-        policy: with a supervised loss; changed in place, a critic is left alone.
-        config: steps, batch size, rates.
-        seed: root of batches and noise.
-        device: where the policy computes; None: where its parameters are.
+        policy: a policy with a supervised loss, changed in place; a critic is not trained.
+        config: settings of supervised training.
+        seed: root seed of batches and noise.
+        device: device on which the policy computes; None: the device of its parameters.
     """
 
     def __init__(
@@ -149,7 +154,17 @@ class SupervisedTrainer:
         on_progress: OnProgress | None = None,
     ) -> SupervisedHistory:
         """Train for `max_steps` steps, or until validation has levelled off over the last
-        `patience` validations."""
+        `patience` validations.
+
+        Args:
+            train: training samples.
+            val: validation samples; without any, there is no validation.
+            on_progress: called after each step with steps, seconds and latest losses.
+
+        Raises:
+            ConfigError: there are no training samples.
+            TrainingError: most gradients, a weight or a validation loss is not finite.
+        """
         steps, patience = self._config.max_steps, self._config.patience
 
         def stop(history: SupervisedHistory) -> str | None:
@@ -169,13 +184,16 @@ class SupervisedTrainer:
         history: SupervisedHistory | None = None,
         on_progress: OnProgress | None = None,
     ) -> SupervisedHistory:
-        """Continue training on at least so many samples, with batches that `fit` did not use: the
-        control that shows what as much supervised training would have brought.
+        """Train the control: more supervised training, of as much work as reinforcement learning.
+
+        Batches have other keys than those of :meth:`fit`. For the other arguments and errors see
+        there.
 
         Args:
-            samples: of all steps together, see :mod:`rlcore_demonstrations.control_work`.
+            samples: samples of all steps together, rounded up to whole batches; see
+                :mod:`rlcore_demonstrations.control_work`.
             until: share of the steps after which to return.
-            history: of the calls before, which this one goes on with; None: this is the first.
+            history: the history of previous calls, to continue; None: this is the first call.
         """
         size = self._batch_size(train)
         steps = math.ceil(samples / size) if size else 0
@@ -192,7 +210,7 @@ class SupervisedTrainer:
         )
 
     def validate(self, samples: Samples) -> float:
-        """Mean loss over all samples, under noise that is the same each time."""
+        """Return the mean loss over all samples of all ranks, with the same noise each time."""
         total = 0.0
         batches = torch.arange(len(samples)).split(self._config.batch_size)
         for rows, batch in zip(batches, samples.batches(map(own, batches)), strict=True):
@@ -212,8 +230,10 @@ class SupervisedTrainer:
         on_progress: OnProgress | None,
         history: SupervisedHistory | None = None,
     ) -> SupervisedHistory:
-        """Steps `first`, `first + 1`, ... until `stop(history)` has a reason; a cosine ends after
-        `steps` of them. The time that they take decides nothing."""
+        """Make steps `first`, `first + 1`, ... until `stop(history)` returns a reason.
+
+        A cosine schedule ends after `steps` steps. Wall time has no influence on the result.
+        """
         if not len(train):
             raise ConfigError(
                 "there are no demonstrations to train on",
@@ -223,7 +243,7 @@ class SupervisedTrainer:
         history.batch_size = self._batch_size(train)
         started = time.monotonic() - history.seconds
         latest: dict[str, float] = {}
-        recent: deque[bool] = deque(maxlen=RECENT)  # which of the last steps were skipped
+        recent: deque[bool] = deque(maxlen=RECENT)  # whether each of the last steps was skipped
         begin = first + history.steps
         batches = train.batches(own(self._drawn(train, step)) for step in count(begin))
         while True:
@@ -257,7 +277,7 @@ class SupervisedTrainer:
         return history
 
     def _require_finite(self, history: SupervisedHistory) -> None:
-        """Refuse losses and weights that are not finite, also without validation data."""
+        """Raise TrainingError if most steps were skipped or a weight of any rank is not finite."""
         self._require_steps(history.skipped_steps, history.steps, f"its {history.steps} steps")
         if collectives.all_max(
             not all(bool(dtensor.local_shard(one).isfinite().all()) for one in self._trained)
@@ -265,7 +285,7 @@ class SupervisedTrainer:
             raise _failed("a weight holds")
 
     def _require_steps(self, skipped: int, steps: int, among: str) -> None:
-        """Refuse a training most of whose steps were skipped."""
+        """Raise TrainingError if more than half of `steps` were skipped."""
         if 2 * skipped > steps:
             raise _failed(f"the gradients of {skipped} of {among} hold")
 
@@ -287,19 +307,19 @@ class SupervisedTrainer:
         history.val_loss.append((first + history.steps, latest["val_loss"]))
 
     def _batch_size(self, samples: Samples) -> int:
-        """Samples of a step of all ranks."""
+        """Return the number of samples of a step, over all ranks."""
         return min(self._config.batch_size, len(samples))
 
     def _drawn(self, samples: Samples, step: int) -> Tensor:
-        """Numbers of the samples of a step's batch, of all ranks."""
+        """Return the sample numbers of a step's batch, of all ranks, drawn without replacement."""
         size, weights = self._batch_size(samples), samples.weights
-        # None draws as ever
+        # equal weights draw the same batches as no weights
         shares = None if weights is None or np.ptp(weights) == 0 else weights / weights.sum()
         draw = generator(self._seed, "sft", step)
         return torch.from_numpy(draw.choice(len(samples), size=size, replace=False, p=shares))
 
     def _step(self, batch: Batch, rows: Tensor, step: int) -> tuple[float, StepReport]:
-        """One optimizer step; the loss of its batch, and what was done."""
+        """Make one optimizer step; return the loss of its batch over all ranks, and a report."""
         self._optimizer.zero_grad()
         loss = self._own_sum(batch, rows, "sft", step) / len(rows)
         loss.backward()
@@ -309,20 +329,23 @@ class SupervisedTrainer:
         return collectives.all_sum(float(loss.detach())), done
 
     def _own_sum(self, batch: Batch, rows: Tensor, phase: str, step: int) -> Tensor:
-        """Sum of the losses of this rank's share of a batch. A rank whose share is empty makes the
-        others' forward all the same, with a sample that does not count."""
+        """Return the sum of the losses of this rank's share of a batch.
+
+        A rank with an empty share runs the forward on one sample, because the forwards of sharded
+        ranks must match, and returns 0.
+        """
         losses = self._losses(batch, own(rows), phase, step)
         return losses.sum() if collectives.rank() < len(rows) else losses[:0].sum()
 
     def _settle(self) -> None:
-        """Free gathered blocks after forwards, before weights change."""
+        """Free gathered weights of a sharded policy after forwards, before its weights change."""
         if self._sharded:
             from rlcore.learner.shard import initialise_shards  # takes a second to import
 
             initialise_shards(self._policy)
 
     def _losses(self, batch: Batch, rows: Tensor, phase: str, step: int) -> Tensor:
-        """Loss per sample `[B]`, with noise keyed by (phase, step, sample)."""
+        """Return the loss per sample `[B]`, with noise keyed by (phase, step, sample)."""
         keys = RowKeys(tuple((self._seed, phase, step, row) for row in rows.tolist()))
         inputs, actions, mask = batch
         return self._policy.sft_loss(
@@ -342,6 +365,6 @@ def _failed(what: str) -> TrainingError:
 
 
 def own(rows: Tensor) -> Tensor:
-    """This rank's share of a batch; where that is empty, its first sample."""
+    """Return this rank's share of a batch; if empty, the batch's first sample."""
     mine = rows[collectives.rank() :: collectives.world_size()]
     return mine if len(mine) else rows[:1]
