@@ -1,9 +1,9 @@
-"""Read a LeRobot data set as demonstrations, an episode when it is asked for.
+"""Read a LeRobot data set as demonstrations, each episode on access.
 
-Memory holds the numbers of one data file and the frames of one camera in one episode: a policy that
-looks at no frame, as it fits its normaliser, decodes none. Where rows of an episode
-have different sentences, each run of equal ones is a demonstration of its own: the actions of one
-sentence are not those of the next.
+Memory holds the numbers of one data file and the frames of one camera in one episode. Frames are
+decoded on access only, so fitting a normaliser decodes none. If the rows of an episode have
+different sentences (instructions), each run of rows with one sentence is a separate demonstration,
+because its actions belong to that sentence.
 """
 
 from __future__ import annotations
@@ -47,13 +47,13 @@ from rlcore_data_lerobot.video import CLOCK, about_video, same_clock
 
 SUCCESS, FRAME = "next.success", "frame_index"
 ROUNDING = 1e-6
-"""By which part of its range an action may lie outside, as float32 rounds."""
+"""Share of its range by which an action may be outside of it, because float32 rounds."""
 TABLE = "correct the table, or convert the data set again: the file itself is whole"
 
 
 @dataclass(frozen=True)
 class Part:
-    """Rows `start` to `stop` of an episode, which have one sentence."""
+    """Rows `start` to `stop` (exclusive) of an episode, which all have one sentence."""
 
     row: EpisodeRow
     entry: Entry
@@ -64,8 +64,12 @@ class Part:
 
 @dataclass(frozen=True)
 class Window:
-    """Seconds of a video at which the first and the last row of an episode have their frames, and
-    whether all times are those of the rows' numbers, up to half a frame."""
+    """The part of a video that an episode uses.
+
+    Attributes:
+        first, last: time of the frames of the first and the last row, in seconds of the video.
+        steady: whether each row's time equals its number / fps, up to half a frame.
+    """
 
     entry: Entry
     feature: str
@@ -77,11 +81,13 @@ class Window:
 
 @dataclass
 class Outside:
-    """How many entries of an action's channel lie outside of its range, and are cut.
+    """Counts the entries of an action channel that are outside of its range and are clipped.
 
-    Args:
-        file: the description.
-        source: of the channel.
+    Attributes:
+        file: the description, for messages.
+        source: source of the channel.
+        total, count: number of entries, and of those outside of the range.
+        low, high: smallest and largest entry.
     """
 
     file: Path | None
@@ -92,7 +98,7 @@ class Outside:
     high: float = -math.inf
 
     def add(self, column: np.ndarray) -> None:
-        """Count those of some rows, `[L, m]` of the feature."""
+        """Count the entries of rows `[L, m]` of the feature."""
         if self.source.bounds is None:
             return
         low, high = self.source.bounds
@@ -109,7 +115,7 @@ class Outside:
 
     @property
     def remark(self) -> str:
-        """How many there are, in a sentence."""
+        """Return a message with the counts."""
         low, high = self.source.bounds or (-math.inf, math.inf)
         return (
             f"{self.file}: {self.source.channel}: {self.count} of {self.total} entries "
@@ -120,8 +126,13 @@ class Outside:
 
 @dataclass(frozen=True)
 class Survey:
-    """What is in the rows of a data set; `windows` of all episodes with videos that are used,
-    `outside` of all channels of actions."""
+    """The contents of the rows of a data set.
+
+    Attributes:
+        parts: all demonstrations.
+        windows: the parts of videos that the episodes use, of all cameras.
+        outside: counts of each action channel.
+    """
 
     parts: Sequence[Part]
     windows: Sequence[Window]
@@ -130,12 +141,12 @@ class Survey:
 
 @dataclass(frozen=True)
 class Numbers:
-    """The columns of a file but frames, its rows ordered by episode and `frame_index`.
+    """The columns of a data file without frames; rows are ordered by episode and `frame_index`.
 
     Attributes:
-        places: int64 `[L]`, where each row is in the file.
+        places: int64 `[L]`, position of each row in the file.
         frames: int64 `[L]`, `frame_index`; None: the file has no such column.
-        spans: first row of each episode, and the one behind its last.
+        spans: (first row, last row + 1) of each episode, by its number.
     """
 
     table: pa.Table
@@ -145,14 +156,14 @@ class Numbers:
 
 
 class LeRobotSet:
-    """See :class:`rlcore.demonstrations.datasets.Dataset`.
+    """A LeRobot data set; see :class:`rlcore.demonstrations.datasets.Dataset`.
 
     Args:
-        index: of the data set.
-        mapping: what its numbers are.
-        rows: of its episodes, where rlcore wrote it; None: made from the data.
-        described: where the user said what the numbers are; None: the data set itself does.
-        complete: whether its collection came to its end.
+        index: index of the data set.
+        mapping: how its features map to cameras and channels of the env.
+        rows: rows of its episodes if rlcore wrote it; None: they are made from the data.
+        described: the user's description file; None: rlcore wrote the data set.
+        complete: whether its collection is complete.
     """
 
     def __init__(
@@ -174,7 +185,7 @@ class LeRobotSet:
         return len(self.index.entries)
 
     def starts(self) -> set[tuple[str, int]]:
-        """(task by name, trial) of the episodes, where rlcore wrote them; others have none."""
+        """Return (task name, trial) of the episodes if rlcore wrote them, else an empty set."""
         return {(row.task, row.trial) for row in self._rows or ()}
 
     def check(self, spec: EnvSpec) -> None:
@@ -194,8 +205,7 @@ class LeRobotSet:
             )
 
     def check_files(self) -> None:
-        """Check that all files are there and begin as they should, and that the numbers of all rows
-        can be learned from.
+        """Check that all files exist and have valid headers, and that all rows have valid numbers.
 
         Raises:
             CheckpointError: a file is missing, damaged, or contradicts another one.
@@ -217,7 +227,7 @@ class LeRobotSet:
         for window in self._survey.windows:
             self._check_end(window)
         first = next((part for part in self._survey.parts if part.row.success), None)
-        if first is not None:  # whether cameras have pictures of colours, as large as is said
+        if first is not None:  # reads a frame of each camera to check its colours and size
             demonstration = self.read(replace(first, stop=first.start + 1))
             dict(demonstration.frames)
 
@@ -237,13 +247,14 @@ class LeRobotSet:
     def split(
         self, val_fraction: float, seed: int
     ) -> tuple[Sequence[Demonstration], Sequence[Demonstration]]:
-        """See :func:`rlcore_demonstrations.dataset.split_rows`. Where nothing says which episodes
-        succeeded, all are learned from.
+        """Return (training, validation); see :func:`rlcore_demonstrations.dataset.split_rows`.
+
+        A data set without the feature `next.success` counts every episode as a success.
 
         Raises:
-            ConfigError: no episode succeeded, there is nothing to hold back, or most of the actions
-                lie outside of their range.
-            CheckpointError: rows contradict each other or what is said of them.
+            ConfigError: no episode succeeded, no task has two of them for a validation split, or
+                most entries of an action channel are outside of its range.
+            CheckpointError: rows contradict each other or the metadata.
         """
         parts = self._survey.parts
         rows = list(dict.fromkeys(part.row for part in parts))  # as files have them
@@ -262,7 +273,7 @@ class LeRobotSet:
 
     @cached_property
     def _survey(self) -> Survey:
-        """What is in the rows of all episodes, checked; of rlcore's own what it says of them."""
+        """Read and check the rows of all episodes; for rlcore's own data sets, use its records."""
         if self._rows is not None:
             pairs = zip(self._rows, self.index.entries, strict=True)
             own = [Part(row, entry, 0, entry.length, row.task_description) for row, entry in pairs]
@@ -298,7 +309,7 @@ class LeRobotSet:
         return Survey(parts, tuple(windows), tuple(outside))
 
     def _parts(self, entry: Entry, table: pa.Table) -> Iterator[Part]:
-        """An episode's rows, apart by their sentences."""
+        """Yield the parts of an episode, one for each run of rows with one sentence."""
         texts = list(self.index.sentences.values())
         runs = list(self._runs(entry, self._whole(entry, table, "task_index")))
         first = runs[0][2]
@@ -316,7 +327,7 @@ class LeRobotSet:
             yield Part(row, entry, start, stop, sentence)
 
     def _runs(self, entry: Entry, numbers: np.ndarray) -> Iterator[tuple[int, int, str]]:
-        """(start, stop, sentence) of rows that follow each other with one sentence."""
+        """Yield (start, stop, sentence) of each run of rows with one sentence number."""
         file = tasks_file(self.index.path, self.index.version)
         for number, start, stop in _equal(numbers):
             sentence = self.index.sentences.get(number)
@@ -341,7 +352,7 @@ class LeRobotSet:
         return bool(flags.any())
 
     def _windows(self, entry: Entry, table: pa.Table) -> Iterator[Window]:
-        """Where the frames of an episode lie in videos, by the times of its rows."""
+        """Yield the window of each video camera of an episode, by the times of its rows."""
         for name, camera in self.mapping.cameras.items():
             if self.index.features[camera.feature]["dtype"] != "video":
                 continue
@@ -366,7 +377,7 @@ class LeRobotSet:
             yield Window(entry, camera.feature, clip.file, first, last, steady)
 
     def _times(self, entry: Entry, table: pa.Table) -> np.ndarray:
-        """float64 `[L]`, seconds of the rows from the episode's start, which ascend."""
+        """Return the ascending times of the rows in seconds of the episode, float64 `[L]`."""
         times = self._matrix(entry, table, "timestamp")[:, 0].astype(float)
         if not np.isfinite(times).all() or not (np.diff(times) > 0).all():
             raise contradicted(
@@ -378,7 +389,7 @@ class LeRobotSet:
         return times
 
     def _check_end(self, window: Window) -> None:
-        """Raise CheckpointError where a video ends before the rows of an episode."""
+        """Raise CheckpointError if a video ends before the last row of an episode."""
         end, rate = about_video(window.file, self._most_pixels(window.feature))
         if window.last <= end:
             return
@@ -403,7 +414,7 @@ class LeRobotSet:
     # -- one episode --------------------------------------------------------------------------
 
     def read(self, part: Part) -> Demonstration:
-        """Raises CheckpointError where a file is missing or damaged."""
+        """Read a demonstration. Raises CheckpointError if a file is missing or damaged."""
         entry, mapping = part.entry, self.mapping
         table = self._rows_of(entry)
         rows = slice(part.start, part.stop)
@@ -438,10 +449,10 @@ class LeRobotSet:
     def _check_numbers(
         self, entry: Entry, columns: Mapping[str, np.ndarray], first: int = 0
     ) -> None:
-        """Raise CheckpointError for numbers that are not finite, as they are or as float32.
+        """Raise CheckpointError for numbers that are not finite, before or after conversion.
 
         Args:
-            first: row of the episode that the columns begin with.
+            first: number of the columns' first row in the episode, for messages.
         """
         for name, column in columns.items():
             bad = np.argwhere(~np.isfinite(column))
@@ -485,10 +496,11 @@ class LeRobotSet:
         return TableFrames(entry.data, camera.feature, entry.number, places, picture)
 
     def _rows_of(self, entry: Entry) -> pa.Table:
-        """An episode's rows, ordered by `frame_index`.
+        """Return an episode's rows, ordered by `frame_index`.
 
         Raises:
-            CheckpointError: they are not as many as is said, or not 0, 1, 2, ...
+            CheckpointError: their number differs from the metadata, or `frame_index` is not
+                0, 1, 2, ...
         """
         start, stop = self._span(entry)
         numbers = self._numbers(entry.data)
@@ -505,7 +517,7 @@ class LeRobotSet:
         return numbers.table.slice(start, stop - start)
 
     def _matrix(self, entry: Entry, table: pa.Table, name: str) -> np.ndarray:
-        """`[L, n]` of a column of numbers, or of lists of as many as its feature has."""
+        """Return a column as `[L, n]`, n being the number of entries of its feature."""
         try:
             return _matrix(table[name], self._width(name))
         except Unfit as error:
@@ -523,7 +535,7 @@ class LeRobotSet:
         return math.prod(self.index.features.get(name, {"shape": (1,)})["shape"])
 
     def _span(self, entry: Entry) -> tuple[int, int]:
-        """First row of an episode in its table, and the one behind its last."""
+        """Return (first row, last row + 1) of an episode in its table."""
         start, stop = self._numbers(entry.data).spans.get(entry.number, (0, 0))
         if stop - start != entry.length:
             raise contradicted(
@@ -534,7 +546,7 @@ class LeRobotSet:
         return start, stop
 
     def _read_numbers(self, file: Path) -> Numbers:
-        """All of a file but frames."""
+        """Read the columns of a data file without frames."""
         with opened(file) as table:
             ordered = FRAME in table.schema_arrow.names
         judged = [SUCCESS] if SUCCESS in self.index.features else []
@@ -558,7 +570,7 @@ class LeRobotSet:
 
 
 class Demonstrations(Sequence[Demonstration]):
-    """Parts of a data set, read when asked for."""
+    """Demonstrations of a data set, each read on access."""
 
     def __init__(self, of: LeRobotSet, parts: Sequence[Part]) -> None:
         self._of, self.parts = of, tuple(parts)
@@ -567,14 +579,14 @@ class Demonstrations(Sequence[Demonstration]):
         return len(self.parts)
 
     def __getitem__(self, index):  # type: ignore[no-untyped-def]
-        """An int gives a :class:`Demonstration`, a slice a smaller sequence."""
+        """Return a :class:`Demonstration` for an int, a smaller sequence for a slice."""
         if isinstance(index, slice):
             return Demonstrations(self._of, self.parts[index])
         return self._of.read(self.parts[index])
 
 
 def _equal(numbers: np.ndarray) -> Iterator[tuple[int, int, int]]:
-    """(number, start, stop) of rows that follow each other with one number."""
+    """Yield (number, start, stop) of each run of equal numbers."""
     bounds = [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist(), len(numbers)]
     for start, stop in pairwise(bounds):
         if stop > start:
@@ -582,7 +594,7 @@ def _equal(numbers: np.ndarray) -> Iterator[tuple[int, int, int]]:
 
 
 def _late(windows: Sequence[Window], fps: float) -> list[int]:
-    """Numbers of the episodes that begin later in a video than the one before them ends."""
+    """Return the episodes before which a video has frames that belong to no episode."""
     in_order = sorted(windows, key=lambda one: (one.feature, one.file, one.first))
     return [
         after.entry.number
@@ -593,11 +605,13 @@ def _late(windows: Sequence[Window], fps: float) -> list[int]:
 
 
 def _check_apart(windows: Sequence[Window], fps: float) -> None:
-    """Raise CheckpointError where two episodes share frames of a video but not all: one of them
-    begins before the other one ends, so its times are of another clock.
+    """Raise CheckpointError if two episodes overlap in a video without using the same frames.
+
+    The times of one of them must then be wrong.
 
     Args:
-        fps: frames a second, of the rows.
+        windows: windows of all episodes.
+        fps: rows per second.
     """
     half = 0.5 / fps
     in_order = sorted(windows, key=lambda one: (one.feature, one.file, one.first, one.last))
@@ -615,10 +629,10 @@ def _check_apart(windows: Sequence[Window], fps: float) -> None:
 
 
 def _matrix(column: pa.ChunkedArray, width: int) -> np.ndarray:
-    """`[L, width]` of a column of numbers, or of lists (of lists) with as many in each row.
+    """Return a column of numbers, or of (nested) lists of `width` numbers, as `[L, width]`.
 
     Raises:
-        Unfit: it is something else.
+        Unfit: the column has another type, another number of entries, or nulls.
     """
     values = column.combine_chunks()
     even = True
@@ -639,7 +653,7 @@ def _matrix(column: pa.ChunkedArray, width: int) -> np.ndarray:
 
 
 def _whole(column: pa.ChunkedArray, width: int) -> np.ndarray:
-    """int64 `[L]` of a column of whole numbers, one a row. Raises Unfit for another one."""
+    """Return a column of whole numbers as int64 `[L]`. Raises Unfit if one is not whole or < 0."""
     numbers = _matrix(column, width)[:, 0]
     fits = (numbers >= 0) & (numbers <= LARGEST_NUMBER) & (numbers == np.floor(numbers))
     if not fits.all():

@@ -1,4 +1,4 @@
-"""The formats that are registered: two versions of LeRobot, with videos or with single frames."""
+"""The registered formats: two versions of LeRobot, with videos or with PNG frames."""
 
 from __future__ import annotations
 
@@ -21,8 +21,10 @@ DESCRIBES = (".yaml", ".yml")
 
 
 class LeRobotV3:
-    """See :class:`rlcore.demonstrations.datasets.DatasetFormat`. Reads files that describe a data
-    set of any version too."""
+    """LeRobot v3.0 with videos; see :class:`rlcore.demonstrations.datasets.DatasetFormat`.
+
+    It also reads description files, of data sets of any version.
+    """
 
     writes, images = "v3.0", False
 
@@ -86,7 +88,7 @@ class LeRobotV3Images(LeRobotV3):
 
 
 class LeRobotV21(LeRobotV3):
-    """Version 2.1, and 2.0 where it is read."""
+    """LeRobot v2.1 with videos; reads v2.0 too."""
 
     writes = "v2.1"
 
@@ -101,5 +103,5 @@ class LeRobotV21Images(LeRobotV21):
 
 
 def _describes(path: Path) -> bool:
-    """Whether it is a file that describes a data set, also one that can't be read."""
+    """Return whether `path` is a YAML file other than a mixture; it may be unreadable."""
     return path.suffix in DESCRIBES and path.is_file() and not MixtureFormat().holds(path)

@@ -1,4 +1,4 @@
-"""Frames of one camera in one episode, in a video or in a table. Readers can be pickled."""
+"""Read the frames of one camera in one episode, from a video or a table. Readers are picklable."""
 
 from __future__ import annotations
 
@@ -20,29 +20,32 @@ from rlcore_data_lerobot.index import (
 )
 from rlcore_data_lerobot.video import decoded, image
 
-TOGETHER = 64  # frames in parquet that are read together, if they are not large
-AT_ONCE = 64 << 20  # bytes of them
-LARGEST_HEAD = 1 << 20  # of a file with a picture, beside its pixels
+TOGETHER = 64  # most frames that are read from parquet at once
+AT_ONCE = 64 << 20  # most bytes that are read from parquet at once
+LARGEST_HEAD = 1 << 20  # most bytes of a picture's file besides its pixels
 
 
 @dataclass(frozen=True)
 class Picture:
-    """What frames are to become: uint8 `shape`, scaled where `scaled`, perhaps turned by half."""
+    """The form of returned frames: uint8 `shape`, optionally scaled and rotated by 180 degrees."""
 
     shape: tuple[int, int, int]
     scaled: bool = False
     upside_down: bool = False
     most: int = LARGEST_PICTURE
-    """Pixels that one may have in its file."""
+    """Most pixels that a frame may have in its file."""
 
     @property
     def size(self) -> tuple[int, int] | None:
-        """(height, width) to scale to."""
+        """Return (height, width) to scale to; None: frames are not scaled."""
         return self.shape[:2] if self.scaled else None
 
     def filled(self, file: Path, frames: Iterator[np.ndarray], places: Sequence[int]) -> np.ndarray:
-        """uint8 `[len(places), H, W, 3]`, filled as they are decoded: the first into the first of
-        `places`."""
+        """Return decoded frames as uint8 `[len(places), H, W, 3]`, frame i at index `places[i]`.
+
+        Raises:
+            CheckpointError: a frame has another shape.
+        """
         found = np.empty((len(places), *self.shape), np.uint8)
         for number, pixels in zip(places, frames, strict=True):
             if pixels.shape != self.shape:
@@ -57,8 +60,12 @@ class Picture:
 
 @dataclass(frozen=True)
 class VideoFrames:
-    """Frames of a video at `times`, in seconds from its start, which are `slack` seconds away from
-    what the numbers of the rows say."""
+    """Reads frames of a video.
+
+    Attributes:
+        times: times of the rows, in seconds of the video.
+        slack: seconds by which each time differs from the row's number / fps.
+    """
 
     file: Path
     times: np.ndarray
@@ -81,7 +88,7 @@ class VideoFrames:
 
 @dataclass(frozen=True)
 class TableFrames:
-    """Frames of an episode, kept as PNG or JPEG in a column of a table, at `rows` of it."""
+    """Reads frames of an episode that are stored as PNG or JPEG in a table, at its `rows`."""
 
     file: Path
     feature: str
@@ -95,7 +102,7 @@ class TableFrames:
         return self.picture.filled(self.file, self._decoded(rows[order]), order.tolist())
 
     def _decoded(self, rows: np.ndarray) -> Iterator[np.ndarray]:
-        """A few rows at a time, of the groups that have some."""
+        """Decode the given ascending rows, reading a few rows of their row groups at a time."""
         with judging(self.file), opened(self.file) as file:
             meta = file.metadata
             ends = np.cumsum([meta.row_group(one).num_rows for one in range(meta.num_row_groups)])
@@ -117,7 +124,7 @@ class TableFrames:
                     at += len(batch)
 
     def _together(self, group: pq.RowGroupMetaData) -> int:
-        """How many cells of a group are read at a time: any may hold almost all of its bytes."""
+        """Return how many cells of a row group to read at once; one may have most of its bytes."""
         chunks = [group.column(number) for number in range(group.num_columns)]
         sizes = [
             chunk.total_uncompressed_size

@@ -1,14 +1,14 @@
-"""Read what a LeRobot data set says of itself: features, sentences, where each episode lies. Light.
+"""Read the metadata of a LeRobot data set: features, sentences, files of each episode.
 
     v3.0        meta/info.json, meta/tasks.parquet, meta/episodes/*/*.parquet
     v2.0, v2.1  meta/info.json, meta/tasks.jsonl, meta/episodes.jsonl
 
-Sentences are read in either form, whatever the version: converters of others mix them.
+Sentences (instructions) are read in either form, because some converters mix the versions.
 Layouts: LeRobot 0.6.2 (`docs/source/lerobot-dataset-v3.mdx`, `src/lerobot/datasets`) and its tag
 v0.3.3. No frame and no row of data is read here.
 
-A data set may come from a stranger: templates of paths are expanded by replacing names, and no
-table is read that would grow far beyond its file.
+A data set may be untrusted: path templates are expanded by replacing names only, and a table
+that would need far more memory than its file is refused.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from rlcore.files.reading import LONGEST_LINE, POINTER, decode, open_regular, pa
 
 INFO = "meta/info.json"
 FACTS = "meta/rlcore.json"
-"""What rlcore keeps beside the files of a data set that it wrote."""
+"""rlcore's own records in a data set that it wrote."""
 V2, V3 = ("v2.0", "v2.1"), ("v3.0",)
 IMAGES = ("image", "video")
 GROWTH, SMALL = 32, 32 << 20
@@ -47,8 +47,8 @@ _FIELD = re.compile(r"\{(\w+)(?::(0?\d{0,2}d?))?\}")
 
 @dataclass(frozen=True)
 class Clip:
-    """Where the frames of an episode are in a video: the file, and seconds from its start. `stop`
-    is infinite where nothing says it."""
+    """The part of a video file with an episode's frames, in seconds of the video; `stop` is
+    infinite if it is unknown."""
 
     file: Path
     start: float
@@ -57,8 +57,8 @@ class Clip:
 
 @dataclass(frozen=True)
 class Entry:
-    """An episode: its number, rows, and files; of features that are videos a clip, unless the
-    episode lacks that camera."""
+    """An episode: number, number of rows, data file, and a clip for each video feature that it
+    has."""
 
     number: int
     length: int
@@ -68,11 +68,11 @@ class Entry:
 
 @dataclass(frozen=True)
 class Index:
-    """What a data set holds.
+    """The index of a data set.
 
     Attributes:
         features: `{name: {"dtype", "shape", "names"}}`.
-        sentences: by the number that rows give; anything but text is none.
+        sentences: sentences by the `task_index` of rows; values may be other than text if invalid.
     """
 
     path: Path
@@ -84,11 +84,11 @@ class Index:
 
 
 class Unfit(ValueError):
-    """A value that no copy of a file would mend: whoever wrote the data set wrote it."""
+    """An invalid value in an undamaged file: another copy of the file would not help."""
 
 
 def contradicted(file: Path, says: str, hint: str) -> CheckpointError:
-    """Make the error for a whole file that says what it can't mean, or what another one denies."""
+    """Return the error for an undamaged file that is invalid or contradicts another file."""
     return CheckpointError(f"{file}: {says}", hint=hint)
 
 
@@ -108,7 +108,7 @@ def judging(file: Path) -> Iterator[None]:
 
 
 def version_of(path: Path) -> str | None:
-    """The version of the data set in a folder, as it says; None: it is none of LeRobot's.
+    """Return the stated version of a data set; None if the folder is no LeRobot data set.
 
     Raises:
         CheckpointError: its description is damaged.
@@ -212,7 +212,7 @@ def _ended(entries: Sequence[Entry]) -> Iterator[tuple[Entry, dict[str, Clip]]]:
 
 
 def _feature(name: str, stated: Any) -> dict[str, Any]:
-    """A feature, its shape checked."""
+    """Return a feature with its shape checked and converted to a tuple."""
     feature = {**stated, "dtype": stated["dtype"]}
     feature["shape"] = tuple(whole(size, f"shape of {name}") for size in stated["shape"])
     return feature
@@ -231,7 +231,7 @@ def whole(value: Any, name: str) -> int:
 
 
 def read_columns(file: Path, columns: Sequence[str] | None = None) -> pa.Table:
-    """Columns of a parquet file; all if None.
+    """Read columns of a parquet file; None reads all of them.
 
     Raises:
         CheckpointError: it is missing, damaged or larger than expected, or lacks a column.
@@ -307,7 +307,7 @@ def tasks_file(path: Path, version: str) -> Path:
 
 
 def _sentences(file: Path) -> dict[int, Any]:
-    """By number, from a table or from lines.
+    """Read the sentences by number, from a parquet table or from JSON lines.
 
     A table is a frame of pandas whose index is the sentence; older files name it otherwise, and
     those of others have names of their own: the only column of texts, and of whole numbers.
@@ -374,7 +374,7 @@ def _is_text(kind: pa.DataType) -> bool:
 
 
 def _shared(column: pa.ChunkedArray) -> list[Any]:
-    """Values of a column; equal texts are one object, however often they are repeated."""
+    """Return the values of a column; equal texts share one object, which saves memory."""
     values: list[Any] = []
     for chunk in column.chunks:
         if pa.types.is_dictionary(chunk.type):
@@ -431,12 +431,12 @@ def _entries_of_tables(
 
 
 def _is_null(value: Any) -> bool:
-    """Whether pandas wrote that there is no value: null, or NaN among floats."""
+    """Return whether a value is missing as pandas writes it: null, or NaN among floats."""
     return value is None or value != value
 
 
 def _start(file: Path, key: str, values: Mapping[str, Any], row: int, start: Any) -> float:
-    """Seconds at which an episode begins in a video."""
+    """Return the time at which an episode begins in a video, in seconds, after checking it."""
     if not isinstance(start, (int, float)) or not 0 <= start <= LARGEST_NUMBER:
         raise contradicted(
             file,
@@ -503,7 +503,7 @@ def expanded(template: str, values: Mapping[str, int | str]) -> str:
 
 
 def _inside(path: Path, name: str) -> Path:
-    """A file of the data set; a name that leads out of its folder is refused."""
+    """Return the path of a file; raises Unfit if it is outside of the data set's folder."""
     parts = PurePosixPath(name)
     if parts.is_absolute() or ".." in parts.parts:
         raise Unfit(f"{name!r} leads out of the folder")

@@ -1,7 +1,7 @@
-"""What the numbers of a data set are in terms of an env: which feature is which camera or channel.
+"""Map the features of a data set to cameras and channels of an env.
 
-LeRobot's features have names and shapes; whether an action is absolute, in which unit, and whether
-+1 closes the gripper, no file says. A YAML file that a user writes does; nothing is guessed.
+LeRobot's features have names and shapes, but no file states whether an action is absolute, its
+unit, or whether +1 closes the gripper. The user states it in a YAML file; nothing is guessed.
 """
 
 from __future__ import annotations
@@ -30,8 +30,13 @@ _SOURCE = re.compile(r"([^\[\]]+?)(?:\[([^\[\]]+)\])?")
 
 @dataclass(frozen=True)
 class Camera:
-    """A camera of the env: the feature with its frames, what to scale them to (None: nothing), and
-    whether they are upside down."""
+    """A camera of the env.
+
+    Attributes:
+        feature: the feature with its frames.
+        size: (height, width) to scale frames to; None: frames are not scaled.
+        upside_down: whether frames must be rotated by 180 degrees.
+    """
 
     feature: str
     size: tuple[int, int] | None = None
@@ -40,8 +45,13 @@ class Camera:
 
 @dataclass(frozen=True)
 class Source:
-    """Where a channel's numbers come from: entries of a feature (None: all), times `scale`, plus
-    `offset`; of an action then cut to `bounds`. `channel` is its key in the description."""
+    """The source of a channel's numbers: entries of a feature, times `scale`, plus `offset`.
+
+    Attributes:
+        entries: indices of the entries; None: all of them.
+        bounds: range of an action, to which it is clipped; None: no clipping.
+        channel: key of the channel in the description.
+    """
 
     feature: str
     entries: tuple[int, ...] | None = None
@@ -51,7 +61,7 @@ class Source:
     channel: str = ""
 
     def scaled(self, column: np.ndarray) -> np.ndarray:
-        """float32 `[L, n]` from the feature's `[L, m]`, not cut; infinite where it is too large."""
+        """Return float32 `[L, n]` from the feature's `[L, m]`, unclipped; infinite on overflow."""
         taken = column if self.entries is None else column[:, list(self.entries)]
         with np.errstate(over="ignore"):
             if (self.scale, self.offset) != (1.0, 0.0):
@@ -59,18 +69,20 @@ class Source:
             return taken.astype(np.float32)
 
     def take(self, column: np.ndarray) -> np.ndarray:
-        """float32 `[L, n]` from the feature's `[L, m]`."""
+        """Return float32 `[L, n]` from the feature's `[L, m]`, clipped to `bounds`."""
         taken = self.scaled(column)
         return taken if self.bounds is None else taken.clip(*self.bounds)
 
 
 @dataclass(frozen=True)
 class Mapping:
-    """All of it.
+    """The mapping of a whole data set.
 
     Attributes:
-        facts: of the env that these are the numbers of, as far as is known.
-        stride: a frame is used before every so many rows.
+        cameras: cameras of the env by name.
+        states, actions: sources of the channels, in the env's order.
+        facts: facts of the env that the data fits, as far as they are known.
+        stride: rows from one used frame to the next.
     """
 
     cameras: Table[str, Camera]
@@ -81,13 +93,13 @@ class Mapping:
 
     @property
     def columns(self) -> list[str]:
-        """Features with numbers."""
+        """Return the names of the features that states and actions use."""
         return list(dict.fromkeys(one.feature for one in (*self.states, *self.actions)))
 
 
 @dataclass(frozen=True)
 class Description:
-    """A YAML file that names a data set and says what is in it."""
+    """A YAML file that names a data set and maps its features."""
 
     file: Path
     data: Path
@@ -95,7 +107,7 @@ class Description:
 
 
 def read_description(file: Path) -> Description:
-    """Raises ConfigError for a file that can't be read or does not name a data set."""
+    """Read a description. Raises ConfigError if it is unreadable or names no data set."""
     try:
         settings = read_yaml(file, once=True)
     except (OSError, Unreadable) as error:
@@ -107,10 +119,11 @@ def read_description(file: Path) -> Description:
 
 
 def mapping_of(description: Description, index: Index) -> Mapping:
-    """What a description says of the data set that it names.
+    """Return the mapping that a description gives for its data set.
 
     Raises:
-        ConfigError: it lacks a key, or names what is not there; the error names the key.
+        ConfigError: a key is missing or invalid, or names a feature or entry that does not exist.
+            The error names the key.
     """
     top = _Asked(description.file, description.settings, "")
     cameras, sizes = dict[str, Camera](), dict[str, list[int]]()
@@ -147,7 +160,7 @@ def mapping_of(description: Description, index: Index) -> Mapping:
 
 
 def unknown(index: Index) -> ConfigError:
-    """The error for a data set of which nobody has said what its numbers are."""
+    """Return the error for a data set that has no description."""
     found = ", ".join(
         f"{name} {list(one['shape'])}"
         for name, one in index.features.items()
@@ -180,21 +193,21 @@ def _camera(asked: _Asked, index: Index) -> Camera:
 
 
 def _is_depth(feature: Table[str, Any]) -> bool:
-    """Whether a feature says that its frames are of depth, under any of LeRobot's names."""
+    """Return whether a feature is marked as a depth map, under any of LeRobot's names."""
     about = [feature, *(feature.get(name) for name in ("info", "video_info"))]
     flags = ("is_depth_map", "video.is_depth_map")
     return any(one.get(flag) is True for one in about if isinstance(one, dict) for flag in flags)
 
 
 def _size_of(feature: Table[str, Any]) -> tuple[int, ...]:
-    """(height, width) of frames; data sets that say the channels first name them so."""
+    """Return (height, width) of frames; names show whether channels come first in the shape."""
     first = _names(feature.get("names"))[:1]
     shape: tuple[int, ...] = feature["shape"]
     return shape[1:] if first and first[0].startswith("channel") else shape[:2]
 
 
 def _source(asked: _Asked, index: Index, more: tuple[str, ...]) -> tuple[Source, int]:
-    """The source of a channel, and its number of entries."""
+    """Return the source of a channel and its number of entries."""
     asked.only("from", "scale", "offset", *more)
     text = asked.text("from", "the feature, as observation.state or action[0:3]")
     found = _SOURCE.fullmatch(text)
@@ -214,7 +227,7 @@ def _source(asked: _Asked, index: Index, more: tuple[str, ...]) -> tuple[Source,
 
 
 def _entries(asked: _Asked, text: str, index: Index, feature: str, width: int) -> tuple[int, ...]:
-    """Entries named by position (`3`, `0:3`) or by the feature's own names, separated by commas."""
+    """Parse comma-separated entries: positions (`3`, `0:3`) or the feature's names of them."""
     names = _names(index.features[feature].get("names"))
     entries: list[int] = []
     for part in map(str.strip, text.split(",")):
@@ -234,8 +247,11 @@ def _entries(asked: _Asked, text: str, index: Index, feature: str, width: int) -
 
 
 def _names(names: Any) -> list[str]:
-    """Of entries: LeRobot has lists, mappings of lists, and from name to place; Unitree's converter
-    writes a list in a list."""
+    """Return the names of entries in order.
+
+    LeRobot writes lists, mappings to lists, and mappings from name to position; Unitree's converter
+    writes nested lists.
+    """
     if isinstance(names, dict):
         if all(isinstance(place, int) for place in names.values()):
             return [str(name) for name in sorted(names, key=names.__getitem__)]
@@ -247,7 +263,7 @@ def _names(names: Any) -> list[str]:
 
 @dataclass(frozen=True)
 class _Asked:
-    """A mapping of a description, its file and its key: errors name both."""
+    """A value of a description with its file and key, which errors name."""
 
     file: Path
     value: Any

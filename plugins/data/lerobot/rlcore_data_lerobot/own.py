@@ -1,7 +1,7 @@
-"""What rlcore keeps beside the files of LeRobot, so that its own data sets need no description.
+"""Read and write rlcore's own files in a LeRobot data set, so that it needs no description.
 
-meta/rlcore.json            what the numbers are, how collected, whether to the end
-meta/rlcore_episodes.jsonl  a line an episode: its address, task and success
+meta/rlcore.json            meaning of the numbers, settings, whether it is complete
+meta/rlcore_episodes.jsonl  a line per episode: its address, task and success
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ STATE, ACTION, IMAGES = "observation.state", "action", "observation.images."
 
 @dataclass(frozen=True)
 class Own:
-    """What a data set says that rlcore wrote; rows in the order of LeRobot's numbers."""
+    """rlcore's records of a data set that it wrote; rows are in the order of episode numbers."""
 
     info: DataInfo
     rows: Sequence[EpisodeRow]
     complete: bool
 
     def mapping(self) -> Mapping:
-        """By LeRobot's names; numbers as they are."""
+        """Return the mapping of a data set that rlcore wrote: numbers are not converted."""
         return Mapping(
             cameras={name: Camera(IMAGES + name) for name in self.info.cameras},
             states=(Source(STATE),) if self.info.states else (),
@@ -43,18 +43,19 @@ class Own:
 
 
 def write_facts(path: Path, info: DataInfo, *, complete: bool) -> None:
-    """What the numbers are, and whether the collection came to its end; atomically."""
+    """Write atomically the meaning of the numbers and whether the collection is complete."""
     write_text(path / FACTS, json.dumps({"complete": complete, **asdict(info)}, indent=1) + "\n")
 
 
 def own_of(path: Path, index: Index | None = None) -> Own | None:
-    """What rlcore said of a data set; None: it did not write it.
+    """Return rlcore's records of a data set; None if rlcore did not write it.
 
     Args:
-        index: of the data set; None: there is none yet, as it has no episode.
+        path: folder of the data set.
+        index: index of the data set; None: it has no episode yet.
 
     Raises:
-        CheckpointError: damaged.
+        CheckpointError: the records are damaged.
     """
     if not (path / FACTS).is_file():
         return None
@@ -74,8 +75,11 @@ def own_of(path: Path, index: Index | None = None) -> Own | None:
 
 
 def require_own(path: Path, index: Index | None) -> Own:
-    """As :func:`own_of`, of a data set that is to be continued. Raises CheckpointError for one that
-    rlcore did not write."""
+    """Return :func:`own_of` for a data set that is to be continued.
+
+    Raises:
+        CheckpointError: rlcore did not write the data set, or its records are damaged.
+    """
     own = own_of(path, index)
     if own is None:
         raise CheckpointError(

@@ -1,8 +1,8 @@
-"""Statistics of features as LeRobot keeps them: of each episode, and of all, merged from these.
+"""Statistics of features as LeRobot stores them: per episode, and merged over all episodes.
 
     per feature  min, max, mean, std (of the population), count [1], q01, q10, q50, q90, q99
 
-Images are in [0, 1], by channel, in the shape (3, 1, 1).
+Statistics of images are per channel, in [0, 1], with the shape (3, 1, 1).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Stats = dict[str, np.ndarray]
 
 
 def of_numbers(values: np.ndarray) -> Stats:
-    """Of `[L, n]`; each an array of n."""
+    """Return the statistics of numbers `[L, n]`, each an array `[n]`; count has the shape [1]."""
     numbers = values.astype(np.float64)
     return {
         "min": numbers.min(0),
@@ -30,7 +30,7 @@ def of_numbers(values: np.ndarray) -> Stats:
 
 
 def of_frames(frames: np.ndarray) -> Stats:
-    """Of uint8 `[F, H, W, 3]`, over all pixels, by how often each value occurs."""
+    """Return the statistics of frames uint8 `[F, H, W, 3]` over all pixels, from histograms."""
     counts = np.stack([np.bincount(frames[..., c].ravel(), minlength=256) for c in range(3)])
     shares = counts / counts.sum(1, keepdims=True)
     values = np.arange(256) / 255.0
@@ -48,8 +48,11 @@ def of_frames(frames: np.ndarray) -> Stats:
 
 
 def merged(parts: Sequence[Stats]) -> Stats:
-    """Of all episodes from those of each. Quantiles are means of the episodes' by length, as
-    LeRobot merges them: those of all would need all numbers."""
+    """Merge the statistics of episodes.
+
+    Quantiles are means of the episodes' quantiles, weighted by length, as LeRobot merges them:
+    exact ones would need all numbers.
+    """
     counts = np.array([part["count"][0] for part in parts], np.float64)
     weights = counts / counts.sum()
 
@@ -72,5 +75,5 @@ def merged(parts: Sequence[Stats]) -> Stats:
 
 
 def plain(stats: dict[str, Stats]) -> dict[str, Any]:
-    """As JSON has them."""
+    """Convert arrays to lists, for JSON."""
     return {key: {name: v.tolist() for name, v in one.items()} for key, one in stats.items()}

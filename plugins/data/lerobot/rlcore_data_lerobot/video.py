@@ -69,9 +69,9 @@ def decoded(
     slack: Sequence[float] | None = None,
     most: int = LARGEST_PICTURE,
 ) -> Iterator[np.ndarray]:
-    """The frames of a video at `times`, one at a time, so that one is held and not all.
+    """Yield the frames of a video at `times`; only one is in memory at a time.
 
-    A frame is taken for the time that it is nearest to, less than half a frame away.
+    For each time, it is the nearest frame, which must be less than half a frame away.
 
     Args:
         file: the video.
@@ -93,7 +93,7 @@ def decoded(
 
 
 def about_video(file: Path, most: int = LARGEST_PICTURE) -> tuple[float, float]:
-    """Where a video ends, in seconds (infinite: it does not say), and its frames a second.
+    """Return the end of a video in seconds (infinite if unknown) and its frames per second.
 
     Raises:
         CheckpointError: see :func:`decoded`.
@@ -115,7 +115,7 @@ def _open_video(file: Path, most: int) -> Iterator[_Video]:
 
 
 class _Video:
-    """An open video, which remembers where it stands."""
+    """An open video that keeps its decoding position."""
 
     def __init__(self, file: Path, most: int) -> None:
         self._file = file
@@ -147,7 +147,7 @@ class _Video:
 
     @property
     def end(self) -> float:
-        """Seconds at which the last frame ends; infinite: it does not say."""
+        """Return the time in seconds at which the last frame ends; infinite if unknown."""
         if self._stream.duration:
             return self._begin + self._stream.duration * self._tick
         return self._container.duration / av.time_base if self._container.duration else math.inf
@@ -166,7 +166,7 @@ class _Video:
         return contradicted(self._file, says, CLOCK)
 
     def at(self, time: float, fps: float, far: float = math.inf) -> av.VideoFrame:
-        """The frame nearest to a time, at most `far` and :data:`TOLERANCE` from it.
+        """Return the frame nearest to a time, at most `far` plus :data:`TOLERANCE` away.
 
         Raises:
             ValueError: it ends before.
@@ -189,7 +189,7 @@ class _Video:
         return frame
 
     def _is_far(self, time: float, rate: float) -> bool:
-        """Whether a key frame leads to a time faster than the frames in between."""
+        """Return whether seeking to a key frame is faster than decoding the frames in between."""
         key = self._entries.search_timestamp(int(time / self._tick))
         return key < 0 or self._entries[key].timestamp * self._tick > self._last + NEAR / rate
 
@@ -208,20 +208,20 @@ class _Video:
 
 
 def same_clock(rate: float, fps: float) -> bool:
-    """Whether a video of `rate` frames a second (0: not known) has one for each row."""
+    """Return whether a video of `rate` frames per second (0: unknown) has one for each row."""
     return not rate or abs(rate / fps - 1) < 0.02
 
 
 @lru_cache(KEPT_OPEN)
 def _opened(file: Path, most: int, modified: int, size: int, thread: int) -> _Video:
-    """A video of one thread, as it is now."""
+    """Open a video, cached by file state and thread."""
     return _Video(file, most)
 
 
 def image(
     content: bytes, size: tuple[int, int] | None = None, *, most: int = LARGEST_PICTURE
 ) -> np.ndarray:
-    """The frame of a PNG or JPEG, as Pillow decodes it.
+    """Decode a PNG or JPEG with Pillow to a frame.
 
     Raises:
         ValueError: it is damaged, or none of these.
@@ -256,7 +256,7 @@ def _pixels(frame: av.VideoFrame, size: tuple[int, int] | None) -> np.ndarray:
 
 
 def encode(file: Path, frames: Iterable[np.ndarray], fps: int) -> dict[str, Any]:
-    """Write a video; returns what LeRobot says of one."""
+    """Write a video; return LeRobot's `info` of it (:func:`about`)."""
     first = True
     if sys.platform == "linux":
         policy, priority = os.sched_getscheduler(0), os.sched_getparam(0)
@@ -278,7 +278,7 @@ def encode(file: Path, frames: Iterable[np.ndarray], fps: int) -> dict[str, Any]
 
 
 def about(fps: int, height: int, width: int) -> dict[str, Any]:
-    """What `info.json` says of a video that :func:`encode` writes."""
+    """Return the entry of `info.json` for a video that :func:`encode` writes."""
     return {
         "video.height": height,
         "video.width": width,
@@ -294,7 +294,7 @@ def about(fps: int, height: int, width: int) -> dict[str, Any]:
 
 
 def png(pixels: np.ndarray) -> bytes:
-    """A frame without loss."""
+    """Encode a frame as PNG."""
     context = av.CodecContext.create("png", "w")
     context.height, context.width = pixels.shape[:2]
     context.pix_fmt = "rgb24"

@@ -61,14 +61,14 @@ OF_VERSION = {
 
 
 class LeRobotWriter:
-    """Adds episodes to a data set; each is on the disk when :meth:`add` returns.
+    """Adds episodes to a data set. An episode is on disk when :meth:`add` returns.
 
-    Opened on a folder that holds one of the same env and settings, it goes on with it, in the
-    version that it has.
+    If the folder holds a data set of the same env and settings, the writer continues it, in the
+    version of that data set.
 
     Args:
         version: "v3.0" or "v2.1".
-        images: keep frames as PNG among the numbers, without loss, in place of videos.
+        images: store frames losslessly, as PNG in the tables, instead of videos.
 
     For the others see :class:`rlcore.demonstrations.datasets.DatasetFormat`.
 
@@ -104,12 +104,12 @@ class LeRobotWriter:
 
     @staticmethod
     def check_same(path: Path, spec: EnvSpec, collect: CollectConfig, *, seed: int) -> None:
-        """Require that a data set can be continued with these settings. Raises as the class."""
+        """Check that a data set can be continued with these settings; raises like the class."""
         own = require_own(path, _index(path))
         compare(path, own.info, DataInfo.of_collection(spec, collect, seed))
 
     def episodes(self) -> set[Episode]:
-        """Addresses already written, group left out."""
+        """Return the addresses of the episodes on disk, without their group."""
         return {row.episode for row in self._rows}
 
     def add(self, demonstration: Demonstration) -> None:
@@ -165,7 +165,7 @@ class LeRobotWriter:
             self._conclude()
 
     def close(self) -> None:
-        """The collection is complete."""
+        """Mark the collection as complete."""
         write_facts(self.path, self._info, complete=True)
 
     def __enter__(self) -> LeRobotWriter:
@@ -195,7 +195,7 @@ class LeRobotWriter:
         self._shorten_lists()
 
     def _written_stats(self, count: int) -> list[dict[str, stats.Stats]]:
-        """Of the episodes that are there."""
+        """Read the statistics of the first `count` episodes on disk."""
         found: list[dict[str, stats.Stats]] = []
         if self._version not in V3:
             lines = list(read_lines(self.path / "meta/episodes_stats.jsonl"))[:count]
@@ -306,7 +306,7 @@ class LeRobotWriter:
             pq.write_table(table, partial)
 
     def _write_row(self, row: EpisodeRow, number: int, found: dict[str, stats.Stats]) -> None:
-        """What the description has of one episode."""
+        """Write the metadata of one episode."""
         if self._version not in V3:
             line: dict[str, Any] = {"episode_index": number}
             about = {**line, "tasks": [row.task_description], "length": row.length}
@@ -336,20 +336,20 @@ class LeRobotWriter:
         _append(self.path / ROWS, asdict(row))
 
     def _begin(self) -> None:
-        """A data set that opens, without an episode."""
+        """Write an empty data set that LeRobot can open."""
         self._shorten_lists()
         self._write_sentences()
         self._conclude()
 
     def _shorten_lists(self) -> None:
-        """Drop lines of an episode that was never finished."""
+        """Drop the lines of episodes that were not finished."""
         for name in ROWS, *(() if self._version in V3 else LISTS):
             file = self.path / name
             lines = list(read_lines(file))[: len(self._rows)] if file.exists() else []
             write_text(file, "".join(f"{line}\n" for line in lines))
 
     def _conclude(self) -> None:
-        """Statistics of all, and the description that counts them: from here on they are there."""
+        """Write the merged statistics, then the description, which makes the last episode count."""
         count = len(self._rows)
         if count:
             names = self._stats[0]
