@@ -1,4 +1,4 @@
-"""What a forward of the network makes beside weights, counted from its shapes. No torch."""
+"""Estimate the activation memory of the network from its shapes. No torch."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from rlcore_model_openpi.settings import OpenPIModelConfig
 from rlcore_model_openpi.sizes import NetworkSize, conv_channels
 
 LIBRARIES = 80 * 2**20
-"""Main memory of transformers, once its SigLIP is imported."""
-_DENSITY = 6  # numbers of an action entry: its point, mean, std and what a log-prob makes of them
+"""Host memory in bytes that importing transformers' SigLIP takes."""
+_DENSITY = 6  # fp32 numbers per action entry: its point, mean, std, and intermediates of a log-prob
 
 
 def activations(config: OpenPIModelConfig, resolved: Resolved) -> Activations:
-    """Bytes per sample."""
+    """Return the estimate, in bytes per sample."""
     size, number = resolved.size, BYTES[config.precision]
     rank = config.lora_rank if config.is_lora else 0
     vlm = Part(number, trained=not (rank or config.openpi.train_expert_only), rank=rank)
@@ -64,10 +64,12 @@ def _gemma_layer(
     *,
     adaptive: bool = False,
 ) -> int:
-    """Of one layer over `tokens` that look at `keys`, with the mask of its attention.
+    """Return the bytes of one Gemma layer, including its attention mask.
 
     Args:
-        adaptive: both of its sums have a gate.
+        tokens: number of queries.
+        keys: number of keys that each query attends to.
+        adaptive: whether both residual sums have a gate.
     """
     gates = part.numbers(2 * tokens * width) if adaptive else 0
     layer = part.gated_layer(
@@ -82,7 +84,10 @@ def _gemma_layer(
 
 
 def _image_ends(part: Part, size: NetworkSize) -> int:
-    """Of one image: where its patches are embedded, and from the last norm to the VLM."""
+    """Return the bytes of one image before and after the tower's layers.
+
+    These are the patch embedding, the tower's last norm and the projector.
+    """
     if not part.trained:  # neither has adapters
         return part.numbers(size.image_tokens * size.vision_width)
     pixels = size.image_size**2
@@ -95,7 +100,7 @@ def _image_ends(part: Part, size: NetworkSize) -> int:
 
 
 def _suffix_ends(part: Part, size: NetworkSize) -> int:
-    """Of the expert's last norm, and of all that is in fp32 before and behind it."""
+    """Return the bytes of the expert's last norm and of the fp32 projections around the expert."""
     width, steps = size.expert_width, size.action_horizon
     before = 0 if size.pi05 else 4 * width  # actions beside the time, SiLU's input and output
     entries = size.action_dim * (1 + _DENSITY)

@@ -1,8 +1,7 @@
-"""Weights on disk: read strictly from any layout, and written in openpi's so that they read back
-equal.
+"""Load weights, strictly, from any layout, and save them in openpi's. They round-trip exactly.
 
-`model.safetensors` holds the network under openpi's names, `rl_heads.safetensors` critic and noise
-head; see layout.py for the names.
+`model.safetensors` holds the network under openpi's names, `rl_heads.safetensors` holds the critic
+and the noise head; layout.py lists the names.
 """
 
 from __future__ import annotations
@@ -41,10 +40,11 @@ from rlcore_model_openpi.weight_files import (
 
 
 def load_network(network: PiNetwork, folder: Path) -> None:
-    """Load all weights of the network from a folder, or raise and load none. Adapters that lie
-    beside their weights are merged, with alpha = rank, as RLinf's trainer has it.
+    """Load all weights of the network from a folder.
 
-    The network keeps its dtypes; one on the meta device takes over the file's tensors instead.
+    Names and shapes are checked before any weight is loaded. Adapters that are stored beside the
+    weights they adapt are merged with alpha = rank, as in RLinf's trainer. The network keeps its
+    dtypes; a network on the meta device takes over the file's tensors, with their dtypes, instead.
 
     Raises:
         CheckpointError: a file is missing, damaged, or does not fit the network.
@@ -65,8 +65,8 @@ def load_network(network: PiNetwork, folder: Path) -> None:
 def save_network(network: PiNetwork, folder: Path) -> None:
     """Write `folder/model.safetensors`; low-rank adapters are merged into the weights they adapt.
 
-    openpi and LeRobot load strictly, so the output of the expert that neither uses is there too: in
-    zeros, and bfloat16 to take less room.
+    The strict loaders of openpi and LeRobot also need the expert's output layer, which neither
+    uses. It is written as zeros, in bfloat16 to take less space.
     """
     tensors = {name: parameter.detach() for name, parameter in plain_parameters(network).items()}
     tensors |= MergedWeights(network)
@@ -77,14 +77,15 @@ def save_network(network: PiNetwork, folder: Path) -> None:
 
 
 def load_heads(actor: FlowActor, folder: Path) -> list[str]:
-    """Load critic and noise head from `folder/rl_heads.safetensors`, or from beside the network's
-    weights, where RLinf stores them.
+    """Load critic and noise head from `folder/rl_heads.safetensors`.
+
+    Without that file they are read from the network's file, in which RLinf stores them.
 
     Returns:
-        Names of heads that the files do not have; these keep their fresh weights.
+        Names of the heads that the file lacks; these keep their fresh weights.
 
     Raises:
-        CheckpointError: a damaged file, or a head of another shape.
+        CheckpointError: the file is damaged, or a head has other shapes.
     """
     heads = _heads(actor)
     if not heads:
@@ -116,7 +117,7 @@ def save_heads(actor: FlowActor, folder: Path) -> None:
 
 
 def _heads(actor: FlowActor) -> dict[str, dict[str, nn.Parameter]]:
-    """Parameters of each head that there is, by their names in files."""
+    """Return the parameters of each head that the actor has, by their names in files."""
     heads = {VALUE_HEAD: actor.value_head, NOISE_HEAD: actor.noise_head}
     return {
         head: {f"{head}.{name}": value for name, value in module.named_parameters()}

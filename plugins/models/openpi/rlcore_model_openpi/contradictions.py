@@ -1,4 +1,4 @@
-"""Settings of `actor.model` that contradict each other or the env. No torch."""
+"""Check the settings of `actor.model` against each other and against the env. No torch."""
 
 from __future__ import annotations
 
@@ -11,8 +11,13 @@ from rlcore_model_openpi.sizes import SIZES
 
 
 def check_settings(config: OpenPIModelConfig, resolved: Resolved, env_spec: EnvSpec) -> None:
-    """Raises ConfigError for two values that exclude each other; what a key takes by itself stands
-    there."""
+    """Check that the settings fit each other and the env.
+
+    The range of a single key is part of its declaration in settings.py and is not checked here.
+
+    Raises:
+        ConfigError: two values exclude each other, or a value doesn't fit the env.
+    """
     for check in (_check_sizes, _check_exploration, _check_training, _check_env):
         check(config, resolved, env_spec)
 
@@ -143,7 +148,7 @@ def _check_env(config: OpenPIModelConfig, resolved: Resolved, env_spec: EnvSpec)
 
 
 def _wider(resolved: Resolved, entries: int) -> str:
-    """What makes room for that many entries."""
+    """Return a hint that names the network sizes with room for `entries` entries."""
     published = "pi05" if resolved.size.pi05 else "pi0"
     wide = [
         name

@@ -1,13 +1,13 @@
-"""Robots by config name: conversions of an env's numbers to the model's, and back. Numpy only.
+"""Define data configs by name: conversions between a robot's numbers and the model's. Numpy only.
 
-A robot is two small pure transforms, in openpi's order:
+The conversions are pure functions. They are applied in openpi's order:
 
     in   states -> decode -> Normalize -> (tokenize, pad)
          actions -> encode -> delta -> Normalize -> (pad)
     out  Unnormalize -> slice to the env's entries -> absolute -> decode
 
-Knows nothing of images, statistics or prompts. After openpi (Apache-2.0), with the names that RL
-configs for it use.
+Images, statistics and prompts are handled elsewhere. Based on openpi (Apache-2.0), with the names
+that RL configs for it use.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ _GRIPPER_JOINT_RANGE = (-0.6213, 1.4910)
 
 
 def _flip(values: np.ndarray) -> np.ndarray:
-    """A copy with those joints negated that turn the other way in π0's robot."""
+    """Return a copy with the joints negated that turn the other way on π0's robot."""
     flipped = np.array(values)
     flipped[..., _FLIPPED_JOINTS] *= -1
     return flipped
 
 
 def aloha_state_to_pi(states: np.ndarray) -> np.ndarray:
-    """ALOHA state `[..., 14]` -> π0's: joints flipped, gripper opening -> angle."""
+    """Convert an ALOHA state `[..., 14]` to π0's: flip joints; gripper opening to scaled angle."""
     result = _flip(states)
     low, high = _FINGER_RANGE
     finger = result[..., _GRIPPERS] * (high - low) + low
@@ -63,7 +63,7 @@ def aloha_state_to_pi(states: np.ndarray) -> np.ndarray:
 
 
 def aloha_actions_to_pi(actions: np.ndarray) -> np.ndarray:
-    """ALOHA action `[..., 14]` -> π0's: the inverse of :func:`aloha_actions_from_pi`."""
+    """Convert an ALOHA action `[..., 14]` to π0's; inverse of :func:`aloha_actions_from_pi`."""
     result = _flip(actions)
     low, high = _GRIPPER_JOINT_RANGE
     result[..., _GRIPPERS] = result[..., _GRIPPERS] * (high - low) + low - _PI_GRIPPER_RANGE[0]
@@ -71,8 +71,11 @@ def aloha_actions_to_pi(actions: np.ndarray) -> np.ndarray:
 
 
 def aloha_actions_from_pi(actions: np.ndarray) -> np.ndarray:
-    """π0's action `[..., 14]` -> ALOHA's. For the gripper only the offset is undone, not the scale:
-    openpi does so, and its checkpoints were trained that way."""
+    """Convert π0's action `[..., 14]` to ALOHA's.
+
+    Of π0's gripper range only the offset is undone, not the scale: openpi does the same, and its
+    checkpoints were trained that way.
+    """
     result = _flip(actions)
     low, high = _GRIPPER_JOINT_RANGE
     result[..., _GRIPPERS] = (result[..., _GRIPPERS] + _PI_GRIPPER_RANGE[0] - low) / (high - low)
@@ -84,7 +87,7 @@ def aloha_actions_from_pi(actions: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class DataConfig:
-    """One robot, as one family of checkpoints sees it.
+    """The conversions and defaults of one robot for one family of checkpoints.
 
     Attributes:
         name: the user's `config_name`.
@@ -123,12 +126,12 @@ class DataConfig:
     def to_env_actions(
         self, actions: np.ndarray, model_states: np.ndarray, action_dim: int
     ) -> np.ndarray:
-        """The model's actions `[B, H, >=A]`, after Unnormalize -> the env's `[B, H, A]`."""
+        """Convert unnormalised model actions `[B, H, >=A]` to the env's `[B, H, A]`."""
         actions = actions[..., :action_dim]
         return self.actions_out(actions + self._offset(actions, model_states))
 
     def _offset(self, actions: np.ndarray, model_states: np.ndarray) -> np.ndarray:
-        """State where `delta_mask` is true, 0 elsewhere: `[B, 1, A]`."""
+        """Return `[B, 1, A]`: the state's entries where `delta_mask` is true, 0 elsewhere."""
         offset = np.zeros((len(actions), 1, actions.shape[-1]), dtype=actions.dtype)
         width = len(self.delta_mask)
         offset[:, 0, :width] = np.where(self.delta_mask, model_states[:, :width], 0)
@@ -142,7 +145,7 @@ _METAWORLD_ASSETS = "lerobot/metaworld_mt50"
 _MANISKILL_ASSETS = "physical-intelligence/maniskill"
 _ROBOTWIN_ASSETS = "physical-intelligence/robotwin"
 
-# The states that data sets of published checkpoints hold, by asset.
+# State channels in the data sets of published checkpoints, by asset id.
 STATES: dict[str, tuple[StateChannel, ...]] = {
     _LIBERO_ASSETS: (
         StateChannel("ee_position", 3),
@@ -190,7 +193,11 @@ DATA_CONFIGS: dict[str, DataConfig] = {
 
 
 def data_config(name: str) -> DataConfig:
-    """The data config called `name`; ConfigError with the choices otherwise."""
+    """Return the data config called `name`.
+
+    Raises:
+        ConfigError: there is none; it lists the choices.
+    """
     if name not in DATA_CONFIGS:
         raise ConfigError(
             f"actor.model.openpi.config_name has no {name!r}{choosing(name, DATA_CONFIGS)}"
@@ -199,7 +206,10 @@ def data_config(name: str) -> DataConfig:
 
 
 def same_robot(data: DataConfig, pi05: bool) -> str:
-    """The robot's data config of a generation, or the names of all of it where it has none."""
+    """Return the name of the robot's data config for a generation, for use in hints.
+
+    If the robot has none, the result names all data configs of the generation, joined by "or".
+    """
     generation = "pi05_" if pi05 else "pi0_"
     own = f"{generation}{data.name.partition('_')[2]}"
     names = [name for name in DATA_CONFIGS if name.startswith(generation)]

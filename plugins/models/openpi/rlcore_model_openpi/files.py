@@ -1,15 +1,15 @@
-"""What a checkpoint folder must hold, checked before any worker starts. No tensor library.
+"""Check the files of a checkpoint folder before any worker starts. No tensor library.
 
     model.safetensors                     network, under openpi's names; or in another layout of
                                           rlcore_weights.layouts: shards, full_weights.pt of a run
     rl_heads.safetensors                  critic and noise head, if there are any
     assets/<asset_id>/norm_stats.json     normalisation statistics
     paligemma_tokenizer.model             tokenizer of the prompt
-    config.json                           settings and network size, as it was trained
+    config.json                           settings and network size of the training
 
-Folders of openpi, RLinf and LeRobot work too: see published.py for what their `config.json` says,
-and lerobot.py for LeRobot's statistics. weight_files.py and tokenizer_files.py find what their
-names say.
+Folders of openpi, RLinf and LeRobot are accepted too: published.py reads their `config.json`, and
+lerobot.py reads LeRobot's statistics. weight_files.py and tokenizer_files.py find the weights and
+the tokenizer.
 """
 
 from __future__ import annotations
@@ -56,14 +56,14 @@ def check_folder(
 ) -> None:
     """Check that the folder exists, its files are complete and its weights fit the network.
 
-    Statistics are checked by :func:`load_stats`, the tokenizer by
-    :func:`rlcore_model_openpi.tokenizer.load_tokenizer`. Reads headers only, so it is quick.
+    Only headers of the weights are read, which is quick. Statistics are checked by
+    :func:`load_stats`, the tokenizer by :func:`rlcore_model_openpi.tokenizer.load_tokenizer`.
 
     Args:
         folder: the checkpoint.
         size: of the network.
-        heads: shapes of the parameters of each head of the policy. A head that the folder lacks
-            starts fresh.
+        heads: shapes of the parameters of each head of the policy. A head that the folder lacks is
+            not an error: it starts with fresh weights.
 
     Raises:
         CheckpointError: names what is missing, damaged or different.
@@ -77,10 +77,12 @@ def check_folder(
 
 
 def check_beside(folder: Path) -> None:
-    """Refuse a run's folder to which the files beside its weights were not copied yet.
+    """Check that a folder with the weights of an RLinf run also has statistics and a tokenizer.
+
+    RLinf's runs save weights alone; users must copy the other files into the folder.
 
     Raises:
-        CheckpointError: names all of them, and where they are.
+        CheckpointError: files are missing; it names all of them, and where to get them.
     """
     weights = weights_file(folder)
     if weights is None or weights.name != FULL_WEIGHTS:
@@ -97,8 +99,10 @@ def check_beside(folder: Path) -> None:
 
 
 def load_stats(config: OpenPIModelConfig, resolved: Resolved, env_spec: EnvSpec) -> Normalizer:
-    """Statistics of the checkpoint at `model_path`, checked to be long enough for the env; those of
-    the folder `asset_id`, or where it is null of config_name's, or the only ones.
+    """Load the statistics of the checkpoint at `model_path` and check that they fit the env.
+
+    Statistics are taken from the folder `asset_id`; if that is null, from config_name's folder, or
+    else from the only `norm_stats.json` there is. LeRobot's files name theirs.
 
     Raises:
         CheckpointError: they are missing, damaged, or of another robot.
@@ -119,7 +123,7 @@ def load_stats(config: OpenPIModelConfig, resolved: Resolved, env_spec: EnvSpec)
 
 
 def asset_of(folder: Path, resolved: Resolved, asset_id: str | None) -> str:
-    """Which data set the statistics of a checkpoint are of: the name of their folder."""
+    """Return the asset id of a checkpoint's statistics: the folder they are in."""
     path = _stats_file(folder, resolved, asset_id)
     return path.parent.relative_to(folder).as_posix().removeprefix("assets/")
 
@@ -129,11 +133,13 @@ def _stats_file(folder: Path, resolved: Resolved, asset_id: str | None) -> Path:
 
 
 def check_written(folder: Path, resolved: Resolved) -> None:
-    """Compare with what the checkpoint says of itself: the network's size, and the settings that
-    the weights were trained with although shapes don't show them.
+    """Check the settings against those that the checkpoint's files state.
+
+    Compares the network's size, and the settings that change what the weights mean but not their
+    shapes.
 
     Raises:
-        CheckpointError: names what is different.
+        CheckpointError: settings differ; it names them.
     """
     asked = asdict(resolved.size) | variants(resolved.size) | trained_with(resolved)
     trained = resolved.published.trained
@@ -147,7 +153,7 @@ def check_written(folder: Path, resolved: Resolved) -> None:
 
 
 def _setting_hint(path: Path, trained: Mapping[str, Any]) -> str:
-    """What to do about settings that are not those that `path` names."""
+    """Return the hint for settings that differ from those in `path`."""
     if trained.keys() <= _TAKEN:
         keys = " and ".join(f"{KEY}.{name}" for name in trained)
         return f"leave {keys} out to take what {path} says, or correct it there"
@@ -160,22 +166,27 @@ def _setting_hint(path: Path, trained: Mapping[str, Any]) -> str:
 
 
 def variants(size: NetworkSize) -> dict[str, str]:
-    """What openpi and LeRobot call the two Gemmas, by their keys; our own sizes have no names."""
+    """Return the names that openpi and LeRobot give the two Gemmas, by their config keys.
+
+    Empty for sizes that are not published ones.
+    """
     widths = ("depth", "vlm_width", "vlm_mlp", "expert_width", "expert_mlp")
     same = all(getattr(size, name) == getattr(SIZES["pi0"], name) for name in widths)
     return _PUBLISHED_VARIANTS if same else {}
 
 
 def check_heads(folder: Path, resolved: Resolved, heads: Mapping[str, Mapping[str, Any]]) -> None:
-    """Refuse heads that fit, but were trained with another input, or whose outputs had another
-    meaning.
+    """Check that the stored heads were trained with these settings.
+
+    Heads whose shapes fit may still have been trained on another input, or their outputs may have
+    had another meaning. Settings that the folder doesn't record are not compared.
 
     Args:
         heads: settings of each head of the policy, see
             :func:`rlcore_model_openpi.resolved.heads_trained_with`.
 
     Raises:
-        CheckpointError: names what is different.
+        CheckpointError: settings differ; it names them.
     """
     place = folder / HEADS_FILE
     trained = resolved.published.heads
@@ -198,7 +209,7 @@ def check_heads(folder: Path, resolved: Resolved, heads: Mapping[str, Mapping[st
 
 
 def _same(there: Any, here: Any) -> bool:
-    """Numbers that may have been stored in bfloat16 agree to 1%."""
+    """Whether two settings are equal; lists of numbers may differ by 1 % (rounding to bfloat16)."""
     if isinstance(there, list) and isinstance(here, list):
         return len(there) == len(here) and all(
             math.isclose(a, b, rel_tol=0.01) for a, b in zip(there, here, strict=True)
@@ -207,8 +218,10 @@ def _same(there: Any, here: Any) -> bool:
 
 
 def _stored_range(stored: StoredWeights) -> list[float] | None:
-    """Minimum and maximum std of a noise head, from the logarithms of their squares that RLinf
-    stores with it; None without them."""
+    """Return the minimum and maximum std of a noise head that RLinf stored; None without them.
+
+    RLinf stores the logarithms of their squares as tensors beside the head's weights.
+    """
     keys = range_keys(stored.headers)
     if keys.keys() != {"min", "max"}:
         return None

@@ -1,15 +1,15 @@
-"""Denoising steps as Gaussian distributions: with them a flow policy explores and has log-probs.
+"""Treat denoising steps as Gaussians, so that a flow policy explores and has log-probs.
 
-Pure functions of tensors; the network is elsewhere. A decision goes in K steps from noise x_0 to
-actions x_K (a chain of K+1 points); step i goes from time t_i = 1 - i/K to t_i - d, with d = 1/K.
-With the velocity v, the estimates of the clean actions and of the noise are
+All functions are pure and take the network's velocity as a tensor. A decision takes K steps from
+noise x_0 to actions x_K, a chain of K+1 points. Step i goes from time t_i = 1 - i/K to t_i - d,
+with d = 1/K. With the velocity v, the estimates of the clean actions and of the noise are
 
     x0 = x - v t        x1 = x + v (1 - t)
 
-and every kind of step has the mean x0 (1 - (t - d)) + x1 w with its own w and std. Formulas after
-"πRL: Online RL Fine-tuning for Flow-based VLA Models" (2025) and the RLinf implementation. That
-draws one stochastic step per batch; here each row has its own, so that a row's decision does not
-depend on its batch.
+and every kind of step has the mean x0 (1 - (t - d)) + x1 w with its own w and std. The formulas are
+those of "πRL: Online RL Fine-tuning for Flow-based VLA Models" (2025) and of RLinf. RLinf draws one
+stochastic step per batch; here each row draws its own, so that a row's decision does not depend on
+the batch it is in.
 
 Legend: B rows, K steps, H actions, D their entries. An index is int64 `[B]`, the row's step.
 """
@@ -55,13 +55,18 @@ class FlowConfig:
 
 
 def annealed_level(params: Sequence[float], update: int) -> float:
-    """Noise level after `update` updates: n0 + (n1 - n0) min(update, N) / N; params (n0, n1, N)."""
+    """Return the noise level after `update` updates: n0 + (n1 - n0) min(update, N) / N.
+
+    Args:
+        params: (n0, n1, N).
+        update: number of updates so far.
+    """
     start, end, updates = params
     return start + (end - start) * min(update, updates) / updates
 
 
 def timesteps(num_steps: int, device: torch.device | str = "cpu") -> Tensor:
-    """t_0 .. t_K: 1, ..., 1/K, 0; fp32 `[K+1]`."""
+    """Return the times t_0 .. t_K, which are 1, ..., 1/K, 0; fp32 `[K+1]`."""
     steps = torch.linspace(1.0, 1.0 / num_steps, num_steps, device=device)
     return torch.cat([steps, steps.new_zeros(1)])
 
@@ -76,14 +81,15 @@ def step_distribution(
     noise_level: float | Tensor,
     learned_std: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Mean and std `[B, H, D]` of the next point of the chain.
+    """Return mean and std `[B, H, D]` of the next point of the chain.
 
     Args:
         x, velocity: `[B, H, D]`, current point and velocity of each row.
-        index: `[B]`, each row's step.
-        stochastic: bool `[B]`; the other rows take the plain step, with std 0.
+        index: `[B]`, each row's step i.
+        config: number of steps and noise method.
+        stochastic: bool `[B]`; rows with false take the deterministic step, with std 0.
         noise_level: a in the formulas, one number or `[B]` (flow_sde, flow_cps).
-        learned_std: `[B, H, D]`, flow_noise only.
+        learned_std: `[B, H, D]`, output of the noise head (flow_noise only).
     """
     times = timesteps(config.num_steps, x.device)
     t, end = times[index], times[index + 1]
@@ -101,7 +107,8 @@ def step_distribution(
     return x0 * (1 - end) + x1 * weight, std
 
 
-# Each kind of step: (t, t - d, t_1, a) -> weight of x1, std; all `[B]` or broadcastable to it.
+# Each function takes (t, t - d, t_1, a) and returns w, the weight of x1, and std; all are `[B]` or
+# broadcastable to it.
 
 
 def _ode(t: Tensor, end: Tensor, second: Tensor, level: Tensor) -> tuple[Tensor, Tensor]:
@@ -131,9 +138,12 @@ _STEPS: dict[str, Callable[[Tensor, Tensor, Tensor, Tensor], tuple[Tensor, Tenso
 
 
 def log_prob(sample: Tensor, mean: Tensor, std: Tensor, *, safe: bool = False) -> Tensor:
-    """Elementwise log-density; 0 where std is 0.
+    """Return the elementwise Gaussian log-density, 0 where std is 0.
 
-    log N = -log std - log(2 pi) / 2 - ((x - mean) / std)^2 / 2;  safe: -(x - mean)^2
+    log N = -log std - log(2 pi) / 2 - ((x - mean) / std)^2 / 2
+
+    Args:
+        safe: return -(x - mean)^2 everywhere instead.
     """
     if safe:
         return -((sample - mean) ** 2)
@@ -144,12 +154,12 @@ def log_prob(sample: Tensor, mean: Tensor, std: Tensor, *, safe: bool = False) -
 
 
 def entropy(std: Tensor) -> Tensor:
-    """Elementwise entropy of a Gaussian, log(2 pi e std^2) / 2; 0 where std is 0."""
+    """Return the elementwise Gaussian entropy, log(2 pi e std^2) / 2; 0 where std is 0."""
     certain = std == 0
     std = torch.where(certain, 1.0, std)
     return torch.where(certain, 0.0, 0.5 * torch.log(2 * math.pi * math.e * std**2))
 
 
 def _rows(values: Tensor) -> Tensor:
-    """`[B]` -> `[B, 1, 1]`; a single number is unchanged."""
+    """Reshape `[B]` to `[B, 1, 1]`; a scalar is unchanged."""
     return values[:, None, None] if values.ndim else values

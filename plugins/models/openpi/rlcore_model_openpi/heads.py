@@ -1,7 +1,6 @@
-"""RL heads of the network: what its critic reads, and for flow_noise a head for the exploration
-noise.
+"""Define what the critic reads, and the head that learns the exploration noise (flow_noise).
 
-Both heads read features in fp32 and do not know where these come from.
+Both heads take fp32 features and are independent of the network that computes them.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ NOISE_HIDDEN = (128, 64)
 
 @dataclass(frozen=True)
 class CriticConfig:
-    """What the critic reads.
+    """Settings of the critic: its input and its sizes.
 
     Attributes:
         after_vlm: the VLM's output instead of the action expert's.
@@ -47,7 +46,7 @@ class CriticConfig:
 
 
 class NoiseHead(nn.Module):
-    """Std of the exploration noise per action entry, learnt (flow_noise).
+    """Learns the std of the exploration noise per action entry (flow_noise).
 
     log var = lo + (hi - lo) (tanh(MLP(features)) + 1) / 2;  std = exp(log var / 2)
 
@@ -73,18 +72,19 @@ class NoiseHead(nn.Module):
         self.mlp = nn.Sequential(*layers, nn.Linear(hidden[-1], action_dim))
 
     def forward(self, features: Tensor) -> Tensor:
-        """features fp32 `[B, H, width]` -> std `[B, H, D]`."""
+        """Map features fp32 `[B, H, width]` to std `[B, H, D]`."""
         share = (torch.tanh(self.mlp(features)) + 1) / 2
         return torch.exp(0.5 * (self.low + (self.high - self.low) * share))
 
 
 def vlm_features(output: Tensor, config: CriticConfig, image_tokens: int, prompt: int) -> Tensor:
-    """Input of a critic after the VLM: fp32 `[B, VLM width]`.
+    """Return the input of a critic on the VLM's output: fp32 `[B, VLM width]`.
 
     Args:
-        output: `[B, P, VLM width]`, cameras first, then the prompt.
-        image_tokens: of one camera.
-        prompt: L, prompt tokens with padding.
+        output: `[B, P, VLM width]`, tokens of the cameras, then of the prompt.
+        config: which tokens are read.
+        image_tokens: number of tokens of one camera.
+        prompt: L, prompt tokens including padding.
     """
     if config.vlm_mode == "first_token":
         return output[:, 0].float()
@@ -95,6 +95,11 @@ def vlm_features(output: Tensor, config: CriticConfig, image_tokens: int, prompt
 
 
 def expert_features(features: Tensor, config: CriticConfig) -> Tensor:
-    """Input of a critic on the expert: the mean over action tokens `[B, H, E]` -> `[B, E]`."""
+    """Return the input of a critic on the expert: the mean over action tokens, `[B, E]`.
+
+    Args:
+        features: `[B, H, E]`, the expert's output at the action tokens.
+        config: `chunk` limits the mean to the first tokens; `detach_input` detaches the result.
+    """
     pooled = features[:, : config.chunk].mean(dim=1)
     return pooled.detach() if config.detach_input else pooled

@@ -1,4 +1,4 @@
-"""Camera frames to the model's size. Deterministic, row by row; numpy and Pillow only."""
+"""Resize camera frames to the model's image size. Deterministic; numpy and Pillow only."""
 
 from __future__ import annotations
 
@@ -7,15 +7,17 @@ from PIL import Image
 
 
 def resize_with_pad(frames: np.ndarray, height: int, width: int) -> np.ndarray:
-    """Scale frames to fit, centre them and pad with black, as openpi's client does.
+    """Resize frames without distortion, centre them and pad with black, as openpi's client does.
+
+    Uses Pillow's antialiased bilinear filter, with which openpi's checkpoints were trained and are
+    served.
 
     Args:
         frames: uint8 `[B, h, w, 3]`, upright RGB.
-        height, width: of the result, in pixels.
+        height, width: size of the result, in pixels.
 
     Returns:
-        uint8 `[B, height, width, 3]`: Pillow's antialiased bilinear filter, with which openpi's
-        checkpoints were trained and are served; the input itself if the size is right.
+        uint8 `[B, height, width, 3]`; `frames` itself if it already has that size.
     """
     source_height, source_width = frames.shape[1:3]
     if (source_height, source_width) == (height, width):

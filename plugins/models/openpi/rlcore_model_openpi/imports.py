@@ -1,4 +1,4 @@
-"""How RLinf's files name the settings of π0 and π0.5. Light."""
+"""Map the keys of RLinf's config files to the settings of π0 and π0.5. No tensor library."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ SILENT = {
     "actor.model.openpi.num_images_in_input": 2,
     "actor.model.openpi.train_expert_only": False,
 }
-"""What their model takes where a file leaves a key out."""
+"""RLinf's defaults, by key, for keys that a file leaves out."""
 
 
 def _as(other: str) -> Any:
-    """Nothing is lost where another key has the same value, or none."""
+    """Return a check that a key may be dropped: key `other` has the same value, or is not set."""
 
     def of(value: Any, foreign: Foreign) -> Any:
         if foreign.get(other, value) != value:

@@ -1,8 +1,8 @@
-"""Names and shapes of openpi's weights, and the variants of names that we accept. No torch.
+"""Define names and shapes of openpi's weights, and the variants of names accepted. No torch.
 
-Files differ in this: LeRobot puts `model.` before all names; the levels inside PaliGemma are those
-of the transformers library that wrote them; the embedding may have its own name or that of the tied
-`lm_head`; and there may be an `lm_head` of the expert, which nothing uses.
+Names differ between files in four ways: LeRobot puts `model.` before all names; the module path
+inside PaliGemma depends on the version of transformers that wrote the file; the embedding has its
+own name or that of the tied `lm_head`; and there may be an unused `lm_head` of the expert.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ LORA_TARGETS = (
 
 _HEADS = (f"{VALUE_HEAD}.", f"{NOISE_HEAD}.")
 _PREFIX = "model."  # of LeRobot
-# Levels that changed with transformers, as they were -> as they are in openpi: before 4.52 the VLM
-# held its parts itself; 5.4 dropped a level before the tower's three children.
+# Module paths of other versions of transformers -> openpi's. Before 4.52 the parts were direct
+# children of the VLM; 5.4 dropped the level `vision_model` of the tower.
 _LEVELS = (
     (re.compile(r"(\.paligemma)\.language_model\.model\."), r"\1.model.language_model."),
     (re.compile(r"(\.paligemma)\.language_model\.lm_head\."), r"\1.lm_head."),
@@ -41,7 +41,7 @@ _LEVELS = (
         r"\1vision_model.\2.",
     ),
 )
-# A noise head as RLinf names it; its range is configuration here.
+# RLinf's names of a noise head. RLinf stores the head's range as tensors; here it is a setting.
 _RLINF_NOISE = re.compile(r"noise_head\.mlp_logvar\.moduleList\.(\d+)\.linear_1\.")
 _RLINF_RANGE = re.compile(r"(?:model\.)?noise_head\.logvar_(min|max)")
 
@@ -49,8 +49,11 @@ Shapes = Iterator[tuple[str, tuple[int, ...]]]
 
 
 def network_keys(stored: Iterable[str]) -> dict[str, str]:
-    """Our name -> the file's name, for all weights of the network. A second name of one weight is
-    left as it is."""
+    """Map the names of the network's weights to their names in a file.
+
+    If two names in the file stand for the same weight, the second is mapped under its own name, so
+    that the check against the network's names reports it as unexpected.
+    """
     names: dict[str, str] = {}
     for key in stored:
         if key.startswith(BUFFERS):  # LeRobot's statistics
@@ -67,8 +70,10 @@ def network_keys(stored: Iterable[str]) -> dict[str, str]:
 
 
 def head_keys(stored: Iterable[str]) -> dict[str, str]:
-    """Our name -> the file's name, for the heads. RLinf numbers layers only; we also count the
-    activations between them."""
+    """Map the names of the heads' weights to their names in a file.
+
+    RLinf numbers only the linear layers of a noise head; here activations count as layers too.
+    """
     return {
         _RLINF_NOISE.sub(
             lambda match: f"{NOISE_HEAD}.mlp.{2 * int(match[1])}.", key.removeprefix(_PREFIX)
@@ -79,12 +84,12 @@ def head_keys(stored: Iterable[str]) -> dict[str, str]:
 
 
 def range_keys(stored: Iterable[str]) -> dict[str, str]:
-    """ "min" and "max" -> the file's name of a noise head's bounds, where RLinf stored them."""
+    """Map "min" and "max" to the file's names of a noise head's range, where RLinf stored it."""
     return {match[1]: key for key in stored if (match := _RLINF_RANGE.match(key))}
 
 
 def network_shapes(size: NetworkSize) -> dict[str, tuple[int, ...]]:
-    """Shapes of all parameters of a network, without heads and adapters."""
+    """Return the shapes of all parameters of a network, without heads and adapters."""
     width, expert = size.vlm_width, size.expert_width
     return dict(
         [
@@ -101,24 +106,24 @@ def network_shapes(size: NetworkSize) -> dict[str, tuple[int, ...]]:
 
 
 def expert_shapes(size: NetworkSize) -> dict[str, tuple[int, ...]]:
-    """Those of action expert and projections: what trains when the VLM is frozen."""
+    """Return the shapes of the action expert and projections, which train if the VLM is frozen."""
     shapes = network_shapes(size).items()
     return {name: shape for name, shape in shapes if not name.startswith(VLM)}
 
 
 def adapter_count(size: NetworkSize, rank: int) -> int:
-    """Numbers in rank-`rank` adapters: `[rank, in]` and `[out, rank]` of a weight `[out, in]`."""
+    """Count the parameters of adapters: `[rank, in]` and `[out, rank]` of a weight `[out, in]`."""
     adapted = re.compile(rf"{LORA_TARGETS}\.weight")
     shapes = network_shapes(size).items()
     return rank * sum(sum(shape) for name, shape in shapes if adapted.fullmatch(name))
 
 
 def head_shapes(head: str, widths: Sequence[int]) -> dict[str, tuple[int, ...]]:
-    """Shapes of a head, an MLP with an activation between its layers.
+    """Return the shapes of a head, an MLP with activations between its linear layers.
 
     Args:
         head: :data:`VALUE_HEAD` or :data:`NOISE_HEAD`.
-        widths: of its input, its hidden layers and its output.
+        widths: of the input, the hidden layers and the output.
     """
     layers = enumerate(pairwise(widths))
     return dict(
@@ -158,7 +163,7 @@ def _gemma(size: NetworkSize, name: str, width: int, mlp: int, *, adaptive: bool
 
 
 def _norm(name: str, width: int, adaptive: bool) -> Shapes:
-    """An adaptive norm is a linear map from the time to scale, shift and gate."""
+    """Yield the shapes of a norm; an adaptive one maps the time to scale, shift and gate."""
     if adaptive:
         yield from _linear(f"{name}.dense", width, 3 * width)
     else:

@@ -1,13 +1,14 @@
-"""LeRobot's folders of π0 and π0.5: what their files say, in our words. No torch.
+"""Read the settings and statistics of LeRobot's checkpoint folders of π0 and π0.5. No torch.
 
-config.json                   the policy: its type, sizes, cameras, and settings of a training
-policy_preprocessor.json      the steps before the network
-policy_postprocessor.json     the steps after it
+config.json                   the policy: type, sizes, cameras, and settings of its training
+policy_preprocessor.json      processor steps before the network
+policy_postprocessor.json     processor steps after the network
 
-A step that scales names its own file of statistics: `observation.state.mean`, `action.q01` ...
-Before version 0.4 there were no steps: the statistics are in `model.safetensors`, called
-`normalize_inputs.buffer_observation_state.mean` and the like. Settings of a training are not read.
-One that we neither read nor know to be without effect is refused, unless it is empty.
+A normalisation step names its own file of statistics: `observation.state.mean`, `action.q01` ...
+Before version 0.4, LeRobot wrote no steps: the statistics are tensors in `model.safetensors`, such
+as `normalize_inputs.buffer_observation_state.mean`. Settings of the training are ignored. Any other
+setting that is not read here, and is not known to leave decisions unchanged, is refused unless it
+is empty.
 """
 
 from __future__ import annotations
@@ -28,16 +29,16 @@ from rlcore_model_openpi.normalize import FIELDS, Formula, Stats, checked_stats
 TYPES = {"pi0": False, "pi05": True}
 BEFORE, AFTER = "policy_preprocessor.json", "policy_postprocessor.json"
 BUFFERS = ("normalize_inputs.", "normalize_targets.", "unnormalize_outputs.")
-"""How names of tensors begin that are statistics before version 0.4."""
+"""Prefixes of the tensors in `model.safetensors` that are statistics (before version 0.4)."""
 SLOTS = ("base_0_rgb", "left_wrist_0_rgb", "right_wrist_0_rgb")
-"""Cameras of base models, which are trained further with any of them."""
+"""Camera names of base models. A base model can be fine-tuned with any number of cameras."""
 MODES: dict[str, tuple[str, str]] = {
     "MEAN_STD": ("mean", "std"),
     "QUANTILES": ("q01", "q99"),
     "QUANTILE10": ("q10", "q90"),
     "MIN_MAX": ("min", "max"),
 }
-"""LeRobot's ways of scaling, and the statistics of each."""
+"""LeRobot's normalisation modes, and the two statistics that each uses."""
 
 _WEIGHTS = "model.safetensors"
 _EMPTY = "empty_camera"
@@ -50,10 +51,10 @@ _RENAME = (
     "which this map leads to the input_features of config.json, write {} in its place"
 )
 _ABSOLUTE = "absolute_actions_processor"
-_EPSILON = 1e-8  # of their normaliser, as in ours
+_EPSILON = 1e-8  # LeRobot's default, and normalize.LEROBOT
 _SCALE = dict.fromkeys(("eps", "features", "norm_map", "normalize_observation_keys"))
-# Steps with their settings, and a pattern of the values that these may have besides empty ones;
-# None: the setting is read, or has no effect on a decision.
+# Supported steps and their settings: a regular expression of the accepted values; empty values are
+# always accepted. None: any value, as the setting is read, or has no effect on a decision.
 _STEPS: dict[str, dict[str, str | None]] = {
     "rename_observations_processor": {},
     "to_batch_processor": {},
@@ -73,7 +74,8 @@ _STEPS: dict[str, dict[str, str | None]] = {
     _UNNORMALIZE: _SCALE,
     _ABSOLUTE: {"enabled": None},
 }
-# Settings of `config.json` that are read, or concern a training, memory or a hub.
+# Accepted settings of `config.json`: those read here, and those of training, memory use or the hub,
+# which have no effect on a decision.
 _SETTINGS = re.compile(
     "type|chunk_size|max_(action|state)_dim|image_resolution|resize_imgs_with_padding|"
     "tokenizer_max_length|(input|output)_features|normalization_mapping|use_relative_actions|"
@@ -82,7 +84,7 @@ _SETTINGS = re.compile(
     "attention_implementation|use_(cache|amp)|device|gradient_checkpointing|push_to_hub|repo_id|"
     "private|tags|license|(compile|freeze|train|optimizer|scheduler|time_sampling|pretrained)_.*"
 )
-# Settings that change what the network computes, and the value that ours computes with.
+# Settings that change what the network computes, and the only value that this network supports.
 _FIXED = {
     "n_obs_steps": 1,
     "min_period": 4e-3,
@@ -95,12 +97,12 @@ _FIXED = {
 
 @dataclass(frozen=True)
 class Scaled:
-    """How one feature is scaled, and by what.
+    """How one feature is normalised, and where its statistics are.
 
     Attributes:
-        mode: a name of :data:`MODES`, or "IDENTITY".
-        path: the file with the statistics; None: there are none, and nothing is scaled.
-        prefix: how their names begin in it.
+        mode: a key of :data:`MODES`, or "IDENTITY".
+        path: the file with the statistics; None: the feature is not normalised.
+        prefix: prefix of the names of the statistics in that file.
     """
 
     mode: str
@@ -109,19 +111,19 @@ class Scaled:
 
     @property
     def formula(self) -> Formula:
-        """The formula in our words; "IDENTITY" is a mean of 0 and a std of 1."""
+        """The formula of the mode; "IDENTITY" is a z-score with mean 0 and std 1."""
         return Formula(quantile=self.mode not in ("MEAN_STD", "IDENTITY"), lerobot=True)
 
 
 @dataclass(frozen=True)
 class LeRobotPolicy:
-    """What a folder says of its policy.
+    """The settings of a LeRobot policy, as the files of its folder state them.
 
     Attributes:
-        trained: sizes and settings by our names.
-        delta_mask: entries of the action that are relative to the state.
-        adapted: whether joints of ALOHA are converted to those of π0's robot.
-        state, actions: how they are scaled.
+        trained: sizes and settings, see :class:`rlcore_model_openpi.published.Published`.
+        delta_mask: which entries of the action are relative to the state; empty: none.
+        adapted: whether ALOHA's joints are converted to those of π0's robot.
+        state, actions: how states and actions are normalised.
     """
 
     trained: Mapping[str, Any]
@@ -132,10 +134,15 @@ class LeRobotPolicy:
 
 
 def read_policy(path: Path, content: Mapping[str, Any]) -> LeRobotPolicy:
-    """What the folder of this `config.json` says.
+    """Read the settings of a LeRobot policy from its folder.
+
+    Args:
+        path: of `config.json`.
+        content: of `config.json`.
 
     Raises:
-        CheckpointError: another kind of policy, a setting our network lacks, or a damaged file.
+        CheckpointError: the policy is not a π0 or π0.5, a setting is not supported, or a file is
+            damaged.
     """
     pi05 = TYPES.get(content["type"])
     if pi05 is None:
@@ -181,14 +188,19 @@ VARIANTS = ("paligemma_variant", "action_expert_variant")
 
 
 def read_statistics(scaled: Scaled, name: str, least: int) -> Stats:
-    """Statistics of one feature; those that change nothing where there are none.
+    """Read the statistics of one feature.
 
     Args:
-        name: "state" or "actions", for messages.
-        least: entries of the env.
+        scaled: where they are.
+        name: "state" or "actions", for error messages.
+        least: the number of entries that the env has.
+
+    Returns:
+        The statistics; the identity if the feature is not normalised or its statistics were never
+        filled in (all infinite), as in base models.
 
     Raises:
-        CheckpointError: missing, damaged, or of another robot.
+        CheckpointError: statistics of the mode are missing, damaged, or of another robot.
     """
     if scaled.path is None or scaled.mode == "IDENTITY":
         return Stats.identity(least)
@@ -206,7 +218,7 @@ def read_statistics(scaled: Scaled, name: str, least: int) -> Stats:
 
 
 def _arrays(path: Path, prefix: str) -> dict[str, np.ndarray]:
-    """Statistics by name, float64 `[D]`."""
+    """Return the floating point tensors directly below `prefix`, by name, as float64 `[D]`."""
     from safetensors import safe_open
 
     headers = read_headers(path)
@@ -220,8 +232,13 @@ def _arrays(path: Path, prefix: str) -> dict[str, np.ndarray]:
 
 
 def _steps(path: Path) -> dict[str, dict[str, Any]]:
-    """Settings of the steps of a processor by name, with the name of their file of statistics.
-    Empty if the file is not there."""
+    """Read a processor file: the settings of each step by its name; empty without the file.
+
+    The settings include "state_file", the name of the step's file of statistics or None.
+
+    Raises:
+        CheckpointError: the file is damaged, or a step or one of its settings is not supported.
+    """
     if not path.is_file():
         return {}
     content = read_json(path)
@@ -252,11 +269,16 @@ def _steps(path: Path) -> dict[str, dict[str, Any]]:
 def _scaled(
     path: Path, content: Mapping[str, Any], step: Mapping[str, Any] | None, kind: str
 ) -> Scaled:
-    """How a feature is scaled: by a step of its processor, or by buffers among the weights.
+    """Return how a feature is normalised: by a processor step, or by buffers among the weights.
 
     Args:
-        step: of the processor; None: there is none.
-        kind: LeRobot's word for the feature: "STATE" or "ACTION".
+        path: of `config.json`.
+        content: of `config.json`.
+        step: settings of the normalisation step; None: the folder is from before version 0.4.
+        kind: LeRobot's name of the feature type, "STATE" or "ACTION".
+
+    Raises:
+        CheckpointError: the mode is not supported, or the file of statistics is missing.
     """
     key = {"STATE": "observation.state", "ACTION": "action"}[kind]
     modes = (content if step is None else step).get(
@@ -285,7 +307,11 @@ def _scaled(
 
 
 def _buffered(folder: Path, mode: str, kind: str) -> Scaled:
-    """How a feature is scaled in a folder of before version 0.4."""
+    """Return how a feature is normalised in a folder from before version 0.4.
+
+    Raises:
+        CheckpointError: the weights hold no statistics of the feature.
+    """
     prefix = {
         "STATE": "normalize_inputs.buffer_observation_state.",
         "ACTION": "unnormalize_outputs.buffer_action.",
@@ -303,7 +329,10 @@ def _buffered(folder: Path, mode: str, kind: str) -> Scaled:
 
 
 def _cameras(path: Path, content: Mapping[str, Any]) -> int | None:
-    """Cameras that the policy was trained with; None: any."""
+    """Return the number of cameras that the policy was trained with; None: a base model, for any.
+
+    "Empty cameras", which LeRobot fills with blank images, don't count.
+    """
     features = content.get("input_features") or {}
     with blaming(path):
         names = [name for name, one in features.items() if one["type"] == "VISUAL"]
@@ -315,7 +344,10 @@ def _cameras(path: Path, content: Mapping[str, Any]) -> int | None:
 def _delta_mask(
     path: Path, content: Mapping[str, Any], steps: Mapping[str, Mapping[str, Any]]
 ) -> tuple[bool, ...]:
-    """Entries of the action that are relative to the state; empty: none."""
+    """Return which entries of the action are relative to the state; empty: none.
+
+    LeRobot excludes an entry if its name contains one of the words in `exclude_joints`.
+    """
     named = {
         "enabled": content.get("use_relative_actions", False),
         "exclude_joints": content.get("relative_exclude_joints", []),

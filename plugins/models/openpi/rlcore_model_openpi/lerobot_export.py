@@ -1,8 +1,8 @@
-"""A saved policy as a folder of LeRobot: `rlcore export RUN DEST --layout lerobot`.
+"""Export a saved policy as a LeRobot folder: `rlcore export RUN DEST --layout lerobot`.
 
-LeRobot puts `model.` before the names of weights itself, so their file is the same. The rest is
-written as its `save_pretrained` does; see lerobot.py. LeRobot scales without openpi's 1e-6, so that
-is added to the statistics.
+The weights are copied unchanged: LeRobot's loader adds `model.` to their names itself. The other
+files are written as by LeRobot's `save_pretrained`; see lerobot.py. LeRobot's formulas don't add
+openpi's 1e-6, so it is added to the statistics instead.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ _TOKENIZER = "google/paligemma-3b-pt-224"
 
 
 def write_lerobot(folder: Path, target: Path) -> None:
-    """Write the policy that we saved in `folder` to the empty folder `target`.
+    """Write the policy that rlcore saved in `folder` to the empty folder `target`.
 
     Raises:
-        ConfigError: LeRobot has no such network, robot or prompt.
+        ConfigError: LeRobot does not support the policy's network size, robot or prompt.
         CheckpointError: a file of `folder` is missing or damaged.
     """
     path = folder / CONFIG_FILE
@@ -82,7 +82,11 @@ def write_lerobot(folder: Path, target: Path) -> None:
 
 
 def _check(size: NetworkSize, trained: Mapping[str, Any]) -> None:
-    """Refuse what LeRobot can't be told."""
+    """Check that LeRobot supports the policy.
+
+    Raises:
+        ConfigError: it doesn't.
+    """
     if not variants(size):
         raise ConfigError(
             "LeRobot builds π0 and π0.5 at their published size only, and this policy has another",
@@ -104,7 +108,14 @@ def _check(size: NetworkSize, trained: Mapping[str, Any]) -> None:
 def _config(
     size: NetworkSize, model: Mapping[str, Any], facts: EnvFacts, cameras: Sequence[str]
 ) -> dict[str, Any]:
-    """`config.json`, but for how numbers are scaled; LeRobot fills in what is left out."""
+    """Return LeRobot's `config.json` without the normalisation; LeRobot has defaults for the rest.
+
+    Args:
+        size: of the network.
+        model: settings of `actor.model` that the policy was saved with.
+        facts: facts of the env.
+        cameras: names of the cameras that the policy reads.
+    """
     side = size.image_size
     images = {
         f"observation.images.{name}": {"type": "VISUAL", "shape": [3, side, side]}
@@ -129,7 +140,10 @@ def _config(
 
 
 def _relative(mask: tuple[bool, ...], entries: int) -> dict[str, Any]:
-    """Settings of relative actions: LeRobot leaves out entries by words in their names."""
+    """Return LeRobot's settings of relative actions.
+
+    LeRobot excludes entries by words in their names, so absolute ones are named "fixed_N".
+    """
     if not any(mask):
         return {}
     whole = mask + (False,) * (entries - len(mask))
@@ -146,7 +160,7 @@ def _mode(formula: Formula) -> str:
 
 
 def _theirs(stats: Stats, formula: Formula) -> dict[str, np.ndarray]:
-    """Statistics by LeRobot's names, float32, with which it scales as we do."""
+    """Return float32 statistics with which LeRobot's formula gives the same results as ours."""
     if not formula.lerobot:
         upper = formula.fields[1]  # std, or the upper bound
         stats = replace(stats, **{upper: stats.pair(formula)[1] + OPENPI})
@@ -158,7 +172,7 @@ def _theirs(stats: Stats, formula: Formula) -> dict[str, np.ndarray]:
 
 
 def _steps(config: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The steps before and after the network, in LeRobot's order: name -> settings."""
+    """Return the settings of the steps before and after the network by name, in LeRobot's order."""
     scale = {"eps": 1e-8, "norm_map": config["normalization_mapping"]}
     relative = config.get("use_relative_actions", False)
     features = {**config["input_features"], **config["output_features"]}
@@ -198,7 +212,7 @@ def _steps(config: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
 def _write_processor(
     path: Path, steps: Mapping[str, Any], stats: Mapping[str, Mapping[str, np.ndarray]]
 ) -> None:
-    """A processor and the statistics of its step that scales."""
+    """Write a processor file, and the statistics of its normalisation step beside it."""
     from safetensors.numpy import save_file
 
     entries = []
@@ -221,4 +235,4 @@ def _write_json(path: Path, content: Mapping[str, Any]) -> None:
 
 
 LAYOUTS = {"lerobot": write_lerobot}
-"""Layouts of other systems that a saved policy can be written in."""
+"""Exporters of a saved policy, by the name of the layout (`--layout`)."""

@@ -1,14 +1,14 @@
-"""Normalisation statistics: apply, fit, read and write `norm_stats.json`. Numpy only.
+"""Apply, fit, read and write normalisation statistics (`norm_stats.json`). Numpy only.
 
-π0 scales by mean and standard deviation, π0.5 by two bounds, the 1 % and 99 % quantiles:
+π0 normalises by mean and standard deviation, π0.5 by two bounds, the 1 % and 99 % quantiles:
 
     z-score    y = (x - mean) / (std + 1e-6)
     quantile   y = 2 (x - q01) / (q99 - q01 + 1e-6) - 1
 
-and back by the inverse. LeRobot has other constants against a division by zero: in the z-score 1e-8
-on the way in and nothing on the way back, and a span of the bounds that is 0 counts as 1e-8.
+Unnormalising is the inverse. LeRobot avoids a division by zero differently: its z-score adds 1e-8
+to std when normalising and nothing when unnormalising, and q99 - q01 counts as 1e-8 where it is 0.
 
-File format of openpi: `{"norm_stats": {"state": {"mean", "std", "q01", "q99"}, "actions": ...}}`.
+openpi's file format: `{"norm_stats": {"state": {"mean", "std", "q01", "q99"}, "actions": ...}}`.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from rlcore.files.reading import read_json
 
 FILE_NAME = "norm_stats.json"
 OPENPI, LEROBOT = 1e-6, 1e-8
-"""Constants against a division by zero."""
+"""The constants with which openpi and LeRobot avoid a division by zero."""
 PADDED = 1e-6
-"""The largest scale of an entry that never moved: openpi's histograms leave 1e-10 of 0."""
+"""The largest scale of an entry that was constant: openpi's histograms make 1e-10 out of 0."""
 # Fitted scales are at least this (env units): in few demonstrations an entry may hardly move, and
 # dividing by almost zero would blow up its first move.
 MIN_STD = 1e-2
@@ -39,11 +39,11 @@ FIELDS = ("mean", "std", "q01", "q99")
 
 @dataclass(frozen=True)
 class Formula:
-    """How a number is scaled.
+    """A formula of the module docstring.
 
     Attributes:
-        quantile: by the two bounds, not by mean and std.
-        lerobot: with LeRobot's constants, not openpi's.
+        quantile: whether the bounds q01 and q99 are used instead of mean and std.
+        lerobot: whether LeRobot's constants are used instead of openpi's.
     """
 
     quantile: bool
@@ -51,7 +51,7 @@ class Formula:
 
     @property
     def fields(self) -> tuple[str, str]:
-        """The statistics that it takes."""
+        """Names of the two statistics that the formula uses."""
         return ("q01", "q99") if self.quantile else ("mean", "std")
 
 
@@ -60,7 +60,7 @@ Z_SCORE, QUANTILE = Formula(quantile=False), Formula(quantile=True)
 
 @dataclass(frozen=True)
 class Stats:
-    """Statistics per entry, float64 `[D]` each; a file may hold only those of its formula."""
+    """Statistics per entry, float64 `[D]` each. Those that the formula doesn't use may be None."""
 
     mean: np.ndarray | None = None
     std: np.ndarray | None = None
@@ -69,24 +69,28 @@ class Stats:
 
     @property
     def size(self) -> int:
-        """D."""
+        """D, the number of entries."""
         return next(len(values) for values in vars(self).values() if values is not None)
 
     def pair(self, formula: Formula) -> tuple[np.ndarray, np.ndarray]:
-        """The two statistics of a formula: mean and std, or the bounds."""
+        """Return the two statistics that a formula uses: mean and std, or q01 and q99."""
         first, second = (getattr(self, field) for field in formula.fields)
         assert first is not None and second is not None  # read_stats refuses those without
         return first, second
 
     @classmethod
     def identity(cls, size: int) -> Stats:
-        """Statistics that leave values as they are, up to the formulas' constants."""
+        """Return statistics that leave values unchanged, except for the formulas' constants."""
         ones = np.ones(size)
         return cls(0 * ones, ones, -ones, ones)
 
     @classmethod
     def fit(cls, values: np.ndarray) -> Stats:
-        """Statistics of `[M, D]`, with scales of at least :data:`MIN_STD`."""
+        """Fit statistics of M samples `[M, D]`.
+
+        The std and half the distance of the bounds are at least :data:`MIN_STD`; bounds that are
+        closer move apart from their middle.
+        """
         values = values.astype(np.float64)
         low, high = np.quantile(values, [0.01, 0.99], axis=0)
         middle, half = (low + high) / 2, np.maximum((high - low) / 2, MIN_STD)
@@ -99,7 +103,7 @@ class Normalizer:
     """Statistics of states and actions, and the formula of each.
 
     Attributes:
-        state: None where the policy does not read the state and the checkpoint has no statistics.
+        state: None if the policy doesn't read the state and the checkpoint has no statistics of it.
     """
 
     state: Stats | None
@@ -109,21 +113,24 @@ class Normalizer:
 
     @classmethod
     def identity(cls, state_dim: int, action_dim: int, formula: Formula) -> Normalizer:
-        """For a model from scratch."""
+        """Return a normaliser that leaves values unchanged, for a model from scratch."""
         return cls(Stats.identity(state_dim), Stats.identity(action_dim), formula, formula)
 
     def normalize_state(self, states: np.ndarray) -> np.ndarray:
-        """`[..., S]` -> float32 of the same shape; statistics may be longer than S."""
+        """Normalise states `[..., S]`: float32 of the same shape; uses the first S statistics."""
         assert self.state is not None, "this policy does not read the state"
         return _normalize(states, self.state, self.state_formula)
 
     def normalize_actions(self, actions: np.ndarray) -> np.ndarray:
-        """`[..., A]` -> float32 of the same shape."""
+        """Normalise actions `[..., A]`: float32 of the same shape; uses the first A statistics."""
         return _normalize(actions, self.actions, self.action_formula)
 
     def unnormalize_actions(self, actions: np.ndarray) -> np.ndarray:
-        """`[..., D]` -> float32; entries beyond the statistics are unchanged (quantile), or scaled
-        with mean 0 and std 1 (z-score)."""
+        """Unnormalise actions `[..., D]`: float32 of the same shape.
+
+        Entries beyond the statistics are unchanged (quantile), or unnormalised with mean 0 and
+        std 1 (z-score).
+        """
         return _unnormalize(actions, self.actions, self.action_formula)
 
 
@@ -153,7 +160,7 @@ def _unnormalize(values: np.ndarray, stats: Stats, formula: Formula) -> np.ndarr
 
 
 def _span(low: np.ndarray, high: np.ndarray, formula: Formula) -> np.ndarray:
-    """The distance of the bounds, never 0."""
+    """Return the distance of the bounds with the formula's constant, so that it is never 0."""
     if formula.lerobot:
         return np.where(high == low, LEROBOT, high - low)
     return high - low + OPENPI
@@ -163,7 +170,7 @@ def _span(low: np.ndarray, high: np.ndarray, formula: Formula) -> np.ndarray:
 
 
 def write_stats(path: Path, normalizer: Normalizer) -> None:
-    """Write `norm_stats.json` at `path`; folders are made. Floats round-trip exactly."""
+    """Write `norm_stats.json` to `path` and create its folders. Floats round-trip exactly."""
     path.parent.mkdir(parents=True, exist_ok=True)
     both = {"state": normalizer.state, "actions": normalizer.actions}
     stats = {
@@ -181,12 +188,13 @@ def read_stats(
 
     Args:
         path: the file.
-        state, actions: how they are scaled.
-        state_dim, action_dim: entries of the env. No state_dim: the policy does not read the state,
-            so its statistics may be missing, or anything.
+        state, actions: the formulas by which states and actions are normalised.
+        state_dim, action_dim: entries of the env's state and action. `state_dim=None`: the policy
+            doesn't read the state, so its statistics may be missing or malformed.
 
     Raises:
-        CheckpointError: missing, not JSON, lacking a field, of unequal or too small length.
+        CheckpointError: the file is missing or not JSON, lacks a field, or holds fields of unequal
+            or too small length or with negative scales.
     """
     try:
         content = read_json(path)
@@ -208,8 +216,15 @@ def read_stats(
 
 
 def find_stats(folder: Path, asset_id: str, *, strict: bool) -> Path:
-    """The statistics of a checkpoint: `assets/<asset_id>/`, `<asset_id>/`, or, unless `strict`,
-    the only `norm_stats.json` below the folder. CheckpointError lists what there is."""
+    """Return the `norm_stats.json` of a checkpoint folder.
+
+    Looks in `assets/<asset_id>/` and `<asset_id>/`; unless `strict`, the only `norm_stats.json`
+    anywhere below the folder is taken too.
+
+    Raises:
+        CheckpointError: there is none (the message lists the assets that exist), or both places
+            hold files with different contents.
+    """
     places = (folder / "assets" / asset_id / FILE_NAME, folder / asset_id / FILE_NAME)
     if candidates := [path for path in places if path.is_file()]:
         require_one(candidates)
@@ -226,7 +241,11 @@ def find_stats(folder: Path, asset_id: str, *, strict: bool) -> Path:
 
 
 def require_one(paths: Sequence[Path]) -> None:
-    """Refuse files with unlike contents that are looked for in several places: which is meant?"""
+    """Check that all files have the same contents, so that it doesn't matter which one is read.
+
+    Raises:
+        CheckpointError: two files differ.
+    """
     first, *others = paths
     for other in others:
         if not filecmp.cmp(first, other, shallow=False):
@@ -237,7 +256,7 @@ def require_one(paths: Sequence[Path]) -> None:
 
 
 def _unread(path: Path, name: str, stats: dict[str, Any], formula: Formula) -> Stats | None:
-    """Statistics that nothing reads: kept for the next file if they are whole."""
+    """Return statistics that the policy doesn't use, to save them again; None if malformed."""
     try:
         return _parse(path, name, stats, formula, None)
     except CheckpointError:
@@ -258,13 +277,23 @@ def _parse(
 def checked_stats(
     path: Path, name: str, fields: dict[str, np.ndarray], formula: Formula, entries: int | None
 ) -> Stats:
-    """Statistics of `name` in `path`, fit for so many entries of the env (None: nobody reads them).
-    Further ones may be there of data that was padded before it was measured: they never moved.
+    """Check statistics against a formula and the env.
+
+    There may be more statistics than the env has entries if the data was padded before they were
+    computed; these must be of constant entries. A scale of 0, of an entry that was constant in the
+    data, is valid: the formulas avoid the division by zero.
+
+    Args:
+        path: the file, for error messages.
+        name: "state" or "actions", for error messages.
+        fields: the statistics by name, float64 `[D]` each.
+        formula: the formula that uses them.
+        entries: the env's number of entries; None: the statistics are unused, and only fields and
+            lengths are checked.
 
     Raises:
-        CheckpointError: a field of the formula is missing, lengths are unequal or not the env's, or
-            a scale is negative. One that is 0 is an entry that never moved, which the formulas
-            allow.
+        CheckpointError: a field of the formula is missing, lengths are unequal or don't match the
+            env, or a scale is negative.
     """
     missing = [field for field in formula.fields if field not in fields]
     if missing:

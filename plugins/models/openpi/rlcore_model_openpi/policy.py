@@ -1,8 +1,8 @@
-"""π0 / π0.5 as an rlcore policy: observe, sample, decide, score again and learn.
+"""Implement rlcore's policy protocols for π0 and π0.5.
 
-Network, step distributions and heads are in network/, flow.py and heads.py, conversions of the
-env's numbers in processor.py, files in pretrained.py; here they meet the random keys. Legend of
-shapes, besides rlcore's:
+The policy combines the network and its actor (network/), step distributions (flow.py), heads
+(heads.py), conversions between env and network (processor.py) and files (pretrained.py), and draws
+the noise of each row from the row's random key. Shapes, in addition to rlcore's:
 
     I  cameras              L  prompt tokens       K  denoising steps
     H  actions predicted    D  padded action and state entries of the network
@@ -41,10 +41,11 @@ from rlcore_model_openpi.spec import policy_spec
 
 
 def make(config: OpenPIModelConfig, *, env_spec: EnvSpec) -> OpenPIPolicy:
-    """The factory the plugin names.
+    """Build the policy; the factory that the plugin names.
 
-    Without `model_path` the weights are random (torch's global generator), statistics change
-    nothing until they are fitted, and the tokenizer is trained on the env's sentences.
+    Without `model_path` the weights are random (from torch's global generator), the statistics
+    leave values unchanged until they are fitted, and the tokenizer is trained on the env's
+    instructions.
 
     Raises:
         ConfigError: settings that contradict each other or the env.
@@ -71,9 +72,9 @@ class OpenPIPolicy(nn.Module):
     """See :class:`rlcore.contracts.protocols.TakesNoise`.
 
     Args:
-        config: settings, kept for :meth:`save_pretrained`.
+        config: settings; :meth:`save_pretrained` writes them too.
         spec: facts of the policy under these settings.
-        actor: network and heads, already in their precision, untrained parts frozen.
+        actor: network and heads, already cast to their precision, with untrained parts frozen.
         processor: conversions between the env's numbers and the network's.
         max_episode_steps: the env's time limit, in steps.
     """
@@ -98,7 +99,7 @@ class OpenPIPolicy(nn.Module):
     # -- acting -------------------------------------------------------------------------------
 
     def prepare(self, observation: Observation) -> Inputs:
-        """Stored inputs of B rows, see :meth:`Processor.inputs`."""
+        """Return the inputs of B rows, as they are stored; see :meth:`Processor.inputs`."""
         return self.processor.inputs(observation)
 
     @torch.no_grad()
@@ -110,10 +111,18 @@ class OpenPIPolicy(nn.Module):
         deterministic: bool = False,
         noise: np.ndarray | None = None,
     ) -> PolicyOutput:
-        """Decide. Deterministic decisions also start from keyed noise, but add no noise. `noise`
-        float32 `[B, H, D]`, padded entries included, is the one to start from instead.
+        """Sample actions for B rows.
 
-        `replay`: chain float32 `[B, K+1, H, D]`, denoise_index int64 `[B]`.
+        Args:
+            inputs: results of :meth:`prepare`.
+            keys: random keys of the rows.
+            deterministic: add no noise in the denoising steps. The initial noise is drawn anyway.
+            noise: initial noise float32 `[B, H, D]`, padded entries included, instead of a drawn
+                one.
+
+        Returns:
+            Actions, log-probs and values. `replay` holds chain float32 `[B, K+1, H, D]` and
+            denoise_index int64 `[B]`.
         """
         tensors = {name: torch.from_numpy(array) for name, array in inputs.items()}
         prefix, state, elapsed = self._network_inputs(tensors)
@@ -134,10 +143,10 @@ class OpenPIPolicy(nn.Module):
         )
 
     def evaluate(self, inputs: Mapping[str, Tensor], replay: Mapping[str, Tensor]) -> Evaluation:
-        """Log-probs, values and entropy of stored decisions at the current weights.
+        """Return log-probs, values and entropy of stored decisions under the current weights.
 
         The entropy is `[B, 1, 1]`, the mean over the executed entries (as in RLinf's
-        openpi_action_model.py), so that `entropy_bonus` does not grow with C and A.
+        openpi_action_model.py), so that the entropy bonus does not grow with C and A.
         """
         prefix, state, elapsed = self._network_inputs(inputs)
         score = self.actor.recompute(
@@ -155,7 +164,7 @@ class OpenPIPolicy(nn.Module):
         )
 
     def set_progress(self, update: int) -> None:
-        """Set the noise level for after `update` updates."""
+        """Set the noise level that applies after `update` updates."""
         openpi = self.config.openpi
         self._noise_level = (
             annealed_level(openpi.noise_params, update)
@@ -164,23 +173,28 @@ class OpenPIPolicy(nn.Module):
         )
 
     def set_checkpointing(self, enabled: bool) -> None:
-        """Recompute the activations of transformer layers in the backward pass."""
+        """Choose whether activations of transformer layers are recomputed in the backward pass."""
         self.actor.network.set_checkpointing(enabled)
 
     def blocks(self) -> Sequence[nn.Module]:
-        """Transformer layers of VLM and expert."""
+        """Return the transformer layers of VLM and expert."""
         return self.actor.network.blocks()
 
     # -- supervised learning ------------------------------------------------------------------
 
     def fit_normalizer(self, demonstrations: Sequence[Demonstration]) -> None:
-        """Fit statistics of states and actions. Inputs prepared before are outdated after this."""
+        """Fit statistics of states and actions. Inputs that were prepared before become invalid."""
         self.processor.fit(demonstrations)
 
     def sft_batch(
         self, demonstration: Demonstration, frame_index: Sequence[int]
     ) -> tuple[Inputs, np.ndarray, np.ndarray]:
-        """Inputs, target actions float32 `[B, H, A]` in env units, and mask bool `[B, H]`."""
+        """Return the inputs and targets of B frames of a demonstration.
+
+        Returns:
+            Inputs, target actions float32 `[B, H, A]` in env units, and mask bool `[B, H]`, false
+            past the demonstration's end.
+        """
         observation, actions, mask = demonstrated(
             demonstration, frame_index, self.spec.action_horizon, self._max_episode_steps
         )
@@ -189,9 +203,9 @@ class OpenPIPolicy(nn.Module):
     def sft_loss(
         self, inputs: Mapping[str, Tensor], actions: Tensor, mask: Tensor, keys: RowKeys
     ) -> Tensor:
-        """Flow-matching loss per sample `[B]`: the mean over its steps and all D entries.
+        """Return the flow-matching loss per sample `[B]`: the mean over valid steps and D entries.
 
-        t ~ 0.999 Beta(1.5, 1) + 0.001, mostly near the noise end, as in openpi.
+        Times are t ~ 0.999 Beta(1.5, 1) + 0.001, mostly near 1 (pure noise), as in openpi.
         """
         size = self.processor.resolved.size
         prefix, state, _ = self._network_inputs(inputs)
@@ -209,7 +223,7 @@ class OpenPIPolicy(nn.Module):
     # -- parameters ---------------------------------------------------------------------------
 
     def parameter_groups(self) -> dict[str, list[nn.Parameter]]:
-        """Trainable parameters: the critic's, and all others."""
+        """Return the trainable parameters in two groups: the critic's, and all others."""
         return parameter_groups(self, self.actor.value_head)
 
     def save_pretrained(self, path: Path) -> None:
@@ -226,11 +240,11 @@ class OpenPIPolicy(nn.Module):
         return torch.from_numpy(array).to(self._device)
 
     def _executed(self, values: Tensor) -> Tensor:
-        """`[B, H, D]` -> `[B, C, A]`: the entries that the env executes."""
+        """Select the entries that the env executes: `[B, H, D]` -> `[B, C, A]`."""
         return values[:, : self.spec.num_action_chunks, : self.spec.action_dim]
 
     def _network_inputs(self, inputs: Mapping[str, Tensor]) -> tuple[PrefixInputs, Tensor, Tensor]:
-        """Stored inputs -> prefix, state `[B, D]` and elapsed `[B]`, on the network's device."""
+        """Convert stored inputs to prefix, state `[B, D]` and elapsed `[B]` on the device."""
         device = self._device
         # uint8 [B, I, h, w, 3] -> float [B, I, 3, h, w] in [-1, 1]
         pixels = inputs["images"].to(device).permute(0, 1, 4, 2, 3)
@@ -250,7 +264,10 @@ class OpenPIPolicy(nn.Module):
         return prefix, inputs["state"].to(device), inputs["elapsed"].to(device)
 
     def _noise(self, keys: RowKeys, given: np.ndarray | None, deterministic: bool) -> RolloutNoise:
-        """All randomness of a decision, in fixed shapes, also for steps whose std is 0."""
+        """Draw all randomness of a decision, in fixed shapes, even for steps whose std is 0.
+
+        Each draw is named and keyed by row, so that a row's noise does not depend on its batch.
+        """
         size, flow = self.processor.resolved.size, self.actor.flow
         chunk = (size.action_horizon, size.action_dim)
         initial = self._tensor(keys.normal("initial", chunk) if given is None else given)
@@ -264,7 +281,7 @@ class OpenPIPolicy(nn.Module):
 
 
 def _actor(config: OpenPIModelConfig, resolved: Resolved, network: PiNetwork) -> FlowActor:
-    """The network with fresh heads."""
+    """Return an actor: the network with fresh heads."""
     openpi = config.openpi
     flow = FlowConfig(
         num_steps=openpi.num_steps,

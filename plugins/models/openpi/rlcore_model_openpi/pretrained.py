@@ -1,4 +1,4 @@
-"""Reads and writes a policy's checkpoint folder; files.py lists its contents."""
+"""Read and write a policy's checkpoint folder; files.py lists its contents."""
 
 from __future__ import annotations
 
@@ -28,8 +28,11 @@ _log = logging.getLogger(__name__)
 
 
 def fresh_processor(resolved: Resolved, env_spec: EnvSpec) -> Processor:
-    """For a model from scratch: statistics that change nothing, and a tokenizer trained on the
-    env's sentences."""
+    """Return the processor of a model from scratch.
+
+    Its statistics leave values unchanged until they are fitted, and its tokenizer is trained on the
+    env's instructions.
+    """
     normalizer = Normalizer.identity(
         env_spec.state_dim, env_spec.action_dim, resolved.action_formula
     )
@@ -37,7 +40,9 @@ def fresh_processor(resolved: Resolved, env_spec: EnvSpec) -> Processor:
 
 
 def load_processor(config: OpenPIModelConfig, resolved: Resolved, env_spec: EnvSpec) -> Processor:
-    """Statistics and tokenizer of the checkpoint at `config.model_path`.
+    """Load statistics and tokenizer of the checkpoint at `config.model_path`.
+
+    Warns if the checkpoint's action horizon is taken and differs from config_name's.
 
     Raises:
         CheckpointError: a file is missing, damaged, or of another robot.
@@ -57,14 +62,16 @@ def load_processor(config: OpenPIModelConfig, resolved: Resolved, env_spec: EnvS
 
 
 def unfilled_network(size: NetworkSize) -> PiNetwork:
-    """A network on the meta device, for :func:`load_weights`: initialising billions of weights that
-    are overwritten right away takes minutes."""
+    """Return a network on the meta device, for :func:`load_weights` to fill.
+
+    Initialising billions of weights, just to overwrite them, would take minutes.
+    """
     with torch.device("meta"):
         return PiNetwork(size)
 
 
 def load_weights(folder: Path, actor: FlowActor) -> None:
-    """Load network and heads. Heads that the folder lacks stay fresh; this is logged.
+    """Load network and heads. Heads that the folder lacks keep their initial weights (logged).
 
     Raises:
         CheckpointError: a file is missing, damaged, or does not fit.
@@ -77,7 +84,7 @@ def load_weights(folder: Path, actor: FlowActor) -> None:
 
 
 def _fill_buffers(network: PiNetwork) -> None:
-    """Fill the only buffer: SigLIP's numbers of patches. No file holds it."""
+    """Fill SigLIP's `position_ids`, the network's only buffer, which no file holds."""
     tower = network.vision_tower
     if isinstance(tower, SiglipTower):
         numbers = torch.arange(network.size.image_tokens)[None]
@@ -85,7 +92,7 @@ def _fill_buffers(network: PiNetwork) -> None:
 
 
 def save(folder: Path, config: OpenPIModelConfig, actor: FlowActor, processor: Processor) -> None:
-    """Write the whole folder (see files.py). Low-rank adapters are merged."""
+    """Write the checkpoint folder (see files.py), with low-rank adapters merged."""
     folder.mkdir(parents=True, exist_ok=True)
     resolved = processor.resolved
     save_network(actor.network, folder)

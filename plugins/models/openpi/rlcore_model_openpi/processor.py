@@ -1,7 +1,7 @@
-"""Conversions between env and network: robot, statistics, prompt, images. No torch.
+"""Convert between env and network: robot, statistics, prompt and images. No torch.
 
-Order of openpi:  robot's inputs -> Normalize -> resize, tokenize, pad
-                  Unnormalize -> robot's outputs -> slice
+openpi's order:  robot's inputs -> Normalize -> resize, tokenize, pad
+                 Unnormalize -> robot's outputs -> slice
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from rlcore_model_openpi.tokenizer import PromptTokenizer
 
 
 class Processor:
-    """Pure conversions by row; the statistics are its only state.
+    """Converts observations and actions, each row by itself. The statistics are the only state.
 
     Args:
         resolved: robot, sizes and number of cameras.
@@ -36,7 +36,7 @@ class Processor:
         self.normalizer = normalizer
 
     def inputs(self, observation: Observation) -> Inputs:
-        """Observation of B rows -> what the network reads, one row each:
+        """Convert an observation of B rows to the network's inputs, which are stored in this form:
 
         images uint8 `[B, I, h, w, 3]`; tokens int32, token_mask bool `[B, L]`;
         state float32 `[B, D]`, normalised and padded; robot_state float32 `[B, S]`, before that;
@@ -58,19 +58,26 @@ class Processor:
         }
 
     def to_env_actions(self, actions: np.ndarray, robot_state: np.ndarray) -> np.ndarray:
-        """The network's actions `[B, H, D]` -> the env's, float32 `[B, H, A]`."""
+        """Convert the network's actions `[B, H, D]` to the env's, float32 `[B, H, A]`.
+
+        Args:
+            robot_state: of :meth:`inputs`; relative actions are added to it.
+        """
         values = self.normalizer.unnormalize_actions(actions)
         env = self.resolved.data.to_env_actions(values, robot_state, self.resolved.action_dim)
         return env.astype(np.float32)
 
     def to_model_actions(self, actions: np.ndarray, robot_state: np.ndarray) -> np.ndarray:
-        """The env's actions `[B, H, A]` -> the network's targets, float32 `[B, H, D]`."""
+        """Convert the env's actions `[B, H, A]` to the network's targets, float32 `[B, H, D]`."""
         values = self.resolved.data.to_model_actions(actions, robot_state)
         return self._pad(self.normalizer.normalize_actions(values))
 
     def fit(self, demonstrations: Sequence[Demonstration]) -> None:
-        """Fit statistics over all steps: of states, and of the actions in each step's horizon as
-        the network will see them (so deltas are measured at every distance)."""
+        """Fit the statistics of states and actions over all steps of the demonstrations.
+
+        Actions are those of each step's whole horizon, in the network's form. Relative actions are
+        thus measured at every distance from the state they are relative to.
+        """
         data, horizon = self.resolved.data, self.resolved.size.action_horizon
         states, actions = [], []
         for demonstration in demonstrations:
@@ -90,6 +97,6 @@ class Processor:
         return np.stack([resize_with_pad(frames, side, side) for frames in cameras], axis=1)
 
     def _pad(self, values: np.ndarray) -> np.ndarray:
-        """Pad the last axis with zeros, up to the network's D."""
+        """Pad the last axis with zeros up to D, the network's number of entries."""
         widths = [(0, 0)] * (values.ndim - 1)
         return np.pad(values, [*widths, (0, self.resolved.size.action_dim - values.shape[-1])])

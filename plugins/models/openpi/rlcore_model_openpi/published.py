@@ -1,8 +1,8 @@
-"""What a checkpoint folder says of its policy, whoever wrote it. No torch.
+"""Read the settings that a checkpoint's `config.json` states, in each known format. No torch.
 
-config.json is ours (the key "size"), LeRobot's (the key "type", see lerobot.py), or as openpi's and
-RLinf's converters write it: action_horizon, action_dim, paligemma_variant and so on. Any other says
-nothing.
+The file is rlcore's (it has the key "size"), LeRobot's (it has the key "type", see lerobot.py), or
+written by the converters of openpi and RLinf, with action_horizon, action_dim, paligemma_variant
+and so on. A file of any other form is ignored.
 """
 
 from __future__ import annotations
@@ -19,22 +19,23 @@ from rlcore_model_openpi.normalize import Formula
 
 CONFIG_FILE = "config.json"
 _COUNTS = ("action_horizon", "action_dim", "max_token_len", "image_size")
-_MOST = 2**14  # of these; weights show the least of them
+_MOST = 2**14
 _FLAGS = ("pi05", "discrete_state_input")
 _LORA = "_lora"
 
 
 @dataclass(frozen=True)
 class Published:
-    """What a folder says; empty where it says nothing.
+    """The settings that a checkpoint's files state. Settings that they don't state are missing.
 
     Attributes:
         trained: settings that the weights were trained with, by the names of NetworkSize and of
             :func:`rlcore_model_openpi.resolved.trained_with`.
         heads: the same for each head, see :func:`rlcore_model_openpi.resolved.heads_trained_with`.
-        delta_mask: entries of the action that are relative to the state; None: config_name's.
-        formulas: how "state" and "actions" are scaled; without: as openpi does.
-        lerobot: what LeRobot's files say, if they are LeRobot's.
+        delta_mask: which entries of the action are relative to the state; None: config_name's mask.
+        formulas: how "state" and "actions" are normalised; a missing one is openpi's formula for
+            the generation.
+        lerobot: the settings of a LeRobot policy; None for other formats.
     """
 
     trained: Mapping[str, Any] = field(default_factory=dict)
@@ -45,10 +46,10 @@ class Published:
 
 
 def read_published(folder: Path) -> Published:
-    """What `folder` says of its policy.
+    """Read the settings that the files of `folder` state; none without a `config.json`.
 
     Raises:
-        CheckpointError: its `config.json` is damaged, or of a policy that this model can't be.
+        CheckpointError: `config.json` is damaged, or describes a policy that is not supported.
     """
     path = folder / CONFIG_FILE
     if not path.exists():
@@ -69,7 +70,7 @@ def read_published(folder: Path) -> Published:
 
 
 def conventions(delta_mask: tuple[bool, ...], formulas: Mapping[str, Formula]) -> dict[str, Any]:
-    """What our `config.json` keeps of how numbers are scaled, for the next load."""
+    """Return the entry of rlcore's `config.json` that says how states and actions are scaled."""
     scaled = {name: vars(formula) for name, formula in formulas.items()}
     return {"delta_mask": list(delta_mask), "scaled": scaled}
 
@@ -88,7 +89,11 @@ def _ours(path: Path, content: Mapping[str, Any]) -> Published:
 
 
 def _openpis(path: Path, content: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings in the form of openpi's and RLinf's converters."""
+    """Read the settings from a `config.json` of openpi's or RLinf's converters.
+
+    Raises:
+        CheckpointError: the policy reads point clouds.
+    """
     if content.get("pcd"):
         raise CheckpointError(
             f"{path} is of a policy that reads point clouds (pcd), which this model can't",
@@ -99,7 +104,12 @@ def _openpis(path: Path, content: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _check_values(path: Path, trained: Mapping[str, Any]) -> None:
-    """Refuse what can't be taken as a setting."""
+    """Check types and ranges of the settings.
+
+    Raises:
+        CheckpointError: a value is malformed, or the weights are of a LoRA variant, whose adapters
+            the converter drops.
+    """
     for name in _COUNTS:
         value = trained.get(name, 1)
         if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= _MOST:

@@ -1,6 +1,6 @@
-"""The settings of `actor.model` with every null filled in. No torch.
+"""Resolve the settings of `actor.model`: fill in every null. No torch.
 
-A null is filled in from what the checkpoint says of itself, else from config_name or size.
+A null takes the value that the checkpoint's files state, else the default of config_name or size.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ KEY = "actor.model.openpi"
 IMAGE_SLOTS = 3
 """Cameras of the published networks: base, left wrist, right wrist."""
 
-_STATE_PROMPT = 200  # tokens of published prompts that hold the state
+_STATE_PROMPT = 200  # prompt length L of the published models whose prompt holds the state
 
 T = TypeVar("T")
 Setting = str | int | bool | list[float]
@@ -30,18 +30,18 @@ Setting = str | int | bool | list[float]
 
 @dataclass(frozen=True)
 class Resolved:
-    """The settings with every null filled in.
+    """The settings of `actor.model` without nulls.
 
     Attributes:
-        data: the robot.
-        size: the network, with its horizon and generation set.
-        num_images: cameras that the policy reads.
-        discrete_state: whether the prompt holds the state (π0.5).
+        data: the data config: conversions between the robot's numbers and the model's.
+        size: sizes of the network, including its action horizon and generation (π0 or π0.5).
+        num_images: number of cameras that the policy reads.
+        discrete_state: whether the prompt holds the state (π0.5 only).
         action_dim: A, entries of the env's action.
-        critic_hidden: hidden widths of the critic.
+        critic_hidden: widths of the critic's hidden layers.
         values: V, values per decision; 0 without a critic.
-        published: what the checkpoint says of itself.
-        state_formula, action_formula: how numbers are scaled.
+        published: the settings that the checkpoint's files state; empty without a checkpoint.
+        state_formula, action_formula: how states and actions are normalised.
     """
 
     data: DataConfig
@@ -57,16 +57,17 @@ class Resolved:
 
     @property
     def uses_state(self) -> bool:
-        """π0 always reads the state; π0.5 reads it in its prompt, or not at all."""
+        """Whether the policy reads the state: π0 always does, π0.5 only in its prompt."""
         return self.discrete_state or not self.size.pi05
 
 
 def resolve(config: OpenPIModelConfig, env_spec: EnvSpec) -> Resolved:
-    """Fill in the nulls.
+    """Fill in the nulls of `config`.
 
     Raises:
-        ConfigError: an unknown name.
-        CheckpointError: the checkpoint's `config.json` is damaged, or of another kind of policy.
+        ConfigError: config_name or size is unknown.
+        CheckpointError: the checkpoint's `config.json` is damaged, or describes a policy that this
+            model or config_name doesn't match.
     """
     openpi = config.openpi
     published = Published()
@@ -92,7 +93,12 @@ def resolve(config: OpenPIModelConfig, env_spec: EnvSpec) -> Resolved:
 
 
 def _robot(config: OpenPIModelConfig, data: DataConfig, published: Published) -> DataConfig:
-    """config_name's robot, with the deltas that the checkpoint was trained with."""
+    """Return the data config of config_name with the checkpoint's mask of relative actions.
+
+    Raises:
+        CheckpointError: the checkpoint is of the other generation, or of a LeRobot policy that
+            differs in whether it converts ALOHA's joints.
+    """
     pi05 = published.trained.get("pi05", data.pi05)
     if pi05 != data.pi05:
         ours, theirs = ("π0.5", "π0") if data.pi05 else ("π0", "π0.5")
@@ -112,7 +118,7 @@ def _robot(config: OpenPIModelConfig, data: DataConfig, published: Published) ->
 
 
 def trained_with(resolved: Resolved) -> dict[str, Setting]:
-    """Settings on which the meaning of weights depends, though their shapes don't."""
+    """Return the settings that change what the weights mean but not their shapes."""
     return {
         "config_name": resolved.data.name,
         "num_images_in_input": resolved.num_images,
@@ -121,7 +127,7 @@ def trained_with(resolved: Resolved) -> dict[str, Setting]:
 
 
 def heads_trained_with(config: OpenPIModelConfig) -> dict[str, dict[str, Setting]]:
-    """The same for each head of the policy: its input, and the meaning of its output."""
+    """Return, for each head of the policy, the settings that say what it reads and outputs."""
     openpi = config.openpi
     heads: dict[str, dict[str, Setting]] = {}
     if config.add_value_head:
@@ -139,11 +145,12 @@ def heads_trained_with(config: OpenPIModelConfig) -> dict[str, dict[str, Setting
 
 
 def masked_images(config: OpenPIModelConfig, resolved: Resolved) -> int:
-    """How many missing cameras must be given as masked images.
+    """Return the number of missing cameras that the network must get as masked images.
 
-    No existing token sees a masked image, so usually they are left out. But the prompt's padding
-    attends to all tokens alike (openpi's additive mask), which a critic notices that averages over
-    padding, or reads the last token. Published critics were trained with all slots.
+    Tokens that exist don't attend to masked images, so these are usually left out. Padding tokens
+    of the prompt, however, attend to all tokens equally (because of openpi's additive mask). This
+    changes the input of a critic that averages over padding or reads the last token; published
+    critics of this kind were trained with all image slots.
     """
     openpi = config.openpi
     reads_padding = (
@@ -155,7 +162,11 @@ def masked_images(config: OpenPIModelConfig, resolved: Resolved) -> int:
 def _size(
     config: OpenPIModelConfig, data: DataConfig, published: Published, *, discrete_state: bool
 ) -> NetworkSize:
-    """The named size, with the configured generation, horizon, prompt length and entries."""
+    """Return the named size with the resolved generation, horizon, prompt length and action_dim.
+
+    Raises:
+        ConfigError: the name is unknown, or of the other generation.
+    """
     openpi = config.openpi
     generation = "pi05" if data.pi05 else "pi0"
     name = openpi.size or generation
@@ -183,12 +194,12 @@ def _size(
 
 
 def _given(*values: T | None) -> T:
-    """The first value that is given; the last one always is."""
+    """Return the first value that is not None; callers pass a default last."""
     return next(value for value in values if value is not None)
 
 
 def _values(config: OpenPIModelConfig) -> int:
-    """V: zero, one per decision, or one per executed action."""
+    """Return V: 0 without a critic, else 1 per decision or 1 per executed action."""
     if not config.add_value_head:
         return 0
     return config.num_action_chunks if config.openpi.value_type == "action_level" else 1

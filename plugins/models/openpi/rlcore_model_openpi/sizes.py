@@ -1,8 +1,9 @@
-"""Named sizes of the network. No tensor library.
+"""Define the named sizes of the network. No tensor library.
 
-π0 and π0.5 share one layout: a vision tower, a Gemma language model (together the VLM, which
-encodes cameras and prompt) and a narrower Gemma, the action expert, which attends to the VLM's
-keys and values layer by layer. Both Gemmas therefore have the same depth, heads and head size.
+π0 and π0.5 have the same structure: a vision tower, a Gemma language model (together the VLM, which
+encodes cameras and prompt) and a narrower Gemma, the action expert. Each layer of the expert
+attends to the keys and values of the same layer of the VLM. Both Gemmas therefore have the same
+depth, heads and head size.
 """
 
 from __future__ import annotations
@@ -20,18 +21,18 @@ class NetworkSize:
     Attributes:
         vision: "siglip": the vision transformer of PaliGemma; "conv": strided convolutions, for
             networks trained from scratch on few images.
-        vision_width, vision_depth, vision_heads, vision_mlp: of the tower. For "conv" the depth
-            counts convolutions of stride 2; heads and mlp are not used.
+        vision_width, vision_depth, vision_heads, vision_mlp: sizes of the vision tower. For "conv"
+            the depth is the number of convolutions of stride 2; heads and mlp are not used.
         image_size: side of the square images, in pixels.
         patch_size: side in pixels of the patch of one image token (2 ** vision_depth for "conv").
         depth: layers of each Gemma.
         heads, kv_heads, head_dim: attention of both Gemmas.
-        vlm_width, vlm_mlp, vocab: of the language model.
-        expert_width, expert_mlp: of the action expert.
-        action_dim: D, padded entries of an action and of the state.
+        vlm_width, vlm_mlp, vocab: sizes of the language model.
+        expert_width, expert_mlp: sizes of the action expert.
+        action_dim: D, entries of an action and of the state after padding.
         action_horizon: H, actions predicted per decision.
         max_token_len: L, prompt tokens after padding.
-        pi05: π0.5 (adaptive norms take the time, no state token) instead of π0.
+        pi05: whether the network is π0.5 (adaptive norms take the time; no state token), not π0.
     """
 
     vision: Literal["siglip", "conv"]
@@ -69,12 +70,12 @@ class NetworkSize:
 
     @property
     def image_tokens(self) -> int:
-        """Tokens of one camera."""
+        """Tokens of one camera image."""
         return (self.image_size // self.patch_size) ** 2
 
     @property
     def suffix_len(self) -> int:
-        """Tokens of the action expert: H actions, for π0 after one state token."""
+        """Tokens of the action expert: H actions, in π0 preceded by one state token."""
         return self.action_horizon + (0 if self.pi05 else 1)
 
 
@@ -122,5 +123,5 @@ SIZES: dict[str, NetworkSize] = {
 
 
 def conv_channels(size: NetworkSize) -> tuple[int, ...]:
-    """Channels of the conv tower, from RGB, doubling up to the width."""
+    """Return the channels of the conv tower: 3 for RGB, then doubling up to vision_width."""
     return (3, *(size.vision_width >> i for i in reversed(range(size.vision_depth))))

@@ -1,7 +1,8 @@
-"""The prompt: from a sentence and a state to text to token ids. No torch.
+"""Build the prompt from an instruction and a state, and tokenize it. No torch.
 
-Published checkpoints use PaliGemma's SentencePiece file, in the checkpoint folder. Models from
-scratch get a small one, trained on the env's sentences and saved with the checkpoint.
+Published checkpoints use PaliGemma's SentencePiece model, which is stored in the checkpoint folder.
+A model from scratch gets a small SentencePiece model, which is trained on the env's instructions
+and saved with the checkpoint.
 """
 
 from __future__ import annotations
@@ -22,44 +23,50 @@ from rlcore_model_openpi.sizes import NetworkSize
 from rlcore_model_openpi.tokenizer_files import TOKENIZER_FILES, find_tokenizer
 
 STATE_BINS = 256
-# PaliGemma's layout: 0 pads, 2 begins a sequence. Tokenizers that we train keep it.
+# PaliGemma's special token ids, which :func:`train_tokenizer` uses too.
 _PAD, _EOS, _BOS, _UNKNOWN = range(4)
-# Bytes, control symbols and the newline; learnt pieces follow.
+# 256 bytes, 4 control symbols and the newline; the learnt pieces come after these.
 _LEAST_VOCABULARY = 256 + 4 + 1
 
 _log = logging.getLogger(__name__)
 
 
 def clean(sentence: str) -> str:
-    """The sentence as in openpi's prompts: one line, no underscores."""
+    """Return the instruction as openpi's prompts have it: one line, spaces for underscores."""
     return sentence.strip().replace("_", " ").replace("\n", " ")
 
 
 def bin_state(state: np.ndarray) -> np.ndarray:
-    """Normalised state `[S]` -> int64 `[S]` in [-1, 255]: 256 equal bins of [-1, 1].
+    """Bin a normalised state `[S]` into 256 equal bins of [-1, 1]: int64 `[S]` in [-1, 255].
 
-    Values below -1 give -1, those above the last edge 255, as in openpi.
+    As in openpi, values below -1 give -1, and values above 1 give 255.
     """
     edges = np.linspace(-1, 1, STATE_BINS + 1)[:-1]
     return np.digitize(state, edges) - 1
 
 
 def state_prompt(sentence: str, state: np.ndarray) -> str:
-    """π0.5's prompt with a discrete state; `state` normalised and unpadded `[S]`."""
+    """Return π0.5's prompt, which holds the binned state.
+
+    Args:
+        sentence: the instruction.
+        state: `[S]`, normalised and not padded.
+    """
     numbers = " ".join(map(str, bin_state(state)))
     return f"Task: {clean(sentence)}, State: {numbers};\nAction: "
 
 
 class PromptTokenizer:
-    """Sentences (and states) to padded token ids.
+    """Converts instructions, and states for prompts that hold them, to padded token ids.
 
     Args:
         model: bytes of a SentencePiece model.
-        max_length: L, tokens per prompt; longer prompts are cut, with a warning.
-        vocabulary: rows of the network's embedding; a larger tokenizer is refused.
+        max_length: L, tokens per prompt; longer prompts are truncated, with a warning.
+        vocabulary: rows of the network's embedding, the largest vocabulary that is accepted.
 
     Raises:
-        CheckpointError: not a SentencePiece model, or its vocabulary is too large for the network.
+        CheckpointError: `model` is not a SentencePiece model, or its vocabulary is larger than
+            `vocabulary`.
     """
 
     def __init__(self, model: bytes, max_length: int, vocabulary: int) -> None:
@@ -81,9 +88,14 @@ class PromptTokenizer:
     def __call__(
         self, sentences: Sequence[str], states: np.ndarray | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Token ids int32 `[B, L]`, 0 where padded, and mask bool `[B, L]`.
+        """Tokenize the prompts of B rows.
 
-        `states`: normalised, unpadded `[B, S]` for prompts that hold the state, else None.
+        Args:
+            sentences: B instructions.
+            states: `[B, S]`, normalised and not padded, for prompts that hold the state; else None.
+
+        Returns:
+            Token ids int32 `[B, L]`, 0 where padded, and mask bool `[B, L]`, false where padded.
         """
         numbers: Iterable[np.ndarray | None] = [None] * len(sentences) if states is None else states
         rows = [self._row(*pair) for pair in zip(sentences, numbers, strict=True)]
@@ -97,15 +109,16 @@ class PromptTokenizer:
         return tokens, mask
 
     def checked(self, sentences: Iterable[str], state_size: int | None) -> PromptTokenizer:
-        """Returns itself if all prompts of these sentences fit.
+        """Check that the prompts of all instructions fit into L tokens, and return the tokenizer.
 
         Args:
-            state_size: S of prompts that hold the state, else None.
+            sentences: the instructions.
+            state_size: S for prompts that hold the state; else None.
 
         Raises:
             ConfigError: the longest prompt has more than L tokens.
         """
-        # 0 falls into a middle bin, whose number has three digits, as many as any
+        # 0 falls into bin 128: three digits, the most that a bin number has
         state = None if state_size is None else np.zeros(state_size)
         lengths = {sentence: len(self._row(sentence, state)) for sentence in sentences}
         longest = max(lengths, key=lambda sentence: lengths[sentence], default=None)
@@ -117,17 +130,21 @@ class PromptTokenizer:
         return self
 
     def save(self, folder: Path) -> None:
-        """Write the tokenizer file into `folder`."""
+        """Write the SentencePiece model into `folder`, as `paligemma_tokenizer.model`."""
         (folder / TOKENIZER_FILES[0]).write_bytes(self.model)
 
     def _row(self, sentence: str, state: np.ndarray | None) -> list[int]:
-        """All ids of a prompt, not cut."""
+        """Return all token ids of one prompt, without padding or truncation."""
         if state is None:
             return self._plain(sentence)
         return list(self._pieces.encode(state_prompt(sentence, state), add_bos=True))
 
     def _encode_plain(self, sentence: str) -> list[int]:
-        """π0's prompt. The newline is encoded alone: it is PaliGemma's answer mark."""
+        """Return the token ids of a prompt without a state.
+
+        The newline that ends it marks the start of PaliGemma's answer. It is encoded separately, so
+        that it is always a token by itself.
+        """
         start = self._pieces.encode(clean(sentence), add_bos=True)
         return [*start, *self._pieces.encode("\n")]
 
@@ -141,7 +158,7 @@ class PromptTokenizer:
 
 
 def load_tokenizer(folder: Path, size: NetworkSize) -> PromptTokenizer:
-    """The tokenizer of a checkpoint.
+    """Load the tokenizer of a checkpoint folder.
 
     Raises:
         CheckpointError: it is missing, damaged, or has more tokens than the network embeds.
@@ -159,7 +176,7 @@ def load_tokenizer(folder: Path, size: NetworkSize) -> PromptTokenizer:
 
 @lru_cache(maxsize=8)
 def fresh_tokenizer(sentences: tuple[str, ...], size: NetworkSize) -> PromptTokenizer:
-    """The tokenizer of a model from scratch that may be given these sentences.
+    """Return a tokenizer for a model from scratch, trained on these instructions. Cached.
 
     Raises:
         ConfigError: the vocabulary has no room for all bytes.
@@ -169,13 +186,14 @@ def fresh_tokenizer(sentences: tuple[str, ...], size: NetworkSize) -> PromptToke
 
 
 def train_tokenizer(sentences: Iterable[str], vocabulary: int) -> bytes:
-    """A byte-pair SentencePiece model of at most `vocabulary` tokens, trained on these sentences.
+    """Train a byte-pair SentencePiece model of at most `vocabulary` tokens; return its bytes.
 
-    Deterministic. Unknown text falls back to bytes, so any prompt can be encoded and different
-    prompts stay different.
+    Training is deterministic: equal sets of instructions give equal models. Text outside the
+    vocabulary is encoded as bytes, so any prompt can be encoded and no two different prompts get
+    equal tokens.
 
     Raises:
-        ConfigError: the vocabulary has no room for all bytes.
+        ConfigError: `vocabulary` has no room for the 256 bytes and the special tokens.
     """
     if vocabulary <= _LEAST_VOCABULARY:
         raise ConfigError(f"a vocabulary must be over {_LEAST_VOCABULARY}, got {vocabulary}")

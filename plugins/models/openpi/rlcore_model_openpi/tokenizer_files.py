@@ -1,4 +1,4 @@
-"""Find PaliGemma's tokenizer: in a checkpoint folder, or where other programs download it to."""
+"""Find PaliGemma's tokenizer in a checkpoint folder, or in the caches of openpi and the hub."""
 
 from __future__ import annotations
 
@@ -13,11 +13,15 @@ from rlcore_model_openpi.normalize import require_one
 TOKENIZER_FILES = ("paligemma_tokenizer.model", "tokenizer.model")
 TOKENIZER_MODELS = ("google/paligemma-3b-pt-224", "RLinf/openpi_tokenizer")  # on the hub
 TOKENIZER_PAGE = "https://storage.googleapis.com/big_vision/paligemma_tokenizer.model"
-"""Where openpi fetches it from, as a file that any browser or curl gets."""
+"""The URL from which openpi downloads the tokenizer; it needs no login."""
 
 
 def find_tokenizer(folder: Path) -> Path:
-    """The tokenizer file of a checkpoint; CheckpointError with the possible names otherwise."""
+    """Return the tokenizer file of a checkpoint.
+
+    Raises:
+        CheckpointError: there is none, or the folder holds several with different contents.
+    """
     found = tokenizers(folder)
     if found:
         require_one(found)
@@ -31,7 +35,12 @@ def find_tokenizer(folder: Path) -> Path:
 
 
 def tokenizers(folder: Path) -> list[Path]:
-    """Those of the folder, or PaliGemma's, where openpi or the hub's command has put it."""
+    """Return the tokenizer files in a checkpoint folder; if there are none, a cached one.
+
+    Returns:
+        All files in the folder and its `assets` and `tokenizer` folders; else at most one file,
+        from openpi's cache or Hugging Face's.
+    """
     own = _tokenizers_in((folder, folder / "assets", folder / "tokenizer"))
     if own:
         return own
@@ -48,5 +57,5 @@ def _tokenizers_in(places: Iterable[Path]) -> list[Path]:
 
 
 def _openpis_cache() -> Path:
-    """Where openpi keeps what it downloads; RLinf's installation puts the tokenizer there too."""
+    """Return openpi's download folder, into which RLinf's installer puts the tokenizer too."""
     return Path(os.environ.get("OPENPI_DATA_HOME") or "~/.cache/openpi").expanduser()

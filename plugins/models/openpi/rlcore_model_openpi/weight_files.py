@@ -1,5 +1,7 @@
-"""Find and check the weights of a checkpoint folder: the network's, and those of heads. No tensor
-library."""
+"""Find the weights of the network and of the RL heads in a checkpoint folder and check them.
+
+Reads file headers only; imports no tensor library.
+"""
 
 from __future__ import annotations
 
@@ -26,10 +28,11 @@ _MERGE = (
 
 
 def find_weights(folder: Path) -> StoredWeights:
-    """Where the weights of a checkpoint folder are.
+    """Return the headers and locations of the weights in a checkpoint folder.
 
     Raises:
-        CheckpointError: there are none that this model reads; the hint says how to convert them.
+        CheckpointError: `folder` is not a folder, or holds no weights that this model reads (the
+            hint says how to convert them), or holds adapters together with a config of peft.
     """
     if not folder.is_dir():
         raise CheckpointError(
@@ -49,7 +52,10 @@ def find_weights(folder: Path) -> StoredWeights:
 
 
 def _refuse_convertible(folder: Path) -> None:
-    """Refuse weights that we don't read, with what makes of them some that we do."""
+    """Raise for weights in a format that can be converted; the hint holds the command.
+
+    Covers JAX checkpoints of openpi and folders with nothing but adapters.
+    """
     inside = (folder / "_METADATA").exists()
     if inside or (folder / "params").is_dir():
         top = folder.parent if inside else folder
@@ -67,8 +73,14 @@ def _refuse_convertible(folder: Path) -> None:
 
 
 def heads_of(folder: Path, stored: StoredWeights) -> tuple[Path, Mapping[str, TensorHeader]]:
-    """The file with the heads and its tensors: `rl_heads.safetensors`, or the network's, where
-    RLinf stores them."""
+    """Return the file that holds the heads, and the headers of all its tensors.
+
+    This is `rl_heads.safetensors` if it exists, else the network's file, in which RLinf stores the
+    heads.
+
+    Raises:
+        CheckpointError: both files hold heads, or `rl_heads.safetensors` is damaged.
+    """
     path, beside = folder / HEADS_FILE, weights_file(folder) or folder
     if not path.exists():
         return beside, stored.headers
@@ -83,10 +95,15 @@ def heads_of(folder: Path, stored: StoredWeights) -> tuple[Path, Mapping[str, Te
 def check_network(
     path: Path, headers: Mapping[str, TensorHeader], shapes: Mapping[str, tuple[int, ...]]
 ) -> None:
-    """Refuse weights that do not fit the network.
+    """Check that stored weights have the names, shapes and dtypes of the network.
 
     Args:
-        path: where they are, for messages.
+        path: file or folder of the weights, for error messages.
+        headers: of the tensors in the file, by the file's names.
+        shapes: of the network's parameters, by openpi's names.
+
+    Raises:
+        CheckpointError: the weights don't fit, or have the names of RLinf's own π0.
     """
     names = network_keys(headers)
     if any(name.startswith("llm.") for name in names):
@@ -102,7 +119,7 @@ def check_network(
 
 
 def _fit_hint(stored: Mapping[str, TensorHeader], shapes: Mapping[str, tuple[int, ...]]) -> str:
-    """What to do about weights that do not fit."""
+    """Return the hint for weights that don't fit: the setting they fit with, if one is found."""
     mark = "time_mlp_in.weight"  # of π0.5; π0 has action_time_mlp_in
     if mark in stored and mark not in shapes and "action_time_mlp_in.weight" not in stored:
         return f"these are the weights of a π0.5: set {KEY}.config_name to one of pi05_..."
@@ -121,7 +138,11 @@ def check_head(
     head: str,
     shapes: Mapping[str, tuple[int, ...]],
 ) -> None:
-    """Refuse a file whose `head` has other shapes."""
+    """Check that a file's tensors of `head` have the names, shapes and dtypes of the policy's head.
+
+    Raises:
+        CheckpointError: they don't.
+    """
     keys = head_keys(headers).items()
     stored = {name: headers[key] for name, key in keys if name.startswith(f"{head}.")}
     check_fit(path, stored, shapes, hint=f"move {HEADS_FILE} away to start with fresh heads")

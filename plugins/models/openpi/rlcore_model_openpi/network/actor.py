@@ -1,9 +1,9 @@
-"""The network as an RL actor: decide with keyed noise, and score stored decisions again.
+"""Use the network as an RL actor: sample decisions, and recompute the scores of stored ones.
 
-`rollout` and `recompute` share one `_step`, so at equal weights they agree. The value is that of a
-row's stochastic step; with joint log-probs it is the mean over all steps, both times. (The
-reference stores the mean over all steps when acting, and compares it with the value at one step
-when learning.)
+`rollout` and `recompute` share `_step`, so they agree at equal weights. The value of a decision is
+the critic's output at the row's stochastic step, or with joint log-probs the mean over all steps,
+in acting and in learning. (RLinf stores the mean over all steps when acting, and compares it with
+the value at one step when learning.)
 
 Legend: see flow.py; V values per decision.
 """
@@ -28,7 +28,7 @@ from rlcore_model_openpi.heads import (
 from rlcore_model_openpi.network.pi0 import PiNetwork, PrefixCache, PrefixInputs
 
 DETERMINISTIC = -1
-"""The stochastic step of a decision without one."""
+"""The `denoise_index` of a decision without a stochastic step."""
 
 
 @dataclass
@@ -72,8 +72,10 @@ class FlowSample(Score):
 
 
 class _Step(NamedTuple):
-    """Denoising steps of B rows: the points they reached, their distributions, and the input of a
-    critic on the expert there (empty without one)."""
+    """One denoising step of B rows: the point it reached, and the mean and std it was drawn from.
+
+    `critic_input` is the input of a critic on the expert at this step, `[B, 0]` without one.
+    """
 
     reached: Tensor
     mean: Tensor
@@ -123,7 +125,7 @@ class FlowActor(nn.Module):
         deterministic: bool = False,
         elapsed: Tensor | None = None,
     ) -> FlowSample:
-        """Decide for B rows.
+        """Sample decisions for B rows.
 
         Args:
             inputs, state: the network's inputs; state `[B, D]`.
@@ -164,10 +166,12 @@ class FlowActor(nn.Module):
         noise_level: float | Tensor = 0.0,
         elapsed: Tensor | None = None,
     ) -> Score:
-        """Score stored decisions under the current weights, with gradients.
+        """Compute the scores of stored decisions under the current weights, with gradients.
 
-        Args: as for :meth:`rollout`; chain `[B, K+1, H, D]` and denoise_index `[B]` from its
-            result, the noise level it was called with.
+        Args:
+            inputs, state, elapsed: as for :meth:`rollout`.
+            chain, denoise_index: `[B, K+1, H, D]` and `[B]`, from the result of :meth:`rollout`.
+            noise_level: the one that :meth:`rollout` was called with.
         """
         cache = self._encode(inputs)
         if self.flow.joint_logprob:
@@ -205,7 +209,7 @@ class FlowActor(nn.Module):
         stochastic: Tensor,
         noise_level: float | Tensor,
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Mean and std `[B, H, D]` of the next point after x, and the critic's input there."""
+        """Return mean and std `[B, H, D]` of the point after x, and the critic's input at x."""
         time = flow.timesteps(self.flow.num_steps, x.device)[at]
         features = self.network.suffix_features(cache, state, x, time)
         mean, std = flow.step_distribution(
@@ -229,7 +233,10 @@ class FlowActor(nn.Module):
         index: Tensor,
         elapsed: Tensor | None,
     ) -> Score:
-        """Means over the steps; with joint log-probs the initial noise counts as one more step."""
+        """Average log-probs, entropies and values over the steps.
+
+        With joint log-probs the initial noise counts as one more step of log-probs and entropies.
+        """
         safe = self.flow.safe_logprob
         logprobs = [flow.log_prob(step.reached, step.mean, step.std, safe=safe) for step in steps]
         entropies = [flow.entropy(step.std) for step in steps]
@@ -247,7 +254,7 @@ class FlowActor(nn.Module):
     def _values(
         self, cache: PrefixCache, critic_inputs: list[Tensor], elapsed: Tensor | None
     ) -> Tensor:
-        """Values `[B, V]`, the mean over the steps."""
+        """Return values `[B, V]`, the mean over the steps; `[B, 0]` without a critic."""
         if self.critic is None or self.value_head is None:
             return critic_inputs[0]
         if self.critic.after_vlm:
@@ -259,6 +266,6 @@ class FlowActor(nn.Module):
 
 
 def _pick(steps: list[_Step], at: Tensor) -> _Step:
-    """Each row's step number `at`."""
+    """Select each row's step: row b of the result is row b of `steps[at[b]]`."""
     rows = torch.arange(len(at), device=at.device)
     return _Step(*(torch.stack(parts, dim=1)[rows, at] for parts in zip(*steps, strict=True)))

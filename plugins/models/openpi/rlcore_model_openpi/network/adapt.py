@@ -1,4 +1,4 @@
-"""Which weights are trained, and in which precision: freezing the VLM, adapters, bf16."""
+"""Set which weights are trained and in which precision: frozen VLM, adapters, bf16."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from rlcore_weights.tensors import add_adapters
 from rlcore_model_openpi.layout import LORA_TARGETS
 from rlcore_model_openpi.network.pi0 import PiNetwork
 
-# Names, or parts of them, kept in fp32 when the rest is bf16, as in openpi.
+# Parameters whose names contain one of these stay in fp32 when the rest is bf16, as in openpi.
 _FP32_INSIDE = (
     "patch_embedding",
     "position_embedding",
@@ -34,14 +34,14 @@ def set_precision(network: PiNetwork, precision: str) -> None:
 
 
 def freeze_vlm(network: PiNetwork) -> None:
-    """Train only the action expert and its projections."""
+    """Freeze the VLM, so that only the action expert and its projections are trained."""
     network.vlm.requires_grad_(False)
 
 
 def add_lora(network: PiNetwork, rank: int) -> None:
     """Add low-rank adapters (alpha = rank) to the VLM's transformer projections, in place.
 
-    The VLM's own weights are frozen; the action expert is trained as before. At first the adapters
-    change nothing: their second factor is zero.
+    The VLM's own weights are frozen; the action expert is still trained. Adapters start without an
+    effect, because their second factor is zero.
     """
     add_adapters(network.vlm, rank, rank, LORA_TARGETS)

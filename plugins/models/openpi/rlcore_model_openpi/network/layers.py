@@ -1,9 +1,8 @@
-"""Gemma layers that the VLM and the action expert share, and what π0.5 adds to them.
+"""Implement the Gemma layers of the VLM and the action expert, with π0.5's adaptive norms.
 
-Our own code, because the expert attends to the VLM's keys and values layer by layer, and π0.5's
-norms take the time. The rest of a layer is a few lines, while importing transformers' Gemma costs
-every worker process more than 4 seconds; so transformers is imported only for SigLIP, if a size has
-it.
+transformers' Gemma is not used: the expert attends to the VLM's keys and values layer by layer,
+π0.5's norms take the time, and importing it costs every worker process more than 4 seconds.
+transformers is imported only for SigLIP, if the size has it.
 
 Legend: B rows, Q queries, K keys, N heads, G key heads, d head size, W width.
 """
@@ -60,8 +59,10 @@ class Rotation(NamedTuple):
 
 
 def rotation(positions: Tensor, head_dim: int, dtype: torch.dtype) -> Rotation:
-    """Rotary embedding at integer positions `[B, Q]`, computed in fp32. Not a buffer: a network
-    built on the meta device would lose it."""
+    """Return the rotary embedding at integer positions `[B, Q]`, computed in fp32.
+
+    It is not a buffer, because a network built on the meta device would lose it.
+    """
     exponents = torch.arange(0, head_dim, 2, dtype=torch.float32, device=positions.device)
     angles = positions[:, None, :, None].float() * ROPE_BASE ** (-exponents / head_dim)
     angles = torch.cat([angles, angles], dim=-1)
@@ -188,8 +189,16 @@ class GemmaLayer(nn.Module):
         *,
         keys_only: bool = False,
     ) -> tuple[Tensor, KeysValues]:
-        """x `[B, Q, W]` -> x after the layer, and the layer's keys and values of x; x as it was if
-        the latter are all that is wanted."""
+        """Return x `[B, Q, W]` after the layer, and the layer's keys and values of x.
+
+        Args:
+            x: `[B, Q, W]`.
+            rotate: rotary embedding of x's positions.
+            mask: keys that each query may attend to, past ones first.
+            past: the VLM's keys and values, for the expert; None: attend to x alone.
+            condition: `[B, W]`, for adaptive norms.
+            keys_only: compute only keys and values, and return x unchanged.
+        """
         normed, gate = self.input_layernorm(x, condition)
         if keys_only:
             return x, self.self_attn.keys_values(normed, rotate)
@@ -219,20 +228,20 @@ class Gemma(nn.Module):
 
     @property
     def stack(self) -> Sequence[GemmaLayer]:
-        """`layers`, with the type that a ModuleList does not keep."""
+        """`layers`, typed: ModuleList does not know the type of its modules."""
         return cast(Sequence[GemmaLayer], self.layers)
 
     @property
     def dtype(self) -> torch.dtype:
-        """Of the projections, in which the stack computes; norms may be kept in fp32."""
+        """The dtype of the projections, in which the stack computes; norms may be in fp32."""
         return self.stack[0].self_attn.q_proj.weight.dtype
 
     def encode(
         self, x: Tensor, positions: Tensor, mask: AttentionMask, *, need_output: bool
     ) -> tuple[list[KeysValues], Tensor | None]:
-        """Keys and values of all layers for x `[B, Q, W]`, and the normed output if needed.
+        """Return keys and values of all layers for x `[B, Q, W]`, and the normed output if needed.
 
-        Without the output the last layer gives its keys and values and stops there.
+        If the output is not needed, the last layer computes only its keys and values.
         """
         x = x.to(self.dtype)
         rotate = rotation(positions, self.head_dim, self.dtype)
@@ -254,7 +263,10 @@ class Gemma(nn.Module):
         past: list[KeysValues],
         condition: Tensor | None,
     ) -> Tensor:
-        """The normed output `[B, Q, W]` for x after the tokens of `past`, which is not changed."""
+        """Return the normed output `[B, Q, W]` for x, which also attends to the tokens of `past`.
+
+        `past` is not changed.
+        """
         x = x.to(self.dtype)
         rotate = rotation(positions, self.head_dim, self.dtype)
         for layer, before in zip(self.stack, past, strict=True):
@@ -273,9 +285,9 @@ class LanguageModel(Gemma):
     def __init__(self, size: NetworkSize) -> None:
         super().__init__(size, size.vlm_width, size.vlm_mlp, adaptive=False)
         self.embed_tokens = nn.Embedding(size.vocab, size.vlm_width)
-        # Gemma multiplies embeddings by sqrt(width): this makes them of unit variance.
+        # Gemma multiplies embeddings by sqrt(width); with this std the product has unit variance.
         nn.init.normal_(self.embed_tokens.weight, std=size.vlm_width**-0.5)
 
     def embed(self, tokens: Tensor) -> Tensor:
-        """Token ids `[B, L]` -> `[B, L, W]`, scaled by sqrt(W)."""
+        """Embed token ids `[B, L]`: `[B, L, W]`, scaled by sqrt(W)."""
         return self.embed_tokens(tokens) * self.embed_tokens.embedding_dim**0.5

@@ -4,9 +4,9 @@
     prompt --embed---> tokens --+                        |
     state (π0), noisy actions, time --> expert layers ---+--> velocity    (once per step)
 
-Module names are openpi's, so that keys of the state dict are those of its checkpoints. After openpi
-(Apache-2.0) and "π0: A Vision-Language-Action Flow Model" (Black et al. 2024). Knows nothing of
-exploration, critics, tokenizers and normalisation.
+Module names are openpi's, so that keys of the state dict equal those of its checkpoints. Based on
+openpi (Apache-2.0) and "π0: A Vision-Language-Action Flow Model" (Black et al. 2024). Exploration,
+critics, tokenizers and normalisation are handled elsewhere.
 
 Legend: B rows, I cameras, T tokens per camera, L prompt tokens, P = I*T + L, H actions, D their
 padded entries, E expert width. Time runs from 1 (noise) to 0 (actions).
@@ -27,7 +27,7 @@ from rlcore_model_openpi.network.layers import AttentionMask, Gemma, KeysValues,
 from rlcore_model_openpi.network.vision import ConvTower, SiglipTower
 from rlcore_model_openpi.sizes import NetworkSize
 
-# Periods of the time embedding, in units of the unit time interval.
+# Shortest and longest period of the sine-cosine embedding of the time, which is in [0, 1].
 MIN_PERIOD, MAX_PERIOD = 4e-3, 4.0
 
 
@@ -122,13 +122,13 @@ class PiNetwork(nn.Module):
         return cast(Gemma, self.get_submodule(EXPERT))
 
     def set_checkpointing(self, enabled: bool) -> None:
-        """Recompute the activations of transformer layers in the backward pass, to save memory."""
+        """Choose whether activations of transformer layers are recomputed in the backward pass."""
         for module in (self.vision_tower, self.language_model, self.expert):
             if isinstance(module, SiglipTower | Gemma):
                 module.checkpointing = enabled
 
     def blocks(self) -> list[nn.Module]:
-        """The transformer layers."""
+        """Return the transformer layers of vision tower, VLM and expert."""
         return [
             *self.vision_tower.blocks,
             *self.language_model.stack,
@@ -138,7 +138,7 @@ class PiNetwork(nn.Module):
     # -- prefix -------------------------------------------------------------------------------
 
     def embed_prefix(self, inputs: PrefixInputs) -> tuple[Tensor, Tensor]:
-        """Tokens `[B, P, VLM width]`, cameras first, and which of them exist, bool `[B, P]`."""
+        """Embed the prefix: tokens `[B, P, VLM width]`, cameras first, and mask bool `[B, P]`."""
         cameras = inputs.images.shape[1]
         images = self.vision_tower(inputs.images.flatten(0, 1))
         images = self.get_submodule(f"{VLM}.multi_modal_projector.linear")(images)
@@ -151,7 +151,12 @@ class PiNetwork(nn.Module):
         )
 
     def encode_prefix(self, inputs: PrefixInputs, *, need_output: bool = False) -> PrefixCache:
-        """Run the VLM once. Existing tokens see all existing tokens. Its output only if needed."""
+        """Run the VLM once; existing tokens attend to all existing tokens.
+
+        Args:
+            inputs: cameras and prompt.
+            need_output: also compute the VLM's output, for a critic that reads it.
+        """
         tokens, mask = self.embed_prefix(inputs)
         padding = ~mask[:, None, :, None]
         allowed = AttentionMask(mask[:, None, None, :] | padding, uniform=padding)
@@ -165,7 +170,7 @@ class PiNetwork(nn.Module):
     def embed_suffix(
         self, state: Tensor, noisy_actions: Tensor, time: Tensor
     ) -> tuple[Tensor, Tensor | None]:
-        """The expert's tokens `[B, H (+1), E]`, and for π0.5 the condition of its norms `[B, E]`.
+        """Return the expert's tokens `[B, H (+1), E]`, and for π0.5 its norms' condition `[B, E]`.
 
         Args:
             state: `[B, D]`; π0.5 does not read it (there it may be in the prompt).
@@ -184,7 +189,7 @@ class PiNetwork(nn.Module):
     def suffix_features(
         self, cache: PrefixCache, state: Tensor, noisy_actions: Tensor, time: Tensor
     ) -> Tensor:
-        """The expert's output at the action tokens, fp32 `[B, H, E]`."""
+        """Return the expert's output at the action tokens, fp32 `[B, H, E]`."""
         tokens, condition = self.embed_suffix(state, noisy_actions, time)
         own = torch.arange(tokens.shape[1], device=tokens.device)
         positions = cache.mask.sum(dim=1, keepdim=True) + own
