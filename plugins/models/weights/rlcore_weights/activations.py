@@ -1,8 +1,10 @@
-"""Estimate activation memory per sample from layer shapes, in bytes left for the backward pass: for
-`activations` of a policy's :class:`rlcore.contracts.specs.PolicySpec`. Light.
+"""Estimate activation memory per sample from layer shapes.
 
-A tensor that two operations need counts once. Attention is torch's `scaled_dot_product_attention`,
-which leaves no scores. Small things are left out: statistics of norms, gates, single numbers.
+The estimates are for `activations` of a policy's :class:`rlcore.contracts.specs.PolicySpec`. They
+count the bytes of the tensors that autograd saves for the backward pass. A tensor that two
+operations save counts once. Attention is torch's `scaled_dot_product_attention`, which saves no
+scores. Small tensors are not counted: statistics of norms, gates, scalars. Imports no tensor
+library.
 """
 
 from __future__ import annotations
@@ -11,17 +13,19 @@ from dataclasses import dataclass
 
 FP32 = 4
 BYTES = {"fp32": FP32, "bf16": 2}
-"""Of a number, by `actor.model.precision`."""
+"""Bytes of a number, by `actor.model.precision`."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """A part of a network whose weights are trained alike.
+    """A part of a network whose weights are either all trained or all frozen.
+
+    The methods return the bytes that operations of the part save for the backward pass.
 
     Attributes:
         size: bytes of a number.
-        trained: whether its weights are.
-        rank: of the fp32 adapters of its linear maps; 0: none.
+        trained: whether the weights, without adapters, are trained.
+        rank: rank of the fp32 adapters of its linear maps; 0: no adapters.
     """
 
     size: int
@@ -30,16 +34,20 @@ class Part:
 
     @property
     def passes_gradients(self) -> bool:
-        """Whether anything is trained in it. What is not, and comes before all that is, leaves
-        nothing."""
+        """Whether anything in the part is trained, weights or adapters.
+
+        If not, and nothing before the part is trained either, the part saves no activations.
+        """
         return self.trained or self.rank > 0
 
     def inputs(self, tokens: int, width: int, maps: int = 1, *, there: bool = False) -> int:
-        """Of `maps` linear maps that read the same `[tokens, width]`. A frozen one needs no input;
-        each adapter needs its own in fp32, and what its first factor makes of it.
+        """Return the bytes that `maps` linear maps of the same input `[tokens, width]` save.
+
+        A trained map saves its input. A frozen map saves nothing; its adapter saves the input in
+        fp32 (shared by the maps if the input is fp32 already) and the output of its first factor.
 
         Args:
-            there: the input is left by the operation before anyhow.
+            there: the previous operation saves the input already.
         """
         if self.trained:
             return 0 if there else tokens * width * self.size
@@ -49,29 +57,37 @@ class Part:
         return FP32 * tokens * (copies * width + maps * self.rank)
 
     def attention(self, queries: int, keys: int, width: int, keys_width: int) -> int:
-        """Of `queries` tokens that look at `keys`: queries, keys, values and output, of all heads
-        together `width` and `keys_width` numbers a token; and of the linear map behind it."""
+        """Return the bytes of attention and of the linear map after it.
+
+        Attention saves queries, keys, values and output.
+
+        Args:
+            queries: number of tokens that attend.
+            keys: number of tokens that are attended to.
+            width: numbers per token of the queries of all heads; also of the output.
+            keys_width: numbers per token of the keys of all heads; also of the values.
+        """
         seen = 2 * self.size * (queries * width + keys * keys_width)
         return seen + self.inputs(queries, width, there=True)
 
     def rms_norm(self, tokens: int, width: int, quotient: int | None = None) -> int:
-        """Its input in fp32 and, where its factors are trained, the quotient.
+        """Return the bytes of an RMS norm: its input in fp32, and x / rms(x) if it is trained.
 
         Args:
-            quotient: bytes of its numbers; None: as of all others.
+            quotient: bytes of a number of x / rms(x); None: :attr:`size`.
         """
         factors = (self.size if quotient is None else quotient) if self.trained else 0
         return tokens * width * (FP32 + factors)
 
     def numbers(self, count: int) -> int:
-        """Of an operation that leaves so many numbers, whatever is trained."""
+        """Return the bytes of an operation that saves `count` numbers, whether trained or not."""
         return count * self.size
 
     def tower_block(self, tokens: int, width: int, mlp: int, maps: int = 1) -> int:
-        """Of a block of a vision transformer, whose norms have a bias.
+        """Return the bytes of a block of a vision transformer with layer norms.
 
         Args:
-            maps: linear maps for queries, keys and values.
+            maps: number of linear maps that compute queries, keys and values: 1 or 3.
         """
         norms = 2 * self.numbers(tokens * width)
         attention = self.inputs(tokens, width, maps) + self.attention(tokens, tokens, width, width)
@@ -81,12 +97,12 @@ class Part:
     def gated_layer(
         self, tokens: int, width: int, mlp: int, *, keys: int, widths: tuple[int, int], norm: int
     ) -> int:
-        """Of a layer of a Llama or Gemma, whose MLP is gated.
+        """Return the bytes of a layer of a Llama or Gemma, whose MLP is gated.
 
         Args:
-            keys: tokens that each looks at.
-            widths: numbers a token of all queries, and of all keys.
-            norm: of one of the two norms.
+            keys: number of tokens that each token attends to.
+            widths: numbers per token of the queries of all heads, and of the keys of all heads.
+            norm: bytes of one of the two norms.
         """
         attention = self.inputs(tokens, width, 3) + self.attention(tokens, keys, *widths)
         inner = self.inputs(tokens, width, 2) + 3 * self.numbers(tokens * mlp)

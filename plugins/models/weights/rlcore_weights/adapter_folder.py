@@ -1,4 +1,4 @@
-"""Read a folder of adapters as peft writes it: which model they adapt."""
+"""Read from a folder of adapters, as peft writes it, which model they adapt."""
 
 from __future__ import annotations
 
@@ -11,10 +11,13 @@ ADAPTERS_CONFIG = "adapter_config.json"  # peft's name, and the key below
 
 
 def base_of_adapters(folder: Path) -> str | None:
-    """The model that the adapters in a folder adapt; None where there are no adapters.
+    """Return the path or hub name of the model that a folder's adapters adapt.
+
+    Returns:
+        None if the folder has no `adapter_config.json`.
 
     Raises:
-        CheckpointError: their description is damaged, or names none.
+        CheckpointError: `adapter_config.json` is damaged, or names no model.
     """
     path = folder / ADAPTERS_CONFIG
     if not path.exists():

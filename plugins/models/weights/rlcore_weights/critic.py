@@ -1,4 +1,4 @@
-"""The critic of a policy: an MLP from features of its network to values."""
+"""Define the critic of a policy: an MLP from features of the network to values."""
 
 from __future__ import annotations
 
@@ -11,18 +11,20 @@ from torch import Tensor, nn
 
 
 class ValueHead(nn.Module):
-    """MLP from features to values. Starts near 0: the last layer is drawn from N(0, 0.02).
+    """An MLP from features to values.
+
+    The last layer's weights are drawn with std 0.02, so that initial values are near 0.
 
     Args:
         width: of the features.
         hidden: widths of the hidden layers.
-        outputs: V.
+        outputs: V, values per decision.
         elapsed: also read the elapsed fraction of the episode, as one more input in [-1, 1].
 
     Attributes:
-        activation: follows each hidden layer.
-        mode: by which width hidden layers are drawn, see :func:`torch.nn.init.kaiming_normal_`.
-        last_bias: whether the last layer has one.
+        activation: class of the activation after each hidden layer.
+        mode: fan by which hidden layers are initialised (:func:`torch.nn.init.kaiming_normal_`).
+        last_bias: whether the last layer has a bias.
     """
 
     activation: type[nn.Module] = nn.ReLU
@@ -47,7 +49,7 @@ class ValueHead(nn.Module):
         self.mlp = nn.Sequential(*layers, last)
 
     def forward(self, features: Tensor, elapsed: Tensor | None = None) -> Tensor:
-        """features fp32 `[B, width]`, elapsed `[B]` in [0, 1] -> values `[B, V]`."""
+        """Map features fp32 `[B, width]` and elapsed `[B]` in [0, 1] to values `[B, V]`."""
         if self.elapsed:
             assert elapsed is not None, "this critic reads the elapsed fraction of the episode"
             features = torch.cat([features, 2 * elapsed[:, None].float() - 1], dim=-1)
@@ -55,7 +57,7 @@ class ValueHead(nn.Module):
 
 
 def parameter_groups(policy: nn.Module, critic: nn.Module | None) -> dict[str, list[nn.Parameter]]:
-    """Trainable parameters of a policy: its critic's, and all others."""
+    """Return the parameters to train: the critic's as "value", all other trainable as "policy"."""
     value = [] if critic is None else list(critic.parameters())
     of_critic = {id(parameter) for parameter in value}
     others = [p for p in policy.parameters() if p.requires_grad and id(p) not in of_critic]

@@ -1,5 +1,4 @@
-"""Check that the headers of weight files fit a network: names, shapes and dtypes. Loads no tensor
-library."""
+"""Check names, shapes and dtypes in weight files against a network. No tensor library."""
 
 from __future__ import annotations
 
@@ -14,11 +13,11 @@ from rlcore.terminal.text import some
 __all__ = ["FLOATS", "TensorHeader", "check_fit", "count", "read_headers"]
 
 FLOATS = frozenset({"F16", "BF16", "F32", "F64"})
-"""The dtypes that weights come in."""
+"""The dtypes of safetensors that weights may have."""
 
 
 def count(shapes: Mapping[str, tuple[int, ...]]) -> int:
-    """Numbers in tensors of these shapes."""
+    """Return the total number of elements of tensors with these shapes."""
     return sum(map(prod, shapes.values()))
 
 
@@ -29,16 +28,16 @@ def check_fit(
     *,
     hint: str,
 ) -> None:
-    """Refuse weights of other names, shapes or kinds than a network has.
+    """Check that stored weights have the names and shapes of a network, and are floating point.
 
     Args:
-        path: where they are stored, for the message.
-        stored: what is there.
+        path: file or folder of the weights, for the message.
+        stored: headers of the stored weights.
         wanted: shapes of the network's parameters.
-        hint: what to do about it.
+        hint: hint of the error.
 
     Raises:
-        CheckpointError: one error for all that does not fit.
+        CheckpointError: they don't; one error lists all faults.
     """
     common = stored.keys() & wanted.keys()
     if stored and wanted and not common:

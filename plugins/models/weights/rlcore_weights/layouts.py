@@ -1,15 +1,15 @@
-"""Where the weights of a checkpoint folder are, in the layouts that trainers and hubs write.
+"""Find the weights of a checkpoint folder, in the layouts that trainers and hubs write.
 
 model.safetensors                                  all in one file
 model-0000x-of-0000y.safetensors                   in shards, with
 model.safetensors.index.json                       {"weight_map": {name: file}}
-full_weights.pt                                    all in one file of torch.save; also below
-model_state_dict/ and actor/model_state_dict/      as RLinf's runs have it
+full_weights.pt                                    all in one torch.save file; also below
+model_state_dict/ and actor/model_state_dict/      as in RLinf's runs
 
-A folder with more than one of them is refused: readers differ in which they take.
+A folder with more than one of them is refused, because other programs differ in which they load.
 
-Headers only, no tensor library; :func:`rlcore_weights.tensors.read_stored` reads the tensors. Knows
-nothing of any network.
+Only headers are read, without a tensor library. :func:`rlcore_weights.tensors.read_stored` reads
+the tensors. Nothing here depends on a particular network.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from rlcore_weights.torch_files import place_of_weights, read_pickled_headers, r
 SINGLE_FILE, INDEX_FILE = "model.safetensors", "model.safetensors.index.json"
 FULL_WEIGHTS = "full_weights.pt"
 RUN_PLACES = ("", "model_state_dict", "actor/model_state_dict")
-"""Folders below that of a run's step in which `full_weights.pt` may be."""
+"""Folders, relative to the folder of a run's step, in which `full_weights.pt` may be."""
 
 _WEIGHTS = re.compile(r"(pytorch_)?model.*\.(safetensors|bin)(\.index.*\.json)?")
 """Names of the files of a network, in any form."""
-_DEEPEST = 3  # levels below the folder of a run at which trainers put checkpoints
+_DEEPEST = 3  # how many levels below a run's folder checkpoints are looked for
 _DISTRIBUTED = "dcp_checkpoint"
 _NO_WEIGHTS = ("optimizer", "scheduler", "scaler", "rng_state", "training_args", "metadata")
 
@@ -42,8 +42,8 @@ _BIN, _BINS = "pytorch_model.bin", "pytorch_model*.bin"
 Place = tuple[Path, str]
 """A file, and the name of a tensor in it."""
 
-# What wrappers add to names: of torch.compile, FSDP and activation checkpointing at any level, of
-# DDP before all others.
+# Name levels that wrappers add: torch.compile, FSDP and activation checkpointing at any level, DDP
+# only at the start.
 _WRAPPERS = re.compile(
     r"^module\.|(?:^|(?<=\.))(?:_orig_mod|_fsdp_wrapped_module|_checkpoint_wrapped_module)\."
 )
@@ -53,12 +53,13 @@ _LOW_RANK = re.compile(r"(?P<module>.*)\.lora_(?P<part>[AB])(?:\.(?P<adapter>\w+
 
 @dataclass(frozen=True)
 class LowRank:
-    """An adapter stored beside the weight W that it adapts: W + alpha / rank B A. Its alpha is not
-    stored.
+    """A low-rank adapter of a weight W, stored with it but not merged: W + alpha / rank B A.
+
+    Its alpha is not stored.
 
     Attributes:
-        rank: rows of A and columns of B.
-        a, b: where they are.
+        rank: number of rows of A and of columns of B.
+        a, b: places of A and B.
     """
 
     rank: int
@@ -68,14 +69,13 @@ class LowRank:
 
 @dataclass(frozen=True)
 class StoredWeights:
-    """Weights by the names that the network gives them: without what wrappers around it and peft
-    add.
+    """The weights of a checkpoint, by the network's own names: without levels that wrappers add.
 
     Attributes:
-        headers: by name of the weight.
-        places: by name of the weight: where it is.
-        adapters: by name of the weight: its adapter, where one was not merged into it.
-        peft: whether they were saved from a model that peft had wrapped.
+        headers: header of each weight.
+        places: file of each weight, and its name there.
+        adapters: adapters of the weights that have an unmerged one.
+        peft: whether the weights were saved from a model that peft had wrapped.
     """
 
     headers: Mapping[str, TensorHeader]
@@ -85,28 +85,30 @@ class StoredWeights:
 
 
 def has_weights(folder: Path) -> bool:
-    """Whether a folder holds weights in one of the layouts above."""
+    """Whether a folder holds weights in one of the layouts of the module docstring."""
     return weights_file(folder) is not None
 
 
 def weights_file(folder: Path) -> Path | None:
-    """The index of the shards, or the single file, whatever it turns out to be; None if there is
-    neither."""
+    """Return the index of the shards, or else the single file; None if there is neither.
+
+    The file's contents are not checked.
+    """
     files = [folder / INDEX_FILE, folder / SINGLE_FILE]
     files += [folder / place / FULL_WEIGHTS for place in RUN_PLACES]
     return next((file for file in files if file.exists()), None)
 
 
 def stored_weights(folder: Path, *, hint: str) -> StoredWeights:
-    """The weights of a checkpoint folder.
+    """Return the headers and places of the weights in a checkpoint folder.
 
     Args:
-        hint: what to do if there are none, nor others that could be converted.
+        hint: hint of the error if the folder holds neither weights nor files that can be converted.
 
     Raises:
-        CheckpointError: there are none, or more than one set; a shard is missing or does not match
-            the index; a file is damaged or an unsafe pickle; files of adapters lie beside weights
-            that have none.
+        CheckpointError: the folder holds no weights, or more than one set of them; a shard is
+            missing or does not match the index; a file is damaged or an unsafe pickle; or there are
+            adapter files and it is unknown whether they are merged into the weights.
     """
     path = weights_file(folder)
     if path is None:
@@ -129,7 +131,11 @@ def stored_weights(folder: Path, *, hint: str) -> StoredWeights:
 
 
 def _refuse_others(folder: Path, used: Set[Path]) -> None:
-    """Refuse a folder that holds weights besides those that are used."""
+    """Check that a folder holds no weight files besides those that are used.
+
+    Raises:
+        CheckpointError: it does; it lists both sets.
+    """
     named = [path for path in folder.glob("*") if _WEIGHTS.fullmatch(path.name)]
     there = {*named, *(folder / place / FULL_WEIGHTS for place in RUN_PLACES)}
     others = [path for path in there - used if path.is_file()]
@@ -145,18 +151,17 @@ def _refuse_others(folder: Path, used: Set[Path]) -> None:
 
 
 def full_scale(rank: int) -> float:
-    """alpha / rank where alpha is the rank, as RLinf's trainer and ours have it."""
+    """Return alpha / rank for alpha = rank, the setting of RLinf's trainer and of rlcore: 1."""
     return 1.0
 
 
 def file_headers(path: Path) -> dict[str, TensorHeader]:
-    """Tensors of one file by name: of safetensors, or else of torch.save."""
+    """Read the headers of a file by name: of safetensors if its suffix says so, else torch.save."""
     return read_headers(path) if path.suffix == ".safetensors" else read_pickled_headers(path)
 
 
 def _conversion_hint(folder: Path) -> str | None:
-    """How weights that a folder has in another format or place than ours are had; None where there
-    are none.
+    """Return how to convert or reach weights that are in another format or place; None: no such.
 
     Raises:
         CheckpointError: they are in an unsafe pickle.
@@ -194,8 +199,10 @@ def _conversion_hint(folder: Path) -> str | None:
 
 
 def _last_below(folder: Path) -> Path | None:
-    """The checkpoint with the largest number below the folder of a run, as trainers name them:
-    `checkpoints/global_step_10`, `20000`, `checkpoints/020000/pretrained_model`."""
+    """Return the checkpoint folder with the largest number in its path below a run's folder.
+
+    Trainers name them `checkpoints/global_step_10`, `20000`, `checkpoints/020000/pretrained_model`.
+    """
     for depth in range(1, _DEEPEST + 1):
         below = [place for place in folder.glob("/".join("*" * depth)) if has_weights(place)]
         if below:
@@ -204,12 +211,12 @@ def _last_below(folder: Path) -> Path | None:
 
 
 def _numbers(path: Path) -> tuple[list[int], str]:
-    """The numbers in a path, to sort by; equal ones by their names."""
+    """Return a sort key: the numbers in a path, then the path itself."""
     return [int(number) for number in re.findall(r"\d+", str(path))], str(path)
 
 
 def _distributed(folder: Path) -> Path | None:
-    """The distributed checkpoint of torch in a folder of a run, or which the folder is itself."""
+    """Return the folder of torch's distributed checkpoint: below a run's folder, or the folder."""
     for place in (folder / _DISTRIBUTED, folder / "actor" / _DISTRIBUTED):
         if place.is_dir():
             return place
@@ -217,7 +224,7 @@ def _distributed(folder: Path) -> Path | None:
 
 
 def stored_file(path: Path) -> StoredWeights:
-    """The weights of one file.
+    """Return the headers and places of the weights in one file.
 
     Raises:
         CheckpointError: it is missing, damaged or an unsafe pickle.
@@ -229,10 +236,15 @@ def stored_file(path: Path) -> StoredWeights:
 def _plain(
     path: Path, headers: Mapping[str, TensorHeader], places: Mapping[str, Place]
 ) -> StoredWeights:
-    """Weights under the network's own names.
+    """Rename weights to the network's own names, and pair unmerged adapters with their weights.
 
     Args:
-        path: for messages.
+        path: for error messages.
+        headers: headers by the names in the file or shards.
+        places: places by the names in the file or shards.
+
+    Raises:
+        CheckpointError: two tensors are the same weight, or an adapter doesn't fit its weight.
     """
     names: dict[str, str] = {}  # the network's -> the file's
     parts: dict[str, dict[str, str]] = {}  # weight -> {"A": the file's name, "B": ...}
@@ -266,7 +278,7 @@ def _low_rank(
     headers: Mapping[str, TensorHeader],
     places: Mapping[str, Place],
 ) -> LowRank | None:
-    """The adapter of a weight; None if it lacks a part, or has other shapes than the weight."""
+    """Return the adapter of a weight; None if it lacks A or B, or its shapes don't fit."""
     if weight is None or part.keys() != {"A", "B"} or len(weight.shape) < 2:
         return None
     a, b = (headers[part[letter]].shape for letter in "AB")
@@ -276,7 +288,7 @@ def _low_rank(
 
 
 def _own(name: str) -> str:
-    """The name of a tensor of a file, without the levels that wrappers and peft add."""
+    """Return the name of a tensor without the levels that wrappers and peft add."""
     while (plain := _WRAPPERS.sub("", name)) != name:
         name = plain
     name = name.replace(_PEFT, "").replace(".base_layer.", ".")
@@ -284,7 +296,7 @@ def _own(name: str) -> str:
 
 
 def _index(path: Path) -> dict[str, str]:
-    """Which tensor is in which file beside the index."""
+    """Read an index: the name of the shard that holds each tensor."""
     index = read_mapping(path).get("weight_map")
     if not isinstance(index, dict) or not all(
         isinstance(file, str) and Path(file).name == file != "" for file in index.values()
@@ -294,7 +306,11 @@ def _index(path: Path) -> dict[str, str]:
 
 
 def _sharded(path: Path, index: Mapping[str, str]) -> StoredWeights:
-    """The shards of an index, which must hold just what it says."""
+    """Read the headers of the shards of an index.
+
+    Raises:
+        CheckpointError: a shard is missing or damaged, or holds other tensors than the index says.
+    """
     folder = path.parent
     named: dict[str, set[str]] = {}
     for tensor, file in index.items():

@@ -1,6 +1,6 @@
-"""Weights in files: read tensor by tensor, write whole or not at all, adapters merged.
+"""Read weights tensor by tensor, with adapters merged, and write weight files atomically.
 
-Knows nothing of any network; which names a file must have is its plugin's to say.
+Nothing here depends on a particular network; a model's plugin checks the names in its files.
 """
 
 from __future__ import annotations
@@ -28,17 +28,18 @@ from rlcore_weights.torch_files import find_state, unsafe
 
 ADAPTER = ".lora_"
 LENGTH = 8
-"""Bytes of a file of safetensors that say how long its header is, and how it is aligned."""
+"""Bytes at the start of a safetensors file that hold the header's length; also its alignment."""
 _BASE = ".base_layer."
 
 
 class WeightsFile:
-    """A file of tensors, of safetensors or of torch.save, whose faults are CheckpointErrors.
-    Tensors are read when asked for.
+    """A safetensors or torch.save file, opened for reading; its faults are CheckpointErrors.
+
+    Each tensor is read when :meth:`read` asks for it.
 
     Args:
-        path: the file. One that does not end in `.safetensors` is taken for one of torch.save; only
-            tensors are loaded from it, never other objects.
+        path: the file. One that does not end in `.safetensors` is read as a torch.save file, with
+            `weights_only=True`, so no code in it is executed.
 
     Raises:
         CheckpointError: it is missing, damaged or an unsafe pickle.
@@ -57,10 +58,11 @@ class WeightsFile:
         del self._file, self._state
 
     def read(self, name: str) -> Tensor:
-        """The tensor called `name`.
+        """Return the tensor called `name`.
 
         Raises:
-            CheckpointError: the file has gone bad, or the tensor holds NaN or an infinite number.
+            CheckpointError: the file was damaged since it was opened, or the tensor holds NaN or
+                infinite numbers.
         """
         try:
             tensor: Tensor = (
@@ -68,7 +70,7 @@ class WeightsFile:
             )
         except SafetensorError as error:
             raise damaged(self.path, str(error)) from error
-        # their minimum and maximum: isfinite would take the memory of the tensor once more
+        # check minimum and maximum: isfinite of the tensor would allocate a mask of its size
         if self.headers[name].dtype in FLOATS and tensor.numel():
             ends = torch.stack(tensor.aminmax())
             if not ends.isfinite().all():
@@ -82,14 +84,17 @@ class WeightsFile:
 def read_stored(
     stored: StoredWeights, names: Iterable[str], *, scale: Callable[[int], float]
 ) -> Iterator[tuple[str, Tensor]]:
-    """Weights of a checkpoint folder by name, file by file; adapters stored beside them are merged.
+    """Yield weights of a checkpoint by name, file by file, with unmerged adapters merged.
 
     Args:
-        scale: alpha / rank of such an adapter, given its rank; see
+        stored: where the weights are.
+        names: names of the weights to read.
+        scale: maps the rank of an adapter to its alpha / rank; see
             :func:`rlcore_weights.layouts.full_scale`.
 
     Raises:
-        CheckpointError: a file has gone bad since its headers were read.
+        CheckpointError: a file was damaged since its headers were read, or a tensor holds NaN or
+            infinite numbers.
     """
     asked: dict[Path, list[str]] = {}
     for name in names:
@@ -106,7 +111,7 @@ def read_stored(
 
 
 def add_low_rank(weight: Tensor, a: Tensor, b: Tensor, scale: float) -> Tensor:
-    """W + scale B A, in the dtype of W, where B A is computed in at least fp32.
+    """Return W + scale B A in the dtype of W. B A is computed in fp32.
 
     Args:
         weight: `[out, in]`, or `[out, in, ...]` of a convolution.
@@ -117,7 +122,7 @@ def add_low_rank(weight: Tensor, a: Tensor, b: Tensor, scale: float) -> Tensor:
 
 
 def _read_place(place: Place, file: WeightsFile) -> Tensor:
-    """A tensor of the file at hand, or of another one."""
+    """Read a tensor from the open file, or from another file, which is opened for it."""
     path, name = place
     if path == file.path:
         return file.read(name)
@@ -126,7 +131,11 @@ def _read_place(place: Place, file: WeightsFile) -> Tensor:
 
 
 def _unpickled(path: Path) -> Mapping[str, Tensor]:
-    """Tensors of a file of torch.save by name, mapped into memory where its form allows it."""
+    """Load the tensors of a torch.save file by name; memory-mapped unless older than torch 1.6.
+
+    Raises:
+        CheckpointError: the file is damaged, or an unsafe pickle.
+    """
     mapped = zipfile.is_zipfile(path)  # other files are of before torch 1.6
     try:
         if mapped:  # torch does not look at the checksums
@@ -142,8 +151,10 @@ def _unpickled(path: Path) -> Mapping[str, Tensor]:
 
 
 def write_weights(path: Path, tensors: Mapping[str, Tensor]) -> None:
-    """Write tensors by name; the file is whole or not there. Within
-    :func:`rlcore.files.outline.without_data` it has its header and its size, and a hole for data.
+    """Write tensors by name to a safetensors file, atomically.
+
+    Within :func:`rlcore.files.outline.without_data` the file gets its header and its full size, but
+    a hole in place of the data.
     """
     with replacing(path) as partial:
         if leaves_data_out():
@@ -155,7 +166,7 @@ def write_weights(path: Path, tensors: Mapping[str, Tensor]) -> None:
 
 
 def _write_header(path: Path, tensors: Mapping[str, Tensor]) -> None:
-    """Write a file of safetensors whose data is a hole, which reads as zeros."""
+    """Write a safetensors file whose data is a hole, which reads as zeros."""
     emptied = {name: torch.empty(0, dtype=tensor.dtype) for name, tensor in tensors.items()}
     header = json.loads(save(emptied, metadata={"format": "pt"})[LENGTH:])  # it names the dtypes
     end = 0
@@ -169,14 +180,14 @@ def _write_header(path: Path, tensors: Mapping[str, Tensor]) -> None:
 
 
 def write_pickled(path: Path, tensors: Mapping[str, Tensor]) -> None:
-    """As :func:`write_weights`, for loaders that read files of torch.save."""
+    """Write tensors by name to a torch.save file, atomically, for loaders that need one."""
     alone = {name: tensor.detach().cpu().clone() for name, tensor in tensors.items()}
     with replacing(path) as partial, partial.open("wb") as file:
         torch.save(alone, file)  # given a path, it would write that into the file
 
 
 def plain_parameters(module: nn.Module) -> dict[str, nn.Parameter]:
-    """Parameters by the names they would have without adapters; those of adapters left out."""
+    """Return a module's parameters without adapters', by their names before adapters were added."""
     return {
         name.replace(_BASE, "."): parameter
         for name, parameter in module.named_parameters()
@@ -185,11 +196,16 @@ def plain_parameters(module: nn.Module) -> dict[str, nn.Parameter]:
 
 
 def add_adapters(module: nn.Module, rank: int, alpha: float, targets: str | Sequence[str]) -> None:
-    """Add low-rank adapters (without dropout) to a module in place, and freeze all else in it. At
-    first they change nothing: B is zero.
+    """Add low-rank adapters (without dropout) to a module in place, and freeze its other weights.
+
+    Adapters start without an effect, because B is zero.
 
     Args:
-        targets: a pattern of the names of modules to adapt; or several, or their last parts.
+        module: the module.
+        rank: rank of A and B.
+        alpha: B A is scaled by alpha / rank.
+        targets: the modules to adapt: a regular expression of their names, or a list of names or
+            last parts of names.
     """
     from peft import LoraConfig, inject_adapter_in_model
 
@@ -207,11 +223,13 @@ def add_adapters(module: nn.Module, rank: int, alpha: float, targets: str | Sequ
 
 
 class MergedWeights(Mapping[str, Tensor]):
-    """Adapted weights with their adapters added, by the name they would have without. Each is made
-    when it is asked for and not kept, as all of them together take as much memory as the network.
+    """The adapted weights of a module with their adapters merged, by name without adapters.
+
+    A weight is merged each time it is read and is not cached, because all of them together take as
+    much memory as the network.
 
     Args:
-        module: with adapters; without any the mapping is empty.
+        module: the module; without adapters the mapping is empty.
     """
 
     def __init__(self, module: nn.Module) -> None:
@@ -239,5 +257,5 @@ class MergedWeights(Mapping[str, Tensor]):
 
 
 def shapes_of(parameters: Mapping[str, Tensor]) -> dict[str, tuple[int, ...]]:
-    """Shapes by name."""
+    """Return the shapes of parameters by name."""
     return {name: tuple(parameter.shape) for name, parameter in parameters.items()}

@@ -1,9 +1,9 @@
-"""What a file of `torch.save` says it holds, read without torch and without running anything.
+"""Read the headers of a `torch.save` file without torch and without executing its pickle.
 
-Such a file is a zip archive: a pickle with names, shapes and dtypes, and a member for the bytes of
-each storage. Before torch 1.6 both followed each other in a plain file. A pickle may ask for any
-function of any package to be called. Here only what rebuilds tensors is known, as stand-ins;
-whatever else a file asks for makes it unsafe, and nothing is run.
+Such a file is a zip archive: a pickle with names, shapes and dtypes, and a member with the bytes of
+each storage. Before torch 1.6 it was a plain file with the pickles first and the bytes after them.
+A pickle may call any function of any package. Here only the functions that rebuild tensors are
+known, and they are replaced by stand-ins. A file that calls anything else is refused as unsafe.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from rlcore.files.damaged_files import damaged
 from rlcore.files.reading import MIB, open_regular
 from rlcore.files.safetensors_header import TensorHeader, check_here, require_few
 
-LARGEST_PICKLE = 64 * MIB  # of names and shapes; one of 2000 tensors has 300 KiB
+LARGEST_PICKLE = 64 * MIB  # names and shapes of 2000 tensors take 300 KiB
 STATES: tuple[tuple[str, ...], ...] = (
     ("state_dict",),
     ("model_state_dict",),
@@ -33,7 +33,7 @@ STATES: tuple[tuple[str, ...], ...] = (
     ("fsdp_checkpoint", "model"),
     (),
 )
-"""Where trainers put the weights in what they save: below one of these names, or at the top."""
+"""Keys below which trainers save the weights; (): at the top level. Tried in this order."""
 
 _DTYPES = {
     "float64": "F64", "float32": "F32", "float16": "F16", "bfloat16": "BF16",
@@ -46,18 +46,18 @@ _STORAGES = {
     "ByteStorage": "U8", "BoolStorage": "BOOL",
 }  # fmt: skip
 _BYTES = {"F64": 8, "I64": 8, "F32": 4, "I32": 4, "F16": 2, "BF16": 2, "I16": 2}  # others: 1
-_PICKLE = b"\x80"  # how a pickle begins that is in no archive
-_MARK = 0x1950A86A20F9469CFC6C  # the first of those that torch wrote before 1.6
-_COUNT = 8  # bytes of a count of elements
+_PICKLE = b"\x80"  # first byte of a pickle: the file is not an archive
+_MARK = 0x1950A86A20F9469CFC6C  # the magic number in files of torch before 1.6
+_COUNT = 8  # bytes of the number of elements before each storage
 
 
 class _Unsafe(Exception):
-    """The pickle asks for something else than tensors; the message names it."""
+    """The pickle refers to something that is not part of a tensor; the message names it."""
 
 
 @dataclass(frozen=True)
 class _Storage:
-    """dtype (None: given with each tensor), key in the file, and count of its elements."""
+    """A storage: dtype (None: each tensor has its own), key in the file, number of elements."""
 
     dtype: str | None
     key: str
@@ -72,12 +72,13 @@ class _Tensor:
 
 
 def read_pickled_headers(path: Path) -> dict[str, TensorHeader]:
-    """Tensors of a file of `torch.save`, by name, like those of
-    :func:`rlcore.files.safetensors_header.read_headers`. Only names, shapes and dtypes are read.
+    """Read the headers of the tensors in a `torch.save` file, by name.
+
+    The counterpart of :func:`rlcore.files.safetensors_header.read_headers`.
 
     Raises:
-        CheckpointError: the file is missing, cut off, none of `torch.save`, holds no weights, or is
-            an unsafe pickle.
+        CheckpointError: the file is missing, truncated or not of `torch.save`, holds no weights, or
+            is an unsafe pickle.
     """
     tree, sizes = _content(path)
     _, state = find_state(path, tree, _Tensor)
@@ -89,16 +90,22 @@ def read_pickled_headers(path: Path) -> dict[str, TensorHeader]:
 
 
 def place_of_weights(path: Path) -> tuple[str, ...]:
-    """The entry of :data:`STATES` at which a file of `torch.save` has its weights.
+    """Return the entry of :data:`STATES` below which a `torch.save` file has its weights.
 
     Raises:
-        CheckpointError: as of :func:`read_pickled_headers`.
+        CheckpointError: as for :func:`read_pickled_headers`, except that truncated data is not
+            noticed.
     """
     return find_state(path, _content(path)[0], _Tensor)[0]
 
 
 def unsafe(path: Path, what: str) -> CheckpointError:
-    """The error for a file that would run code when it is loaded."""
+    """Return the error for a file whose loading could run code.
+
+    Args:
+        path: the file.
+        what: what it holds besides tensors.
+    """
     return CheckpointError(
         f"{path} is an unsafe pickle: besides tensors it holds {what}, and loading that can run "
         "any code",
@@ -108,13 +115,13 @@ def unsafe(path: Path, what: str) -> CheckpointError:
 
 
 def resave(path: Path, target: Path, *, pattern: str = "", below: tuple[str, ...] = ()) -> str:
-    """The command that writes the tensors of a file of `torch.save` as safetensors.
+    """Return a shell command that converts a `torch.save` file to safetensors.
 
     Args:
-        path: the file; with a pattern the folder of several that are written into one.
+        path: the file, or with `pattern` the folder of several files.
         target: the file to write.
-        pattern: of the names of several files.
-        below: names under which the weights are in it.
+        pattern: glob pattern of several files, which are written into one.
+        below: keys below which the weights are, an entry of :data:`STATES`.
     """
     place = "".join(f"[{name!r}]" for name in below)
     loaded = f"torch.load({{}}, map_location='cpu', weights_only=True){place}.items()"
@@ -134,13 +141,16 @@ def resave(path: Path, target: Path, *, pattern: str = "", below: tuple[str, ...
 
 
 def find_state(path: Path, tree: Any, kind: type) -> tuple[tuple[str, ...], dict[str, Any]]:
-    """The entry of :data:`STATES` at which the weights are in what a file of `torch.save` holds,
-    and these by name. Counters and the like among them are left out.
+    """Find the weights in the unpickled content of a `torch.save` file.
 
     Args:
-        path: the file, for messages.
-        tree: what it holds.
-        kind: what a tensor is in it.
+        path: the file, for error messages.
+        tree: its content.
+        kind: class of the tensors in it.
+
+    Returns:
+        The entry of :data:`STATES` below which the weights are, and the weights by name. Values
+        that are not tensors, such as counters, are left out.
 
     Raises:
         CheckpointError: there are none.
@@ -162,10 +172,10 @@ def find_state(path: Path, tree: Any, kind: type) -> tuple[tuple[str, ...], dict
 
 
 def _content(path: Path) -> tuple[Any, dict[str, int]]:
-    """What a file holds, with stand-ins for tensors, and the bytes that are there of each storage.
+    """Return a file's content, with stand-ins for tensors, and the bytes present of each storage.
 
     Raises:
-        CheckpointError: as of :func:`read_pickled_headers`.
+        CheckpointError: the file is missing, not of `torch.save`, or an unsafe pickle.
     """
     check_here(path)
     try:
@@ -198,9 +208,12 @@ def _archived(path: Path, archive: zipfile.ZipFile) -> tuple[Any, dict[str, int]
 
 
 def _before_1_6(file: BinaryIO) -> tuple[Any, dict[str, int]]:
-    """A file in the form that torch wrote before 1.6: a number that marks it, the version of the
-    form, facts of the machine, the content, and the keys of the storages, each a pickle of its own;
-    then the storages, in the order of their keys, each after the count of its elements."""
+    """Read a file of torch before 1.6.
+
+    It holds five pickles: a magic number, the protocol version, facts of the machine, the content,
+    and the keys of the storages. The storages follow in the order of their keys, each preceded by
+    its number of elements.
+    """
     end = file.seek(0, io.SEEK_END)
     file.seek(0)
     stream = io.BytesIO(file.read(LARGEST_PICKLE))
@@ -223,10 +236,10 @@ def _bytes(dtype: str | None) -> int:
 
 
 class _Reader(pickle.Unpickler):
-    """Builds stand-ins for tensors; knows the names that rebuild them, and no others.
+    """An unpickler that builds stand-ins for tensors and refuses every other class or function.
 
     Attributes:
-        storages: those that it has met, by key.
+        storages: the storages read so far, by key.
     """
 
     def __init__(self, file: BinaryIO) -> None:
@@ -234,28 +247,34 @@ class _Reader(pickle.Unpickler):
         self.storages: dict[str, _Storage] = {}
 
     def find_class(self, module: str, name: str) -> Any:
-        """Raises _Unsafe for whatever is not part of a tensor."""
+        """Return the stand-in for a class or function.
+
+        Raises:
+            _Unsafe: it is not part of a tensor.
+        """
         known = _KNOWN.get((module, name))
         if known is None:
             raise _Unsafe(f"{module}.{name}")
         return known
 
     def persistent_load(self, pid: Any) -> _Storage:
-        """A storage: ("storage", its kind, its key, its device, its count of elements)."""
+        """Return the storage of ("storage", kind, key, device, number of elements)."""
         _, kind, key, _, count, *_ = pid
         return self.storages.setdefault(str(key), _Storage(kind.dtype, str(key), int(count)))
 
 
 @dataclass(frozen=True)
 class _Kind:
-    """A class of storages or a dtype of torch, in safetensors' word; None: untyped."""
+    """Stand-in for a storage class or dtype of torch, with safetensors' name; None: untyped."""
 
     dtype: str | None
 
 
 def _tensor(storage: _Storage, offset: int, size: Any, stride: Any, *rest: Any) -> _Tensor:
-    """In the place of torch's functions that rebuild tensors. The dtype is among the `rest` where
-    the storage has none."""
+    """Build a stand-in; replaces torch's functions that rebuild tensors.
+
+    For an untyped storage the dtype is one of the arguments in `rest`.
+    """
     dtype = next((one.dtype for one in rest if isinstance(one, _Kind)), storage.dtype)
     assert dtype is not None
     shape = tuple(int(length) for length in size)
