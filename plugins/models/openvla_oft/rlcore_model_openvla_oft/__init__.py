@@ -1,1 +1,1 @@
-"""OpenVLA-OFT for rlcore: all tokens of an action chunk are written at once."""
+"""OpenVLA-OFT for rlcore: a policy that writes all tokens of an action chunk at once."""

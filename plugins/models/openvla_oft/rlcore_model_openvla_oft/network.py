@@ -1,10 +1,10 @@
-"""Parallel decoding: one forward writes all tokens of an action chunk.
+"""Decode in parallel: one forward pass writes all tokens of an action chunk.
 
     [BOS | patches (| state) | padding, prompt | N empty slots (| </s>)]
 
-Every token sees all others. The logits of a token are one position before its slot, as in
+Every token attends to all others. The logits of a token are one position before its slot, as in
 next-token prediction. `official` adds the stop token at the end, and its critic reads another
-position. After OpenVLA-OFT (Kim, Finn, Liang 2025), its code (MIT) and RLinf's (Apache-2.0).
+position. Based on OpenVLA-OFT (Kim, Finn, Liang 2025), its code (MIT) and RLinf's (Apache-2.0).
 
 Legend: B rows, L prompt tokens, P tokens between BOS and prompt, N = C M slots, D width.
 """
@@ -24,7 +24,7 @@ from rlcore_model_openvla_oft.spec import RESIDUAL_BLOCKS
 
 
 class ProprioProjector(MLP):
-    """The robot's state `[B, S]` as one token `[B, D]`: fc2(gelu(fc1(state)))."""
+    """Projects the robot's state `[B, S]` to one token `[B, D]`: fc2(gelu(fc1(state)))."""
 
     def __init__(self, size: PrismaticSize, entries: int) -> None:
         super().__init__(entries, size.width, size.width)
@@ -42,7 +42,7 @@ class ResidualBlock(nn.Module):
 
 
 class ResidualMLP(nn.Module):
-    """norm, linear, relu, residual blocks, norm, linear."""
+    """An MLP of norm, linear, relu, residual blocks, norm, linear."""
 
     def __init__(self, inputs: int, width: int, outputs: int) -> None:
         super().__init__()
@@ -61,7 +61,7 @@ class ResidualMLP(nn.Module):
 
 
 class ActionHead(nn.Module):
-    """Continuous actions from the outputs of a step's tokens, trained by L1 regression."""
+    """Regresses each action from the outputs at its M tokens; trained with an L1 loss."""
 
     def __init__(self, size: PrismaticSize, action_dim: int) -> None:
         super().__init__()
@@ -69,18 +69,18 @@ class ActionHead(nn.Module):
         self.model = ResidualMLP(size.width * action_dim, size.width, action_dim)
 
     def forward(self, hidden: Tensor) -> Tensor:
-        """`[B, C M, D]` -> normalised actions `[B, C, M]`."""
+        """Map outputs `[B, C M, D]` to normalised actions `[B, C, M]`."""
         return self.model(hidden.float().unflatten(1, (-1, self.action_dim)).flatten(2))
 
 
 class ParallelActor(TokenActor):
-    """OpenVLA-OFT.
+    """The actor of OpenVLA-OFT, which writes all tokens in one forward pass.
 
     Args:
         network, value_head, writing: see :class:`TokenActor`.
-        official: the original code's form instead of RLinf's.
-        proprio_projector: if the state is read.
-        action_head: for :meth:`regress`.
+        official: use the sequence of the original code instead of RLinf's.
+        proprio_projector: projector of the state; None: the state is not read.
+        action_head: the L1 head for :meth:`regress`; None: there is none.
     """
 
     def __init__(
@@ -99,7 +99,7 @@ class ParallelActor(TokenActor):
         self.action_head = action_head
 
     def read(self, inputs: ActorInputs, indices: Tensor) -> Reading:
-        """Logits don't depend on the written tokens: one forward gives all."""
+        """Compute the logits of all tokens. They don't depend on the written `indices`."""
         return self._forward(inputs)
 
     def write(self, inputs: ActorInputs, choose: Choose) -> tuple[Tensor, Reading]:
@@ -108,18 +108,19 @@ class ParallelActor(TokenActor):
         return choose(reading.logits, 0), reading
 
     def regress(self, inputs: ActorInputs) -> tuple[Tensor, Tensor]:
-        """Normalised actions of the L1 head `[B, C, M]`, and values `[B, V]`."""
+        """Return the normalised actions of the L1 head `[B, C, M]`, and values `[B, V]`."""
         assert self.action_head is not None, "this policy has no L1 head"
         reading = self._forward(inputs, padded_sentence=False)
         values = self.values(reading.features, inputs.elapsed)
         return self.action_head(reading.hidden), values
 
     def _forward(self, inputs: ActorInputs, *, padded_sentence: bool = True) -> Reading:
-        """One forward of the whole network.
+        """Run one forward pass of the whole network.
 
         Args:
-            padded_sentence: whether FiLM's sentence averages over padding too. The reference does
-                so when it writes tokens; its L1 head runs one row at a time, without padding.
+            padded_sentence: whether FiLM's sentence embedding averages over padding too. The
+                reference does so when it writes tokens, but its L1 head runs one row at a time,
+                without padding.
         """
         network, slots, end = self.network, self.writing.slots, int(self.official)
         prompt = network.embedding(inputs.tokens)
@@ -142,8 +143,15 @@ class ParallelActor(TokenActor):
         return Reading(network.action_logits(hidden), features, hidden)
 
     def _patches(self, inputs: ActorInputs, text: Tensor, there: Tensor) -> Tensor:
-        """The tokens between BOS and prompt, `[B, P, D]`. FiLM's sentence is the mean over the
-        existing text tokens, including BOS and </s>."""
+        """Return the tokens between BOS and prompt, `[B, P, D]`: patches, and the state if read.
+
+        FiLM's sentence embedding is the mean over text tokens, including BOS and </s>.
+
+        Args:
+            inputs: the network's inputs.
+            text: `[B, L (+1), D]`, embedded text.
+            there: bool `[B, L (+1)]`, the text tokens in that mean.
+        """
         sentence = None
         if self.network.film:
             total = (text.float() * there[..., None]).sum(dim=1)
@@ -155,11 +163,17 @@ class ParallelActor(TokenActor):
         return torch.cat([patches, state], dim=1)
 
     def _critic_place(self, inputs: ActorInputs, between: int, first: int) -> Tensor:
-        """The column that the critic reads, int64 `[B]`.
+        """Return the column of the sequence that the critic reads, int64 `[B]`.
 
-        In RLinf's form: the last token of the prompt. The original reads position -N-1 of a
-        sequence padded on the right. Without padding that is the first slot; with p padding tokens
-        it is slot p, for p = N it is </s>, and for p > N padding, whose positions are all alike.
+        In RLinf's form this is the last token of the prompt. The original reads position -N-1 of a
+        sequence padded on the right. Without padding that is the first slot (slot 0). With p
+        padding tokens it is slot p; for p = N it is </s>; for p > N it is a padding token, and as
+        all of these have the same output, the first one is taken.
+
+        Args:
+            inputs: the network's inputs.
+            between: P, number of tokens between BOS and prompt.
+            first: column of the first slot.
         """
         padding = (~inputs.token_mask).sum(dim=1)
         if not self.official:

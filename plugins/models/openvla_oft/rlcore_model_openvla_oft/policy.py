@@ -1,5 +1,4 @@
-"""OpenVLA-OFT as an rlcore policy, built from its parts: its own are in network.py, those that all
-token policies share in rlcore_prismatic."""
+"""Build OpenVLA-OFT as an rlcore policy from network.py and shared parts of rlcore_prismatic."""
 
 from __future__ import annotations
 
@@ -22,7 +21,7 @@ from rlcore_model_openvla_oft.spec import policy_spec, resolve
 
 
 def make(config: OpenVLAOFTConfig, *, env_spec: EnvSpec) -> TokenPolicy:
-    """The factory the plugin names.
+    """Build the policy; the factory that the plugin names.
 
     Raises:
         ConfigError: settings that don't fit each other or the env.
@@ -50,16 +49,16 @@ def make(config: OpenVLAOFTConfig, *, env_spec: EnvSpec) -> TokenPolicy:
 
 
 class RegressionPolicy(TokenPolicy):
-    """Actions of the L1 head. They have no log-probs, so this policy is for evaluation only."""
+    """A policy that acts with the L1 head. Without log-probs it can be evaluated, not trained."""
 
     actor: ParallelActor
 
     @torch.no_grad()
     def act(self, inputs: Inputs, keys: RowKeys, *, deterministic: bool = False) -> PolicyOutput:
-        """Decide; nothing is random.
+        """Compute actions for B rows. The keys are not used, as nothing is random.
 
         Raises:
-            ConfigError: not deterministic.
+            ConfigError: `deterministic` is false.
         """
         if not deterministic:
             raise self._refusal()
@@ -74,7 +73,7 @@ class RegressionPolicy(TokenPolicy):
         )
 
     def evaluate(self, inputs: Mapping[str, Tensor], replay: Mapping[str, Tensor]) -> Evaluation:
-        """Refused: see :class:`RegressionPolicy`."""
+        """Raise ConfigError: the actions have no log-probs."""
         raise self._refusal()
 
     def _refusal(self) -> ConfigError:

@@ -1,4 +1,4 @@
-"""Resolves the keys of `actor.model`, and checks that they fit each other and the env. No torch."""
+"""Resolve the keys of `actor.model` and check them against each other and the env. No torch."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from rlcore.contracts.specs import EnvSpec, PolicySpec
 from rlcore_model_openvla_oft.settings import OpenVLAOFTConfig
 
 RESIDUAL_BLOCKS = 2
-# All tokens of a decision see each other, so weights for another number of them don't fit.
+# Settings that must be those of the training. num_action_chunks is one of them because all tokens
+# of a decision attend to each other.
 _TRAINED = (
     "implement_version", "num_action_chunks", "num_images_in_input", "use_film",
     "use_l1_regression", "use_proprio", "proprio_dim", "center_crop", "action_norm",
@@ -28,7 +29,7 @@ _EVALUATION_ONLY = (
 
 
 def resolve(config: OpenVLAOFTConfig, env: EnvSpec) -> Resolved:
-    """Fill in the nulls.
+    """Fill in the nulls of `config`.
 
     Raises:
         ConfigError: settings that don't fit each other or the env.
@@ -64,7 +65,7 @@ def resolve(config: OpenVLAOFTConfig, env: EnvSpec) -> Resolved:
 
 
 def policy_spec(config: OpenVLAOFTConfig, env_spec: EnvSpec) -> PolicySpec:
-    """Facts of the policy under these settings, after all checks.
+    """Return the facts of the policy under these settings, after all checks.
 
     Raises:
         ConfigError: settings that don't fit each other or the env.
@@ -84,7 +85,7 @@ def policy_spec(config: OpenVLAOFTConfig, env_spec: EnvSpec) -> PolicySpec:
 
 
 def _parts(config: OpenVLAOFTConfig, resolved: Resolved) -> tuple[Component, ...]:
-    """All parts with their own files, as the original trainer writes them."""
+    """Return all components that the original trainer saves in files of their own."""
     size, prefix = resolved.size, "vision_backbone."
     towers = network_shapes(size, film=True)
     film = {n.removeprefix(prefix): s for n, s in towers.items() if n.startswith(prefix)}
@@ -98,12 +99,12 @@ def _parts(config: OpenVLAOFTConfig, resolved: Resolved) -> tuple[Component, ...
 
 
 def proprio_shapes(size: PrismaticSize, entries: int) -> dict[str, Shape]:
-    """Shapes of the projector of the state."""
+    """Return the shapes of the state's projector, for `entries` state entries."""
     return dict([*linear("fc1", entries, size.width), *linear("fc2", size.width, size.width)])
 
 
 def action_head_shapes(size: PrismaticSize, action_dim: int) -> dict[str, Shape]:
-    """Shapes of the L1 head."""
+    """Return the shapes of the L1 head's parameters."""
     width, inputs = size.width, size.width * action_dim
     blocks = [f"model.mlp_resnet_blocks.{number}.ffn" for number in range(RESIDUAL_BLOCKS)]
     return dict(
