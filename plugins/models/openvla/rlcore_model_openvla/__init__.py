@@ -1,1 +1,1 @@
-"""OpenVLA for rlcore: the tokens of an action are written one after the other."""
+"""OpenVLA for rlcore: a policy that writes the tokens of an action one after the other."""

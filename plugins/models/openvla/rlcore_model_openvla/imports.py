@@ -1,4 +1,4 @@
-"""How RLinf's files name the settings of OpenVLA. Light."""
+"""Map the keys of RLinf's config files to the settings of OpenVLA. No tensor library."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""Autoregressive decoding: each action token is read once those before it are written.
+"""Decode autoregressively: each action token depends on the tokens before it.
 
     [BOS | patches | padding, prompt | token 1 ... token N-1]
 
-A token sees everything before it. The logits of the first token are at the last token of the
+A token attends to everything before it. The logits of the first token are at the last token of the
 prompt, those of token n + 1 at token n, so the last token is never an input. The critic reads the
-last token of the prompt, position -N-1 of the whole sequence. After OpenVLA (Kim et al. 2024), its
-code (MIT) and RLinf's (Apache-2.0).
+last token of the prompt, position -N-1 of the whole sequence. Based on OpenVLA (Kim et al. 2024),
+its code (MIT) and RLinf's (Apache-2.0).
 
 Legend: B rows, L prompt tokens, P patches, N = C M action tokens, D width.
 """
@@ -20,18 +20,21 @@ from transformers.cache_utils import StaticCache
 
 
 class AutoregressiveActor(TokenActor):
-    """OpenVLA."""
+    """The actor of OpenVLA, which writes one token per forward pass."""
 
     def read(self, inputs: ActorInputs, indices: Tensor) -> Reading:
-        """One forward for everything, as all tokens are known."""
+        """Compute the logits of all tokens in one forward pass, as all tokens are known."""
         prompt, mask = self._prompt(inputs)
         embeddings = torch.cat([prompt, self._embedded(indices[:, :-1])], dim=1)
         output = self.network.run(embeddings, mask, causal=True)
         return self._reading(output[:, prompt.shape[1] - 1 :])
 
     def write(self, inputs: ActorInputs, choose: Choose) -> tuple[Tensor, Reading]:
-        """Token by token, with cached keys and values of those before. The cache has its full
-        length from the start, so that all steps after the prompt have the same shapes."""
+        """Write token by token, with a cache of the keys and values of the tokens before.
+
+        The cache has its full length from the start, so that all steps after the prompt have the
+        same shapes.
+        """
         embeddings, mask = self._prompt(inputs)
         cache = StaticCache(self.network.language_model.config, max_cache_len=mask.shape[1])
         start, indices, outputs = 0, [], []
@@ -44,8 +47,12 @@ class AutoregressiveActor(TokenActor):
         return torch.cat(indices, dim=1), self._reading(torch.cat(outputs, dim=1))
 
     def _prompt(self, inputs: ActorInputs) -> tuple[Tensor, Tensor]:
-        """Embeddings up to the prompt's end `[B, P + L, D]`, and the mask of the whole input
-        sequence `[B, P + L + N - 1]`."""
+        """Embed images and prompt.
+
+        Returns:
+            Embeddings `[B, P + L, D]`, and the mask of the whole input `[B, P + L + N - 1]`, which
+            includes the action tokens.
+        """
         text = self.network.embedding(inputs.tokens)
         patches = self.network.image_tokens(self.network.normalized(inputs.images))
         embeddings, mask = multimodal(text, patches, inputs.token_mask)
@@ -53,9 +60,12 @@ class AutoregressiveActor(TokenActor):
         return embeddings, torch.cat([mask, after], dim=1)
 
     def _embedded(self, indices: Tensor) -> Tensor:
-        """Embeddings `[B, n, D]` of written tokens `[B, n]`."""
+        """Embed written tokens `[B, n]`: `[B, n, D]`."""
         return self.network.embedding(indices + self.network.size.first_action)
 
     def _reading(self, hidden: Tensor) -> Reading:
-        """From the outputs at the prompt's last token and at all written tokens but the last."""
+        """Build the reading from the outputs `[B, N, D]` that predict the N tokens.
+
+        These are at the prompt's last token and at all action tokens except the last.
+        """
         return Reading(self.network.action_logits(hidden), hidden[:, 0], hidden)

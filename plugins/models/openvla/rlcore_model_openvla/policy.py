@@ -1,5 +1,4 @@
-"""OpenVLA as an rlcore policy, built from its parts: its own are in network.py, those that all
-token policies share in rlcore_prismatic."""
+"""Build OpenVLA as an rlcore policy from network.py and the shared parts in rlcore_prismatic."""
 
 from __future__ import annotations
 
@@ -12,7 +11,7 @@ from rlcore_model_openvla.spec import policy_spec, resolve
 
 
 def make(config: OpenVLAConfig, *, env_spec: EnvSpec) -> TokenPolicy:
-    """The factory the plugin names.
+    """Build the policy; the factory that the plugin names.
 
     Raises:
         ConfigError: settings that don't fit each other or the env.

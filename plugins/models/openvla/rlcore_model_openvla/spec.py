@@ -1,4 +1,4 @@
-"""Resolves the keys of `actor.model`, and checks that they fit each other and the env. No torch."""
+"""Resolve the keys of `actor.model` and check them against each other and the env. No torch."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from rlcore.contracts.specs import EnvSpec, PolicySpec
 from rlcore_model_openvla.settings import OpenVLAConfig
 
 EPSILON = 0.0
-"""The original OpenVLA adds nothing to the range of an action entry, unlike OpenVLA-OFT."""
+"""Added to the range of an action entry: nothing in the original OpenVLA, unlike OpenVLA-OFT."""
 
 
 def resolve(config: OpenVLAConfig, env: EnvSpec) -> Resolved:
-    """Fill in the nulls.
+    """Fill in the nulls of `config`.
 
     Raises:
         ConfigError: settings that don't fit each other or the env.
-        CheckpointError: the checkpoint was trained for other decisions.
+        CheckpointError: the checkpoint was trained with other settings.
     """
     resolved = replace(resolve_shared(config, env), epsilon=EPSILON)
     if resolved.folders is not None:
@@ -32,7 +32,7 @@ def resolve(config: OpenVLAConfig, env: EnvSpec) -> Resolved:
 
 
 def policy_spec(config: OpenVLAConfig, env_spec: EnvSpec) -> PolicySpec:
-    """Facts of the policy under these settings, after all checks.
+    """Return the facts of the policy under these settings, after all checks.
 
     Raises:
         ConfigError: settings that don't fit each other or the env.
@@ -51,7 +51,7 @@ def policy_spec(config: OpenVLAConfig, env_spec: EnvSpec) -> PolicySpec:
 
 
 def _cached(config: OpenVLAConfig, resolved: Resolved) -> int:
-    """Keys and values per row, of all tokens but the last, which is never an input."""
+    """Return the numbers in a row's cache: keys and values of all tokens except the last."""
     size = resolved.size
     decision = config.num_action_chunks * resolved.action_dim
     tokens = resolved.num_images * size.patches + resolved.prompt_length + decision - 1
@@ -59,10 +59,14 @@ def _cached(config: OpenVLAConfig, resolved: Resolved) -> int:
 
 
 def _check_trained(config: OpenVLAConfig, folders: Folders) -> None:
-    """Refuse settings that fit the weights, but that these were not trained with.
+    """Check the settings that shapes don't show against those of the training.
 
-    Our checkpoints record how many actions they write and how many images they read. Published
-    ones don't; for them both are one. Fewer actions are fine, as no token sees later ones.
+    rlcore's checkpoints record the number of actions and of images. Published checkpoints don't;
+    they were trained with one of each. Fewer actions are accepted, as no token attends to later
+    ones.
+
+    Raises:
+        CheckpointError: a setting differs.
     """
     check_kind(config, folders)
     check_same(config, folders, ("center_crop", "action_norm"))
