@@ -1,4 +1,4 @@
-"""Actions as tokens: 256 values per entry, the last tokens of the vocabulary. Numpy only.
+"""Convert actions to tokens: 256 values per entry, the vocabulary's last tokens. Numpy only.
 
 A normalised entry x in [-1, 1] falls into one of the bins between 256 evenly spaced edges. Tokens
 number the bins from the top: the higher the value, the lower the token. 256 edges make 255 bins, so
@@ -25,11 +25,11 @@ class ActionTokenizer:
         self.centers = (self.edges[:-1] + self.edges[1:]) / 2.0
 
     def encode(self, values: np.ndarray) -> np.ndarray:
-        """Normalised entries, clipped to [-1, 1] -> indices int64 of the same shape."""
+        """Clip normalised entries to [-1, 1] and return their indices, int64 of the same shape."""
         # digitize numbers the interval right of edge k as k + 1
         return self.bins - np.digitize(np.clip(values, -1.0, 1.0), self.edges)
 
     def decode(self, indices: np.ndarray) -> np.ndarray:
-        """Indices -> the centres of their bins, float64."""
+        """Return the centres of the bins of `indices`, float64 of the same shape."""
         number = np.clip(self.bins - indices - 1, 0, len(self.centers) - 1)
         return self.centers[number]

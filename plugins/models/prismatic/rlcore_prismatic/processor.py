@@ -1,4 +1,4 @@
-"""Conversions between env and network: images, prompt, state, action tokens. No torch."""
+"""Convert between env and network: images, prompt, state and action tokens. No torch."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rlcore_prismatic.settings import PrismaticModelConfig
 
 
 class Processor:
-    """Pure conversions by row; the statistics are its only state.
+    """Converts observations and actions, each row by itself. The statistics are the only state.
 
     Args:
         config, resolved: which cameras, entries and bounds.
@@ -39,7 +39,7 @@ class Processor:
         self.actions = ActionTokenizer(resolved.size.action_bins)
 
     def inputs(self, observation: Observation) -> Inputs:
-        """Observation of B rows -> what the network reads, one row each:
+        """Convert an observation of B rows to the network's inputs, which are stored in this form:
 
         images uint8 `[B, I, h, w, 3]`; tokens int32, token_mask bool `[B, L]`; proprio float32
         `[B, S]` in [-1, 1] (S = 0 if the policy does not read it); elapsed float32 `[B]`.
@@ -54,25 +54,27 @@ class Processor:
         }
 
     def to_env_actions(self, indices: np.ndarray) -> np.ndarray:
-        """Token indices `[B, C, M]` -> the env's actions, float32 `[B, C, A]`."""
+        """Convert token indices `[B, C, M]` to the env's actions, float32 `[B, C, A]`."""
         return self.executed(self.actions.decode(indices))
 
     def executed(self, normalized: np.ndarray) -> np.ndarray:
-        """Normalised actions `[B, C, M]` -> the env's, float32 `[B, C, A]`."""
+        """Convert normalised actions `[B, C, M]` to the env's, float32 `[B, C, A]`."""
         values = self.scaling.action.unnormalize(normalized)
         return values[..., list(self.resolved.entries)].astype(np.float32)
 
     def to_indices(self, actions: np.ndarray) -> np.ndarray:
-        """The env's actions `[B, C, A]` -> token indices of the A executed entries, int64."""
+        """Convert the env's actions to token indices of the executed entries, int64 `[B, C, A]`."""
         entries = list(self.resolved.entries)
         full = np.zeros((*actions.shape[:-1], self.resolved.action_dim))
         full[..., entries] = actions
         return self.actions.encode(self.scaling.action.normalize(full))[..., entries]
 
     def fit(self, demonstrations: Sequence[Demonstration]) -> None:
-        """Replace the statistics in use by those of the demonstrations; entries that the env does
-        not execute are bounded by [-1, 1]. What a checkpoint knows of other data stays, and so do
-        its masks."""
+        """Fit the statistics in use to the demonstrations.
+
+        Entries that the env does not execute get the bounds [-1, 1]. Masks, and a checkpoint's
+        statistics of other data sets, are preserved.
+        """
         taught = np.concatenate([demo.actions for demo in demonstrations])
         actions = statistics.of_range(*np.repeat([[-1.0], [1.0]], self.resolved.action_dim, axis=1))
         for name, values in statistics.fit(taught).items():

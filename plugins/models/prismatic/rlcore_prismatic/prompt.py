@@ -1,7 +1,7 @@
-"""The prompt: from a sentence to text to token ids. No torch.
+"""Build the prompt from an instruction and tokenize it. No torch.
 
-Checkpoints have Llama's tokenizer as `tokenizer.json`. Models from scratch get a small one of the
-same kind, trained on the env's sentences and saved with the checkpoint.
+Checkpoints have Llama's tokenizer as `tokenizer.json`. A model from scratch gets a small tokenizer
+of the same kind, which is trained on the env's instructions and saved with the checkpoint.
 """
 
 from __future__ import annotations
@@ -26,13 +26,14 @@ _SPECIAL = ("<unk>", "<s>", "</s>", *(f"<0x{byte:02X}>" for byte in range(256)))
 
 
 def prompt_text(sentence: str) -> str:
-    """The prompt OpenVLA was trained on."""
+    """Return the prompt for an instruction, in the form that OpenVLA was trained on."""
     return f"In: What action should the robot take to {sentence.lower()}?\nOut: "
 
 
 class PromptTokenizer:
-    """Sentences to padded token ids: [BOS, padding, prompt], so a prompt always ends in the last
-    column.
+    """Converts instructions to padded token ids [BOS, padding, prompt].
+
+    Padding is on the left, so every prompt ends in the last column.
 
     Args:
         tokenizer: Llama's, or one made by :func:`train_tokenizer`.
@@ -54,7 +55,7 @@ class PromptTokenizer:
         self._ids = lru_cache(maxsize=4096)(self._encode)
 
     def __call__(self, sentences: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-        """Token ids int32 `[B, L]` and mask bool `[B, L]`, false where padded.
+        """Return token ids int32 `[B, L]`, and a mask bool `[B, L]`, false where padded.
 
         Raises:
             ConfigError: a prompt has more than L tokens.
@@ -68,7 +69,7 @@ class PromptTokenizer:
         return tokens, mask
 
     def checked(self, sentences: Iterable[str]) -> PromptTokenizer:
-        """Returns itself if all prompts of these sentences fit.
+        """Check that the prompts of all instructions fit into L tokens; return the tokenizer.
 
         Raises:
             ConfigError: the longest prompt has more than L tokens.
@@ -79,7 +80,7 @@ class PromptTokenizer:
         return self
 
     def needed(self, sentences: Iterable[str]) -> int:
-        """Tokens of the longest prompt of these sentences, with BOS."""
+        """Return the number of tokens of the longest prompt, with BOS."""
         return 1 + max((len(self._tokens(sentence)) for sentence in sentences), default=0)
 
     def save(self, folder: Path) -> None:
@@ -87,7 +88,7 @@ class PromptTokenizer:
         self.tokenizer.save(str(folder / FILE_NAME))
 
     def _encode(self, sentence: str) -> list[int]:
-        """Ids of the prompt after BOS, at most L - 1."""
+        """Return the token ids of the prompt after BOS; ConfigError for more than L - 1."""
         ids = self._tokens(sentence)
         if len(ids) + 1 > self.max_length:
             raise ConfigError(
@@ -97,7 +98,7 @@ class PromptTokenizer:
         return ids
 
     def _tokens(self, sentence: str) -> list[int]:
-        """Ids of the prompt; if the tokenizer drops the space at its end, it is added again."""
+        """Return the token ids of the prompt, and add the final space if the tokenizer drops it."""
         ids = list(self.tokenizer.encode(prompt_text(sentence), add_special_tokens=False).ids)
         return ids if ids[-1] == self.space else [*ids, self.space]
 
@@ -120,7 +121,7 @@ class PromptTokenizer:
 
 
 def load_tokenizer(folder: Path, max_length: int, size: PrismaticSize) -> PromptTokenizer:
-    """The tokenizer of a checkpoint.
+    """Load the tokenizer of a checkpoint.
 
     Raises:
         CheckpointError: it is missing, damaged, or does not fit the network's vocabulary.
@@ -155,7 +156,7 @@ def _read(folder: Path) -> Tokenizer:
 def derived_length(
     sentences: tuple[str, ...], folder: Path | None, size: PrismaticSize, least: int = STEP
 ) -> int:
-    """The L that holds the prompts of some sentences, a multiple of :data:`STEP` or `least`.
+    """Return an L that fits all prompts: `least`, or the next multiple of :data:`STEP`.
 
     Args:
         folder: of the tokenizer; None: of a model from scratch.
@@ -172,7 +173,7 @@ def derived_length(
 def fresh_tokenizer(
     sentences: tuple[str, ...], max_length: int, size: PrismaticSize
 ) -> PromptTokenizer:
-    """The tokenizer of a model from scratch that may be given these sentences.
+    """Return a tokenizer for a model from scratch, trained on these instructions.
 
     Raises:
         ConfigError: a prompt is too long, or the vocabulary has no room for all bytes.
@@ -186,10 +187,10 @@ def _fresh(sentences: tuple[str, ...], size: PrismaticSize) -> Tokenizer:
 
 
 def train_tokenizer(sentences: Iterable[str], size: PrismaticSize) -> Tokenizer:
-    """A byte-pair tokenizer with Llama's special tokens, trained on these sentences.
+    """Train a byte-pair tokenizer with Llama's special tokens on these instructions.
 
-    Unknown text falls back to bytes, so any prompt can be encoded and different prompts stay
-    different. Its ids are below those of the action tokens.
+    Text outside the vocabulary is encoded as bytes, so any prompt can be encoded and no two
+    different prompts get equal tokens. All ids are below those of the action tokens.
 
     Raises:
         ConfigError: the vocabulary has no room for all bytes.

@@ -1,8 +1,8 @@
-"""From logits of action tokens to log-probs, and from one uniform number to a token.
+"""Compute log-probs from logits of action tokens, and sample a token from a uniform number.
 
 Acting and evaluating use the same :func:`log_probs`, so they agree at every temperature. With
-top-k sampling the k most likely tokens are stored with the decision. A ratio of probabilities must
-be over the same tokens, and a token that is no longer among the k most likely would have none.
+top-k sampling the set of the k most likely tokens is stored with the decision: both probabilities
+of a ratio must be over the same set, and a token that has left the top k would have probability 0.
 """
 
 from __future__ import annotations
@@ -15,15 +15,17 @@ from rlcore_prismatic.settings import WORD
 
 
 def likeliest(logits: Tensor, k: int) -> Tensor | None:
-    """Which tokens may be drawn, bool `[..., bins]`: the k most likely, and those as likely as the
-    last of them. None, which means all, if k is 0 or less, or at least the number of tokens."""
+    """Return which tokens may be sampled, bool `[..., bins]`: the k most likely, including ties.
+
+    Returns None, for all tokens, if k <= 0 or k is at least the number of tokens.
+    """
     if not 0 < k < logits.shape[-1]:
         return None
     return logits >= logits.topk(k, dim=-1).values[..., -1:]
 
 
 def log_probs(logits: Tensor, *, temperature: float, allowed: Tensor | None = None) -> Tensor:
-    """Log-probs fp32 `[..., bins]` of softmax(logits / temperature).
+    """Return the log-probs fp32 `[..., bins]` of softmax(logits / temperature).
 
     Args:
         allowed: bool `[..., bins]`, the tokens of the softmax; the others have -inf. None: all.
@@ -35,20 +37,20 @@ def log_probs(logits: Tensor, *, temperature: float, allowed: Tensor | None = No
 
 
 def packed(allowed: Tensor) -> Tensor:
-    """bool `[..., bins]` -> int64 `[..., words]`, one bit per token."""
+    """Pack a mask bool `[..., bins]` into int64 `[..., words]`, one bit per token."""
     missing = -allowed.shape[-1] % WORD
     bits = F.pad(allowed.long(), (0, missing)).unflatten(-1, (-1, WORD))
     return (bits << torch.arange(WORD, device=bits.device)).sum(dim=-1)
 
 
 def unpacked(words: Tensor, bins: int) -> Tensor:
-    """The inverse of :func:`packed`."""
+    """Unpack the result of :func:`packed` to bool `[..., bins]`."""
     bits = (words[..., None] >> torch.arange(WORD, device=words.device)) & 1
     return bits.flatten(-2)[..., :bins].bool()
 
 
 def inverse_cdf(logprobs: Tensor, uniform: Tensor) -> Tensor:
-    """The token at which the cumulative probability first exceeds a number in [0, 1).
+    """Return the token at which the cumulative probability first exceeds a number in [0, 1).
 
     Args:
         logprobs: `[..., bins]`.
@@ -64,11 +66,11 @@ def inverse_cdf(logprobs: Tensor, uniform: Tensor) -> Tensor:
 
 
 def chosen(logprobs: Tensor, indices: Tensor) -> Tensor:
-    """Log-probs `[...]` of the given tokens."""
+    """Select the log-probs `[...]` of the given tokens."""
     return logprobs.gather(-1, indices[..., None]).squeeze(-1)
 
 
 def entropy(logprobs: Tensor) -> Tensor:
-    """-sum p log p, `[...]`; tokens that can't be drawn add nothing."""
+    """Return the entropy -sum p log p, `[...]`; tokens of probability 0 contribute 0."""
     terms = logprobs.exp() * logprobs.masked_fill(logprobs == -torch.inf, 0.0)
     return -terms.sum(dim=-1)

@@ -1,12 +1,12 @@
-"""Normalisation statistics: choose, apply, fit, read, write `dataset_statistics.json`. Numpy only.
+"""Choose, apply, fit, read and write statistics (`dataset_statistics.json`). Numpy only.
 
     { key: {"action": {mean, std, min, max, q01, q99, mask}, "proprio": {...}}, ... }
 
-with one key per data set. Base checkpoints have the same under `norm_stats` in `config.json`. Where
-the mask is true, an entry x is scaled from its bounds to [-1, 1]; elsewhere it is unchanged:
+with one key per data set. Base checkpoints have the same mapping as `norm_stats` in `config.json`.
+Where the mask is true, an entry x is scaled from its bounds to [-1, 1]; elsewhere it is unchanged:
 
-    normalise     2 (x - low) / (high - low + e) - 1
-    and back      (y + 1) / 2 (high - low + e) + low          e = 1e-8 (OpenVLA-OFT) or 0 (OpenVLA)
+    normalise      2 (x - low) / (high - low + e) - 1
+    unnormalise    (y + 1) / 2 (high - low + e) + low         e = 1e-8 (OpenVLA-OFT) or 0 (OpenVLA)
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from rlcore.files.damaged_files import damaged, read_mapping
 FILE_NAME = "dataset_statistics.json"
 CONFIG_FILE = "config.json"
 BOUNDS = {"bounds_q99": ("q01", "q99"), "bounds": ("min", "max")}
-"""Which statistics are the bounds, by normalisation."""
+"""The statistics that serve as bounds, by the value of `action_norm`."""
 # Fitted bounds are at least this far apart (env units): in few demonstrations an entry may hardly
 # move, and dividing by almost zero would blow up its first move.
 MIN_RANGE = 2e-2
@@ -44,18 +44,18 @@ class Bounds:
     epsilon: float
 
     def normalize(self, values: np.ndarray) -> np.ndarray:
-        """`[..., D]` -> float64; not clipped."""
+        """Normalise `[..., D]`: float64 of the same shape, not clipped."""
         scaled = 2 * (values - self.low) / (self.high - self.low + self.epsilon) - 1
         return np.where(self.mask, scaled, values)
 
     def unnormalize(self, values: np.ndarray) -> np.ndarray:
-        """`[..., D]` -> float64."""
+        """Unnormalise `[..., D]`: float64 of the same shape."""
         scaled = 0.5 * (values + 1) * (self.high - self.low + self.epsilon) + self.low
         return np.where(self.mask, scaled, values)
 
 
 def fit(values: np.ndarray) -> dict[str, Any]:
-    """Statistics of `[M, D]` for JSON; bounds at least :data:`MIN_RANGE` apart."""
+    """Fit statistics of M samples `[M, D]`, as lists; bounds are at least MIN_RANGE apart."""
     values = values.astype(np.float64)
     statistics = {"mean": values.mean(axis=0), "std": values.std(axis=0)}
     ends = {
@@ -70,14 +70,16 @@ def fit(values: np.ndarray) -> dict[str, Any]:
 
 
 def of_range(low: np.ndarray, high: np.ndarray) -> dict[str, Any]:
-    """Statistics of a model that has seen no data yet: its bounds are those of the range."""
+    """Return statistics of a model without training data, whose bounds are `low` and `high`."""
     ends = {name: end.tolist() for name, end in zip(("q01", "q99"), (low, high), strict=True)}
     return {**ends, "min": ends["q01"], "max": ends["q99"], "mask": [True] * len(low)}
 
 
 def choose(statistics: Mapping[str, Any], key: str | None, folder: Path) -> str:
-    """The key to take: `key`, or `key_no_noops` as LIBERO's data sets are called, or the only one:
-    trainers write that of their data set alone, beside those of the model they began with.
+    """Return the key of the statistics to use.
+
+    This is `key`, or `key_no_noops` (the names of LIBERO's data sets), or for `key=None` the only
+    key in `dataset_statistics.json`, to which trainers write only their own data set.
 
     Raises:
         CheckpointError: no such key; lists those there are.
@@ -109,14 +111,16 @@ def bounds(
     epsilon: float,
     origin: str,
 ) -> Bounds:
-    """The bounds of one part of the statistics of `key`.
+    """Return the bounds of actions or states in the statistics of one data set.
 
     Args:
+        statistics: statistics by data set.
+        key: the data set.
         part: "action" or "proprio".
         kind: a key of :data:`BOUNDS`.
-        size: D, the entries there must be.
-        epsilon: e of the formulas above.
-        origin: where they come from, for messages.
+        size: D, the required number of entries.
+        epsilon: e of the module docstring's formulas.
+        origin: where the statistics come from, for error messages.
 
     Raises:
         CheckpointError: they are missing, not numbers, of another length, or reversed.
@@ -141,8 +145,9 @@ def bounds(
 
 
 def read(folder: Path) -> Statistics:
-    """Statistics of a checkpoint: those of its `config.json`, replaced key by key by those of
-    `dataset_statistics.json`.
+    """Read the statistics of a checkpoint by data set.
+
+    Those of `dataset_statistics.json` replace those of `config.json` with the same key.
 
     Raises:
         CheckpointError: there are none, or a file is damaged.

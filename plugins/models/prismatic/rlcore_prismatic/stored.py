@@ -1,4 +1,4 @@
-"""Where the tensors of a checkpoint folder are: those of the network, and of parts besides it.
+"""Find the tensors of the network, the components and the critic in a checkpoint folder.
 
 Headers only, no tensor library. files.py checks what the files must hold.
 """
@@ -55,7 +55,7 @@ class Component:
 
 
 def stored_network(folder: Path) -> StoredWeights:
-    """Tensors of the network's files.
+    """Return the headers and places of the tensors in the network's files.
 
     Raises:
         CheckpointError: there are none, or one is missing, damaged or does not match the index.
@@ -71,8 +71,11 @@ def stored_network(folder: Path) -> StoredWeights:
 
 
 def network_part(stored: StoredWeights, components: Sequence[Component]) -> dict[str, TensorHeader]:
-    """The network's tensors: all but heads and components, which trainers that save the whole
-    policy store in the same files."""
+    """Return the headers of the network's own tensors.
+
+    Tensors of the critic and of components, which some trainers store in the same files, are left
+    out.
+    """
     others = {name for part in components for name in part.names}
     return {
         name: header
@@ -84,8 +87,10 @@ def network_part(stored: StoredWeights, components: Sequence[Component]) -> dict
 def network_needs(
     shapes: Mapping[str, Shape], components: Sequence[Component], stored: StoredWeights
 ) -> dict[str, Shape]:
-    """The tensors that the network's files must hold: all but those of parts that a component
-    replaces, where none of these is there."""
+    """Return the shapes of the tensors that the network's files must hold.
+
+    A part that a component replaces may be missing, but only as a whole.
+    """
     replaced = [part.prefix for part in components if part.in_network]
     left = network_part(stored, components)
     absent = tuple(
@@ -95,8 +100,9 @@ def network_needs(
 
 
 def find_component(folders: Folders, component: Component, stored: StoredWeights) -> Path | None:
-    """The file of a component, for adapters also looked for in the folder of their network; None if
-    the network's files hold it.
+    """Return the file of a component; None if the network's files hold the component.
+
+    The checkpoint's own folder is searched first, then the network's.
 
     Raises:
         CheckpointError: none is there, or several.
@@ -122,8 +128,15 @@ def find_component(folders: Folders, component: Component, stored: StoredWeights
 def stored_critic(
     folders: Folders, stored: StoredWeights
 ) -> tuple[Path, dict[str, TensorHeader], str]:
-    """The critic: its file, its tensors (none: it starts fresh), and what to do if they don't fit.
-    It has its own file, or lies beside the network, where RLinf stores it."""
+    """Find the critic: in `rl_heads.safetensors`, or in the network's file, as RLinf stores it.
+
+    Returns:
+        The file, the headers of the critic's tensors (empty: there is no critic), and the hint for
+        tensors that don't fit.
+
+    Raises:
+        CheckpointError: both files hold a critic.
+    """
     path = folders.find(HEADS_FILE)
     own = path.exists()
     found, beside = (
@@ -143,9 +156,11 @@ def stored_critic(
 def merged_parts(
     folders: Folders, components: Sequence[Component], stored: StoredWeights
 ) -> tuple[str, ...]:
-    """Beginnings of the names of weights that were saved with their adapters, which are merged when
-    they are read: components inside the network that lie with the adapters, as OpenVLA-OFT's
-    trainer saves FiLM's towers."""
+    """Return the name prefixes of components that are stored with their own adapters.
+
+    Their adapters are merged when the component is read. OpenVLA-OFT's trainer saves FiLM's towers
+    in this form, in the folder of the adapters.
+    """
     found = [
         (part, find_component(folders, part, stored)) for part in components if part.in_network
     ]
@@ -158,5 +173,5 @@ def merged_parts(
 
 
 def component_files(component: Component, folder: Path) -> list[Path]:
-    """The files in a folder that may hold a component."""
+    """Return the files in a folder whose names are those of a component's file."""
     return [f for f in sorted(folder.glob(f"*{component.name}*checkpoint*")) if f.is_file()]

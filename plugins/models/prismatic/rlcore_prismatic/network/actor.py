@@ -1,7 +1,7 @@
-"""The network as an RL actor: writes action tokens, and scores written tokens again.
+"""Use the network as an RL actor: sample action tokens, and recompute the scores of stored ones.
 
-A subclass decides how tokens are written (one by one, or all at once). From logits to log-probs,
-entropy and values is here, the same for acting and scoring.
+A subclass defines how tokens are written: one by one, or all at once. Log-probs, entropy and values
+are computed here, in the same way for acting and for learning.
 
 Legend: B rows, I images, L prompt tokens, N action tokens of a decision, D width, V values.
 """
@@ -41,7 +41,7 @@ class ActorInputs:
 
 @dataclass
 class Reading:
-    """The network's outputs for its inputs (and the tokens written so far).
+    """The network's outputs for its inputs and the action tokens.
 
     Attributes:
         logits: of the action tokens, fp32 `[B, N, bins]`.
@@ -65,10 +65,10 @@ class Score:
 
 @dataclass
 class Decision:
-    """Written tokens.
+    """The action tokens of B decisions.
 
     Attributes:
-        indices: int64 `[B, N]`.
+        indices: int64 `[B, N]`, indices of action tokens.
         allowed: the tokens that could have been drawn, bool `[B, N, bins]`; None: all.
     """
 
@@ -82,14 +82,14 @@ Choose = Callable[[Tensor, int], Tensor]
 
 @dataclass(frozen=True)
 class Writing:
-    """How a decision is written and judged.
+    """Settings of sampling and of the critic's input.
 
     Attributes:
         slots: N.
         temperature, top_k: of the distribution of tokens, see :mod:`rlcore_prismatic.sampling`.
         detach_critic_input: the value loss trains only the critic.
-        idle: those of the N slots whose entries the env does not execute. They always hold the
-            middle token: a choice there would affect later tokens, but have no log-prob.
+        idle: the slots whose entries the env does not execute. They always hold the middle token:
+            a sampled token there would affect later tokens, but its log-prob would not be counted.
     """
 
     slots: int
@@ -100,12 +100,12 @@ class Writing:
 
 
 class TokenActor(nn.Module, ABC):
-    """A network with its critic.
+    """A network with its critic, as an abstract actor.
 
     Args:
         network: the network.
         value_head: the critic; None: values are `[B, 0]`.
-        writing: settings.
+        writing: settings of sampling.
     """
 
     def __init__(
@@ -119,16 +119,17 @@ class TokenActor(nn.Module, ABC):
 
     @abstractmethod
     def read(self, inputs: ActorInputs, indices: Tensor) -> Reading:
-        """Logits of all tokens, given the written `indices` int64 `[B, N]`."""
+        """Compute the logits of all N tokens, given their `indices` int64 `[B, N]`."""
 
     @abstractmethod
     def write(self, inputs: ActorInputs, choose: Choose) -> tuple[Tensor, Reading]:
-        """Write tokens: indices `[B, N]`, and the result of :meth:`read` for them."""
+        """Choose all tokens; return their indices `[B, N]`, and what :meth:`read` gives for them."""
 
     def decide(self, inputs: ActorInputs, uniform: Tensor | None) -> tuple[Decision, Score]:
-        """Write tokens and score them.
+        """Sample tokens and score them.
 
         Args:
+            inputs: the network's inputs.
             uniform: numbers in [0, 1) `[B, N]`, one per token; None: take the most likely tokens.
         """
         kept: list[Tensor] = []
@@ -148,18 +149,20 @@ class TokenActor(nn.Module, ABC):
         return decision, self._score(inputs, reading, decision)
 
     def score(self, inputs: ActorInputs, decision: Decision) -> Score:
-        """Score written tokens under the current weights, with gradients, among the tokens that
-        were allowed when they were written."""
+        """Compute the scores of a stored decision under the current weights, with gradients.
+
+        Probabilities are over the tokens that were allowed when the decision was sampled.
+        """
         reading = self.read(inputs, self._settled(decision.indices))
         return self._score(inputs, reading, decision)
 
     def cross_entropy(self, inputs: ActorInputs, indices: Tensor) -> Tensor:
-        """-log p of the given tokens at temperature 1, `[B, N]`."""
+        """Return -log p of the given tokens at temperature 1 over all action tokens, `[B, N]`."""
         logits = self.read(inputs, self._settled(indices)).logits
         return -sampling.chosen(torch.log_softmax(logits, dim=-1), indices)
 
     def _settled(self, indices: Tensor, first: int = 0) -> Tensor:
-        """Tokens `first, first + 1, ...` `[B, n]` with the idle ones replaced."""
+        """Put the middle token into idle slots; `indices` `[B, n]` begin at slot `first`."""
         places = [
             slot - first for slot in self.writing.idle if 0 <= slot - first < indices.shape[1]
         ]
@@ -181,7 +184,7 @@ class TokenActor(nn.Module, ABC):
         )
 
     def values(self, features: Tensor, elapsed: Tensor) -> Tensor:
-        """Values fp32 `[B, V]` of :attr:`Reading.features`."""
+        """Compute values fp32 `[B, V]` from :attr:`Reading.features`."""
         if self.value_head is None:
             return torch.zeros(len(features), 0, device=features.device)
         features = features.float()
