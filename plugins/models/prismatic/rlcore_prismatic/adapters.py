@@ -1,4 +1,4 @@
-"""Low-rank adapters on disk, in peft's format, checked before any worker starts. No tensor library.
+"""Read and check low-rank adapters in peft's format before a worker starts. No tensor library.
 
 adapter_model.safetensors   W + s B A: A and B by the name of the module they adapt; weights that
                             are fully trained with them; and, of output layers, copies of W itself
@@ -61,12 +61,11 @@ class AdapterSettings:
 
     Attributes:
         rank: r.
-        alpha: s is alpha / r.
-        rslora: or alpha / sqrt(r).
-        ranks, alphas: of the modules that match a pattern, by the pattern.
-        trained: last parts of the names of modules that are fully trained with them, with all that
-            is in them.
-        base: the model they adapt, as it is written; None if it is not.
+        alpha: alpha.
+        rslora: whether s is alpha / sqrt(r) instead of alpha / r.
+        ranks, alphas: r and alpha of the modules whose names match a pattern, by the pattern.
+        trained: last parts of the names of modules that were fully trained, with their submodules.
+        base: the model that is adapted, as the file names it; None if it names none.
     """
 
     rank: int
@@ -78,29 +77,30 @@ class AdapterSettings:
     base: str | None = None
 
     def rank_of(self, module: str) -> int:
-        """r of a module."""
+        """Return r of a module."""
         return next((r for p, r in self.ranks.items() if _matches(p, module)), self.rank)
 
     def scale_of(self, module: str) -> float:
-        """s of a module."""
+        """Return s of a module."""
         rank = self.rank_of(module)
         alpha = next((a for p, a in self.alphas.items() if _matches(p, module)), self.alpha)
         return alpha / (math.sqrt(rank) if self.rslora else rank)
 
     @property
     def plain_alpha(self) -> float:
-        """alpha of the same adapters with s = alpha / r."""
+        """The alpha that gives the same s as alpha / r, without `use_rslora`."""
         return self.alpha * math.sqrt(self.rank) if self.rslora else self.alpha
 
 
 @dataclass(frozen=True)
 class Adapters:
-    """A folder's adapters that fit a network.
+    """A folder's adapters, checked to fit a network.
 
     Attributes:
-        file: with their tensors.
-        modules: of the network that they adapt.
-        beside: modules that they adapt in parts besides the network.
+        settings: settings of the adapters.
+        file: the file with their tensors.
+        modules: the network's modules that they adapt.
+        beside: modules that they adapt in components outside the network.
         trained: weights of the network that were fully trained with them -> names in the file.
         copies: weights of the model they adapt -> names in the file.
     """
@@ -114,17 +114,17 @@ class Adapters:
 
 
 def has_adapters(folder: Path) -> bool:
-    """Whether a checkpoint holds adapters, or at least says so and holds nothing else."""
+    """Whether a folder holds adapters, or their settings without any weights."""
     if any((folder / name).is_file() for name in (ADAPTERS_FILE, PICKLED_ADAPTERS)):
         return True
     return (folder / ADAPTERS_CONFIG).is_file() and not has_weights(folder)
 
 
 def adapter_settings(folder: Path) -> AdapterSettings:
-    """The settings of a folder's adapters.
+    """Read the settings of a folder's adapters.
 
     Raises:
-        CheckpointError: a damaged file, or adapters of another kind than LoRA.
+        CheckpointError: the file is damaged, or the adapters are not plain LoRA.
     """
     path = folder / ADAPTERS_CONFIG
     content = read_mapping(path)
@@ -159,14 +159,15 @@ def read_adapters(
     beside: Mapping[str, Shape],
     merged: tuple[str, ...] = (),
 ) -> Adapters:
-    """A folder's adapters. Reads headers only.
+    """Read a folder's adapters and check that they fit. Reads headers only.
 
     Args:
+        folder: the folder.
         weights: shapes of the network that they adapt.
-        lora_rank: of the adapters to train; None if they are merged.
-        beside: shapes of parts besides the network, which RLinf's trainer adapts too; these are
-            merged always.
-        merged: beginnings of the names of weights that hold their adapters already.
+        lora_rank: rank of the adapters to train; None if the adapters are merged.
+        beside: shapes of components outside the network, which RLinf's trainer adapts too. Their
+            adapters are always merged.
+        merged: name prefixes of weights that have their adapters merged elsewhere.
 
     Raises:
         CheckpointError: they don't fit the network, or can't be trained with that rank.
@@ -221,8 +222,13 @@ def read_adapters(
 def _check_trainable(
     folder: Path, settings: AdapterSettings, weights: Mapping[str, Shape], lora_rank: int
 ) -> None:
-    """Refuse to train adapters on that are not as ours: of one rank and alpha, and alone but for
-    FiLM's weights."""
+    """Check that training of the adapters can continue.
+
+    They must have one rank and one alpha, and no fully trained modules except FiLM's.
+
+    Raises:
+        CheckpointError: they can't be trained with these settings.
+    """
     if lora_rank != settings.rank:
         raise CheckpointError(
             f"{folder} holds adapters of rank {settings.rank}, actor.model.lora_rank is "
@@ -248,23 +254,23 @@ def _check_trainable(
 
 
 def _bare(name: str) -> str:
-    """A name of the file without what peft puts before it."""
+    """Return a tensor's name in the file without peft's prefix."""
     return name.removeprefix(ADAPTER_PREFIX)
 
 
 def _is_trained(name: str, settings: AdapterSettings) -> bool:
-    """Whether a whole weight in the file was trained, and is no copy of the model's."""
+    """Whether a whole weight in the file was trained, and is not a copy of the base model's."""
     modules = accumulate(name.split(".")[:-1], "{}.{}".format)  # the outermost first
     return ".base_layer." not in name and any(m.endswith(settings.trained) for m in modules)
 
 
 def _matches(pattern: str, module: str) -> bool:
-    """Whether a pattern of peft means a module: all of its name, or its last parts."""
+    """Whether a peft pattern matches a module: its whole name, or the last parts of it."""
     return re.fullmatch(rf"(.*\.)?({pattern})", module) is not None
 
 
 def _values(path: Path, patterns: object) -> list[Any]:
-    """Values of a mapping from patterns, which must be regular expressions."""
+    """Return the values of a mapping, after checking that its keys are regular expressions."""
     if not isinstance(patterns, dict):
         raise damaged(path, f"its patterns are {patterns!r}, not a mapping")
     for pattern in patterns:

@@ -1,11 +1,11 @@
-"""Which folders a checkpoint is made of: its own, the network's, and that of adapters. No torch.
+"""Find the folders of a checkpoint: its own, the network's, and that of adapters. No torch.
 
 actor.model.model_path                        a network, or adapters that name their network
 actor.model.model_path and lora_path          a network, and adapters for it, whatever they name
 
-A folder that OpenVLA-OFT's trainer leaves without merging has its adapters in `lora_adapter/`;
-where the merged network lies beside them, they are in it already. A network and adapters in one
-folder are refused: both are done, and adding adapters twice would show in nothing but the results.
+OpenVLA-OFT's trainer saves unmerged adapters in `lora_adapter/`. If the folder above also holds a
+network, the adapters are already merged into it. A network and adapters in the same folder are
+refused: they may be merged or not, and merging them twice would silently change the results.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ class Folders:
     """The folders of a checkpoint.
 
     Attributes:
-        own: what `lora_path` or else `model_path` says.
-        base: of the network.
-        adapters: of its low-rank adapters; None without any.
+        own: the folder of `lora_path`, or else of `model_path`.
+        base: the folder of the network.
+        adapters: the folder of the low-rank adapters; None without any.
     """
 
     own: Path
@@ -40,17 +40,19 @@ class Folders:
 
     @property
     def places(self) -> tuple[Path, ...]:
-        """Where files beside the weights are looked for, in this order."""
+        """The folders in which files other than weights are looked for, in this order."""
         return tuple(dict.fromkeys((self.own, self.base)))
 
     def find(self, name: str) -> Path:
-        """A file beside the weights: the checkpoint's own, or else its network's; where neither is
-        there, the network's."""
+        """Return the path of a file: in the checkpoint's own folder if it exists there.
+
+        Otherwise it is the path in the network's folder, whether or not it exists.
+        """
         return next((f / name for f in self.places if (f / name).is_file()), self.base / name)
 
 
 def find_folders(config: PrismaticModelConfig) -> Folders | None:
-    """The folders that the settings name; None if the model starts from random weights.
+    """Return the folders that the settings name; None if the model starts from random weights.
 
     Raises:
         ConfigError: `lora_path` without `model_path`.
@@ -98,8 +100,7 @@ def _existing(key: str, path: str) -> Path:
 
 
 def _adapters_of(folder: Path) -> Path | None:
-    """Where a folder's adapters are; None if it has none, or holds the network they are merged
-    into."""
+    """Return the folder of a checkpoint's adapters; None if there are none, or they are merged."""
     if has_adapters(folder):
         return folder
     inner = folder / TRAINERS_ADAPTERS
@@ -107,8 +108,13 @@ def _adapters_of(folder: Path) -> Path | None:
 
 
 def _base_of(folder: Path, adapters: Path | None) -> Path:
-    """The folder of the network that a folder holds, or that its adapters name: as it is written,
-    from where the adapters are, or in Hugging Face's cache."""
+    """Return the folder of the network: `folder` itself, or the one that its adapters name.
+
+    That name may be a path, a path relative to the adapters, or a model in Hugging Face's cache.
+
+    Raises:
+        CheckpointError: there is no such folder, or `folder` holds both a network and adapters.
+    """
     if adapters is None:
         return folder
     if has_weights(folder):

@@ -1,4 +1,4 @@
-"""Camera frames to the network's size. Deterministic, row by row; numpy and Pillow only.
+"""Resize camera frames to the network's image size. Deterministic; numpy and Pillow only.
 
 Pixels are stored as uint8. Normalisation happens in the towers: each has its own mean and std.
 """
@@ -15,8 +15,11 @@ CROPPED_AREA = 0.9
 
 
 def resize(frames: np.ndarray, side: int) -> np.ndarray:
-    """Frames uint8 `[B, h, w, 3]` -> `[B, side, side, 3]`: antialiased bicubic as in Pillow,
-    ignoring the aspect ratio ("resize-naive"). Returns the input if the size is right."""
+    """Resize frames uint8 `[B, h, w, 3]` to `[B, side, side, 3]`, ignoring the aspect ratio.
+
+    Uses Pillow's antialiased bicubic filter ("resize-naive"). Returns the input itself if it has
+    that size.
+    """
     if frames.shape[1:3] == (side, side):
         return frames
     scaled = [
@@ -26,10 +29,11 @@ def resize(frames: np.ndarray, side: int) -> np.ndarray:
 
 
 def center_crop(frames: np.ndarray) -> np.ndarray:
-    """Frames uint8 `[B, h, w, 3]` -> their middle, of :data:`CROPPED_AREA`, at the same size.
+    """Crop the middle of frames uint8 `[B, h, w, 3]` and scale it back to their size.
 
-    Bilinear like TensorFlow's crop_and_resize, which cropped the training data: output pixel i of
-    n reads position  offset (n - 1) + i scale,  where scale is the share of a side.
+    The crop has a share of :data:`CROPPED_AREA` of the area. It is bilinear like TensorFlow's
+    crop_and_resize, which cropped the training data: output pixel i of n reads position
+    offset (n - 1) + i scale,  where scale is the share of a side.
     """
     height, width = frames.shape[1:3]
     rows, columns = _middle(height), _middle(width)
@@ -39,7 +43,7 @@ def center_crop(frames: np.ndarray) -> np.ndarray:
 
 
 def _middle(size: int) -> np.ndarray:
-    """Weights `[size, size]` that interpolate the middle of a line linearly."""
+    """Return weights `[size, size]` that linearly interpolate the middle of a line."""
     share = math.sqrt(CROPPED_AREA)
     positions = (1 - share) / 2 * (size - 1) + np.arange(size) * share
     low = np.minimum(np.floor(positions).astype(int), size - 1)

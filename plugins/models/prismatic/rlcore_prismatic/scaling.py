@@ -1,4 +1,4 @@
-"""Which normalisation statistics of a checkpoint are in use, as its settings say. No torch."""
+"""Select the normalisation statistics of a checkpoint that the settings ask for. No torch."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Scaling:
 
 
 def load_statistics(config: PrismaticModelConfig, resolved: Resolved) -> Scaling:
-    """Statistics of the checkpoint at `model_path`.
+    """Load the statistics of the checkpoint at `model_path`.
 
     Raises:
         CheckpointError: they are missing, damaged, of another robot, or lack `unnorm_key`.
@@ -50,7 +50,7 @@ def scaling(
     *,
     origin: str,
 ) -> Scaling:
-    """The bounds of `key` in `found`."""
+    """Return the statistics `found` with the bounds of the data set `key` in use."""
 
     def part(name: str, size: int) -> statistics.Bounds:
         return statistics.bounds(

@@ -1,4 +1,4 @@
-"""The settings that a checkpoint was trained with, compared with the run's settings. No torch.
+"""Compare the settings that a checkpoint was trained with to the run's settings. No torch.
 
 Weights fit many settings that they were not trained with: another length of a decision, another
 form of the sequence. Our checkpoints keep their settings in `config.json`; published ones do not.
@@ -22,8 +22,10 @@ AUGMENTED = "image_aug"  # the original trainer's name for random crops of 90%
 
 
 def written_settings(folders: Folders) -> dict[str, Any]:
-    """The settings that our checkpoint was saved with; empty for others. Adapters without settings
-    have those of the model they adapt."""
+    """Return the settings that rlcore saved with a checkpoint; empty for others' checkpoints.
+
+    For adapters without settings they are those of the model that is adapted.
+    """
     path = folders.find(CONFIG_FILE)
     if not path.exists():
         return {}
@@ -33,7 +35,7 @@ def written_settings(folders: Folders) -> dict[str, Any]:
 
 
 def check_kind(config: PrismaticModelConfig, folders: Folders) -> None:
-    """Refuse a checkpoint of another model.
+    """Check that the checkpoint is of this model type.
 
     Raises:
         CheckpointError: names the model that it belongs to.
@@ -47,7 +49,7 @@ def check_kind(config: PrismaticModelConfig, folders: Folders) -> None:
 
 
 def check_same(config: PrismaticModelConfig, folders: Folders, names: Sequence[str]) -> None:
-    """Refuse settings that differ from those the checkpoint was trained with.
+    """Check that settings equal those that the checkpoint was trained with.
 
     Args:
         names: of the settings to compare; those that the checkpoint does not record are skipped.
@@ -70,12 +72,14 @@ def check_same(config: PrismaticModelConfig, folders: Folders, names: Sequence[s
 
 
 def check_crop(config: PrismaticModelConfig, folders: Folders) -> None:
-    """A published checkpoint does not record whether it was trained on cropped images; only its
-    name may tell, if the original code chose it. With the wrong setting the policy sees other
-    images.
+    """Check `center_crop=false` against the name of a published checkpoint, or warn.
+
+    Published checkpoints don't record whether they were trained on cropped images. Only a name
+    chosen by the original code shows it. With the wrong setting the policy gets images unlike those
+    of its training.
 
     Raises:
-        CheckpointError: its name says that it was, and center_crop is false.
+        CheckpointError: the name shows training on crops, and center_crop is false.
     """
     if config.center_crop or written_settings(folders):
         return

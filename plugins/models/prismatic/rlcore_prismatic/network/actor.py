@@ -123,7 +123,7 @@ class TokenActor(nn.Module, ABC):
 
     @abstractmethod
     def write(self, inputs: ActorInputs, choose: Choose) -> tuple[Tensor, Reading]:
-        """Choose all tokens; return their indices `[B, N]`, and what :meth:`read` gives for them."""
+        """Choose all tokens; return indices `[B, N]`, and what :meth:`read` gives for them."""
 
     def decide(self, inputs: ActorInputs, uniform: Tensor | None) -> tuple[Decision, Score]:
         """Sample tokens and score them.
