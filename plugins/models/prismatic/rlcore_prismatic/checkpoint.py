@@ -1,4 +1,4 @@
-"""Weights on disk, in OpenVLA's layout: read strictly, and written so that they read back equal.
+"""Load weights, strictly, and save them in OpenVLA's layout. They round-trip exactly.
 
 See files.py for the contents of a folder, stored.py for where tensors are, layout.py for names.
 """
@@ -58,14 +58,17 @@ def load_network(
     *,
     merge: bool,
 ) -> None:
-    """Load all weights of network and components, or raise.
+    """Load all weights of the network and the components.
 
     A network on the meta device takes over the files' tensors.
 
     Args:
-        adapters: of the checkpoint.
-        merge: whether to merge them into the weights they adapt. Those of parts besides the network
-            are merged always.
+        actor: the actor to fill.
+        folders: folders of the checkpoint.
+        components: parts of the policy with their own files.
+        adapters: adapters of the checkpoint; None: there are none.
+        merge: whether to merge the adapters into the network's weights. Adapters of components
+            outside the network are always merged.
 
     Raises:
         CheckpointError: a file is missing, damaged, or does not fit.
@@ -98,8 +101,9 @@ def load_network(
 
 
 def load_value_head(actor: TokenActor, folders: Folders) -> None:
-    """Load the critic from `rl_heads.safetensors`, or from the network's file, where RLinf stores
-    it. If the folder has none, the critic keeps its fresh weights; this is logged.
+    """Load the critic from `rl_heads.safetensors`, or from the network's file, as RLinf stores it.
+
+    If the checkpoint has no critic, the policy's keeps its fresh weights; this is logged.
 
     Raises:
         CheckpointError: a damaged file, or a critic of another shape.
@@ -128,8 +132,10 @@ def fill_adapters(actor: TokenActor, adapters: Adapters) -> None:
 
 
 def save_network(actor: TokenActor, folder: Path) -> None:
-    """Write the network: in shards with an index if it has more than :data:`SHARD_BYTES`. Adapters
-    are merged shard by shard."""
+    """Write the network, in shards with an index if it has more than :data:`SHARD_BYTES`.
+
+    Adapters are merged shard by shard, to save memory.
+    """
     from huggingface_hub import split_state_dict_into_shards_factory  # it takes a while to import
 
     own = _published_names(actor.network)
@@ -151,7 +157,7 @@ def save_network(actor: TokenActor, folder: Path) -> None:
 
 
 def save_components(actor: TokenActor, folder: Path, components: Sequence[Component]) -> None:
-    """Write each given part of the policy into its own file."""
+    """Write each component into its own file."""
     for component in components:
         module = actor.get_submodule(component.module)
         write_weights(folder / f"{component.name}--{COMPONENT_SUFFIX}", _whole(module))
@@ -183,19 +189,19 @@ def save_value_head(actor: TokenActor, folder: Path) -> None:
 
 
 def _whole(module: nn.Module) -> dict[str, Tensor]:
-    """Weights by their names without adapters, with adapters merged."""
+    """Return a module's weights with adapters merged, by their names without adapters."""
     plain = {name: parameter.detach() for name, parameter in plain_parameters(module).items()}
     return {**plain, **MergedWeights(module)}
 
 
 def _published_names(network: nn.Module) -> dict[str, str]:
-    """Names of weights in the network's own files, all but FiLM's -> names without adapters."""
+    """Map names in the network's files to names in the module, without adapters and FiLM."""
     names = [name for name in plain_parameters(network) if not is_film(name)]
     return {_published(name): name for name in names}
 
 
 def _published(name: str) -> str:
-    """The name of a weight in the network's files, without the levels that FiLM adds."""
+    """Return a weight's name in the network's files, without the levels that FiLM adds."""
     if not name.startswith(_FILM):
         return name
     return name.replace(_FILM, "vision_backbone.").replace(".block.", ".")
@@ -208,15 +214,14 @@ def _fill(module: nn.Module, state: Mapping[str, Tensor]) -> None:
 
 
 def _adapters(network: nn.Module) -> Iterator[tuple[str, nn.Parameter]]:
-    """Parameters of adapters, and those fully trained with them, by peft's name in files."""
+    """Yield the parameters of adapters and of FiLM, with peft's names in files."""
     for name, parameter in network.named_parameters():
         if ".lora_" in name or is_film(name):
             yield f"{ADAPTER_PREFIX}{name.replace('.default.', '.')}", parameter
 
 
 def _merge_into(tensors: dict[str, Tensor], adapters: Adapters) -> None:
-    """Add adapters to the weights they adapt, W + s B A, after replacing the weights that were
-    fully trained with them."""
+    """Replace the fully trained weights, then merge the adapters into theirs: W + s B A."""
     with WeightsFile(adapters.file) as file:
         for name, key in adapters.trained.items():
             tensors[name] = file.read(key)
@@ -226,7 +231,7 @@ def _merge_into(tensors: dict[str, Tensor], adapters: Adapters) -> None:
 
 
 def _add_to_part(state: dict[str, Tensor], component: Component, adapters: Adapters) -> None:
-    """Add the adapters of a part besides the network to its weights."""
+    """Merge the adapters of a component outside the network into its weights."""
     with WeightsFile(adapters.file) as file:
         for module in adapters.beside:
             name = component.names.get(f"{module}.weight")
@@ -235,7 +240,7 @@ def _add_to_part(state: dict[str, Tensor], component: Component, adapters: Adapt
 
 
 def _added(weight: Tensor, module: str, adapters: Adapters, file: WeightsFile) -> Tensor:
-    """W + s B A."""
+    """Return W + s B A for the adapter of a module."""
     a, b = (file.read(f"{ADAPTER_PREFIX}{module}.lora_{x}.weight") for x in "AB")
     return add_low_rank(weight, a, b, adapters.settings.scale_of(module))
 

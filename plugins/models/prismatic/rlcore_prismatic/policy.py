@@ -142,7 +142,7 @@ class TokenPolicy(nn.Module):
     # -- acting -------------------------------------------------------------------------------
 
     def prepare(self, observation: Observation) -> Inputs:
-        """Stored inputs of B rows, see :meth:`Processor.inputs`."""
+        """Return the inputs of B rows, as they are stored; see :meth:`Processor.inputs`."""
         return self.processor.inputs(observation)
 
     @torch.no_grad()
@@ -177,14 +177,14 @@ class TokenPolicy(nn.Module):
         )
 
     def set_progress(self, update: int) -> None:
-        """Does nothing: nothing is annealed."""
+        """Do nothing, as no setting is annealed."""
 
     def set_checkpointing(self, enabled: bool) -> None:
         """Recompute the activations of transformer blocks in the backward pass, to save memory."""
         self.actor.network.set_checkpointing(enabled)
 
     def blocks(self) -> Sequence[nn.Module]:
-        """Transformer blocks of towers and Llama."""
+        """Return the transformer blocks of towers and Llama."""
         return self.actor.network.blocks()
 
     def set_temperature(self, temperature: float | None) -> None:
@@ -194,7 +194,7 @@ class TokenPolicy(nn.Module):
     # -- supervised learning ------------------------------------------------------------------
 
     def fit_normalizer(self, demonstrations: Sequence[Demonstration]) -> None:
-        """Fit statistics of actions and states. Inputs prepared before are outdated after this."""
+        """Fit statistics of actions and states. Inputs that were prepared before become invalid."""
         self.processor.fit(demonstrations)
 
     def sft_batch(
@@ -226,7 +226,7 @@ class TokenPolicy(nn.Module):
     # -- parameters ---------------------------------------------------------------------------
 
     def parameter_groups(self) -> dict[str, list[nn.Parameter]]:
-        """Trainable parameters: the critic's, and all others."""
+        """Return the trainable parameters in two groups: the critic's, and all others."""
         return parameter_groups(self, self.actor.value_head)
 
     def save_pretrained(self, path: Path) -> None:
@@ -271,7 +271,7 @@ class TokenPolicy(nn.Module):
         return torch.from_numpy(drawn).to(self.actor.network.device)
 
     def _decision(self, replay: Mapping[str, Tensor]) -> Decision:
-        """What :meth:`act` stored."""
+        """Rebuild the decision from what :meth:`act` stored."""
         kept = {n: part.to(self.actor.network.device).flatten(1, 2) for n, part in replay.items()}
         allowed = kept.get("allowed_tokens")
         if allowed is not None:
@@ -279,11 +279,11 @@ class TokenPolicy(nn.Module):
         return Decision(kept["action_tokens"], allowed)
 
     def _executed(self, values: Tensor) -> Tensor:
-        """`[B, N]` -> `[B, C, A]`: the entries that the env executes."""
+        """Select the entries that the env executes: `[B, N]` -> `[B, C, A]`."""
         return values.unflatten(1, self._tokens)[..., self._entries]
 
     def actor_inputs(self, inputs: Mapping[str, Tensor]) -> ActorInputs:
-        """Stored inputs on the network's device."""
+        """Move stored inputs to the network's device."""
         device = self.actor.network.device
         return ActorInputs(
             images=inputs["images"].to(device),
