@@ -1,4 +1,4 @@
-"""What a forward of the network makes beside weights, counted from its shapes. No torch."""
+"""Estimate the activation memory of the network from its shapes. No torch."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def _passing(part: Part, size: PrismaticSize, images: int, tokens: int) -> int:
 
 
 def _patches(part: Part, size: PrismaticSize) -> int:
-    """Of the embedding of one image's patches, by all towers."""
+    """Return the bytes of embedding one image's patches in all towers."""
     pixels = size.image_size**2
     total = 0
     for tower in size.towers:
@@ -92,7 +92,7 @@ def _patches(part: Part, size: PrismaticSize) -> int:
 
 
 def _block(part: Part, tower: TowerSize, size: PrismaticSize) -> int:
-    """Of one block of a tower and one image."""
+    """Return the bytes of one block of a tower for one image."""
     tokens, width = size.patches + tower.prefix, tower.width
     scales = 2 * tokens * width * part.size if tower.layer_scale and part.trained else 0
     return scales + part.tower_block(tokens, width, tower.mlp)
@@ -106,7 +106,7 @@ def _projector(part: Part, size: PrismaticSize, tokens: int) -> int:
 
 
 def _layer(part: Part, size: PrismaticSize, tokens: int) -> int:
-    """Of one layer of the Llama."""
+    """Return the bytes of one layer of the Llama."""
     width, keys = size.width, size.width // size.heads * size.kv_heads
     norm = part.rms_norm(tokens, width)
     return part.gated_layer(tokens, width, size.mlp, keys=tokens, widths=(width, keys), norm=norm)

@@ -1,4 +1,4 @@
-"""Weights of the base that lie with its adapters: they must be those of the base at hand."""
+"""Compare copies of base weights in an adapter file with the base that is loaded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A saved policy as OpenVLA-OFT's own loader reads it: `rlcore export` makes it so.
+"""Rewrite a saved policy for OpenVLA-OFT's own loader, in `rlcore export`.
 
 The network, its settings and statistics are in that form already. Parts besides it lie in files of
 torch.save there, and FiLM's towers with adapters: the loader gives each of their linear maps an

@@ -52,7 +52,7 @@ class Resolved:
     left_out: tuple[Component, ...] = ()
 
     def idle(self, steps: int) -> tuple[int, ...]:
-        """Slots, in a decision of that many steps, of entries that the env does not execute."""
+        """Return the slots of a decision of `steps` actions whose entries the env ignores."""
         slots = range(steps * self.action_dim)
         return tuple(slot for slot in slots if slot % self.action_dim not in self.entries)
 

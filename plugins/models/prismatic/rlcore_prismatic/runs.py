@@ -1,4 +1,4 @@
-"""Folders that RLinf's trainer leaves: what they don't hold, and where it is. No torch.
+"""Handle run folders of RLinf's trainer, and find what they lack. No torch.
 
 RUN/checkpoints/global_step_N/actor/model_state_dict/full_weights.pt    weights, and nothing else
 RUN/tensorboard/config.yaml, or RUN/config.yaml                         the run's configuration
@@ -32,7 +32,7 @@ _TRAINER_ALPHA = 16
 
 
 def trainer_scale(rank: int) -> float:
-    """alpha / rank as OpenVLA-OFT's trainer sets it."""
+    """Return alpha / rank as OpenVLA-OFT's trainer sets it: alpha = min(rank, 16)."""
     return min(rank, _TRAINER_ALPHA) / rank
 
 
@@ -103,7 +103,7 @@ def check_beside(folders: Folders) -> None:
 
 
 def _run_model(base: Path) -> Mapping[str, Any]:
-    """`actor.model` of the configuration of the run that left a folder; empty if there is none."""
+    """Return `actor.model` of the run that wrote a folder; empty if no configuration is found."""
     for folder in (base, *base.resolve().parents[:_ABOVE]):
         for file in (folder / "config.yaml", folder / "tensorboard" / "config.yaml"):
             try:

@@ -1,4 +1,4 @@
-"""From pixels to patch features: DINOv2 and SigLIP, with timm's names of their parts.
+"""Compute patch features from pixels with DINOv2 and SigLIP, under timm's module names.
 
 Features are the output of the second-to-last block, without the final norm and without the tokens
 before the patches. GELU is exact in both towers, norms have an epsilon of 1e-6. With FiLM the
@@ -78,11 +78,11 @@ class Block(nn.Module):
         self.ls2 = LayerScale(width) if size.layer_scale else nn.Identity()
 
     def attend(self, x: Tensor) -> Tensor:
-        """The first half."""
+        """Compute the attention branch with its residual sum."""
         return x + self.ls1(self.attn(self.norm1(x)))
 
     def feed(self, x: Tensor) -> Tensor:
-        """The second half."""
+        """Compute the MLP branch with its residual sum."""
         return x + self.ls2(self.mlp(self.norm2(x)))
 
     def forward(self, x: Tensor, sentence: Tensor | None) -> Tensor:
@@ -218,7 +218,7 @@ class VisionTransformer(nn.Module):
 
 
 class VisionBackbone(nn.Module):
-    """Both towers side by side.
+    """One or two towers, whose features are concatenated.
 
     Args:
         size: of the network.
