@@ -1,8 +1,9 @@
-"""As much geometry as pixels can show.
+"""Simplify the rendered meshes to the resolution of the frames.
 
-What is drawn is uploaded once for a scene, from a model. Here that model is made: a copy of the one
-that is simulated, in which visual meshes have fewer faces, by how near a camera comes to them.
-Physics never sees it, so states are the same to the bit.
+The renderer uploads the geometry of a scene once, from a model. This module makes that model: a
+copy of the simulated one, in which visual meshes have fewer faces. The number of faces depends on
+how near the cameras come to the mesh. The simulation does not use the copy, so states are bitwise
+identical.
 """
 
 from __future__ import annotations
@@ -22,24 +23,29 @@ from rlcore_mujoco.nearness import Sight, at_rest, camera_at_rest
 from rlcore_mujoco.still import can_keep
 from rlcore_mujoco.view import View
 
-# Where things are in a model. Episodes move some of them, and the geometry must not depend on that.
+# Arrays of a model that hold positions and orientations. Episodes change some of them, and the
+# simplified meshes must not depend on those changes.
 PLACES = ("body_pos", "body_quat", "geom_pos", "geom_quat", "cam_pos", "cam_quat", "qpos0")
-# Quads along a side of flat primitives: enough for light that falls off along them.
+# Quads along a side of flat primitives: enough to show how the light varies along them.
 FLAT = 2
-# A mesh that has fewer faces is left as it is.
+# Meshes with fewer faces than this are not simplified.
 FEW = 200
 
 _built: WeakKeyDictionary[mujoco.MjModel, Kept] = WeakKeyDictionary()
 
 
 def remember(model: mujoco.MjModel) -> None:
-    """Remember where things are in a model that was just built."""
+    """Save the positions and orientations in a model that was just compiled."""
     _built[model] = Kept(model, PLACES)
 
 
 def drawn_model(model: mujoco.MjModel, view: View) -> mujoco.MjModel:
-    """The model whose meshes are uploaded to draw `model` as the cameras of a view see it: `model`
-    itself where one of them moves, and so comes near to things."""
+    """Return the model whose geometry is uploaded to render `model` with the cameras of a view.
+
+    Returns:
+        copy of `model` with simplified meshes; `model` itself for exact detail, or if one of the
+        cameras moves, because a moving camera may come near to any geom.
+    """
     cameras = view.cameras.values()
     if view.detail == EXACT or not all(camera_at_rest(model, camera) for camera in cameras):
         return model
@@ -67,8 +73,16 @@ def drawn_model(model: mujoco.MjModel, view: View) -> mujoco.MjModel:
 
 
 def _simplify_primitives(model: mujoco.MjModel, height: int, *, flat: bool) -> None:
-    """Half a pixel off for what is round, with a radius of a quarter of the frame's height; and
-    fewer quads along a side of what is flat, on demand."""
+    """Reduce the number of faces of primitives, in place.
+
+    A circle whose radius is a quarter of the frame's height deviates from the exact one by half a
+    pixel at most.
+
+    Args:
+        model: model to change.
+        height: height of the highest frame, in pixels.
+        flat: whether flat primitives get fewer quads, too.
+    """
     quality = model.vis.quality
     slices = math.ceil(math.pi * math.sqrt(height / 4))
     quality.numslices = min(quality.numslices, slices)
@@ -78,7 +92,7 @@ def _simplify_primitives(model: mujoco.MjModel, height: int, *, flat: bool) -> N
 
 
 def drawn_meshes(model: mujoco.MjModel, view: View) -> np.ndarray:
-    """Numbers of the geoms that are drawn as meshes."""
+    """Return the ids of the visible mesh geoms, `[G]`."""
     options = mujoco.MjvOption()
     options.geomgroup[list(view.hidden_groups)] = 0
     shown = options.geomgroup[model.geom_group.clip(0, len(options.geomgroup) - 1)] > 0
@@ -87,7 +101,7 @@ def drawn_meshes(model: mujoco.MjModel, view: View) -> np.ndarray:
 
 
 def _textured(model: mujoco.MjModel, geoms: np.ndarray) -> np.ndarray:
-    """Whether a texture is laid on each geom."""
+    """Check which of these mesh geoms are textured, bool `[G]`."""
     if not model.nmat:
         return np.zeros(len(geoms), dtype=bool)
     materials = model.geom_matid[geoms]
@@ -99,7 +113,17 @@ def _textured(model: mujoco.MjModel, geoms: np.ndarray) -> np.ndarray:
 def _simplify(
     model: mujoco.MjModel, number: int, pixel: float, seen: np.ndarray, *, textured: bool
 ) -> None:
-    """Write a simpler mesh over one of a model, where it has room for it."""
+    """Replace a mesh of a model by a simpler one, in place.
+
+    The mesh does not change if the simpler one does not fit into its part of the model's arrays.
+
+    Args:
+        model: model to change.
+        number: id of the mesh.
+        pixel: width of a pixel in metres where a camera comes nearest to the mesh.
+        seen: weights of its faces, see :meth:`rlcore_mujoco.nearness.Sight.seen`, float32 `[F]`.
+        textured: whether a geom with this mesh has a texture.
+    """
     first, count = model.mesh_faceadr[number], model.mesh_facenum[number]
     if count < FEW:
         return
@@ -136,5 +160,5 @@ def _simplify(
 
 
 def _part(array: np.ndarray, first: np.ndarray, count: np.ndarray, number: int) -> np.ndarray:
-    """What belongs to one mesh; not a copy."""
+    """Return the part of an array that belongs to one mesh, as a view."""
     return array[first[number] : first[number] + count[number]]

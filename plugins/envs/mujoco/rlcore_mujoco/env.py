@@ -1,4 +1,4 @@
-"""Simulators on MuJoCo as an rlcore Env. Importing it loads no simulator."""
+"""Make an rlcore Env of simulators on MuJoCo. This module imports no simulator."""
 
 from __future__ import annotations
 
@@ -22,19 +22,22 @@ def make_env(
     rank: int,
     num_processes: int,
 ) -> SimulatedEnv:
-    """The env of worker `rank`: `num_envs` rows in `num_processes` processes (0: in this one).
+    """Make the env of env worker `rank`.
 
-    Simulators get the GL library that :func:`rlcore_mujoco.gl.choose_gl` finds, and the spec says
-    which one it is.
+    The simulators render with the GL library that :func:`rlcore_mujoco.gl.choose_gl` returns. The
+    returned env's spec records it in `render_settings["gl"]`.
 
     Args:
-        spec: what the plugin offers under `config`.
-        source: of its simulators.
-        config: its settings.
+        spec: the plugin's spec for `config`.
+        source: source of the plugin's simulators.
+        config: settings of the env.
+        num_envs: number of rows of this env worker.
+        rank: rank of this env worker, which determines the number of its first row.
+        num_processes: number of simulator processes; 0 simulates in this process.
 
     Raises:
-        AssetError: no GL library; before any process starts.
-        ConfigError: `MUJOCO_GL` names none.
+        AssetError: this machine has no GL library. Raised before any process starts.
+        ConfigError: `MUJOCO_GL` names no GL backend of MuJoCo.
     """
     gl = choose_gl()
     variables: Mapping[str, str] = {} if gl is None else {"MUJOCO_GL": gl}
@@ -43,7 +46,7 @@ def make_env(
         replace(
             source,
             environment={**source.environment, **variables},
-            # on a machine without a display it fails without that variable
+            # without a display, importing mujoco fails unless MUJOCO_GL is set
             readers=(*source.readers, "mujoco"),
             packages=(*source.packages, "rlcore_mujoco"),
         ),

@@ -1,4 +1,4 @@
-"""What lies wholly outside of a camera's view, which need not be sent to be drawn. Same pixels."""
+"""Frustum culling: skip geoms that are wholly outside of a camera's view. Pixels do not change."""
 
 from __future__ import annotations
 
@@ -10,25 +10,26 @@ import numpy as np
 from rlcore_mujoco.view import View
 
 NOTHING = mujoco.mjtGeom.mjGEOM_NONE.value
-# spheres are that much larger, for the last bits of the renderer's float32
+# factor on the radius of bounding spheres, for the rounding errors of the renderer's float32
 SLACK = 1.001
 GEOM = mujoco.mjtObj.mjOBJ_GEOM.value
 
 
 class Outside:
-    """Leaves out geoms that a camera can't see.
+    """Frustum culling for one scene.
 
-    Nothing is left out where it might show by its shadow or in a mirror.
+    If the scene has shadows or mirrors, no geom is removed, because a geom outside of the view may
+    be visible by its shadow or in a mirror.
 
     Args:
         model: a model of the scene.
-        view: of its frames.
+        view: cameras and quality of the frames.
     """
 
     def __init__(self, model: mujoco.MjModel, view: View) -> None:
         mirrors = view.reflection and bool(model.mat_reflectance.any())
         shadows = bool(model.light_castshadow.any())
-        # planes have no bounds, and may be infinite
+        # planes have no bounding sphere (radius 0), and may be infinite
         self._bounded = model.geom_rbound > 0
         if mirrors or shadows:
             self._bounded[:] = False
@@ -41,14 +42,14 @@ class Outside:
         aspect: float,
         scene: mujoco.MjvScene,
     ) -> None:
-        """Leave out of a scene that was just updated what a camera can't see.
+        """Remove the geoms that a camera can't see from a scene that was just updated.
 
         Args:
-            model: of the scene.
-            data: what it was updated from.
-            camera: its number.
-            aspect: width of its frame over height.
-            scene: to be drawn.
+            model: model of the scene.
+            data: state from which the scene was updated.
+            camera: id of the camera.
+            aspect: width of the camera's frame divided by its height.
+            scene: scene to change; removed geoms get the type `mjGEOM_NONE`.
         """
         if not self._bounded.any() or scene.camera[0].orthographic:
             return
@@ -69,9 +70,9 @@ class Outside:
         aspect: float,
         lens: mujoco.MjvGLCamera,
     ) -> np.ndarray:
-        """Whether the sphere around each geom is behind the camera, or beside its view."""
+        """Check which geoms have a bounding sphere wholly outside of the frustum, bool `[G]`."""
         bottom, top = lens.frustum_bottom, lens.frustum_top
-        # without a width of its own, a view is as wide as its frame
+        # frustum_width is 0 unless the camera sets it; then the aspect ratio determines the width
         half = lens.frustum_width or aspect * (top - bottom) / 2
         left, right = lens.frustum_center - half, lens.frustum_center + half
         planes = _planes(lens.frustum_near, left, right, bottom, top)
@@ -83,8 +84,15 @@ class Outside:
 
 @functools.lru_cache
 def _planes(near: float, left: float, right: float, bottom: float, top: float) -> np.ndarray:
-    """Outward normals of the planes around a view that has these edges at a depth, `[3, 5]`:
-    to its camera's right, up, and back."""
+    """Return the outward unit normals of the planes around a frustum, `[3, 5]`.
+
+    The five planes are right, left, top, bottom and behind the camera. Normals are in camera
+    coordinates: x to the right, y up, z backwards.
+
+    Args:
+        near: distance from the camera at which the other arguments are measured.
+        left, right, bottom, top: edges of the view at that distance.
+    """
     planes: np.ndarray = np.array(
         [[near, 0, right], [-near, 0, -left], [0, near, top], [0, -near, -bottom], [0, 0, 1]]
     )

@@ -1,9 +1,9 @@
-"""Which GL library MuJoCo renders with, on a GPU or in software, found without importing MuJoCo.
+"""Choose the GL library that MuJoCo renders with, on a GPU or in software.
 
 MuJoCo reads `MUJOCO_GL` once, at import. On a machine without a display it fails with a C++ error
-if that is unset. So we choose here, before any simulator process starts. That a library can be
-loaded does not mean that it makes a context: before a run, :func:`require_context` tries it in a
-short process.
+if that variable is unset. So this module chooses the library without importing MuJoCo, before any
+simulator process starts. A library that can be loaded may still fail to make a GL context. Before a
+run, :func:`require_context` therefore tries it in a subprocess.
 """
 
 from __future__ import annotations
@@ -22,26 +22,30 @@ from rlcore_simulation.doctor import Row, missing, row
 
 from rlcore.contracts.errors import AssetError, ConfigError, did_you_mean
 
-# GL backend -> its library as the linker knows it, and the file name to try without a linker.
+# GL backend -> name of its library for `find_library`, and the file name, which is tried first.
 LIBRARIES = {"egl": ("EGL", "libEGL.so.1"), "osmesa": ("OSMesa", "libOSMesa.so.8")}
-# The Debian and Ubuntu packages of each.
+# GL backend -> its Debian and Ubuntu packages.
 PACKAGES = {"egl": "libegl1 libgl1-mesa-dri", "osmesa": "libosmesa6"}
-# Backends of MuJoCo that need a display; used only if MUJOCO_GL names them.
+# Backends of MuJoCo that need a display. They are used only if MUJOCO_GL names them.
 ON_SCREEN = ("glfw", "glx")
 PROBE = Path(__file__).with_name("gl_probe.py")
 PROBE_SECONDS = 120.0
-# Environment variables that decide whether there is a context, besides MUJOCO_GL.
+# Environment variables other than MUJOCO_GL on which the creation of a context depends.
 DECISIVE = ("MUJOCO_EGL_DEVICE_ID", "PYOPENGL_PLATFORM", "DISPLAY")
 
 
 def choose_gl() -> str | None:
-    """The value of `MUJOCO_GL` for simulators; None if MuJoCo needs none (not Linux).
+    """Return the value of `MUJOCO_GL` for simulators.
 
-    A value in the environment is kept; otherwise egl, or osmesa if egl is missing.
+    A value in the environment takes precedence. Otherwise the choice is egl, or osmesa if the EGL
+    library is missing.
+
+    Returns:
+        name of the backend; None on other systems than Linux, where MuJoCo needs no choice.
 
     Raises:
-        AssetError: no library for the requested backend, or for any.
-        ConfigError: MuJoCo does not know the value of `MUJOCO_GL`, or it turns rendering off.
+        AssetError: the library of the requested backend is missing, or those of all backends are.
+        ConfigError: the value of `MUJOCO_GL` is unknown to MuJoCo, or turns rendering off.
     """
     if sys.platform != "linux":
         return None
@@ -66,7 +70,7 @@ def choose_gl() -> str | None:
 
 
 def has_library(backend: str) -> bool:
-    """Whether the library of a GL backend can be loaded."""
+    """Check whether the library of a GL backend can be loaded."""
     name, file = LIBRARIES[backend]
     return _loads(file) or _loads(ctypes.util.find_library(name))
 
@@ -79,17 +83,20 @@ def _loads(library: str | None) -> bool:
 
 
 def require_context(python: str | None = None) -> str | None:
-    """Check that MuJoCo can draw a frame, in a short process; the answer is kept.
+    """Check in a subprocess that MuJoCo can make a GL context with an offscreen framebuffer.
+
+    The result is cached.
 
     Args:
-        python: the interpreter in which simulators run; None: rlcore's own.
+        python: interpreter of the simulators; None: rlcore's own.
 
     Returns:
-        The value of `MUJOCO_GL` for simulators, see :func:`choose_gl`.
+        value of `MUJOCO_GL` for simulators, see :func:`choose_gl`.
 
     Raises:
-        AssetError: no library, or no context can be made with it: says why.
-        ConfigError: MuJoCo does not know the value of `MUJOCO_GL`.
+        AssetError: there is no GL library, or it can't make a context. The message gives the
+            reason.
+        ConfigError: the value of `MUJOCO_GL` is unknown to MuJoCo.
     """
     gl = choose_gl()
     if gl is None:
@@ -107,10 +114,13 @@ def require_context(python: str | None = None) -> str | None:
 
 @cache
 def _failure(gl: str, python: str | None, variables: tuple[tuple[str, str | None], ...]) -> str:
-    """Why an interpreter's MuJoCo makes no GL context; empty if it does.
+    """Return why MuJoCo can't make a GL context in an interpreter; empty if it can.
 
     Args:
-        variables: those of the environment that decide it, so that the answer is kept for them.
+        gl: value of `MUJOCO_GL`.
+        python: interpreter of the simulators; None: rlcore's own.
+        variables: environment variables in `DECISIVE` with their values. They are an argument only
+            to be part of the cache's key.
     """
     if python is None:
         executable, environment = sys.executable, interpreters.environment()
@@ -128,7 +138,7 @@ def _failure(gl: str, python: str | None, variables: tuple[tuple[str, str | None
         )
     except subprocess.TimeoutExpired:
         return f"it did not answer within {PROBE_SECONDS:g} s"
-    except OSError:  # no interpreter: reported where interpreters are
+    except OSError:  # the interpreter is missing, which other checks report
         return ""
     if not done.returncode:
         return ""
@@ -139,7 +149,7 @@ def _failure(gl: str, python: str | None, variables: tuple[tuple[str, str | None
 
 
 def _mending(gl: str) -> str:
-    """What most probably helps where a library makes no context."""
+    """Return the hint that most probably helps if a backend can't make a context."""
     platform = os.environ.get("PYOPENGL_PLATFORM")
     if platform and platform.lower() != gl:
         return "unset PYOPENGL_PLATFORM"
@@ -153,11 +163,11 @@ def _mending(gl: str) -> str:
 
 
 def doctor_checks(env: str, pythons: Iterable[str | None] = (None,)) -> list[Row]:
-    """The rows of `rlcore doctor` for an env that renders with MuJoCo.
+    """Return the rows of `rlcore doctor` for an env that renders with MuJoCo.
 
     Args:
-        env: its registered name.
-        pythons: the interpreters in which its simulators run; None: rlcore's own.
+        env: registered name of the env.
+        pythons: interpreters of its simulators; None: rlcore's own.
     """
     name, rows = f"{env}: GL library", []
     for python in dict.fromkeys(pythons) or (None,):

@@ -1,17 +1,22 @@
 """Make a GL context with MuJoCo, as a simulator does before its first frame.
 
-Run as a script by any interpreter that has MuJoCo; it imports nothing else. Exit code 0: a frame
-could be drawn. Otherwise the last line of standard error says what is wrong.
+This script runs in any interpreter that has MuJoCo, and imports no other package. Its exit code is
+0 if MuJoCo can render. Otherwise the last line of standard error gives the reason.
 """
 
 import os
 import sys
 
-sys.path[:1] = filter(None, sys.path[:1])  # a `mujoco.py` in the current folder is not MuJoCo
+# `-c` puts "" in front; without it a `mujoco.py` in the current folder is not imported
+sys.path[:1] = filter(None, sys.path[:1])
 
 
 def try_context() -> None:
-    """Go as far as an offscreen framebuffer: with some drivers a context is made that has none."""
+    """Make a GL context and select its offscreen framebuffer.
+
+    Some drivers make a context without offscreen framebuffer, so the context alone proves too
+    little.
+    """
     import mujoco
     from mujoco.gl_context import GLContext
 
@@ -25,12 +30,13 @@ def try_context() -> None:
 if __name__ == "__main__":
     try:
         try_context()
-    except BaseException as error:  # a driver may fail in any way
+    except BaseException as error:  # drivers may raise any class
         try:
             said = " ".join(str(error).split())
-        except Exception:  # PyOpenGL's errors can't always be written
+        except Exception:  # str() fails for some errors of PyOpenGL
             said = ""
         sys.stderr.write("\n" + type(error).__name__ + (": " + said if said else "") + "\n")
         sys.stderr.flush()
-        os._exit(1)  # at once: contexts that were half made complain as they are deleted
-    os._exit(0)  # software GL complains in its exit handlers
+        # skip finalizers: half-initialised contexts write errors when they are deleted
+        os._exit(1)
+    os._exit(0)  # skip exit handlers, in which software GL writes errors

@@ -1,7 +1,7 @@
-"""What an episode changes in a compiled model, so that one can be used for the next episode.
+"""Save and restore what an episode changes in a compiled model, so that models can be reused.
 
-Compiling a model takes up to seconds, putting it back as it was built a few microseconds. Most of a
-model never changes; simulators move bodies, sites or lights in a few of its arrays.
+Compiling a model takes up to seconds, restoring it a few microseconds. Most of a model never
+changes: simulators move bodies, sites or lights in a few of its arrays.
 """
 
 from __future__ import annotations
@@ -14,38 +14,38 @@ import numpy as np
 
 
 class Kept:
-    """Values of some arrays of a model: as it was built, or as one of its users left it.
+    """Saved values of some arrays of a model, e.g. those of the newly compiled model.
 
     Args:
-        model: whose values are taken.
-        names: of its arrays, e.g. "body_pos".
+        model: model from which the values are copied.
+        names: names of the arrays, e.g. "body_pos".
     """
 
     def __init__(self, model: mujoco.MjModel, names: Iterable[str]) -> None:
         self._values = {name: array_of(model, name).copy() for name in names}
 
     def take(self, model: mujoco.MjModel) -> None:
-        """Remember the values that the arrays have now."""
+        """Save the current values of the arrays."""
         for name, values in self._values.items():
             values[:] = array_of(model, name)
 
     def put(self, model: mujoco.MjModel) -> None:
-        """Set the arrays of a model to the values; shows after the next forward pass."""
+        """Write the saved values into a model. They take effect in the next forward pass."""
         for name, values in self._values.items():
             array_of(model, name)[:] = values
 
 
 def array_of(model: mujoco.MjModel, name: str) -> np.ndarray:
-    """An array of a model by name, not a copy."""
+    """Return an array of a model as a view; the name may have dots ("vis.rgba.haze")."""
     array: np.ndarray = attrgetter(name)(model)
     return array
 
 
 def differing_arrays(model: mujoco.MjModel, other: mujoco.MjModel) -> set[str]:
-    """Names of the arrays in which two models differ.
+    """Return the names of the arrays in which two models differ.
 
-    It tells a plugin's tests that its simulators keep all they change: a model that has been used,
-    against one that was just built.
+    Tests of plugins compare a used model with a newly compiled one, to check that the plugin's
+    simulators restore all arrays that they change.
     """
     names = (name for name in dir(mujoco.MjModel) if not name.startswith("_"))
     arrays = (name for name in names if isinstance(attrgetter(name)(model), np.ndarray))
@@ -53,5 +53,5 @@ def differing_arrays(model: mujoco.MjModel, other: mujoco.MjModel) -> set[str]:
 
 
 def _equal(one: np.ndarray, other: np.ndarray) -> bool:
-    """Degenerate meshes have normals that are no numbers."""
+    """Compare two arrays; NaNs are equal, because degenerate meshes have NaN normals."""
     return np.array_equal(one, other, equal_nan=one.dtype.kind == "f")

@@ -1,14 +1,16 @@
-"""How near cameras come to what they see, and which of its faces they see.
+"""Estimate how near cameras come to the geoms of a scene, and which faces they see.
 
-It follows from the model as it was built, so that it is the same wherever a scene is drawn. The
-number of triangles depends on the width of a pixel where a camera comes nearest to the mesh, and
-on which faces it sees; both are estimated over random joint positions. The simplified surface is at
-most half a pixel (root mean square around each point) from the exact one, for a camera distance
-that only the nearest 10% of sampled positions go below. Free things come as near as the nearest of
-what moves in view, and are seen from any side.
+The estimates depend only on the model as it was compiled, so they are the same in all processes
+that render a scene. The number of triangles of a simplified mesh depends on the width of a pixel
+where a camera comes nearest to the mesh, and on which faces the camera sees. Both are estimated
+over random joint positions. The simplified surface is at most half a pixel (root mean square around
+each point) from the exact one, for a camera distance that only the nearest 10% of sampled positions
+go below. Free bodies are assumed to come as near as the nearest moving geom in view, and to be seen
+from all sides.
 
-That holds of cameras at rest. One on a hand comes as near to things as the hand itself, from poses
-that controllers prefer and random joints seldom have: it gets no estimate, and exact meshes.
+The estimates hold for fixed cameras only. A camera on a hand comes as near to objects as the hand
+itself, in poses that controllers prefer and random joint positions rarely reach. Such a camera gets
+no estimate, and exact meshes.
 """
 
 from __future__ import annotations
@@ -21,20 +23,28 @@ import numpy as np
 
 from rlcore_mujoco.view import Camera
 
-# Configurations that are looked at, points of a mesh that stand for it, and the share of views
-# nearer than what counts.
+# Number of sampled joint configurations, number of sampled vertices of each mesh, and the fraction
+# of configurations whose distances are below the estimate.
 CONFIGURATIONS = 64
 POINTS = 256
 NEARER = 0.1
-# Of those configurations, how many the faces are looked at in.
+# Number of those configurations in which the visibility of faces is estimated.
 LOOKS = 16
-# No face counts less than this: what was not foreseen is seen too, if with less care. And in steps
-# of that ratio, so that a bit in the last place makes no other mesh.
+# Least weight of a face, so that faces which no sampled configuration shows keep some detail; and
+# the ratio of successive weights. Weights are rounded to powers of that ratio, so that rounding
+# errors do not change the mesh.
 LEAST, RATIO = 0.02, 2.0
 
 
 class _Pose(NamedTuple):
-    """Where a camera and geoms are: `[3]` and `[3, 3]`, `[G, 3]` and `[G, 3, 3]`."""
+    """Positions and rotation matrices of a camera and of G geoms, in the world frame.
+
+    Attributes:
+        camera: position of the camera, `[3]`.
+        camera_turned: rotation matrix of the camera, `[3, 3]`.
+        geoms: positions of the geoms, `[G, 3]`.
+        geoms_turned: rotation matrices of the geoms, `[G, 3, 3]`.
+    """
 
     camera: np.ndarray
     camera_turned: np.ndarray
@@ -43,15 +53,16 @@ class _Pose(NamedTuple):
 
 
 class Sight:
-    """How a camera sees some geoms that are meshes.
+    """Estimate of how a camera sees mesh geoms.
 
     Args:
-        model: as it was built.
-        camera: that draws them; it is at rest.
-        geoms: their numbers, `[G]`.
+        model: model as it was compiled.
+        camera: fixed camera, see :func:`camera_at_rest`.
+        geoms: ids of the geoms, `[G]`.
 
     Attributes:
-        widths: of a pixel in metres where each geom is nearest, `[G]`.
+        near: distance in metres along the view at which each geom is nearest, `[G]`.
+        widths: width of a pixel in metres at that distance, `[G]`.
     """
 
     def __init__(self, model: mujoco.MjModel, camera: Camera, geoms: np.ndarray) -> None:
@@ -74,7 +85,10 @@ class Sight:
         self.widths = self.near * 2 * self._slope / camera.height
 
     def _nearest(self) -> np.ndarray:
-        """The depth of the nearest point of each geom that is in view, `[G]`."""
+        """Return the distance of each geom's nearest visible point, `[G]`; inf if never in view.
+
+        It is the `NEARER` quantile over the configurations in which the geom is in view.
+        """
         points = np.stack([_points(self._model, geom) for geom in self._geoms])
         found = []
         for pose in self._poses:
@@ -82,13 +96,15 @@ class Sight:
             depth, inside = self._in_view(pose, world)
             found.append(np.where(inside, depth, np.inf).min(axis=1))
         depths = np.array(found)
-        ordered = np.sort(depths, axis=0)  # those where it isn't in view are last
+        ordered = np.sort(
+            depths, axis=0
+        )  # configurations in which the geom is not in view (inf) are last
         times = np.isfinite(depths).sum(axis=0)
         nearest: np.ndarray = ordered[(NEARER * times).astype(int), np.arange(len(times))]
         return nearest
 
     def _in_view(self, pose: _Pose, world: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Depths of points `[..., 3]`, and whether they are in the frame."""
+        """Return depths of points `[..., 3]`, and whether they are in the frame (bool)."""
         place = (world - pose.camera) @ pose.camera_turned
         depth = -place[..., 2]
         inside = np.abs(place[..., 1]) < self._slope * depth
@@ -96,15 +112,18 @@ class Sight:
         return depth, inside
 
     def seen(self, geom: int) -> np.ndarray:
-        """Which part of its area each face of a geom shows on average, where a face that lies
-        across the view at the nearest shows 1, float32 `[F]`."""
+        """Return the mean visible area of each face of a geom, relative to its largest, `[F]`.
+
+        The weight (float32) is 1 for a face that is perpendicular to the line of sight at the
+        geom's nearest distance. It is `LEAST` or more, rounded to a power of `RATIO`.
+        """
         model, at = self._model, self._geoms.index(geom)
         mesh = model.geom_dataid[geom]
         first = model.mesh_faceadr[mesh]
         faces = model.mesh_face[first : first + model.mesh_facenum[mesh]]
         points = model.mesh_vert[model.mesh_vertadr[mesh] :][: model.mesh_vertnum[mesh]]
         if self._free[at]:
-            # from all sides the mean is a quarter
+            # mean of max(cos, 0) over all directions
             return np.full(len(faces), _step(0.25), dtype=np.float32)
         a, b, c = np.moveaxis(points[faces], 1, 0)
         normals = np.cross(b - a, c - a)
@@ -113,7 +132,7 @@ class Sight:
         total = np.zeros(len(faces), dtype=np.float32)
         for pose in self._poses[:: CONFIGURATIONS // LOOKS]:
             turned, place = pose.geoms_turned[at], pose.geoms[at]
-            # the camera as the geom sees it: fewer numbers to turn
+            # transform the camera into the geom's frame: cheaper than transforming all faces
             eye = ((pose.camera - place) @ turned).astype(np.float32)
             to = eye - middles
             distance = np.linalg.norm(to, axis=1)
@@ -133,8 +152,11 @@ def _step(shown: np.ndarray | float) -> np.ndarray:
 
 
 def _poses(model: mujoco.MjModel, camera: int, geoms: np.ndarray) -> list[_Pose]:
-    """Where things are with joints at random. A joint's numbers follow from its name, so that an
-    arm moves alike in every scene."""
+    """Return the poses of a camera and of geoms in `CONFIGURATIONS` random configurations.
+
+    Hinge and slide joints are drawn uniformly from their range. The seed of a joint is a checksum
+    of its name, so that an arm takes the same configurations in all scenes.
+    """
     data = mujoco.MjData(model)
     turns = model.jnt_type == mujoco.mjtJoint.mjJNT_HINGE.value
     slides = model.jnt_type == mujoco.mjtJoint.mjJNT_SLIDE.value
@@ -170,7 +192,7 @@ def _points(model: mujoco.MjModel, geom: int) -> np.ndarray:
 
 
 def camera_at_rest(model: mujoco.MjModel, camera: Camera) -> bool:
-    """Whether a camera is fixed in the world, and looks at no body that it follows."""
+    """Check whether a camera is fixed in the world, and tracks no body."""
     number = model.camera(camera.name).id
     body = model.cam_bodyid[number]
     fixed = model.cam_mode[number] == mujoco.mjtCamLight.mjCAMLIGHT_FIXED.value
@@ -179,7 +201,10 @@ def camera_at_rest(model: mujoco.MjModel, camera: Camera) -> bool:
 
 
 def at_rest(model: mujoco.MjModel, geoms: np.ndarray) -> np.ndarray:
-    """Whether geoms are fixed in the world, bool `[G]`; episodes may still place them."""
+    """Check which geoms are fixed in the world, bool `[G]`.
+
+    A simulator may still move their bodies between episodes.
+    """
     bodies = model.geom_bodyid[geoms]
     fixed: np.ndarray = model.body_weldid[bodies] == 0
     return fixed & (model.body_mocapid[model.body_rootid[bodies]] < 0)

@@ -1,10 +1,11 @@
-"""Forward passes that need not be made in full. Same bits, less time.
+"""Partial forward passes, with bitwise identical results in less time.
 
-A simulator that computes torques between forward pass and step makes several passes in each step.
-Only the first one meets new positions and velocities. The later ones differ by the controls, and by
-the solver of constraints, which begins where the last pass ended: two passes in a row agree but for
-the last bits. So a pass can't be left out if bits matter, but what depends on positions and
-velocities alone (kinematics, contacts, inertia, passive forces) can be kept.
+A simulator that computes torques between forward pass and step makes several forward passes in each
+step. Only the first pass has new positions and velocities. The later ones differ by the controls,
+and by the constraint solver, which is warm-started from the previous pass: two successive passes
+agree except for the last bits. So skipping a whole pass would change bits. But everything that
+depends on positions and velocities only (kinematics, contacts, inertia, passive forces) can be
+reused.
 """
 
 from __future__ import annotations
@@ -21,12 +22,12 @@ _INTEGRATORS = {
 
 
 def forward_again(model: mujoco.MjModel, data: mujoco.MjData) -> None:
-    """`mj_forward`, if positions and velocities have not changed since the last one."""
+    """Do what `mj_forward` does, if positions and velocities did not change since the last one."""
     mujoco.mj_forwardSkip(model, data, _KEEP, 0)
 
 
 def step_again(model: mujoco.MjModel, data: mujoco.MjData) -> None:
-    """`mj_step`, if positions and velocities have not changed since the last `mj_forward`."""
+    """Do what `mj_step` does, if positions and velocities did not change since `mj_forward`."""
     mujoco.mj_checkPos(model, data)
     mujoco.mj_checkVel(model, data)
     forward_again(model, data)

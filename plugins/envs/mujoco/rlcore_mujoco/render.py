@@ -1,9 +1,9 @@
-"""Frames of MuJoCo scenes, one GL context per process.
+"""Render frames of MuJoCo scenes, with one GL context per process.
 
 Gymnasium gives every env its own GL context, and closing one env frees whichever context is
-current; after that all other envs of the process render black frames, without an error. Here the
-process has one context that is never freed, and we make it current before every frame, whatever
-else uses GL in the process. Knows nothing of tasks, rewards and processes.
+current. After that all other envs of the process render black frames, without an error. Here the
+process has one context that is never freed. It is made current before each frame, because other
+code in the process may use GL, too.
 """
 
 from __future__ import annotations
@@ -23,13 +23,16 @@ from rlcore_mujoco.frustum import Outside
 from rlcore_mujoco.still import Still
 from rlcore_mujoco.view import View
 
-# Geoms that a frame may hold, as in MuJoCo's own renderer; those beyond it would not be drawn.
+# Capacity of a scene in geoms, as in MuJoCo's own renderer. MuJoCo does not draw more than that.
 MAX_GEOMS = 10_000
 ALL = mujoco.mjtCatBit.mjCAT_ALL.value
 
 
 def prepare_model(model: mujoco.MjModel, view: View) -> None:
-    """Set the lights and the size of the buffer of a model, before its first frame."""
+    """Set shadows, antialiasing and buffer size in a model, before its first frame.
+
+    Also saves the model's positions for :func:`rlcore_mujoco.detail.drawn_model`.
+    """
     model.vis.global_.offheight = max(camera.height for camera in view.cameras.values())
     model.vis.global_.offwidth = max(camera.width for camera in view.cameras.values())
     if view.fast:
@@ -42,16 +45,16 @@ def prepare_model(model: mujoco.MjModel, view: View) -> None:
 
 @functools.cache
 def _process_context() -> GLContext:
-    """The GL context of this process. Kept for good: freeing it makes frames black."""
-    return GLContext(64, 64)  # MuJoCo renders into its own buffers, of any size
+    """Return the GL context of this process. It is never freed: later frames would be black."""
+    return GLContext(64, 64)  # this size is irrelevant: MuJoCo renders into its own framebuffers
 
 
 class Renderer:
-    """Renders any model of one scene: meshes and textures are uploaded once for all of them.
+    """Renderer for all models of one scene, which share the uploaded meshes and textures.
 
     Args:
         model: a model of the scene, after :func:`prepare_model`.
-        view: cameras, sizes and quality.
+        view: cameras, sizes and quality of the frames.
     """
 
     def __init__(self, model: mujoco.MjModel, view: View) -> None:
@@ -73,11 +76,18 @@ class Renderer:
         out: Mapping[str, np.ndarray],
         row: object = None,
     ) -> None:
-        """Write the frames of a state into `out[name]`, uint8 `[H, W, 3]` RGB, of each camera.
+        """Render a state with each camera.
 
-        A camera, light or body of the model that was moved shows after the next forward pass.
-        Frames of a film are exact, whatever the view's detail. `row` is whose state it is, where
-        rows show theirs in the same data.
+        Changed positions of cameras, lights and bodies in the model are visible after the next
+        forward pass.
+
+        Args:
+            model: a model of the scene.
+            data: state to render.
+            out: array for each camera's frame by name, uint8 `[H, W, 3]` RGB, which is overwritten.
+                :class:`rlcore_simulation.detail.FilmFrames` are rendered with exact meshes,
+                whatever the view's detail is.
+            row: identifies the row whose state `data` holds, if several rows use the same `data`.
         """
         if isinstance(out, FilmFrames) and self._view.detail != EXACT:
             self._for_films(model, out).draw(model, data, out)
@@ -88,10 +98,10 @@ class Renderer:
             out[name][:] = eye.frame
 
     def _draw(self, model: mujoco.MjModel, data: mujoco.MjData, eye: _Eye, row: object) -> None:
-        """Draw what a camera sees into its pixels."""
+        """Render what a camera sees into `eye.pixels`."""
 
         def update() -> None:
-            # infinite planes are laid around where the scene's camera was before
+            # update the camera first: infinite planes are centred at the scene's previous camera
             mujoco.mjv_updateCamera(model, data, eye.camera, self._scene)
             mujoco.mjv_updateScene(model, data, self._options, None, eye.camera, ALL, self._scene)
             self._outside.leave_out(model, data, eye.number, eye.aspect, self._scene)
@@ -108,7 +118,7 @@ class Renderer:
             eye.still.draw(model, data, row, self._scene, update, render, eye.pixels)
 
     def close(self) -> None:
-        """Free what was uploaded; the process keeps its context."""
+        """Free the uploaded geometry and textures. The process keeps its GL context."""
         _process_context().make_current()
         for eye in self._cameras.values():
             eye.uploaded.free()
@@ -116,7 +126,7 @@ class Renderer:
             self._exact.close()
 
     def _for_films(self, model: mujoco.MjModel, out: FilmFrames) -> Renderer:
-        """With all of the scene's geometry, uploaded when the first episode is filmed."""
+        """Return a renderer with exact meshes, which are uploaded for the first filmed episode."""
         if self._exact is None:
             cameras = {name: self._view.cameras[name] for name in out}
             self._exact = Renderer(model, replace(self._view, cameras=cameras, detail=EXACT))
@@ -124,7 +134,11 @@ class Renderer:
 
 
 def _uploads(model: mujoco.MjModel, view: View) -> dict[str, mujoco.MjrContext]:
-    """What each camera draws from: one for all of them, unless it is made for how they see."""
+    """Upload the geometry for each camera.
+
+    With exact detail all cameras share one upload. Otherwise each camera has its own, because
+    meshes are simplified for its distances.
+    """
     scale = mujoco.mjtFontScale.mjFONTSCALE_100.value
     if view.detail == EXACT:
         return dict.fromkeys(view.cameras, mujoco.MjrContext(model, scale))
@@ -137,7 +151,18 @@ def _uploads(model: mujoco.MjModel, view: View) -> dict[str, mujoco.MjrContext]:
 
 
 class _Eye:
-    """A camera in MuJoCo's terms: where it is, its rectangle, its pixels, what it draws from."""
+    """A camera of the renderer with its pixel buffers.
+
+    Attributes:
+        uploaded: geometry and textures from which this camera's frames are rendered.
+        camera: the camera as MuJoCo's renderer takes it.
+        number: id of the camera in the model.
+        aspect: width of the frame divided by its height.
+        rectangle: viewport.
+        pixels: last image as MuJoCo reads it, from the bottom row up, uint8 `[H, W, 3]`.
+        still: cache of the static part of the image; None with exact detail.
+        frame: view of `pixels` in the orientation of the camera's frames.
+    """
 
     def __init__(
         self, model: mujoco.MjModel, view: View, name: str, uploaded: mujoco.MjrContext
@@ -152,16 +177,20 @@ class _Eye:
         self.still = None
         if view.detail != EXACT:
             self.still = Still(model, view, self.number, (camera.height, camera.width))
-        # GL rows run from the bottom up, so a frame that is not flipped has them turned.
+        # GL returns rows from the bottom up, so the rows of an unflipped frame are reversed here.
         rows = slice(None) if camera.flip_rows else slice(None, None, -1)
         columns = slice(None, None, -1) if camera.flip_columns else slice(None)
         self.frame = self.pixels[rows, columns]  # a view of the pixels
 
 
 class Renderers:
-    """The renderers of one process, one per scene, made for its first frame.
+    """Renderers of one process, one per scene.
 
-    Simulators join and leave their scene, e.g. a task; the renderer is freed with the last one.
+    Simulators join and leave a scene, e.g. that of their task. Its renderer is made for the first
+    frame, and freed when the last simulator leaves.
+
+    Args:
+        view: cameras, sizes and quality of the frames.
     """
 
     def __init__(self, view: View) -> None:
@@ -170,17 +199,22 @@ class Renderers:
         self._renderers: dict[str, Renderer] = {}
 
     def join(self, scene: str) -> None:
-        """Count one more simulator of the scene."""
+        """Add a simulator to the scene."""
         self._members[scene] += 1
 
     def of(self, scene: str, model: mujoco.MjModel) -> Renderer:
-        """The renderer of a scene, for any model of it."""
+        """Return the renderer of a scene, which can render all models of it.
+
+        Args:
+            scene: name of the scene, e.g. of a task.
+            model: model from which the geometry is uploaded if there is no renderer yet.
+        """
         if scene not in self._renderers:
             self._renderers[scene] = Renderer(model, self.view)
         return self._renderers[scene]
 
     def leave(self, scene: str) -> None:
-        """Count one simulator of the scene less."""
+        """Remove a simulator from the scene, and free the renderer after the last one."""
         self._members[scene] -= 1
         if not self._members[scene] and scene in self._renderers:
             self._renderers.pop(scene).close()

@@ -1,14 +1,14 @@
-"""What stands still in front of a camera that does, drawn once. Same pixels.
+"""Cache the static part of a fixed camera's image. Pixels do not change.
 
-A picture of all that stands still is kept, with its depths. Then a frame takes a pass over what
-moves, and each of its pixels is of the nearer one. Things stand still while the numbers that the
-renderer gets of them, float32, keep their bits. How many of them do changes what frames cost, and
-no pixel: where surfaces of both are at the same depth to the bit, the frame is drawn whole, as it
-is where something can be seen through.
+The cache holds an image of all static geoms and sites, with its depths. A frame then needs a render
+pass over the moving ones only, and takes each pixel from the nearer of the two images. A geom is
+static while its float32 position and rotation, as the renderer gets them, do not change by a bit.
+The number of static geoms affects the cost of frames, but no pixel: if two surfaces have the same
+depth to the bit, or if something is transparent, the whole frame is rendered.
 
-A picture is made anew when one of its things moves, or once the faces that were drawn beside it,
-of things that came to rest later, add up to those that it takes: no order of events costs more
-than twice what the best choice would have.
+The cached image is rendered again when one of its geoms moves. It is also rendered again when the
+geoms that came to rest later, and are rendered in each frame until then, have cost as many faces as
+a new image takes. So the cost is at most twice that of the best choice, in any order of events.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from rlcore_mujoco.view import View
 
 SKYBOX = mujoco.mjtRndFlag.mjRND_SKYBOX.value
 SITE = mujoco.mjtObj.mjOBJ_SITE.value
-# The depth where a picture shows nothing. All that is drawn is nearer, and another pass that shows
-# nothing there has 0, which is no tie.
+# Depth of the cached image's background. Depths grow towards the camera, and all surfaces are
+# nearer than this. The background of the other pass has depth 0, so the two do not tie.
 BEHIND_ALL = np.float32(1e-30)
-# What frames depend on beside places, lights, materials and cameras: arrays and numbers of a model.
+# Arrays of a model on which frames depend, in addition to positions, lights, materials and cameras.
 LOOKS = (
     *(f"geom_{what}" for what in ("type", "size", "rgba", "matid", "group", "dataid")),
     *(f"site_{what}" for what in ("type", "size", "rgba", "matid", "group")),
@@ -42,12 +42,12 @@ _numbers = attrgetter(
 
 
 class Still:
-    """Draws what moves over what stands still, for a camera.
+    """Renderer of a camera's frames that caches their static part, for each row.
 
     Args:
         model: a model of the scene.
-        view: of its frames.
-        camera: its number.
+        view: cameras and quality of the frames.
+        camera: id of the camera.
         size: height and width of its frames, in pixels.
     """
 
@@ -58,7 +58,9 @@ class Still:
         self._depth = np.empty(size, dtype=np.float32)
         self._usable = can_keep(model, view, camera)
         meshes = (model.geom_type == mujoco.mjtGeom.mjGEOM_MESH.value) & (model.geom_dataid >= 0)
-        self._faces = np.full(model.ngeom + model.nsite, 500.0)  # of a primitive, about
+        self._faces = np.full(
+            model.ngeom + model.nsite, 500.0
+        )  # about the number of faces of a primitive
         self._faces[: model.ngeom][meshes] = model.mesh_facenum[model.geom_dataid[meshes]]
         self._pictures: WeakKeyDictionary[object, _Picture] = WeakKeyDictionary()
 
@@ -72,15 +74,16 @@ class Still:
         render: Callable[[np.ndarray, np.ndarray | None], None],
         pixels: np.ndarray,
     ) -> None:
-        """Draw a frame.
+        """Render a frame into `pixels`.
 
         Args:
-            model, data: of the scene, in their present state.
-            row: whose state it is; what stood still in its last frame is looked for.
-            scene: to be drawn; as it was updated.
-            update: updates it again.
-            render: draws it into pixels, and depths where they are asked for.
-            pixels: uint8 `[H, W, 3]`, as the renderer has them.
+            model, data: model of the scene and its current state.
+            row: identifies the row whose state it is. Geoms that did not move since the row's last
+                frame are static.
+            scene: scene to render, as it was just updated.
+            update: updates the scene again, after geoms were removed from it.
+            render: renders the scene into an array of pixels, and into one of depths if given.
+            pixels: output, uint8 `[H, W, 3]`, with rows in the renderer's order.
         """
         if not self._usable:
             render(pixels, None)
@@ -115,15 +118,15 @@ class Still:
 
 
 def can_keep(model: mujoco.MjModel, view: View, camera: int) -> bool:
-    """Whether a camera stands still, and frames can be put together from what is drawn apart."""
+    """Check whether a camera is fixed, and whether two render passes can be merged by depth."""
     return bool(
         model.body_weldid[model.cam_bodyid[camera]] == 0
         and model.cam_mode[camera] == mujoco.mjtCamLight.mjCAMLIGHT_FIXED.value
-        # by edges that are averaged, mirrors and shadows one thing shows on another
+        # with antialiasing, mirrors or shadows a geom affects the pixels of others
         and not model.vis.quality.offsamples
         and not (view.reflection and model.mat_reflectance.any())
         and not model.light_castshadow.any()
-        # textures that can be seen through
+        # transparent textures (RGBA)
         and not (model.tex_nchannel == 4).any()
         and not model.nskin
         and not model.nflex
@@ -131,7 +134,17 @@ def can_keep(model: mujoco.MjModel, view: View, camera: int) -> bool:
 
 
 class _Picture:
-    """Of a row: what stood still, and where everything was in its last frame."""
+    """Cached image of a row's static geoms and sites, and their positions in its last frame.
+
+    Geoms come before sites: G + S in all.
+
+    Attributes:
+        model: model of the row's simulator.
+        shown: which geoms and sites the image shows, bool `[G + S]`.
+        beside: faces of other static geoms that were rendered since the image was made.
+        pixels: the image, uint8 `[H, W, 3]`.
+        depth: its depths, float32 `[H, W]`; larger is nearer.
+    """
 
     def __init__(self, model: mujoco.MjModel, size: tuple[int, int]) -> None:
         self.model = model
@@ -141,11 +154,14 @@ class _Picture:
         self.depth = np.empty(size, dtype=np.float32)
         self._places = np.full((model.ngeom + model.nsite, 12), np.nan, dtype=np.float32)
         self._seen_by: tuple[object, ...] = ()
-        # views, which cost more to be made than to be read
+        # views on the model's arrays: making one costs more than reading it
         self._looks = [array_of(model, name) for name in (*LOOKS, *_looks_by_name(model))]
 
     def see(self, data: mujoco.MjData, camera: int) -> np.ndarray:
-        """Which geoms and sites stood still since the last frame of a camera, `[G + S]`."""
+        """Return which geoms and sites did not move since the last call, bool `[G + S]`.
+
+        None is static if the camera, a light or the look of the model changed.
+        """
         places = np.empty_like(self._places)
         geoms = len(data.geom_xpos)
         places[:geoms, :3], places[:geoms, 3:] = data.geom_xpos, data.geom_xmat
@@ -163,21 +179,21 @@ def _looks_by_name(model: mujoco.MjModel) -> Iterator[str]:
 
 
 def _whole(pixels: np.ndarray) -> np.ndarray:
-    """Pixels `[H, W]` instead of their colours; a mask of pixels is quicker than one of colours."""
+    """View pixels as `[H, W]` of 3 bytes each: masked copies are faster than with channels."""
     return pixels.view("V3")[..., 0]
 
 
 def _leave_out(scene: mujoco.MjvScene, out: np.ndarray, first_site: int, *, others: bool) -> bool:
-    """Leave out some geoms and sites, and on demand what is neither; and what has no colour at all.
+    """Remove geoms and sites from a scene, and everything that is fully transparent.
 
     Args:
-        scene: to be drawn.
-        out: of geoms and then sites of the model, `[G + S]`.
-        first_site: its number among them.
-        others: whether to leave out tendons and the like.
+        scene: scene to change; removed geoms get the type `mjGEOM_NONE`.
+        out: which geoms and sites of the model to remove, bool `[G + S]`, geoms first.
+        first_site: index of the first site in `out`.
+        others: whether to remove all other objects, e.g. tendons.
 
     Returns:
-        Whether something of the rest can be seen through.
+        whether a remaining object is partly transparent.
     """
     geoms, leave, through = scene.geoms, out.tolist(), False
     for number in range(scene.ngeom):

@@ -1,7 +1,7 @@
-"""The versions of MuJoCo under which results of envs were tested. Light.
+"""Versions of MuJoCo with which the results of envs were tested.
 
-The one place of this range: plugins list it in their `ComponentSpec`, and a test compares it with
-every `pyproject.toml` that asks for MuJoCo.
+The range is defined only here: plugins list it in their `ComponentSpec`, and a test compares it
+with every `pyproject.toml` that requires MuJoCo. This module imports no simulator.
 """
 
 from __future__ import annotations

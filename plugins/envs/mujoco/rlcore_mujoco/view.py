@@ -1,4 +1,4 @@
-"""What changes pixels: cameras, sizes, quality. Light: imports no simulator."""
+"""Describe what determines the pixels: cameras, sizes, quality. Imports no simulator."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from rlcore_simulation.detail import EXACT, SETTING
 
 @dataclass(frozen=True)
 class Camera:
-    """A camera of the model, and the frame that is made of what it sees.
+    """A camera of the model, and the format of its frames.
 
     Attributes:
-        name: its name in the model.
-        height: of the frame, in pixels.
-        width: of the frame, in pixels.
-        flip_rows: whether the frame is turned top to bottom.
-        flip_columns: whether the frame is turned left to right. Both flips together turn it by
-            180 degrees, which puts upright what a camera sees that hangs upside down.
+        name: name of the camera in the model.
+        height: height of the frame, in pixels.
+        width: width of the frame, in pixels.
+        flip_rows: whether the frame is flipped upside down.
+        flip_columns: whether the frame is flipped left to right. Both flips together rotate it by
+            180 degrees, which makes the frames of an upside-down camera upright.
     """
 
     name: str
@@ -30,14 +30,15 @@ class Camera:
 
 @dataclass(frozen=True)
 class View:
-    """What the frames of an env show.
+    """Cameras of an env, and the quality of their frames.
 
     Attributes:
-        cameras: by the env's names of them.
-        fast: without shadows and antialiasing; other pixels, in a fraction of the time.
-        reflection: whether reflecting materials are drawn with a pass of their own. A scene that
-            has none gets the same pixels without it, in two thirds of the time.
-        hidden_groups: groups of geoms that are not drawn, 0 to 5.
+        cameras: cameras by the env's names of them.
+        fast: whether to render without shadows and antialiasing. Pixels differ, and rendering takes
+            a fraction of the time.
+        reflection: whether reflecting materials get a render pass of their own. In a scene without
+            such materials, pixels are the same without it, in two thirds of the time.
+        hidden_groups: geom groups that are not drawn, 0 to 5.
         detail: one of :data:`rlcore_simulation.detail.DETAILS`.
     """
 
@@ -49,7 +50,7 @@ class View:
 
     @property
     def quality(self) -> dict[str, bool | str]:
-        """What `EnvSpec.render_settings` says of it, by our names."""
+        """Entries of `EnvSpec.render_settings` about the quality, by rlcore's names."""
         return {
             "fast_render": self.fast,
             "shadows": not self.fast,
