@@ -1,4 +1,4 @@
-"""The cameras of MetaWorld's scene, and which frames must be turned upright. Light."""
+"""List the cameras of MetaWorld's scene and their mounting. Imports no simulator."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ class CameraMount:
     """A camera of the scene.
 
     Attributes:
-        name: its name in MetaWorld's XML.
-        rotated: whether it is mounted upside down, so that frames are rotated by 180 degrees.
-        position: where we move it (metres), or None to leave it where the scene has it.
+        name: name of the camera in MetaWorld's XML.
+        rotated: whether it is mounted upside down, so that its frames are rotated by 180 degrees.
+        position: position to which rlcore moves the camera, in metres; None: its position in the
+            scene.
     """
 
     name: str
@@ -21,7 +22,7 @@ class CameraMount:
 
 
 CAMERAS: dict[str, CameraMount] = {
-    # corner2 moved closer: the view in which results on MT50 and ML45 are published.
+    # corner2 moved closer: the view with which results on MT50 and ML45 were published.
     "corner2_published": CameraMount("corner2", rotated=True, position=(0.75, 0.075, 0.7)),
     "topview": CameraMount("topview"),
     "corner": CameraMount("corner", rotated=True),
@@ -31,4 +32,4 @@ CAMERAS: dict[str, CameraMount] = {
     "behindGripper": CameraMount("behindGripper"),
     "gripperPOV": CameraMount("gripperPOV"),
 }
-NEW_CAMERA = "corner4"  # MetaWorld has it since 3.1
+NEW_CAMERA = "corner4"  # new in MetaWorld 3.1

@@ -1,4 +1,4 @@
-"""The rows of `rlcore doctor` for MetaWorld. Imports no simulator."""
+"""Return the rows of `rlcore doctor` for MetaWorld. Imports no simulator."""
 
 from __future__ import annotations
 
@@ -18,7 +18,11 @@ OLD, NEW = "3.0.", "metaworld==3.1.1"
 
 
 def doctor_checks(used: Sequence[MetaWorldConfig]) -> list[dict[str, str]]:
-    """GL, and a camera that MetaWorld 3.0 does not have."""
+    """Return the rows about GL, and about a camera that the installed MetaWorld does not have.
+
+    Args:
+        used: settings of the MetaWorld envs of a run; empty without a run.
+    """
     rows = gl_checks("metaworld", [env.interpreter() for env in used])
     for env in used:
         python, version = _metaworld(env)
@@ -35,8 +39,10 @@ def doctor_checks(used: Sequence[MetaWorldConfig]) -> list[dict[str, str]]:
 
 
 def _metaworld(env: MetaWorldConfig) -> tuple[str, str]:
-    """The interpreter of an env's simulators, and its version of MetaWorld; "" where it has none,
-    which is said of the interpreter."""
+    """Return the interpreter of an env's simulators, and its version of MetaWorld.
+
+    The version is "" if the interpreter has no MetaWorld, which the interpreter's own row reports.
+    """
     python = env.interpreter()
     try:
         if python is None:

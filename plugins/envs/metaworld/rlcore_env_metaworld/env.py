@@ -1,4 +1,4 @@
-"""MetaWorld as an rlcore Env. Importing it loads no simulator."""
+"""Make an rlcore Env of MetaWorld. This module imports no simulator."""
 
 from __future__ import annotations
 
@@ -15,10 +15,12 @@ SOURCE = SimulatorSource("rlcore_env_metaworld.pool:make_pool", name="MetaWorld 
 def make_env(
     config: MetaWorldConfig, *, num_envs: int, rank: int, world_size: int, num_processes: int
 ) -> SimulatedEnv:
-    """The env of worker `rank`: `num_envs` rows in `num_processes` processes (0: in this one).
+    """Make the env of env worker `rank`.
+
+    The env has `num_envs` rows in `num_processes` simulator processes; 0 simulates in this process.
 
     Raises:
-        AssetError: no GL library; before any process starts.
+        AssetError: this machine has no GL library. Raised before any process starts.
         ConfigError: settings that contradict each other.
     """
     return mujoco_env.make_env(

@@ -1,4 +1,4 @@
-"""How RLinf's files name the settings of MetaWorld. Light."""
+"""Define rules that import RLinf's settings of MetaWorld. Imports no simulator."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SUITES = {
     "metaworld_45_ood": "ml45_test",
 }
 SENTENCES = "rlinf/envs/metaworld/metaworld_config.json"
-EXECUTED = [0, 1, 2, 6]  # of position, rotation and gripper: the arm does not turn
+EXECUTED = [0, 1, 2, 6]  # position and gripper of a 7-dof action; MetaWorld's arm does not rotate
 OF_THE_ARM = 7
 NOT_READ = "their env does not read it: its frames are of 480 x 480 pixels"
 
@@ -27,13 +27,13 @@ def _benchmark(suite: Any, _: Foreign) -> str:
 
 
 def _sentences(_: Any, foreign: Foreign) -> str:
-    """Those that their env tells a policy, from the file in their checkout, or LeRobot's."""
+    """Return the source of RLinf's instructions: the file in its checkout, else the checkpoint."""
     found = foreign.nearby(SENTENCES)
     return CHECKPOINT if found is None else f"{found}:TASK_DESCRIPTIONS"
 
 
 def _entries(_: Any, foreign: Foreign) -> Any:
-    """A model with a turning arm moves this one by four of its seven entries."""
+    """Select the four entries that this arm executes, if the model's actions have seven."""
     return EXECUTED if foreign.get("actor.model.action_dim") == OF_THE_ARM else UNSAID
 
 
@@ -42,7 +42,10 @@ def _last(_: Any, foreign: Foreign) -> Any:
 
 
 def _trials(_: Any, foreign: Foreign) -> int:
-    """Their evaluation plays that many episodes, on tasks drawn at random."""
+    """Return the trials per task for as many episodes as RLinf's evaluation plays.
+
+    RLinf draws the tasks of its episodes at random.
+    """
     suite = foreign.get("env.eval.task_suite_name")
     return max(1, foreign.episodes() // len(BENCHMARKS[SUITES.get(suite, "mt50")]))
 

@@ -1,4 +1,4 @@
-"""What this plugin offers rlcore. Strings only: listing it imports no simulator."""
+"""List the components of this plugin. Targets are strings, so listing imports no simulator."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def rlcore_components() -> list[ComponentSpec]:
             config="rlcore_env_metaworld.settings:MetaWorldConfig",
             spec="rlcore_env_metaworld.spec:env_spec",
             imports="rlcore_env_metaworld.imports:RULES",
-            # gymnasium imports packaging without asking for it
+            # gymnasium imports packaging, but does not list it as a requirement
             requirements=(
                 METAWORLD.requirement,
                 MUJOCO.requirement,

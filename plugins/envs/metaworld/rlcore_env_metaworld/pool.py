@@ -1,4 +1,7 @@
-"""The simulators of one process. The first of a task takes half a second, a further one 20 ms."""
+"""Make the simulators of one process.
+
+The first simulator of a task takes half a second, each further one 20 ms.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,10 @@ from rlcore_env_metaworld.spec import env_spec, view_of
 
 
 def make_pool(config: MetaWorldConfig) -> SimulatorCache[MetaWorldSimulator]:
-    """Simulators by task; those of the same task share a renderer."""
+    """Return a pool of simulators by task. Simulators of the same task share a renderer.
+
+    The pool keeps up to `config.cached_simulators` idle simulators.
+    """
     tasks = env_spec(config).tasks
     renderers = Renderers(view_of(config))
     return SimulatorCache(

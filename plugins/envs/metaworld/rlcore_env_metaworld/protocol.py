@@ -1,5 +1,8 @@
-"""The published evaluation of all 50 tasks, by difficulty: numbers of RLinf's script for pi0 and
-pi0.5, whose recipes train with fewer steps. Light."""
+"""Define the published evaluation of all 50 tasks, by difficulty.
+
+Its settings are those of RLinf's evaluation script for pi0 and pi0.5. RLinf's training recipes use
+fewer steps. This module imports no simulator.
+"""
 
 from __future__ import annotations
 

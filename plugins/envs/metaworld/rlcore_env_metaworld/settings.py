@@ -1,4 +1,4 @@
-"""The settings of a MetaWorld env. Light: imports no simulator."""
+"""Define the settings of a MetaWorld env. Imports no simulator."""
 
 from __future__ import annotations
 

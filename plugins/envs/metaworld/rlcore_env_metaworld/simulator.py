@@ -1,11 +1,12 @@
-"""One MetaWorld task in MuJoCo, with exact starts.
+"""Simulate one MetaWorld task in MuJoCo, with bitwise reproducible starts.
 
 MetaWorld draws the layout of an episode from global random state inside `reset_model`, in some
-tasks several times until the layout is valid, and fixes it with `set_task`. Here we draw the layout
-in the same way, rejections included, from a generator keyed by (task name, trial), and set it with
-MetaWorld's own `set_task` and `reset`. Before that we restore model and state as they were built,
-so nothing of the last episode is left. A draw costs a fraction of a millisecond, while the
-benchmarks' constructors reset every task 50 times.
+tasks several times until the layout is valid, and fixes it with `set_task`. This module draws the
+layout in the same way, including rejections, from a generator seeded by (task name, trial). Then it
+sets the layout with MetaWorld's own `set_task` and `reset`. Before that it restores the model and
+the state as compiled, so that a start does not depend on the previous episode. A draw costs a
+fraction of a millisecond, while the constructors of MetaWorld's benchmarks reset each task 50
+times.
 """
 
 from __future__ import annotations
@@ -33,34 +34,44 @@ from rlcore_env_metaworld.cameras import CAMERAS
 from rlcore_env_metaworld.settings import MetaWorldConfig
 from rlcore_env_metaworld.tasks import SENTENCES
 
-# Entries of MetaWorld's observation about the robot itself: hand position, gripper opening.
+# Number of leading entries of MetaWorld's observation about the robot: hand position and gripper
+# opening.
 STATE_SIZE = 4
-# Entries of the action that move the hand; the last one works the gripper.
+# Entries of the action that move the hand; the last entry is the gripper's.
 MOTION = slice(0, 3)
 NO_MOTION = np.zeros(4, dtype=np.float32)
-# MetaWorld refuses to step beyond its own limit; ours is applied outside.
+# MetaWorld raises beyond its own time limit; rlcore applies its limit outside the simulator.
 NO_LIMIT = 10**9
-# What MetaWorld changes in a model when it sets up an episode.
+# Arrays of a model that MetaWorld changes when it sets up an episode.
 CHANGED = ("body_pos", "site_pos")
 
 
 @lru_cache(maxsize=10)
 def _compiled(path: str) -> mujoco.MjModel:
-    """A task as it is built, 22 MB, to be copied: that takes a tenth of the time."""
+    """Return the compiled model (22 MB) of an XML file, to be copied.
+
+    A copy takes a tenth of the time of compiling.
+    """
     return mujoco.MjModel.from_xml_path(path)
 
 
 class _Copied(SawyerXYZEnv):
-    """Has a copy of its task's model. Gymnasium's own sizes a framebuffer, which we don't use."""
+    """MetaWorld env that copies a cached model instead of compiling its own.
+
+    Gymnasium's `_initialize_simulation` also sets the size of a framebuffer, which is not used here.
+    """
 
     def _initialize_simulation(self) -> tuple[mujoco.MjModel, mujoco.MjData]:
         model = copy.copy(_compiled(self.fullpath))
         return model, mujoco.MjData(model)
 
     def _get_curr_obs_combined_no_goal(self) -> np.ndarray:
-        """Hand, opening of the gripper in [0, 1], position and quaternion of each object, float64
-        `[18]`. MetaWorld's own returns the same bits and takes a tenth of a rollout, for the
-        arrays that it joins."""
+        """Return the observation without the goal, float64 `[18]`.
+
+        It holds the hand's position, the gripper's opening in [0, 1], and the position and
+        quaternion of each object. MetaWorld's own method returns the same bits, but takes a tenth
+        of a rollout's time, because it concatenates many small arrays.
+        """
         right, left = self.data.body("rightclaw").xpos, self.data.body("leftclaw").xpos
         observation = np.zeros(4 + self._obs_obj_max_len)
         observation[:3] = self.get_endeff_pos()
@@ -73,12 +84,16 @@ class _Copied(SawyerXYZEnv):
 
 
 class MetaWorldSimulator:
-    """One task in one MuJoCo model (see :class:`rlcore_simulation.simulator.Simulator`).
+    """Simulator of one task (see :class:`rlcore_simulation.simulator.Simulator`).
 
     Args:
-        config: settings.
+        config: settings of the env.
         task: MetaWorld's name of the task.
-        renderers: of this process.
+        renderers: renderers of this process.
+
+    Attributes:
+        task: MetaWorld's name of the task.
+        observation: MetaWorld's last observation, including the goal, float64 `[39]`.
     """
 
     def __init__(self, config: MetaWorldConfig, task: str, renderers: Renderers) -> None:
@@ -102,16 +117,21 @@ class MetaWorldSimulator:
         return self.observation[:STATE_SIZE].astype(np.float32)
 
     def start(self, episode: Episode) -> str:
-        """Reset the task to the start of `episode.trial`, the same to the bit whatever happened
-        before. Returns the sentence."""
+        """Reset the task to the start of `episode.trial`.
+
+        The start is bitwise the same, whatever the simulator did before.
+
+        Returns:
+            instruction of the task.
+        """
         env = self._env
         self._restore()
         self._expert = _new_expert(self.task)
         layout = self._draw_layout(episode.trial)
-        # The observation includes the goal: experts need it, and policies never see that part.
+        # The observation includes the goal, because experts need it. Policies get `states` only.
         data = {"rand_vec": layout, "env_cls": self._class, "partially_observable": False}
         env.set_task(Task(env_name=self.task, data=pickle.dumps(data)))
-        # `reset` sets up the scene twice, so the hand's first motion has no effect.
+        # `reset` sets up the scene twice, and the second time discards the hand's first motion.
         _skip_next_hand_motion(env)
         self.observation, _ = env.reset()
         for _ in range(self._config.settle_steps):
@@ -119,27 +139,34 @@ class MetaWorldSimulator:
         return SENTENCES[self.task]
 
     def step(self, action: np.ndarray) -> Step:
-        """One step of 12.5 ms: action float32 `[4]`, clipped to [-1, 1] by the simulator."""
+        """Step the simulation by 12.5 ms.
+
+        Args:
+            action: float32 `[4]`; the simulator clips it to [-1, 1].
+        """
         self.observation, reward, _, _, info = self._env.step(action)
         solved = bool(info["success"])
         dense = self._config.reward == "dense"
         return Step(reward=float(reward if dense else solved), success=solved)
 
     def draw(self, out: Mapping[str, np.ndarray]) -> None:
-        """Write a frame of the current state into the one camera's array, uint8 `[H, W, 3]`."""
+        """Render the current state into the camera's array, uint8 `[H, W, 3]`."""
         renderer = self._renderers.of(self.task, self._env.model)
         renderer.draw(self._env.model, self._env.data, out)
 
     def expert_action(self, *, speed: float) -> np.ndarray:
-        """The action of MetaWorld's expert, clipped to [-1, 1], its motion scaled by `speed`."""
-        with warnings.catch_warnings():  # experts exceed the range and warn; we clip
+        """Return the expert's action, float32 `[4]`, clipped to [-1, 1].
+
+        Its motion is scaled by `speed`; the gripper's entry is not.
+        """
+        with warnings.catch_warnings():  # experts exceed the range and warn; clipped here
             warnings.simplefilter("ignore")
             action = np.clip(self._expert.get_action(self.observation), -1.0, 1.0)
         action[MOTION] *= speed
         return action.astype(np.float32)
 
     def close(self) -> None:
-        """Release the renderer; the simulator can't be used afterwards."""
+        """Leave the scene's renderer. The simulator can't be used afterwards."""
         self._renderers.leave(self.task)
 
     def _draw_layout(self, trial: int) -> np.ndarray:
@@ -153,7 +180,7 @@ class MetaWorldSimulator:
         return env._last_rand_vec.copy()
 
     def _restore(self) -> None:
-        """Restore model and state as they were built."""
+        """Restore the model and the state as they were compiled."""
         env = self._env
         self._built.put(env.model)
         mujoco.mj_resetData(env.model, env.data)
@@ -161,7 +188,10 @@ class MetaWorldSimulator:
 
 
 def _move_cameras(model: mujoco.MjModel, cameras: Iterable[str]) -> None:
-    """Put cameras where :data:`CAMERAS` wants them; shows after the next forward pass."""
+    """Move cameras to their positions in :data:`CAMERAS`.
+
+    The positions take effect in the next forward pass.
+    """
     for mount in (CAMERAS[name] for name in cameras):
         if mount.position is not None:
             model.cam_pos[model.camera(mount.name).id] = mount.position
@@ -172,7 +202,7 @@ def _new_expert(task: str) -> Policy:
 
 
 def _skip_next_hand_motion(env: SawyerXYZEnv) -> None:
-    """Skip, once, the 50 steps that move the hand to its start: no layout depends on them."""
+    """Skip the next motion of the hand to its start, 50 steps on which no layout depends."""
 
     def stay(steps: int = 50) -> None:
         env.init_tcp = env.tcp_center

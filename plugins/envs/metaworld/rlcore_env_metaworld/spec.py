@@ -1,4 +1,4 @@
-"""Settings -> EnvSpec, and the checks of the settings. Light: imports no simulator."""
+"""Check the settings and derive the EnvSpec from them. Imports no simulator."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from rlcore_env_metaworld.cameras import CAMERAS
 from rlcore_env_metaworld.settings import MetaWorldConfig
 from rlcore_env_metaworld.tasks import BENCHMARKS, DIFFICULTY, SENTENCES
 
-# Trial numbers key the generator of a start, so the ranges may be as long as anyone needs.
+# A trial number seeds the generator of a start, so these ranges may be arbitrarily long.
 TRAIN_TRIALS = range(0, 10_000)
 HELDOUT_TRIALS = range(10_000, 20_000)
 VALIDATION_TRIALS = range(20_000, 30_000)
 
 
 def env_spec(config: MetaWorldConfig) -> EnvSpec:
-    """What MetaWorld offers under `config`.
+    """Return the spec of MetaWorld for `config`.
 
     Raises:
         ConfigError: an unknown task, benchmark, camera or reward, or a number out of range.
@@ -51,7 +51,7 @@ def env_spec(config: MetaWorldConfig) -> EnvSpec:
 
 
 def _tasks(config: MetaWorldConfig) -> tuple[str, ...]:
-    """The benchmark's tasks, or those of them that `config.tasks` names, in its order."""
+    """Return the tasks in `config.tasks`, in that order; None: all tasks of the benchmark."""
     offered = BENCHMARKS[config.benchmark]
     if config.tasks is None:
         return offered
@@ -65,10 +65,10 @@ def _tasks(config: MetaWorldConfig) -> tuple[str, ...]:
 
 
 def view_of(config: MetaWorldConfig) -> View:
-    """One of :data:`CAMERAS`, its frames upright, `image_size` pixels high and wide.
+    """Return the view of the camera in `config`, with upright frames of `image_size` pixels.
 
-    The walls of the table reflect, which only corner, corner2 and corner3 see; those frames differ
-    from MetaWorld's own in up to 4 of 100 pixels.
+    Frames are rendered without reflections. Only corner, corner2 and corner3 see the reflecting
+    walls of the table: their frames differ from MetaWorld's own in up to 4% of the pixels.
     """
     mount, size = CAMERAS[config.camera], config.image_size
     upright = Camera(mount.name, size, size, flip_rows=mount.rotated, flip_columns=mount.rotated)

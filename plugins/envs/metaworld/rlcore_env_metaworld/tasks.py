@@ -1,8 +1,9 @@
-"""The 50 tasks of MetaWorld v3: sentences, benchmarks and difficulty. Data only, light.
+"""List the 50 tasks of MetaWorld v3: instructions, benchmarks and difficulty.
 
-MetaWorld ships no sentences, and projects number its tasks differently, so everything here is keyed
-by the task's name. Difficulty follows the grouping used since Seo et
-al., "Masked World Models for Visual Control" (2022): 28 easy, 11 medium, 6 hard, 5 very hard.
+MetaWorld ships no instructions, and projects number its tasks differently. So everything here is
+keyed by the task's name. The difficulty follows the grouping of Seo et al., "Masked World Models
+for Visual Control" (2022): 28 easy, 11 medium, 6 hard and 5 very hard tasks. This module holds data
+only.
 """
 
 from __future__ import annotations
@@ -105,7 +106,7 @@ ML45_HELD_OUT = (
     "door-unlock-v3",
 )
 
-# The ten tasks of Yu et al., "Meta-World" (2020), that are trained together.
+# The ten tasks that Yu et al., "Meta-World" (2020), train together.
 MT10 = (
     "reach-v3",
     "push-v3",

@@ -96,9 +96,7 @@ class Sight:
             depth, inside = self._in_view(pose, world)
             found.append(np.where(inside, depth, np.inf).min(axis=1))
         depths = np.array(found)
-        ordered = np.sort(
-            depths, axis=0
-        )  # configurations in which the geom is not in view (inf) are last
+        ordered = np.sort(depths, axis=0)  # configurations without the geom in view (inf) are last
         times = np.isfinite(depths).sum(axis=0)
         nearest: np.ndarray = ordered[(NEARER * times).astype(int), np.arange(len(times))]
         return nearest

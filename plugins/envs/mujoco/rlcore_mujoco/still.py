@@ -58,9 +58,8 @@ class Still:
         self._depth = np.empty(size, dtype=np.float32)
         self._usable = can_keep(model, view, camera)
         meshes = (model.geom_type == mujoco.mjtGeom.mjGEOM_MESH.value) & (model.geom_dataid >= 0)
-        self._faces = np.full(
-            model.ngeom + model.nsite, 500.0
-        )  # about the number of faces of a primitive
+        # a primitive has about 500 faces
+        self._faces = np.full(model.ngeom + model.nsite, 500.0)
         self._faces[: model.ngeom][meshes] = model.mesh_facenum[model.geom_dataid[meshes]]
         self._pictures: WeakKeyDictionary[object, _Picture] = WeakKeyDictionary()
 
