@@ -58,7 +58,7 @@ def _compiled(path: str) -> mujoco.MjModel:
 class _Copied(SawyerXYZEnv):
     """MetaWorld env that copies a cached model instead of compiling its own.
 
-    Gymnasium's `_initialize_simulation` also sets the size of a framebuffer, which is not used here.
+    Gymnasium's `_initialize_simulation` also sets the size of a framebuffer, which is unused here.
     """
 
     def _initialize_simulation(self) -> tuple[mujoco.MjModel, mujoco.MjData]:
