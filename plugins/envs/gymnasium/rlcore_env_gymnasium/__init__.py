@@ -1,1 +1,1 @@
-"""Any env of gymnasium for rlcore, by its id."""
+"""Use any gymnasium env in rlcore by its id."""

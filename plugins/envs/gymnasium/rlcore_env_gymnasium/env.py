@@ -1,4 +1,4 @@
-"""An env of gymnasium as an rlcore Env. Importing it loads no gymnasium."""
+"""Make an rlcore Env of a gymnasium env. This module does not import gymnasium."""
 
 from __future__ import annotations
 
@@ -21,9 +21,12 @@ SOURCE = SimulatorSource(
 def make_env(
     config: GymnasiumConfig, *, num_envs: int, rank: int, world_size: int, num_processes: int
 ) -> Env:
-    """The env of worker `rank`."""
+    """Make the env of env worker `rank`, with `num_envs` rows.
+
+    Unless rlcore vectorizes the env in processes, it is a vector env of gymnasium in this process.
+    """
     if config.vectorization != PROCESSES:
-        os.environ.update(HEADLESS)  # it plays in this process
+        os.environ.update(HEADLESS)  # the env runs in this process
         from rlcore_env_gymnasium.vector import VectorEnv
 
         return VectorEnv(config, num_envs)

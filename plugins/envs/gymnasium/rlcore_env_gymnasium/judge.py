@@ -1,4 +1,4 @@
-"""Tell success from what a step gave."""
+"""Determine success from the results of steps."""
 
 from __future__ import annotations
 
@@ -11,7 +11,11 @@ from rlcore_env_gymnasium.spec import HOW, require_success, success_names, untol
 
 
 class Judge:
-    """By the rule of the settings, of one episode at a time."""
+    """Success criterion of the settings, for one episode at a time.
+
+    Args:
+        config: settings of the env, with the rule in `success`.
+    """
 
     def __init__(self, config: GymnasiumConfig) -> None:
         self._config, self._rule = config, require_success(config)
@@ -19,14 +23,16 @@ class Judge:
         self._total = 0.0
 
     def begin(self) -> None:
-        """A new episode."""
+        """Begin a new episode: reset the return to 0."""
         self._total = 0.0
 
     def solved(self, reward: float, terminated: bool, info: Mapping[str, Any]) -> bool:
-        """Whether this step solved the task.
+        """Check whether this step solved the task.
+
+        Must be called once for each step, because it adds the reward to the episode's return.
 
         Raises:
-            EnvError: `info` does not say.
+            EnvError: the rule reads `info`, which has none of its names.
         """
         self._total += reward
         rule = self._rule

@@ -1,4 +1,4 @@
-"""What this plugin offers rlcore. Strings only."""
+"""List the components of this plugin. Targets are strings, so listing imports no gymnasium."""
 
 from __future__ import annotations
 

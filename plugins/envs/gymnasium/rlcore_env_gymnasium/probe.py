@@ -1,7 +1,7 @@
-"""Make an env of gymnasium, read its observations, and measure what holds of it.
+"""Make a gymnasium env, read its observations, and measure its properties.
 
-Run as a script, with `{"id", "kwargs"}` as JSON on standard input, it prints the facts as JSON. It
-imports gymnasium and numpy alone, so that it runs in any interpreter that has the env.
+As a script, it reads `{"id", "kwargs"}` as JSON from standard input, and prints the measured facts
+as JSON. It imports only gymnasium and numpy, so that it runs in any interpreter that has the env.
 """
 
 from __future__ import annotations
@@ -20,14 +20,21 @@ import numpy as np
 from gymnasium import spaces
 
 REGISTER = ("gymnasium_robotics", "shimmy", "ale_py", "minigrid", "panda_gym", "highway_env")
-"""Packages that register envs as they are imported."""
+"""Packages that register envs when they are imported."""
 PICTURE = "picture"
 STEPS = 8
-CLOSE = 1e-3  # to which starts agree that are restored from a stored state
+CLOSE = 1e-3  # absolute tolerance with which starts are "close"
 
 
 def known(ident: str) -> Any:
-    """gymnasium's spec of an id, as of `Name-v0` or `module:Name-v0`."""
+    """Return gymnasium's spec of an id, `Name-v0` or `module:Name-v0`.
+
+    For an unknown id, the packages in `REGISTER` are imported one after the other until one of them
+    registers it.
+
+    Raises:
+        ImportError: no package registers the id. The message lists the imports that failed.
+    """
     module, _, name = ident.rpartition(":")
     if module:
         importlib.import_module(module)
@@ -39,26 +46,36 @@ def known(ident: str) -> Any:
             return gymnasium.spec(name)
         except gymnasium.error.Error as error:
             unknown = error
-        except Exception as error:  # of a package that need not be the one that has it
+        except Exception as error:  # failed import of a package that may not be the one needed
             failed.append(f"{each} can't be imported: {error}")
     raise ImportError("; ".join([str(unknown), *failed]))
 
 
 def registered(ident: str) -> Any:
-    """A copy of gymnasium's spec of that id, without its time limit: rlcore has its own."""
+    """Return a copy of gymnasium's spec of an id without time limit: rlcore applies its own."""
     found = copy.deepcopy(known(ident))
     found.max_episode_steps = None
     return found
 
 
 def make(ident: str, kwargs: Mapping[str, Any], *, renders: bool) -> Any:
-    """The env; with frames, if it `renders`."""
+    """Make the env.
+
+    Args:
+        ident: id of the env.
+        kwargs: further arguments of `gymnasium.make`.
+        renders: whether its `render` returns frames.
+    """
     mode: dict[str, Any] = {"render_mode": "rgb_array"} if renders else {}
     return gymnasium.make(registered(ident), disable_env_checker=True, **mode, **kwargs)
 
 
 def leaves(space: Any, place: str = "") -> Iterator[tuple[str, Any]]:
-    """The parts of an observation, by their place in it: names with dots between them."""
+    """Yield the place and the space of each part of an observation.
+
+    A place is a path of keys and indices with dots, e.g. "pixels.top". An observation without parts
+    has the place "observation".
+    """
     if isinstance(space, spaces.Dict):
         for name, part in space.spaces.items():
             yield from leaves(part, f"{place}.{name}" if place else name)
@@ -70,7 +87,7 @@ def leaves(space: Any, place: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def part(observation: Any, place: str) -> Any:
-    """What stands at that place of an observation."""
+    """Return the part of an observation at a place, see :func:`leaves`."""
     if place == "observation" and not isinstance(observation, (dict, tuple)):
         return observation
     for name in place.split("."):
@@ -79,18 +96,22 @@ def part(observation: Any, place: str) -> Any:
 
 
 def is_picture(space: Any) -> bool:
-    """Whether it is uint8 `[H, W, 3]`."""
+    """Check whether a space is one of pictures, uint8 `[H, W, 3]`."""
     box = isinstance(space, spaces.Box)
     return box and space.dtype == np.uint8 and len(space.shape) == 3 and space.shape[2] == 3
 
 
 def numbers(space: Any, value: Any) -> np.ndarray:
-    """A part as float32 `[n]`: a choice of n as n entries, one of which is 1."""
+    """Flatten a part of an observation to float32 `[n]`; a Discrete space of size n is one-hot."""
     return np.asarray(spaces.flatten(space, value), dtype=np.float32).reshape(-1)
 
 
 def action_of(space: Any, given: np.ndarray) -> Any:
-    """An action of the env: given float32 `[A]`, clipped; of a choice, the greatest entry's."""
+    """Convert rlcore's action, float32 `[A]`, to one of the env's.
+
+    For a Discrete space it is the index of the largest entry. For a Box it is reshaped, clipped to
+    the bounds and cast.
+    """
     if isinstance(space, spaces.Discrete):
         return int(space.start + np.argmax(given))
     clipped = np.clip(given.reshape(space.shape), space.low, space.high)
@@ -98,10 +119,10 @@ def action_of(space: Any, given: np.ndarray) -> Any:
 
 
 def brought(before: set[str]) -> dict[str, str]:
-    """Versions of the distributions whose modules an env has loaded: its engine among them.
+    """Return the versions of the distributions that an env has imported, e.g. its physics engine.
 
     Args:
-        before: names of the modules that were loaded without it.
+        before: names of the modules that were imported before the env was made.
     """
     modules = {name.partition(".")[0] for name in {*sys.modules} - before}
     owners = metadata.packages_distributions()
@@ -110,7 +131,12 @@ def brought(before: set[str]) -> dict[str, str]:
 
 
 def measured(ident: str, kwargs: Mapping[str, Any]) -> dict[str, Any]:
-    """The facts of an env, as JSON has them."""
+    """Measure the facts of an env, as a mapping that JSON can hold.
+
+    The same actions are played three times from seed 7: twice in one env, and in another env after
+    an episode with seed 8. An env with frames plays a fourth time, with rendering. The observations
+    show whether the seed determines the start, and whether the whole episode is bitwise the same.
+    """
     before = {*sys.modules}
     spec = registered(ident)
     limit = known(ident).max_episode_steps
@@ -122,7 +148,8 @@ def measured(ident: str, kwargs: Mapping[str, Any]) -> dict[str, Any]:
         shown.reset(seed=0)
         drawn = shown.render()
         frame = list(np.shape(drawn)[:2]) if np.ndim(drawn) == 3 else None
-        filmed = [played(shown, seed=7, films=True)[0]]  # a frame may change what follows
+        # rendering may change the observations after it
+        filmed = [played(shown, seed=7, films=True)[0]]
         shown.close()
     parts = [
         {
@@ -158,8 +185,16 @@ def measured(ident: str, kwargs: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def played(env: Any, *, seed: int, films: bool = False) -> tuple[list[np.ndarray], set[str]]:
-    """Observations as numbers, of a start and some steps, and the names in their `info`; with a
-    frame of each if it `films`."""
+    """Play up to `STEPS` steps with random actions, the same in each call.
+
+    Args:
+        env: env to play.
+        seed: seed of its reset.
+        films: whether to render a frame before each step.
+
+    Returns:
+        observations of the start and of the steps, flattened; and the names in the steps' `info`.
+    """
     observation, _ = env.reset(seed=seed)
     seen, names = [_flat(env, observation)], set[str]()
     draw = np.random.default_rng(0)
@@ -194,7 +229,7 @@ def _flat(env: Any, observation: Any) -> np.ndarray:
 
 
 def _exactness(plays: Sequence[Sequence[np.ndarray]]) -> str:
-    """ "bitwise", "close" or "none", of the same play several times."""
+    """Return how well repetitions of an episode agree: "bitwise", "close" or "none"."""
     first, *others = plays
     if any(len(other) != len(first) for other in others):
         return "none"
@@ -209,7 +244,7 @@ def _kind(space: Any) -> str:
 
 
 def _width(space: Any) -> int:
-    """Numbers that it has; 0 for what is none, as text."""
+    """Return the flattened size of a space; 0 if it is not numeric, e.g. text."""
     known = (spaces.Box, spaces.Discrete, spaces.MultiBinary, spaces.MultiDiscrete)
     return int(spaces.flatdim(space)) if isinstance(space, known) else 0
 

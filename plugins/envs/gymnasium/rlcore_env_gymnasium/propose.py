@@ -1,4 +1,4 @@
-"""Propose the mapping of an env of gymnasium, as lines of YAML for `rlcore new env --from`."""
+"""Propose the mapping of a gymnasium env, as lines of YAML for `rlcore new env --from`."""
 
 from __future__ import annotations
 
@@ -11,10 +11,15 @@ from rlcore_env_gymnasium.spec import USUAL, camera_sources, env_spec, facts_of,
 
 
 def mapping_of(ident: str) -> str:
-    """Every key of the mapping, with what holds if nothing is said.
+    """Return all keys of the mapping with their defaults for this env, as YAML.
+
+    The success criterion is the env's usual name in `info`, else its reward threshold as a return.
+
+    Args:
+        ident: id of the env, e.g. "CartPole-v1".
 
     Raises:
-        UserError: the env can't be made.
+        UserError: gymnasium can't make the env.
     """
     config = GymnasiumConfig(id=ident)
     facts = facts_of(config)

@@ -1,4 +1,4 @@
-"""The settings of an env of gymnasium: which, and what its numbers mean. Light."""
+"""Define the settings of a gymnasium env: its id and the meaning of its numbers. Light."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ PROCESSES = "processes"
 VECTORIZATIONS = (PROCESSES, "sync", "async", "vector_entry_point")
 AUTORESETS = ("NextStep", "SameStep", "Disabled")
 HEADLESS = {"SDL_VIDEODRIVER": "dummy", "PYGAME_HIDE_SUPPORT_PROMPT": "1"}
-"""Environment variables with which envs render where there is no display."""
-if sys.platform == "linux" and "DISPLAY" not in os.environ:  # MuJoCo would ask for a window
+"""Environment variables with which envs render without a display."""
+if sys.platform == "linux" and "DISPLAY" not in os.environ:  # MuJoCo would open a window
     HEADLESS["MUJOCO_GL"] = os.environ.get("MUJOCO_GL") or "egl"
 
 

@@ -1,4 +1,4 @@
-"""One env of gymnasium as a simulator, and a pool of them. Imports gymnasium."""
+"""Wrap a gymnasium env as a simulator, and pool such simulators. Imports gymnasium."""
 
 from __future__ import annotations
 
@@ -18,12 +18,16 @@ from rlcore_env_gymnasium.spec import RENDER, camera_sources, env_spec, facts_of
 
 
 def make_pool(config: GymnasiumConfig) -> SimulatorCache[GymSimulator]:
-    """The simulators of a process."""
+    """Return the pool of simulators of a process, which keeps up to 4 idle ones."""
     return SimulatorCache(lambda task: GymSimulator(config), keep=4, drop=GymSimulator.close)
 
 
 class GymSimulator:
-    """See :class:`rlcore_simulation.simulator.Simulator`."""
+    """Simulator of a gymnasium env (see :class:`rlcore_simulation.simulator.Simulator`).
+
+    Args:
+        config: settings of the env.
+    """
 
     def __init__(self, config: GymnasiumConfig) -> None:
         self._view = View(config)
@@ -31,10 +35,14 @@ class GymSimulator:
         self._env = make(config.id, dict(config.kwargs or {}), renders=self._view.renders)
         self._judge = Judge(config)
         self._seen: Any = None
-        self._last: Step | None = None  # where the env can't go on
+        self._last: Step | None = None  # result of all further steps after the env ended
 
     def start(self, episode: Episode) -> str:
-        """Reset with the trial as the seed."""
+        """Reset the env with the trial as the seed.
+
+        Returns:
+            instruction of the task.
+        """
         self._seen, _ = self._env.reset(seed=int(episode.trial))
         self._judge.begin()
         self._last = None
@@ -45,12 +53,18 @@ class GymSimulator:
         return self._view.states(self._env.observation_space, self._seen)
 
     def expert_action(self, *, speed: float) -> np.ndarray:
-        """Never asked: the spec says that there is no expert."""
+        """Raise NotImplementedError. It is never called, because the spec has no expert."""
         raise NotImplementedError
 
     def step(self, action: np.ndarray) -> Step:
-        """One step. rlcore has the time limit: what the env cuts off by itself is its end, after
-        which it stands still."""
+        """Step the env.
+
+        rlcore applies the time limit, so a truncation by the env counts as an end of its own. After
+        the env ended it is not stepped: further steps return the last result, with reward 0.
+
+        Args:
+            action: float32 `[A]`, see :func:`rlcore_env_gymnasium.probe.action_of`.
+        """
         if self._last is not None:
             return self._last
         taken = action_of(self._env.action_space, action)
@@ -67,7 +81,8 @@ class GymSimulator:
         return Step(float(reward), solved, told, over=over)
 
     def draw(self, out: Mapping[str, np.ndarray]) -> None:
-        # MuJoCo's frames are black, or of another scene, once one built since was closed
+        # Closing an env that was made later frees the current GL context. Without this call,
+        # MuJoCo's frames would then be black or show another scene.
         renderer = vars(self._env.unwrapped).get("mujoco_renderer")
         if renderer is not None and renderer.viewer is not None:
             renderer.viewer.make_context_current()
@@ -76,12 +91,19 @@ class GymSimulator:
             out[name][:] = picture
 
     def close(self) -> None:
-        """Release the env."""
+        """Close the env."""
         self._env.close()
 
 
 class View:
-    """What of an observation rlcore sees."""
+    """Conversion of an env's observations to rlcore's states and pictures.
+
+    Args:
+        config: settings of the env.
+
+    Attributes:
+        renders: whether a camera needs frames of the env's `render`.
+    """
 
     def __init__(self, config: GymnasiumConfig) -> None:
         facts = facts_of(config)
@@ -91,13 +113,23 @@ class View:
         self.renders = RENDER in self._sources.values()
 
     def states(self, space: Any, observation: Any) -> np.ndarray:
-        """float32 `[S]`."""
+        """Return the state, float32 `[S]`: the parts of the observation in `config.states`.
+
+        Args:
+            space: the env's observation space.
+            observation: an element of it.
+        """
         spaces = dict(leaves(space))
         parts = [numbers(spaces[place], part(observation, place)) for place in self._places]
         return np.concatenate([*parts, np.zeros(0, np.float32)])
 
     def pictures(self, observation: Any, frame: np.ndarray | None) -> dict[str, np.ndarray]:
-        """uint8 `[H, W, 3]` of each camera."""
+        """Return the picture of each camera, uint8 `[H, W, 3]`, resized to `config.image_size`.
+
+        Args:
+            observation: the env's observation.
+            frame: result of the env's `render`; None if `renders` is false.
+        """
         found = {}
         for name, source in self._sources.items():
             picture = frame if source == RENDER else part(observation, source)

@@ -1,4 +1,7 @@
-"""Settings -> EnvSpec. Light: gymnasium is asked in a process of its own, once for an env."""
+"""Derive the EnvSpec from the settings and from the measured facts of the env.
+
+This module does not import gymnasium. The facts are measured in a subprocess, once for each env.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ from rlcore_env_gymnasium.settings import HEADLESS, GymnasiumConfig
 
 PROBE = Path(__file__).with_name("probe.py")
 PICTURE, RENDER = "picture", "render"
-SECONDS = 120  # to make an env and play some steps
+SECONDS = 120  # timeout for making an env and playing some steps
 SUCCESS = re.compile(r"info:(?P<info>\w+)|(?P<end>terminated)|(?P<sum>reward|return):(?P<least>.+)")
 USUAL = ("is_success", "success")
 HOW = (
@@ -31,12 +34,12 @@ TRAIN, HELDOUT, VALIDATION = range(0, 10_000), range(10_000, 20_000), range(20_0
 
 
 def env_spec(config: GymnasiumConfig) -> EnvSpec:
-    """What the env offers, as it was measured.
+    """Return the spec of the env by its measured facts.
 
     Raises:
-        ConfigError: a mapping that does not fit it, starts that its seed does not fix, or steps
-            that don't tell success.
-        AssetError: gymnasium can't make it.
+        ConfigError: the mapping in the settings does not fit the env, the seed does not determine
+            the start, or `info` has no name that tells success.
+        AssetError: gymnasium can't make the env.
     """
     facts = facts_of(config)
     if facts["starts"] == "none":
@@ -71,7 +74,7 @@ def env_spec(config: GymnasiumConfig) -> EnvSpec:
 
 
 def facts_of(config: GymnasiumConfig) -> Mapping[str, Any]:
-    """The facts that :mod:`rlcore_env_gymnasium.probe` prints."""
+    """Return the facts that :mod:`rlcore_env_gymnasium.probe` prints for the env. Cached."""
     kwargs = dict(config.kwargs or {})
     return _measured(config.id, json.dumps(kwargs), config.python or sys.executable)
 
@@ -108,7 +111,7 @@ def _measured(ident: str, kwargs: str, python: str) -> Mapping[str, Any]:
 
 
 def camera_sources(config: GymnasiumConfig, facts: Mapping[str, Any]) -> dict[str, str]:
-    """What fills each camera."""
+    """Return the source of each camera: "render", or the place of a picture in the observation."""
     if config.cameras is not None:
         return dict(config.cameras)
     pictures = [part["place"] for part in facts["parts"] if part["kind"] == PICTURE]
@@ -137,7 +140,11 @@ def _cameras(config: GymnasiumConfig, facts: Mapping[str, Any]) -> list[CameraSp
 
 
 def state_parts(config: GymnasiumConfig, facts: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """The parts of the observation that make the state."""
+    """Return the parts of the observation that form the state, in order.
+
+    Raises:
+        ConfigError: `config.states` names a place without numbers.
+    """
     known = {p["place"]: p for p in facts["parts"] if p["kind"] != PICTURE and p["size"]}
     chosen = list(known) if config.states is None else config.states
     for place in chosen:
@@ -180,7 +187,7 @@ def _actions(config: GymnasiumConfig, action: Mapping[str, Any]) -> tuple[Action
 
 
 def _runs(action: Mapping[str, Any], first: int, count: int) -> list[tuple[float, float, int]]:
-    """Runs of entries with the same bounds: low, high, how many."""
+    """Group successive entries with equal bounds: tuples of low, high, number of entries."""
     runs: list[tuple[float, float, int]] = []
     for entry in range(first, first + count):
         low, high = (
@@ -195,22 +202,25 @@ def _runs(action: Mapping[str, Any], first: int, count: int) -> list[tuple[float
 
 
 def success_names(config: GymnasiumConfig) -> tuple[str, ...]:
-    """The names in `info` of which one tells success; none where something else does."""
+    """Return the names in `info` that may tell success; empty if the rule does not read `info`."""
     rule = require_success(config)
     return USUAL if rule is None else (rule["info"],) if rule["info"] else ()
 
 
 def untold(config: GymnasiumConfig, info: Iterable[str]) -> str:
-    """What to say of an `info` that has none of them."""
+    """Return the error message for an `info` without any of the names that tell success."""
     names = " or ".join(success_names(config))
     return f"{config.id}: info has no {names}, it has {sorted(info)}"
 
 
 def require_success(config: GymnasiumConfig) -> re.Match[str] | None:
-    """How success is told; None: by the usual names in `info`.
+    """Parse the success criterion of the settings.
+
+    Returns:
+        match of `SUCCESS`; None if the settings have no rule, and the usual names in `info` apply.
 
     Raises:
-        ConfigError: it is spelt otherwise.
+        ConfigError: the rule has another form.
     """
     if config.success is None:
         return None

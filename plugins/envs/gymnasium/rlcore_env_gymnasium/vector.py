@@ -1,9 +1,9 @@
-"""A vector env of gymnasium as an rlcore Env, whichever its autoreset mode.
+"""Wrap a vector env of gymnasium as an rlcore Env, in any autoreset mode.
 
-rlcore chooses each row's next start and resets rows one by one, so what a vector env does with rows
-that have ended is never seen: with `NextStep` and `SameStep` they begin an episode that nobody
-looks at, with `Disabled` they are reset before they are stepped again. The final observation of an
-episode is that of `final_obs` with `SameStep`, and the step's own otherwise.
+rlcore chooses the next start of each row, and resets rows individually. So it ignores what a vector
+env does with rows that have ended: with `NextStep` and `SameStep` they begin an episode whose
+results are discarded, with `Disabled` they are reset before the next step. The final observation of
+an episode is in `final_obs` with `SameStep`, and is the step's own otherwise.
 """
 
 from __future__ import annotations
@@ -28,7 +28,12 @@ from rlcore_env_gymnasium.spec import env_spec
 
 
 class VectorEnv:
-    """See :class:`rlcore.contracts.protocols.Env`."""
+    """Env of gymnasium's vector env (see :class:`rlcore.contracts.protocols.Env`).
+
+    Args:
+        config: settings of the env.
+        num_envs: number of rows.
+    """
 
     def __init__(self, config: GymnasiumConfig, num_envs: int) -> None:
         self.spec = env_spec(config)
@@ -57,8 +62,8 @@ class VectorEnv:
         }
         self._kept: dict[int, list[np.ndarray]] = {}
         self._begun = False
-        self._still = np.zeros(num_envs, bool)  # ended, and its terminations are ignored
-        self._over = np.zeros(num_envs, bool)  # of the vector env: it has said so, and not reset
+        self._still = np.zeros(num_envs, bool)  # rows that ended while terminations are ignored
+        self._over = np.zeros(num_envs, bool)  # rows that the vector env ended and did not reset
 
     def reset(
         self, *, seed: int | None = None, options: Mapping[str, Any] | None = None
@@ -103,7 +108,7 @@ class VectorEnv:
             valid[:, c], drawn = run, drawn | run
             seen = self._advance(actions[:, c], rewards[:, c], terminated[:, c], truncated[:, c])
         if seen is not None:
-            # rows that terminated are not looked at, and may show their next episode by now
+            # Skip terminated rows: they need no picture, and may already show their next episode.
             self._draw(drawn & ~terminated.any(1) & ~self._still, seen)
         return ChunkResult(
             self._observation(), rewards, terminated, truncated, valid, self._success.copy()
@@ -134,10 +139,13 @@ class VectorEnv:
     # -- the vector env -----------------------------------------------------------------------
 
     def _reset(self, seeds: list[int], mask: np.ndarray) -> Any:
-        """Reset the rows of `mask`; the first call resets all rows.
+        """Reset the rows in `mask`. The first call resets all rows.
+
+        Returns:
+            batched observation of all rows.
 
         Raises:
-            EnvError: the vector env takes no seed for each row, or can't leave rows as they are.
+            EnvError: the vector env takes no seed per row, or can't reset a part of the rows.
         """
         self._over[mask] = False
         options = {"reset_mask": mask.copy()} if self._begun else None
@@ -157,7 +165,16 @@ class VectorEnv:
         terminated: np.ndarray,
         truncated: np.ndarray,
     ) -> Any:
-        """One step of the running rows; writes what came of them. Returns the observation."""
+        """Step the vector env once, and write the results of the running rows.
+
+        Args:
+            actions: float32 `[N, A]`.
+            rewards: output, float32 `[N]`.
+            terminated, truncated: outputs, bool `[N]`.
+
+        Returns:
+            batched observation of all rows.
+        """
         if self._mode is AutoresetMode.DISABLED and self._over.any():
             self._reset([0] * self.num_envs, self._over.copy())
         single = self._env.single_action_space
@@ -195,12 +212,12 @@ class VectorEnv:
         return seen
 
     def _look(self, row: int, seen: Any) -> None:
-        """Take a row's state."""
+        """Update the state of a row from a batched observation."""
         space = self._env.single_observation_space
         self._states[row] = self._view.states(space, _row(seen, row))
 
     def _draw(self, mask: np.ndarray, seen: Any) -> None:
-        """Take the pictures of the rows of `mask`."""
+        """Update the pictures of the rows in `mask`."""
         if not self._frames or not mask.any():
             return
         frames = self._env.render() if self._view.renders else None
@@ -210,7 +227,7 @@ class VectorEnv:
                 self._frames[name][row] = picture
 
     def _film(self, seen: Any) -> None:
-        """Keep the first camera's picture of the rows that are recorded, as they are stepped."""
+        """Append the first camera's picture to the film of each recorded row."""
         if not self.spec.cameras:
             return
         first = self.spec.cameras[0].name
@@ -231,7 +248,7 @@ class VectorEnv:
 
 
 def _row(seen: Any, row: int) -> Any:
-    """One row of a batched observation."""
+    """Return one row of a batched observation."""
     if isinstance(seen, dict):
         return {name: _row(each, row) for name, each in seen.items()}
     if isinstance(seen, tuple):
@@ -240,7 +257,7 @@ def _row(seen: Any, row: int) -> Any:
 
 
 def _of(infos: Mapping[str, Any], row: int) -> dict[str, Any]:
-    """One row of batched infos: `_NAME` says which rows have NAME."""
+    """Return one row of batched infos; the mask `_NAME` tells which rows have NAME."""
     return {
         name: values[row]
         for name, values in infos.items()
