@@ -1,1 +1,4 @@
-"""What envs on SAPIEN share. Light: SAPIEN itself may be in another interpreter."""
+"""Shared code of the env plugins on SAPIEN.
+
+Importing it does not import SAPIEN, which may be installed in another interpreter.
+"""

@@ -1,4 +1,4 @@
-"""The versions of SAPIEN under which results of envs were tested: the one place of them. Light."""
+"""Versions of SAPIEN with which the results of envs were tested. They are defined only here."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""The Vulkan driver that SAPIEN renders with, found without loading SAPIEN.
+"""Find the Vulkan driver that SAPIEN renders with, without importing SAPIEN.
 
-SAPIEN needs a rendering device even if no frame is rendered. On a machine with an NVIDIA card it
-finds the driver itself. Elsewhere it needs Mesa's software driver (lavapipe), named by
-`VK_ICD_FILENAMES`, and no ray tracing. `requirements/vulkan.sh` installs that driver.
+SAPIEN needs a rendering device even if no frame is rendered. On a machine with an NVIDIA GPU it
+finds the driver itself. On other machines it needs Mesa's software driver (lavapipe), whose file
+`VK_ICD_FILENAMES` names, and ray tracing turned off. `requirements/vulkan.sh` installs that driver.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ FOLDERS = tuple(
     for folder in ("/etc/vulkan/icd.d", "/usr/local/share/vulkan/icd.d", "/usr/share/vulkan/icd.d")
 )
 NVIDIA_LIBRARY = "libGLX_nvidia.so.0"
-# The Vulkan loader's own variables, the newer one first.
+# Environment variables in which the Vulkan loader looks for drivers, the newer one first.
 VARIABLES = ("VK_DRIVER_FILES", "VK_ICD_FILENAMES")
-# What SAPIEN needs with lavapipe, which has no ray tracing.
+# Environment variable that SAPIEN needs with lavapipe, which has no ray tracing.
 SOFTWARE = {"SAPIEN_DISABLE_RAY_TRACING": "1"}
-# The devices of a card; without one the driver's library is useless.
+# Device files of a GPU (/dev/dxg on WSL). Without a GPU, NVIDIA's driver library finds no device.
 CARDS = ("/dev/nvidia[0-9]*", "/dev/dxg")
 PACKAGES = "mesa-vulkan-drivers libvulkan1"
 OS_RELEASE = Path("/etc/os-release")
@@ -40,12 +40,12 @@ PROBE_SECONDS = 60.0
 
 
 def install_command() -> str:
-    """The command that installs Mesa's driver in a version that works with SAPIEN (24 or newer)."""
+    """Return the command that installs Mesa's driver in version 24 or newer, as SAPIEN needs."""
     codename = ""
     with contextlib.suppress(OSError):
         found = re.search(r"^VERSION_CODENAME=\"?(\w+)", OS_RELEASE.read_text(), re.MULTILINE)
         codename = found[1] if found else ""
-    if codename == "bookworm":  # its own version, 22.3, offers SAPIEN no device
+    if codename == "bookworm":  # the release's own version, 22.3, offers SAPIEN no device
         source = "deb http://deb.debian.org/debian bookworm-backports main"
         return (
             f"echo '{source}' > /etc/apt/sources.list.d/rlcore-backports.list && apt-get update && "
@@ -59,11 +59,13 @@ def install_command() -> str:
 
 
 def tried_driver() -> str:
-    """:func:`driver`, after a short process has checked that SAPIEN finds a device with it: an old
-    driver loads too, and a file named by the user may be anything.
+    """Return :func:`driver`, after a subprocess checked that SAPIEN finds a device with it.
+
+    The check is needed because a driver that is too old can be loaded, too, and because the user
+    may name any file. Its success is cached.
 
     Raises:
-        AssetError: no driver is installed, or it offers no device.
+        AssetError: no driver is installed, it offers no device, or SAPIEN can't be imported.
     """
     name = driver()
     _try(tuple(environment().items()), _asked())
@@ -96,10 +98,12 @@ def _try(variables: tuple[tuple[str, str], ...], asked: str) -> None:
 
 
 def driver() -> str:
-    """Which driver SAPIEN will use, in words.
+    """Return a description of the driver that SAPIEN will use.
+
+    It is the path of the driver's file, or "NVIDIA's".
 
     Raises:
-        AssetError: this machine has none.
+        AssetError: this machine has no driver.
     """
     chosen = environment().get("VK_ICD_FILENAMES")
     asked = _asked()
@@ -107,10 +111,10 @@ def driver() -> str:
 
 
 def environment() -> dict[str, str]:
-    """Variables that must be set before SAPIEN is imported.
+    """Return the environment variables that must be set before SAPIEN is imported.
 
     Raises:
-        AssetError: no driver on this machine, or the one that the user names does not exist.
+        AssetError: this machine has no driver, or a file that the user names does not exist.
     """
     if sys.platform != "linux":
         return {}
@@ -132,7 +136,7 @@ def environment() -> dict[str, str]:
 
 
 def rendering_device() -> str:
-    """The device that SAPIEN renders with: "cuda", or its address on the PCI bus.
+    """Return the device that SAPIEN renders with: "cuda", or "pci:" and its PCI address.
 
     Raises:
         AssetError: the driver offers no device.
@@ -140,7 +144,7 @@ def rendering_device() -> str:
     import sapien
 
     for name in ("cuda", "pci:0"):
-        with contextlib.suppress(RuntimeError):  # how SAPIEN says that it found none
+        with contextlib.suppress(RuntimeError):  # raised if SAPIEN finds no such device
             device = sapien.Device(name)
             if device.can_render():
                 return name if name == "cuda" else f"pci:{device.pci_string}"
@@ -155,7 +159,10 @@ def _asked() -> str:
 
 
 def _library(file: Path) -> str:
-    """The library that a driver's file names: a file beside it, or one the linker knows."""
+    """Return the library that a driver's file names; empty if the file can't be read.
+
+    A name that begins with a dot is relative to the file's folder. Others are for the linker.
+    """
     try:
         path = str(json.loads(file.read_text())["ICD"]["library_path"])
     except (OSError, ValueError, KeyError):
