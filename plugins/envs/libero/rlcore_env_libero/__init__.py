@@ -1,5 +1,5 @@
 """LIBERO for rlcore: 130 tasks of a Panda arm on tables and floors, simulated on the CPU.
 
-The light modules (settings, suites, spec, protocol, installed, assets, doctor) import no simulator;
-only the process that simulates imports robosuite and LIBERO, both quietly (`quiet`).
+The modules settings, suites, spec, protocol, installed, assets and doctor import no simulator. Only
+simulator processes import robosuite and LIBERO, through `quiet`, which suppresses their output.
 """

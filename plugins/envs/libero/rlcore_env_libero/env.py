@@ -1,4 +1,4 @@
-"""LIBERO as an rlcore Env. Importing it loads no simulator."""
+"""Make an rlcore Env of LIBERO. This module imports no simulator."""
 
 from __future__ import annotations
 
@@ -16,11 +16,14 @@ SOURCE = SimulatorSource("rlcore_env_libero.pool:make_pool", name="LIBERO simula
 def make_env(
     config: LiberoConfig, *, num_envs: int, rank: int, world_size: int, num_processes: int
 ) -> SimulatedEnv:
-    """The env of worker `rank`: `num_envs` rows in `num_processes` processes (0: in this one).
+    """Make the env of env worker `rank`.
+
+    The env has `num_envs` rows in `num_processes` simulator processes; 0 simulates in this process.
 
     Raises:
-        AssetError: no GL library, no LIBERO, or files of its tasks or assets missing; before any
-            process starts, unless simulators have an interpreter of their own.
+        AssetError: there is no GL library or no LIBERO, or files of its tasks or assets are
+            missing. Raised before any process starts, unless simulators run in another interpreter,
+            which then checks for LIBERO's files itself.
         ConfigError: settings that contradict each other.
     """
     spec = env_spec(config)

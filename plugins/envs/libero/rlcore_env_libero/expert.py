@@ -1,8 +1,9 @@
-"""A scripted expert: picks up one thing from above and puts it into or onto another.
+"""Scripted expert that picks up one object from above and puts it into or onto another.
 
-It reads where things are, which a policy never sees, and goes the same way in every task: above
-the thing, down, close, up, above the other one, for a plate down to it, open. If the thing is not
-in the hand on the way up, it begins again.
+The expert reads the objects' poses from the simulator, which a policy can't. It takes the same
+stages in all tasks: above the object, down, close the gripper, up, above the target, down (unless
+the object is dropped into the target), open the gripper. If the object is not in the hand after it
+was lifted, the expert begins again.
 """
 
 from __future__ import annotations
@@ -14,24 +15,24 @@ import numpy as np
 
 from rlcore_env_libero.grasp import choose
 
-# Metres that the hand moves in a step at full speed, and radians that it turns.
+# Metres that the hand moves in a step at full speed, and radians that it rotates.
 REACH, TURN = 0.05, 0.5
-# Heights of the hand in metres: above the ground while it travels; above a thing's top; and how far
-# below that top it grips, as the palm stops there.
+# Heights of the hand in metres: above the ground while it travels; above an object's top before it
+# descends; and the depth of the grip below that top, which the palm limits.
 TRAVEL, ABOVE, DEPTH = 0.34, 0.06, 0.03
-# How near counts as there, in metres and radians; how many steps the fingers take; after how many a
-# stage is over in any case; and how far a thing that was picked up has come, in metres.
+# Tolerances of a goal, in metres and radians; steps that the fingers take; number of steps after
+# which a stage ends in any case; and least height by which a lifted object has risen, in metres.
 NEAR, TURNED, FINGERS, PATIENCE, LIFTED = 0.012, 0.05, 12, 40, 0.05
 OPEN, CLOSE = -1.0, 1.0
 START, LIFT, LOWER, RELEASE = 0, 3, 5, 6
 
 
 class PickAndPlace:
-    """One episode.
+    """Expert for one episode.
 
     Args:
-        env: LIBERO's, at the start. The goal of the task's file is one thing, which is dropped
-            into a region of another or put onto it.
+        env: LIBERO's env at the start of the episode. The goal in its task's file must be a single
+            relation: an object in a region of another one, or on another one.
     """
 
     def __init__(self, env: Any) -> None:
@@ -46,7 +47,7 @@ class PickAndPlace:
         self._begin()
 
     def _begin(self) -> None:
-        """Look for a place to grip."""
+        """Choose a grasp for the current state, and begin with the first stage."""
         data, model = self._env.sim.data._data, self._env.sim.model._model
         hand, yaw = self._hand(), self._yaw()
         self._grasp = choose(model, data, self._thing, hand=hand, yaw=yaw, depth=DEPTH)
@@ -54,13 +55,16 @@ class PickAndPlace:
         self._stage, self._waited = START, 0
 
     def action(self) -> np.ndarray:
-        """For the state now, float64 `[7]`: towards the goal of the stage."""
+        """Return the action for the current state, float64 `[7]`, towards the goal of the stage.
+
+        Call this once per step: it also counts steps, and advances to the next stage.
+        """
         data = self._env.sim.data
         hand = self._hand()
         gripped = data.xpos[self._thing, :2] + self._grasp.offset
         over = data.xpos[self._target, :2] + self._grasp.offset
         bottom, top = self._extent()
-        # where to, with which grip, and whether the fingers need time
+        # by stage: goal of the hand, gripper action, and whether to wait for the fingers
         goals = (
             ((*gripped, max(top + ABOVE, self._grasp.on_the_way)), OPEN, False),
             ((*gripped, max(top - DEPTH, self._grasp.lowest)), OPEN, False),
@@ -83,7 +87,7 @@ class PickAndPlace:
         return np.array([*moves, 0.0, 0.0, np.clip(turn / TURN, -1.0, 1.0), grip])
 
     def _go_on(self) -> None:
-        """To the next stage; back to the first without the thing in the hand."""
+        """Advance to the next stage, or begin again if the lifted object is not in the hand."""
         if self._stage == LIFT and self._env.sim.data.xpos[self._thing, 2] < self._rested + LIFTED:
             self._begin()
             return
@@ -92,24 +96,25 @@ class PickAndPlace:
             self._stage = RELEASE
 
     def _hand(self) -> np.ndarray:
-        """Where the point between the fingertips is, in metres `[3]`."""
+        """Return the position of the point between the fingertips, in metres, `[3]`."""
         return np.array(self._env.sim.data.site_xpos[self._env.robots[0].eef_site_id])
 
     def _yaw(self) -> float:
-        """Direction of the line between the fingers, in radians."""
+        """Return the direction of the line between the fingers about the vertical, in radians."""
         axes = self._env.sim.data.site_xmat[self._env.robots[0].eef_site_id].reshape(3, 3)
         return atan2(axes[1, 0], axes[0, 0])
 
     def _touches(self) -> bool:
-        """Whether the thing has come down on the target."""
+        """Check whether the object touches the target."""
         thing, target = (self._env.get_object(name) for name in self._names)
         return bool(self._env.check_contact(thing, target))
 
     def _extent(self) -> tuple[float, float]:
-        """Heights of the thing's lowest and highest point: of the boxes it is made of."""
+        """Return the heights of the lowest and highest point of the object's boxes, in metres."""
         model, data = self._env.sim.model._model, self._env.sim.data
         mine = np.flatnonzero(model.body_rootid[model.geom_bodyid] == self._thing)
-        upright = np.abs(data.geom_xmat[mine].reshape(-1, 3, 3)[:, 2])  # their axes' heights
+        # vertical components of the boxes' axes
+        upright = np.abs(data.geom_xmat[mine].reshape(-1, 3, 3)[:, 2])
         extents = np.minimum(model.geom_rbound[mine], (upright * model.geom_size[mine]).sum(axis=1))
         middle = data.geom_xpos[mine, 2]
         return float((middle - extents).min()), float((middle + extents).max())

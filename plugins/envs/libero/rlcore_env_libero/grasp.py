@@ -1,7 +1,8 @@
-"""Where a gripper that comes from above can take hold of a thing, on scenes made of boxes.
+"""Choose a grasp from above, in scenes made of boxes.
 
-Fingers need room beside the thing, the hand above them needs room over its neighbours, and between
-the fingers must be something to hold. All of this shows in how high the scene is at each point.
+The fingers need room at both sides of the object, the hand above them needs room over neighbouring
+objects, and a part of the object must be between the fingers. Height maps of the scene are enough
+to check all three.
 """
 
 from __future__ import annotations
@@ -12,30 +13,35 @@ from math import inf, pi
 import mujoco
 import numpy as np
 
-# The map: half its edge, and from point to point, in metres.
+# Height map: half its edge, and the distance between neighbouring points, in metres.
 REACH, GRID = 0.19, 0.005
-# Where the hand may be, from the thing's origin, in metres; and how far it may turn, in radians.
+# Candidate offsets of the hand from the object's origin, along each axis, in metres; and candidate
+# rotations of the hand, in radians.
 PLACES = np.arange(-8, 9) / 100
 TURNS = np.arange(-6, 6) * pi / 12
-# The Panda's gripper, open, seen from the point between the fingertips, in metres: along the line
-# between the fingers and across it. Only the pads of its fingers touch anything.
+# Parts of the Panda's open gripper, relative to the point between the fingertips, in metres: range
+# along the line between the fingers on both sides, and half the width across that line. Of the
+# fingers, only the pads touch objects.
 PADS = (0.035, 0.054), 0.014
 BETWEEN = (0.0, 0.010), 0.008
 HAND = (0.0, 0.112), 0.040
-# Heights of the hand's lower side above that point, and of the point above the pads' lower edge.
+# Height of the hand's lower side above that point, and of that point above the pads' lower edge.
 PALM, TIP = 0.026, 0.012
-# Room below the fingertips; how much of the thing the pads must cover; and how much worse a turn by
-# a radian is than a metre beside the middle.
+# Clearance below the fingertips, in metres; height of the object that the pads must cover, in
+# metres; and the cost of a rotation by a radian, in metres of offset.
 ROOM, HOLD, TURNING = 0.003, 0.010, 0.02
 
 
 @dataclass(frozen=True)
 class Grasp:
-    """Attributes:
-    offset: of the point between the fingertips from the thing's origin, horizontal, in metres.
-    turn: of the hand about the vertical, in radians.
-    lowest: height that this point must not go below, in metres.
-    on_the_way: the same, until it is over the thing.
+    """Pose of the hand in which it grips an object.
+
+    Attributes:
+        offset: horizontal offset of the point between the fingertips from the object's origin, in
+            metres.
+        turn: rotation of the hand about the vertical, in radians.
+        lowest: lowest safe height of the point between the fingertips at the grasp, in metres.
+        on_the_way: its lowest safe height on the way to the object, in metres.
     """
 
     offset: tuple[float, float]
@@ -53,16 +59,19 @@ def choose(
     yaw: float,
     depth: float,
 ) -> Grasp:
-    """The grasp that has room, nearest to the thing's middle, and turning the hand little.
+    """Choose the feasible grasp with the least offset and rotation.
+
+    The cost is the distance from the object's origin plus `TURNING` times the rotation.
 
     Args:
-        thing: root body.
-        hand: where the point between the fingertips is, in metres `[3]`.
+        model, data: the scene in its current state.
+        thing: id of the object's root body.
+        hand: position of the point between the fingertips, in metres, `[3]`.
         yaw: direction of the line between the fingers, in radians.
-        depth: how far below the thing's top to grip, if nothing is in the way.
+        depth: depth of the grip below the object's top if nothing is in the way, in metres.
 
     Returns:
-        the one over the middle, if none has room.
+        the best grasp; one at the object's origin without rotation if none is feasible.
     """
     root = model.body_rootid[model.geom_bodyid]
     touching = (model.geom_contype > 0) & (root != model.body("robot0_base").rootid[0])
@@ -96,15 +105,22 @@ def choose(
 def heights(
     model: mujoco.MjModel, data: mujoco.MjData, geoms: np.ndarray, points: np.ndarray
 ) -> np.ndarray:
-    """How high some boxes and planes reach at points `[..., 2]`, in metres: `[...]`, minus infinity
-    where there is none of them. Planes are horizontal."""
+    """Return the greatest height of some boxes and planes at horizontal points, in metres.
+
+    Args:
+        geoms: ids of the geoms. Planes must be horizontal, and all others are taken as boxes.
+        points: `[..., 2]`, in metres.
+
+    Returns:
+        float64 `[...]`; minus infinity at points without any of the geoms.
+    """
     highest = np.full(points.shape[:-1], -inf)
     for geom in geoms:
         at, axes = data.geom_xpos[geom], data.geom_xmat[geom].reshape(3, 3)
         if model.geom_type[geom] == mujoco.mjtGeom.mjGEOM_PLANE:
             np.maximum(highest, at[2], out=highest)
             continue
-        # a vertical line enters and leaves each pair of the box's faces
+        # intersect the vertical line at each point with the slabs between opposite faces
         start = np.concatenate([points - at[:2], np.full((*points.shape[:-1], 1), -at[2])], -1)
         start, along, size = start @ axes, axes[2], model.geom_size[geom]
         along = np.where(np.abs(along) < 1e-9, 1e-9, along)
@@ -115,12 +131,12 @@ def heights(
 
 
 def _part(part: tuple[tuple[float, float], float], yaw: float) -> np.ndarray:
-    """Points under a part of the gripper, from the point between the fingertips: `[K, 2]`.
+    """Return points under a part of the gripper, relative to its centre, in metres, `[K, 2]`.
 
     Args:
-        part: from where to where it reaches, on both sides, on the line between the fingers; and
-            how far beside that line.
-        yaw: direction of the line, in radians.
+        part: range of the part along the line between the fingers, on both sides of the centre; and
+            half its width across that line.
+        yaw: direction of the line between the fingers, in radians.
     """
     (near, far), across = part
     steps = np.arange(near, far + GRID / 2, GRID)
@@ -130,6 +146,9 @@ def _part(part: tuple[tuple[float, float], float], yaw: float) -> np.ndarray:
 
 
 def _highest(surface: np.ndarray, points: np.ndarray) -> np.ndarray:
-    """The highest point of a map `[M, M]` among `points` `[N, K, 2]` around its middle: `[N]`."""
+    """Return the maxima `[N]` of a height map `[M, M]` over sets of points `[N, K, 2]`.
+
+    Points are relative to the map's centre, in metres.
+    """
     cells = np.rint((points + REACH) / GRID).astype(int).clip(0, len(surface) - 1)
     return np.asarray(surface[cells[..., 0], cells[..., 1]].max(axis=1))

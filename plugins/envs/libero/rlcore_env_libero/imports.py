@@ -1,4 +1,4 @@
-"""How RLinf's files name the settings of LIBERO. Light."""
+"""Define rules that import RLinf's settings of LIBERO. Imports no simulator."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ def _gripper(_: Any, foreign: Foreign) -> Any:
 
 
 def _cameras(_: Any, foreign: Foreign) -> Any:
-    """A policy that takes one image sees the scene; the wrist need not be drawn."""
+    """Render only the scene's camera if the policy takes one image, without the wrist's."""
     one = foreign.get("actor.model.num_images_in_input") == 1
     return ["agentview"] if one and _gripper(None, foreign) is not UNSAID else UNSAID
 
 
 def _trials(_: Any, foreign: Foreign) -> int:
-    """Their evaluation plays that many episodes."""
+    """Return the trials per task, at most 50, for as many episodes as RLinf's evaluation plays."""
     suite = foreign.get("env.eval.task_suite_name")
     return min(50, max(1, foreign.episodes() // len(SUITES.get(str(suite), SUITES["libero_10"]))))
 

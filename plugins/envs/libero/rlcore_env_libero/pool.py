@@ -1,4 +1,4 @@
-"""The simulators of one process, and the scenes that they share."""
+"""Make the simulators of one process, and the scenes that they share."""
 
 from __future__ import annotations
 
@@ -26,28 +26,33 @@ from rlcore_env_libero.stand_ins.write import write_stand_ins
 
 
 class Scenes:
-    """The compiled tasks of one process.
+    """Cache of the compiled scenes of one process, by task.
 
-    A task takes seconds to compile and 100 MB to keep, a row in it milliseconds and little. So
-    tasks are kept: those that a row plays, and of the others the `config.cached_tasks` played last.
+    A scene takes seconds to compile and 100 MB of memory. A row in it takes milliseconds and little
+    memory. So the cache keeps the scenes that rows are playing, and of the other scenes the
+    `config.cached_tasks` most recently used ones.
+
+    Args:
+        config: settings of the env.
+        renderers: renderers of this process.
     """
 
     def __init__(self, config: LiberoConfig, renderers: Renderers) -> None:
         self._config = config
         self._renderers = renderers
         self._libero = libero_folder()
-        self._scenes: dict[str, Scene] = {}  # played longest ago first
+        self._scenes: dict[str, Scene] = {}  # least recently used first
         self._users: Counter[str] = Counter()
 
     def take(self, task: str) -> Scene:
-        """The scene of a task, for one more simulator."""
+        """Return the scene of a task for a new simulator, and compile it if necessary."""
         scene = self._scenes.pop(task) if task in self._scenes else self._compile(task)
         self._scenes[task] = scene
         self._users[task] += 1
         return scene
 
     def leave(self, task: str) -> None:
-        """One simulator of the task less."""
+        """Remove a simulator of the task, and free the scenes that exceed the cache."""
         self._users[task] -= 1
         self._scenes[task] = self._scenes.pop(task)
         unused = [name for name in self._scenes if not self._users[name]]
@@ -55,7 +60,7 @@ class Scenes:
             self._free(name)
 
     def close(self) -> None:
-        """Free all of them."""
+        """Free all scenes."""
         for task in list(self._scenes):
             self._free(task)
 
@@ -76,8 +81,10 @@ class Scenes:
 
 @contextmanager
 def _assets(config: LiberoConfig) -> Iterator[Path]:
-    """The folder that scenes are built from. Stand-ins are written anew each time, so that none
-    are left behind."""
+    """Yield the folder of assets from which scenes are built.
+
+    Stand-ins are written to a temporary folder each time, so that no files remain.
+    """
     if not config.stand_ins:
         yield assets_folder(config.assets_path)
         return
@@ -87,10 +94,16 @@ def _assets(config: LiberoConfig) -> Iterator[Path]:
 
 
 def make_pool(config: LiberoConfig) -> SimulatorCache[LiberoSimulator]:
-    """Simulators by task; those of the same task share its scene and a renderer. An idle one is
-    dropped, while its scene is kept."""
+    """Return a pool of simulators by task.
+
+    Simulators of the same task share a scene and a renderer. The pool keeps no idle simulators, but
+    :class:`Scenes` keeps their scenes.
+
+    Raises:
+        AssetError: files of LIBERO are missing in this interpreter, see :func:`require_all`.
+    """
     spec = env_spec(config)
-    if config.interpreter() is not None:  # before, only this interpreter could have looked
+    if config.interpreter() is not None:  # rlcore's own interpreter could not check
         try:
             require_all(config, spec.tasks)
         except AssetError as error:

@@ -1,6 +1,6 @@
-"""Whether all that a run needs of LIBERO is on this machine, looked at before it starts. Light.
+"""Check before a run that all files of LIBERO that it needs exist. Imports no simulator.
 
-Otherwise a damaged file shows up when its task is played, hours later.
+Without this check, a damaged file would be noticed only when its task is played, maybe hours later.
 """
 
 from __future__ import annotations
@@ -18,10 +18,11 @@ from rlcore_env_libero.spec import INIT_STATES
 
 
 def require_all(config: LiberoConfig, tasks: Iterable[str]) -> None:
-    """LIBERO's code, what it says of these tasks, and without stand-ins the assets.
+    """Check LIBERO's code, the files of some tasks and, unless stand-ins are used, the assets.
 
     Raises:
-        AssetError: what is missing, damaged or another's, and the command that mends it.
+        AssetError: something is missing, damaged or of another distribution. The hint is the
+            command that repairs it.
     """
     tasks = list(tasks)
     require_tasks(libero_folder(), tasks)
@@ -30,10 +31,10 @@ def require_all(config: LiberoConfig, tasks: Iterable[str]) -> None:
 
 
 def require_tasks(libero: Path, tasks: Iterable[str]) -> None:
-    """The files of tasks and of their init states.
+    """Check the files of some tasks and of their init states by reading them.
 
     Raises:
-        AssetError: one is missing or damaged.
+        AssetError: a file is missing or damaged.
     """
     for task in tasks:
         file = task_file(libero, task)

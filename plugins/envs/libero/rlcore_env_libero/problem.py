@@ -1,7 +1,7 @@
-"""What a task's file says of its scene, read without LIBERO. Light.
+"""Read the scene of a task from its file, without importing LIBERO.
 
-A task is a text in BDDL, a language of nested brackets. What we need of it stands in three flat
-lists: `(problem NAME)`, and `names - category` under `:fixtures` and `:objects`.
+A task is a text in BDDL, a language of nested brackets. rlcore needs three flat lists of it:
+`(problem NAME)`, and `names - category` under `:fixtures` and `:objects`.
 """
 
 from __future__ import annotations
@@ -15,9 +15,11 @@ from rlcore_env_libero.suites import FOLDERS
 
 @dataclass(frozen=True)
 class Problem:
-    """Attributes:
-    kind: of the scene, in lower case, e.g. "libero_floor_manipulation".
-    fixtures, objects: categories by the name of each, in the order of the file.
+    """Scene of a task, as its file describes it.
+
+    Attributes:
+        kind: kind of the scene, in lower case, e.g. "libero_floor_manipulation".
+        fixtures, objects: category of each fixture or object by its name, in the file's order.
     """
 
     kind: str
@@ -26,20 +28,20 @@ class Problem:
 
 
 def task_file(libero: Path, task: str) -> Path:
-    """The file of a task in LIBERO's folder."""
+    """Return the BDDL file of a task in LIBERO's folder."""
     return libero / "bddl_files" / FOLDERS[task] / f"{task}.bddl"
 
 
 def init_file(libero: Path, task: str) -> Path:
-    """The file of a task's init states in LIBERO's folder."""
+    """Return the file of a task's init states in LIBERO's folder."""
     return libero / "init_files" / FOLDERS[task] / f"{task}.pruned_init"
 
 
 def read_problem(file: Path) -> Problem:
-    """The scene of a task.
+    """Read the scene of a task from its BDDL file.
 
     Raises:
-        ValueError: it is no such file.
+        ValueError: the file lacks one of the three lists.
     """
     text = file.read_text()
     kind = re.search(r"\(problem\s+(\w+)\)", text)
@@ -49,7 +51,11 @@ def read_problem(file: Path) -> Problem:
 
 
 def _categories(text: str, section: str) -> dict[str, str]:
-    """`{name: category}` of one list."""
+    """Return `{name: category}` of the list in a section.
+
+    Raises:
+        ValueError: the text has no such section.
+    """
     found = re.search(rf"\(:{section}\s([^)]*)\)", text)
     if found is None:
         raise ValueError(f"no list of {section}")

@@ -1,4 +1,4 @@
-"""The published evaluation of all suites: every task from every init state. Light."""
+"""Define the published evaluation of all suites: every task from every init state."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from rlcore_simulation.published import published
 from rlcore.contracts.specs import ProtocolSpec
 from rlcore_env_libero.suites import STEPS
 
-# The columns of published tables.
+# Columns of published tables, and their suites.
 COLUMNS = {
     "Object": "libero_object",
     "Spatial": "libero_spatial",

@@ -1,5 +1,8 @@
-"""Imports robosuite and LIBERO without what they do besides: log files, warnings, a question on the
-terminal, a folder in the user's home, a download."""
+"""Import robosuite and LIBERO without the side effects of these imports.
+
+The side effects are log files, warnings, a question on the terminal, a folder in the user's home
+and a download.
+"""
 
 from __future__ import annotations
 
@@ -12,15 +15,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
-# robosuite's own way to change its settings: a module of the user's, which it misses loudly.
+# Module of the user from which robosuite reads its settings. Without it, robosuite warns.
 SETTINGS = "robosuite.macros_private"
 
 
 def load_libero(libero: Path) -> ModuleType:
-    """`libero.libero.envs`; its scenes take their files from :func:`assets_from`.
+    """Import and return `libero.libero.envs`. Its scenes need :func:`assets_from`.
 
     Args:
-        libero: the folder of LIBERO's code.
+        libero: folder of LIBERO's code.
     """
     if "robosuite" not in sys.modules:
         settings = ModuleType(SETTINGS)
@@ -34,7 +37,7 @@ def load_libero(libero: Path) -> ModuleType:
 
 @contextlib.contextmanager
 def assets_from(folder: Path) -> Iterator[None]:
-    """LIBERO builds its scenes from the files in `folder`."""
+    """Set the folder from which LIBERO builds its scenes, within this context."""
     import libero.libero as package
 
     before = package._assets_path_cache
@@ -47,9 +50,12 @@ def assets_from(folder: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _config(libero: Path) -> Iterator[None]:
-    """Config folders of LIBERO and of matplotlib, as long as the import takes. Without its own,
-    LIBERO asks on the terminal, and the user's may point into another environment; matplotlib, of
-    which LIBERO uses a table of colours, makes one in the user's home."""
+    """Set temporary config folders of LIBERO and matplotlib, within this context.
+
+    Without a config file LIBERO asks on the terminal, and the user's own file may point into
+    another environment. Matplotlib, whose colour table LIBERO imports, would make a folder in the
+    user's home.
+    """
     paths = {"benchmark_root": "", "bddl_files": "bddl_files", "init_states": "init_files"}
     lines = [f"{key}: {libero / name}\n" for key, name in paths.items()]
     with tempfile.TemporaryDirectory(prefix="rlcore-libero-") as folder:

@@ -1,8 +1,8 @@
-"""One task's scene in robosuite, compiled once, and the rows that take turns in it.
+"""Scene of one task in robosuite, compiled once and shared by several rows.
 
-LIBERO compiles a model for every episode, which takes seconds. Here a task is compiled once for a
-process. Each row has simulation data of its own, and takes its place in the scene before it does
-anything: one row at a time.
+LIBERO compiles a model for each episode, which takes seconds. Here a task is compiled once per
+process. Each row has its own simulation data, which is loaded into the scene before the row does
+anything. One row is loaded at a time.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from rlcore.contracts.rng import generator
 from rlcore_env_libero.problem import Problem
 from rlcore_env_libero.quiet import load_libero
 
-# robosuite ends an episode after this many steps; ours is applied outside.
+# robosuite's time limit in steps; rlcore applies its limit outside the simulator.
 NO_LIMIT = 10**9
-# What an episode may change in a model: where fixtures stand, whether a burner glows.
+# Arrays of a model that an episode may change: poses of fixtures, and the glow of a burner.
 CHANGED = ("body_pos", "body_quat", "site_rgba")
-# What frames and the observed state are made of.
+# Arrays of the simulation data on which frames and the observed state depend.
 OBSERVED = (
     "qpos",
     "xquat",
@@ -38,18 +38,21 @@ OBSERVED = (
 
 
 class RowState:
-    """The state of a row, stored while another row is in the scene.
+    """State of a row, which is stored here while another row is loaded into the scene.
+
+    Args:
+        scene: scene of the row's task.
 
     Attributes:
-        data: of the simulation.
-        seen: the :data:`OBSERVED` arrays, as they were last observed. robosuite observes by a clock
-            of its own, a substep or two before a step ends, and checkpoints have learned from
-            that.
-        seen_colours: of sites, at that moment.
-        model: what this row has changed in it.
-        controller: of the arm, which remembers its goal.
-        gripper: what the gripper is told, which it changes step by step.
-        observables: robosuite's clock.
+        data: simulation data of the row.
+        seen: :data:`OBSERVED` arrays at the last observation. robosuite observes by a clock of its
+            own, one or two substeps before a step ends. Published checkpoints were trained on such
+            observations, so this is reproduced.
+        seen_colours: colours of the sites at the last observation.
+        model: arrays of the model that the row's episode changes.
+        controller: controller of the arm, which stores its goal.
+        gripper: current action of the gripper, which robosuite changes gradually.
+        observables: robosuite's observables, which call the clocked observation.
     """
 
     def __init__(self, scene: Scene) -> None:
@@ -76,24 +79,24 @@ class RowState:
 
 
 class Scene:
-    """A compiled task.
+    """Compiled scene of a task.
 
     Args:
-        libero: the folder of LIBERO's code.
-        file: of the task.
-        problem: what it says.
+        libero: folder of LIBERO's code.
+        file: BDDL file of the task.
+        problem: scene in that file.
 
     Attributes:
-        env: robosuite's.
-        model: the compiled one.
-        robot: the arm in it.
-        built: what episodes change in it, as it was compiled.
-        gripper_at_rest: what the gripper is told at first.
+        env: robosuite's env.
+        model: its compiled model.
+        robot: its arm.
+        built: arrays of the model that episodes change, as they were compiled.
+        gripper_at_rest: action of the gripper at the start of an episode.
     """
 
     def __init__(self, libero: Path, file: Path, problem: Problem) -> None:
         envs = load_libero(libero)
-        from robosuite import load_controller_config  # now that it is quiet
+        from robosuite import load_controller_config  # imported only after its logging is off
         from robosuite.utils.errors import RandomizationError
 
         self._no_place = RandomizationError
@@ -118,7 +121,7 @@ class Scene:
         self._shown = mujoco.MjData(self.model)
 
     def load(self, row: RowState) -> None:
-        """Load the state of a row, and store that of the one before it."""
+        """Load the state of a row, and store the state of the previously loaded row."""
         if self._loaded is row:
             return
         if self._loaded is not None:
@@ -127,19 +130,20 @@ class Scene:
             self._loaded.model.take(self.model)
         self._loaded = row
         self.env.sim.data._data = row.data
-        self.env._observables = row.observables  # one, in place of all that robosuite gathers
+        # a single observable, instead of all that robosuite computes
+        self.env._observables = row.observables
         self.robot.controller = row.controller
         self.robot.gripper.current_action = row.gripper
         row.model.put(self.model)
 
     def reset(self, key: tuple[str, int]) -> None:
-        """LIBERO's own reset of the row in the scene, as it is after a model was compiled.
+        """Reset the loaded row with LIBERO's own reset, as after compilation.
 
-        It draws where fixtures stand, up to a centimetre apart, from numpy's global generator;
-        here that is keyed.
+        LIBERO draws the positions of fixtures, which vary by up to a centimetre, from numpy's
+        global generator. This method seeds that generator, and restores its state afterwards.
 
         Args:
-            key: task and trial.
+            key: task and trial, which determine the seed.
         """
         with _leaving_numpys_generator():
             np.random.seed(int(generator("libero start", *key).integers(2**32)))
@@ -150,13 +154,13 @@ class Scene:
         self.env._update_observables(force=True)
 
     def _try_reset(self) -> bool:
-        """Whether there was a place for everything."""
+        """Reset once, and return whether robosuite found a place for all objects."""
         sim = self.env.sim
         self.built.put(self.model)
         self.robot.gripper.current_action = self.gripper_at_rest.copy()
         sim.reset()
         sim.forward()  # as after compilation
-        sim.forward()  # as robosuite's renderer does; each one moves the solver's first guess
+        sim.forward()  # as robosuite's renderer does; each pass changes the solver's warm start
         try:
             self.env._reset_internal()
         except self._no_place:
@@ -164,18 +168,22 @@ class Scene:
         return True
 
     def step(self, action: np.ndarray) -> bool:
-        """One step of the row in the scene, and whether the task is solved.
+        """Step the loaded row once.
 
-        It has the bits of robosuite's own, without what has no effect: two of three full forward
-        passes in each of 25 small steps, and a record of forces and velocities that nobody reads.
+        The result is bitwise that of robosuite's own `step`. Work without effect is skipped: two of
+        three full forward passes in each of 25 substeps, and a record of forces and velocities
+        that is never read.
 
         Args:
             action: `[7]`; the controller clips it to [-1, 1].
+
+        Returns:
+            whether the task is solved.
         """
         env, robot, data = self.env, self.robot, self.env.sim.data._data
         arm, gripper = np.split(action, [robot.controller.control_dim])
         least, most = robot.torque_limits
-        env.sim.forward = lambda: forward_again(self.model, data)  # the controller asks for one
+        env.sim.forward = lambda: forward_again(self.model, data)  # the controller calls it
         try:
             for small_step in range(int(env.control_timestep / env.model_timestep)):
                 mujoco.mj_forward(self.model, data)
@@ -187,12 +195,16 @@ class Scene:
                 step_again(self.model, data)
                 env._update_observables()
         finally:
-            del env.sim.forward  # the class's own is there again
+            del env.sim.forward  # uncovers the class's own method
         env._post_process()
         return bool(env._check_success())
 
     def restore(self, state: np.ndarray) -> None:
-        """Put the row in the scene into a flat state: time, positions, velocities."""
+        """Set the state of the loaded row.
+
+        Args:
+            state: float64 `[S]`, flattened: time, positions and velocities.
+        """
         self.env.sim.set_state_from_flattened(state)
         self.env.sim.forward()
         self.env._check_success()
@@ -201,7 +213,10 @@ class Scene:
 
     @contextmanager
     def shown(self, row: RowState) -> Iterator[mujoco.MjData]:
-        """Data to draw what a row last observed, and the model in the colours of that moment."""
+        """Yield data with a row's last observation, to render it.
+
+        Within this context the model has the site colours of that observation.
+        """
         for name, array in zip(OBSERVED, attrgetter(*OBSERVED)(self._shown), strict=True):
             array[:] = row.seen[name]
         colours = self.model.site_rgba.copy()
@@ -216,7 +231,7 @@ class Scene:
 
 @contextmanager
 def _leaving_numpys_generator() -> Iterator[None]:
-    """LIBERO draws from numpy's global generator, where it builds a scene too."""
+    """Restore the state of numpy's global generator afterwards, because LIBERO draws from it."""
     before = np.random.get_state()
     try:
         yield
@@ -225,13 +240,16 @@ def _leaving_numpys_generator() -> Iterator[None]:
 
 
 def _keeping(kind: type) -> type:
-    """A kind of robosuite's envs whose `built` is what episodes change in the model, as compiled:
-    robosuite resets it before anyone else sees it."""
+    """Derive a class of robosuite envs that saves the compiled model's arrays in `built`.
+
+    The arrays must be saved within `_initialize_sim`, because robosuite's constructor resets the
+    env, and thereby changes them, before it returns.
+    """
 
     def compile_and_keep(env: Any, xml_string: str | None = None) -> None:
         initialize(env, xml_string)
         env.built = Kept(env.sim.model._model, CHANGED)
 
     initialize = attrgetter("_initialize_sim")(kind)
-    # LIBERO compares the name of the class with the one in the task's file
+    # keep the name: LIBERO compares it with the one in the task's file
     return type(kind.__name__, (kind,), {"_initialize_sim": compile_and_keep})

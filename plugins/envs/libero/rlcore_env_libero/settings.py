@@ -1,4 +1,4 @@
-"""The settings of a LIBERO env. Light: imports no simulator."""
+"""Define the settings of a LIBERO env. Imports no simulator."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""One LIBERO episode in its task's scene, with exact starts.
+"""Simulate one LIBERO episode in its task's scene, with bitwise reproducible starts.
 
-As LIBERO's evaluation does, a start resets the scene, restores one of the task's init states, and
-then lets things settle. See :mod:`.scene` for what that costs.
+A start follows LIBERO's evaluation: it resets the scene, restores one of the task's init states,
+and then steps without motion until the objects settle. The costs are described in :mod:`.scene`.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from rlcore_env_libero.scene import RowState, Scene
 from rlcore_env_libero.settings import LiberoConfig
 from rlcore_env_libero.suites import sentence
 
-# Waits, with the gripper opening or as it is.
+# Actions while objects settle: the gripper opens, or stays as it is.
 OPENING = np.array([0, 0, 0, 0, 0, 0, -1], dtype=np.float32)
 STILL = np.zeros(7, dtype=np.float32)
 
 
 class LiberoSimulator:
-    """A row (see :class:`rlcore_simulation.simulator.Simulator`).
+    """Simulator of one row (see :class:`rlcore_simulation.simulator.Simulator`).
 
     Args:
-        config: settings.
+        config: settings of the env.
         task: LIBERO's name of the task.
-        scene: of that task; shared with other rows.
-        init_states: float64 `[50, S]`, by trial.
-        renderers: of this process.
+        scene: scene of that task, shared with other rows.
+        init_states: float64 `[50, S]`, indexed by trial.
+        renderers: renderers of this process.
     """
 
     def __init__(
@@ -54,8 +54,11 @@ class LiberoSimulator:
 
     @property
     def states(self) -> np.ndarray:
-        """Hand position in metres, its rotation as axis times angle in radians, and both finger
-        positions in metres, float32 `[8]`: what openpi and OpenVLA-OFT read."""
+        """State that openpi and OpenVLA-OFT use, float32 `[8]`.
+
+        Position of the hand in metres, its rotation vector in radians, and the positions of both
+        fingers in metres.
+        """
         robot, seen = self.scene.robot, self._row.seen
         position = seen["site_xpos"][robot.eef_site_id]
         turn = seen["xquat"][self.scene.model.body(robot.robot_model.eef_name).id]
@@ -63,8 +66,13 @@ class LiberoSimulator:
         return np.concatenate([position, axis_angle(turn), fingers]).astype(np.float32)
 
     def start(self, episode: Episode) -> str:
-        """Reset the task to the start of `episode.trial`, the same to the bit whatever happened
-        before. Returns the sentence."""
+        """Reset the task to the start of `episode.trial`.
+
+        The start is bitwise the same, whatever the simulator did before.
+
+        Returns:
+            instruction of the task.
+        """
         self._expert = None
         self.scene.load(self._row)
         self.scene.reset((self.task, episode.trial))
@@ -74,8 +82,12 @@ class LiberoSimulator:
         return sentence(self.task)
 
     def step(self, action: np.ndarray) -> Step:
-        """One step of 50 ms: action float32 `[7]`, clipped to [-1, 1] by the controller; of the
-        gripper's entry only the side counts on which it is."""
+        """Step the simulation by 50 ms.
+
+        Args:
+            action: float32 `[7]`; the controller clips it to [-1, 1]. The last entry opens or
+                closes the gripper, depending only on the side of its threshold on which it is.
+        """
         self.scene.load(self._row)
         if self._binary:
             action = np.append(action[:-1], -1.0 if action[-1] > 0.5 else 1.0)
@@ -83,14 +95,16 @@ class LiberoSimulator:
         return Step(reward=float(solved), success=solved)
 
     def draw(self, out: Mapping[str, np.ndarray]) -> None:
-        """Write frames of what was last observed into the cameras' arrays, uint8 `[H, W, 3]`."""
+        """Render the last observation into the cameras' arrays, uint8 `[H, W, 3]`."""
         renderer = self._renderers.of(self.task, self.scene.model)
         with self.scene.shown(self._row) as data:
             renderer.draw(self.scene.model, data, out, self._row)
 
     def expert_action(self, *, speed: float) -> np.ndarray:
-        """The action of :class:`rlcore_env_libero.expert.PickAndPlace`, float32 `[7]`, its motion
-        scaled by `speed`."""
+        """Return the action of :class:`rlcore_env_libero.expert.PickAndPlace`, float32 `[7]`.
+
+        Its motion is scaled by `speed`; the gripper's entry is not.
+        """
         self.scene.load(self._row)
         if self._expert is None:
             self._expert = PickAndPlace(self.scene.env)
@@ -102,8 +116,10 @@ class LiberoSimulator:
 
 
 def axis_angle(quaternion: np.ndarray) -> np.ndarray:
-    """The rotation vector `[3]` of a quaternion `[4]`, real part first: angle in [0, 2 pi) times
-    unit axis; zero where the angle is."""
+    """Return the rotation vector `[3]` of a quaternion `[4]`, real part first.
+
+    It is the angle, in [0, 2 pi), times the unit axis; zero if the angle is zero.
+    """
     real, imaginary = np.clip(quaternion[0], -1.0, 1.0), quaternion[1:]
     sine = np.sqrt(1.0 - real * real)
     if np.isclose(sine, 0.0):

@@ -1,4 +1,4 @@
-"""Settings -> EnvSpec, and the checks of the settings. Light: imports no simulator."""
+"""Check the settings and derive the EnvSpec from them. Imports no simulator."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rlcore_env_libero.cameras import CAMERAS, COLLISION_GEOMS
 from rlcore_env_libero.settings import LiberoConfig
 from rlcore_env_libero.suites import FOLDERS, SUITES, sentence
 
-# LIBERO ships 50 init states for each task. Which of them are held out is ours to say.
+# LIBERO ships 50 init states for each task, without a split. This split is rlcore's own.
 INIT_STATES = 50
 TRAIN_TRIALS, HELDOUT_TRIALS = range(0, 35), range(40, INIT_STATES)
 VALIDATION_TRIALS = range(35, 40)
@@ -19,16 +19,16 @@ GRIPPERS = {
     "signed": ActionChannel("gripper", 1, convention="+1 closes, -1 opens"),
     "binary": ActionChannel("gripper", 1, low=0.0, convention="above 0.5 opens, else closes"),
 }
-# What the scripted expert solves: one thing, into or onto another.
+# Tasks that the scripted expert can solve: put one object into or onto another.
 SOLVED = {*SUITES["libero_object"], *SUITES["libero_spatial"]}
 CAVEAT = "stand-ins of primitive shapes in place of LIBERO's assets: not results on LIBERO"
 
 
 def env_spec(config: LiberoConfig) -> EnvSpec:
-    """What LIBERO offers under `config`.
+    """Return the spec of LIBERO for `config`.
 
     Raises:
-        ConfigError: an unknown task or camera, or a split without starts.
+        ConfigError: a task or camera is unknown or repeated, or the split has no starts.
     """
     tasks = _tasks(config)
     if config.starts == "all" and config.split != "train":
@@ -78,7 +78,7 @@ def env_spec(config: LiberoConfig) -> EnvSpec:
 
 
 def _tasks(config: LiberoConfig) -> tuple[str, ...]:
-    """The suite's tasks, or those of them that `config.tasks` names, in its order."""
+    """Return the tasks in `config.tasks`, in that order; None: all tasks of the suite."""
     offered = SUITES[config.suite]
     if config.tasks is None:
         return offered
@@ -105,7 +105,7 @@ def _cameras(config: LiberoConfig) -> list[str]:
 
 
 def _groups(tasks: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
-    """The tasks by suite, where they come from several."""
+    """Group tasks by suite; empty if all are of one suite."""
     groups: dict[str, tuple[str, ...]] = {}
     for task in tasks:
         groups[FOLDERS[task]] = (*groups.get(FOLDERS[task], ()), task)
@@ -113,10 +113,11 @@ def _groups(tasks: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
 
 
 def view_of(config: LiberoConfig) -> View:
-    """What robosuite draws; `fast_render`: without shadows, reflections and antialiasing.
+    """Return the view of robosuite's frames, as published checkpoints take them.
 
-    robosuite gives frames upside down, and openpi, OpenVLA-OFT and their data sets turn them by 180
-    degrees. So what checkpoints have learned from is upright and mirrored.
+    robosuite returns frames upside down. openpi, OpenVLA-OFT and their data sets rotate them by 180
+    degrees, so that checkpoints were trained on frames that are upright and mirrored. `fast_render`
+    renders without shadows, reflections and antialiasing.
     """
     size = config.image_size
     return View(

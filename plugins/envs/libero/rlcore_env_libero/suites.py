@@ -1,8 +1,8 @@
-"""The suites of LIBERO: their tasks in the benchmark's order, and their sentences. Light.
+"""List the suites of LIBERO: their tasks in the benchmark's order, and their instructions.
 
-LIBERO names a task by its sentence with underscores. Those of LIBERO-100, which are LIBERO-90 and
-LIBERO-10 (Long), have the scene in front. Published results tell the policy the sentence in the
-name, not the one inside the task's file.
+LIBERO names a task by its instruction with underscores. Tasks of LIBERO-100, which consists of
+LIBERO-90 and LIBERO-10 (Long), have the scene as a prefix. In published results the policy gets the
+instruction in the name, not the one inside the task's file.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ SUITES: dict[str, tuple[str, ...]] = {
     **{suite: tuple(tasks) for suite, tasks in _OWN.items()},
     ALL: tuple(task for tasks in _OWN.values() for task in tasks),
 }
-# The suite whose folder holds a task's files.
+# Task -> suite whose folder has the task's files.
 FOLDERS = {task: suite for suite, tasks in _OWN.items() for task in tasks}
-# Time limits in steps, as openpi and OpenVLA-OFT evaluate; the longest one for all together.
+# Time limits in steps with which openpi and OpenVLA-OFT evaluate; the longest one for all suites.
 STEPS = {
     "libero_spatial": 220,
     "libero_object": 280,
@@ -31,5 +31,5 @@ STEPS = {
 
 
 def sentence(task: str) -> str:
-    """What the policy is told: the name without the scene."""
+    """Return the instruction of a task: its name without the scene, with spaces."""
     return re.sub(r"^[A-Z_]*SCENE\d+_", "", task).replace("_", " ")
