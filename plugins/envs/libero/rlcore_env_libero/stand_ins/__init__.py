@@ -1,6 +1,7 @@
-"""LIBERO's objects, fixtures and scenes as primitive shapes, written by us.
+"""Stand-ins for LIBERO's objects, fixtures and scenes, made of primitive shapes.
 
-What predicates and init states need is as in LIBERO: sizes to a few millimetres, the joints and
-their order, the regions and their names. Looks and exact contacts are not. `shapes` says what a
-thing is made of, `objects`, `fixtures` and `scenes` list them, `write` puts them into files.
+The stand-ins agree with LIBERO in what goal predicates and init states need: sizes to a few
+millimetres, the joints and their order, the regions and their names. They differ in appearance and
+exact contacts. `shapes` defines the elements of stand-ins, `objects`, `fixtures` and `scenes` list
+the stand-ins, and `write` writes them to files.
 """

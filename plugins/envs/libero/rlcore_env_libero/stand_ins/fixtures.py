@@ -1,4 +1,4 @@
-"""The stand-ins of what stands fast, with doors, drawers and knobs that move."""
+"""Stand-ins for fixtures, with doors, drawers and knobs that move."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from rlcore_env_libero.stand_ins.shapes import (
 )
 
 WOOD = (0.36, 0.22, 0.13)
-# How LIBERO stands articulated things.
+# Heights and radius with which LIBERO places articulated fixtures, in metres.
 ARTICULATED = {"bottom": -0.045, "top": 0.045, "radius": 0.045}
 
 
 def _drawer(name: str, floor: float, colour: Colour, front: Colour) -> Body:
-    """A drawer that slides out towards -y; `floor` is the height of its lower side."""
+    """Return a drawer that slides out towards -y; `floor` is the height of its lower side."""
     side, middle = 0.0316, floor + 0.0316
     inside = Region(f"{name}_region", (0.10224, 0.07561, 0.02993), (0.0033, 0.0113, middle + 0.003))
     parts = (
@@ -39,7 +39,7 @@ def _drawer(name: str, floor: float, colour: Colour, front: Colour) -> Body:
 
 
 def _cabinet(colour: Colour, front: Colour) -> Thing:
-    """A cabinet with three drawers, open towards -y."""
+    """Return a cabinet with three drawers, open towards -y."""
     walls = (
         *pair((0.0052, 0.0954, 0.1058), colour, (0.0034, 0.0163, 0.1143), (0.1156, 0.0, 0.0)),
         box((0.119, 0.0023, 0.1058), colour, (0.0021, 0.1094, 0.1143)),
@@ -57,7 +57,7 @@ def _cabinet(colour: Colour, front: Colour) -> Thing:
 
 
 def _stove() -> Thing:
-    """A plate, 15 cm beside the origin, and at the origin the knob that turns it on."""
+    """Return a stove: a plate at x = 15 cm, and at the origin the knob that turns it on."""
     plate = Body(
         (
             box((0.095, 0.095, 0.02), STEEL),
@@ -89,7 +89,7 @@ def _stove() -> Thing:
 
 
 def _microwave() -> Thing:
-    """A microwave, its door towards -y with the hinge on the left."""
+    """Return a microwave, whose door faces -y and has its hinge on the left."""
     shell = (
         box((0.0145, 0.0996, 0.0935), WHITE, (-0.158, 0.0115, 0.0935)),
         box((0.0545, 0.0996, 0.0935), WHITE, (0.118, 0.0115, 0.0935)),
@@ -116,7 +116,7 @@ def _microwave() -> Thing:
 
 
 def _wine_rack() -> Thing:
-    """Two leaning boards on a stand; the bottle lies where they meet the upper ledge."""
+    """Return a wine rack: two leaning boards on a stand; a bottle lies at the upper ledge."""
     light = (0.75, 0.58, 0.36)
     lean, across = 0.5458, -1.0594
     boards: tuple[Part, ...] = (
@@ -140,7 +140,7 @@ def _wine_rack() -> Thing:
 
 
 def _desk_caddy() -> Thing:
-    """A desk organiser: two compartments at the sides, and a tall and a low one between them."""
+    """Return a desk organiser: compartments left and right, a tall and a low one in between."""
     grey = (0.45, 0.47, 0.5)
     parts = (
         box((0.0755, 0.2169, 0.0062), grey, (0.0, 0.0, 0.0076)),
@@ -162,7 +162,7 @@ def _desk_caddy() -> Thing:
 
 
 def _two_layer_shelf() -> Thing:
-    """A shelf of two layers, open towards -y."""
+    """Return a shelf of two layers, open towards -y."""
     parts = (
         *pair((0.0071, 0.0954, 0.1044), WOOD, (0.0047, 0.0163, 0.1046), (0.1584, 0.0, 0.0)),
         box((0.1633, 0.0023, 0.1044), WOOD, (0.0029, 0.1094, 0.1046)),

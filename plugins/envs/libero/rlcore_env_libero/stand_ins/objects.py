@@ -1,6 +1,7 @@
-"""The stand-ins of what moves freely: groceries, dishes, mugs, books.
+"""Stand-ins for objects that move freely: groceries, dishes, mugs, books.
 
-Sizes are those of LIBERO's objects in their own frames. Bottles and cartons stand along y there.
+Sizes are those of LIBERO's objects in their own frames, in which bottles and cartons stand along
+the y axis. Lengths are in metres, colours are RGB in [0, 1].
 """
 
 from __future__ import annotations
@@ -27,14 +28,14 @@ def _solid(*parts: Part, bottom: float = -0.06, top: float = 0.04, radius: float
 
 
 def _can(colour: Colour, bottom: float) -> Thing:
-    """A tin that stands along y."""
+    """Return a tin along y."""
     side = cylinder(0.033, 0.0376, colour, (0.0, -0.0006, 0.0), axis="y")
     label = cylinder(0.0332, 0.02, WHITE, (0.0, -0.0006, 0.0), axis="y")
     return _solid(side, label, bottom=bottom)
 
 
 def _carton(colour: Colour, radius: float = 0.025) -> Thing:
-    """A carton with a gable, along y."""
+    """Return a carton with a gable, along y."""
     return _solid(
         box((0.0263, 0.0548, 0.0263), colour, (0.0, -0.015, 0.0)),
         box((0.0262, 0.011, 0.013), WHITE, (0.0, 0.05, 0.0)),
@@ -43,7 +44,7 @@ def _carton(colour: Colour, radius: float = 0.025) -> Thing:
 
 
 def _bottle(colour: Colour, cap: Colour, shift: float = 0.0) -> Thing:
-    """A flat bottle along y; `shift` moves it within its frame."""
+    """Return a flat bottle along y; `shift` is its offset along y in its frame, in metres."""
     body = Body(
         (
             box((0.03, 0.0445, 0.0172), colour, (0.0, -0.0295, 0.0)),
@@ -57,14 +58,20 @@ def _bottle(colour: Colour, cap: Colour, shift: float = 0.0) -> Thing:
 
 
 def _box_of(size: Vector, colour: Colour, band: Colour, **room: float) -> Thing:
-    """A flat packet with a band around it."""
+    """Return a flat packet with a band around it.
+
+    Args:
+        size: half its edges, in metres.
+        colour, band: colours of packet and band.
+        room: `bottom`, `top` and `radius` of the :class:`Thing`.
+    """
     x, y, z = size
     return _solid(box(size, colour), box((x / 4, y + 0.0003, z + 0.0003), band), **room)
 
 
 def _mug(colour: Colour, inside: Colour, radius: float, height: float, handle: float) -> Thing:
-    """A mug with its handle towards -x; `handle` is how far that reaches from the origin."""
-    axis = 0.017  # the cup does not stand at the origin of its frame, as the handle counts too
+    """Return a mug with its handle towards -x; `handle` is the x extent from the origin."""
+    axis = 0.017  # x offset of the cup: LIBERO's frames are centred on cup and handle together
     reach = handle - (radius - axis)
     grip = [
         box((reach / 2, 0.006, 0.005), colour, (-handle + reach / 2, 0.0, height * level))
@@ -80,7 +87,7 @@ def _mug(colour: Colour, inside: Colour, radius: float, height: float, handle: f
 
 
 def _book(colour: Colour, size: Vector, at: Vector) -> Thing:
-    """A book that stands on its edge, its back along z."""
+    """Return a book that stands on its edge, with its spine along z."""
     x, y, z = size
     pages = box((x - 0.002, y + 0.0004, z - 0.004), WHITE, at)
     return _solid(box(size, colour, at), pages)

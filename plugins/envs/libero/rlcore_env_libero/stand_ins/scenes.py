@@ -1,4 +1,4 @@
-"""The stand-ins of LIBERO's rooms: floor, walls, light, and what the arm works on."""
+"""Stand-ins for LIBERO's rooms: textures, furniture, and the table on which the arm works."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from rlcore_env_libero.stand_ins.shapes import Body, Colour, Part, box
 
 OAK = (0.62, 0.44, 0.28)
-# Colours of textures, by their names in LIBERO: of a tile, and of the joints between tiles.
+# LIBERO's name of a texture -> colours of its tiles, and of the joints between them.
 TEXTURES: dict[str, tuple[Colour, Colour]] = {
     "light-gray-floor-tile": ((0.72, 0.72, 0.71), (0.6, 0.6, 0.6)),
     "gray_ceramic_tile": ((0.55, 0.56, 0.58), (0.45, 0.46, 0.47)),
@@ -23,9 +23,9 @@ class Room:
 
     Attributes:
         floor_body: whether the floor is a body of its own, on which LIBERO marks regions.
-        workspace: a body that stands fast, on which LIBERO marks regions; None: the floor.
-        table: whether LIBERO sizes and places a table in it: :data:`TABLE_PARTS`.
-        behind: what one sees behind.
+        workspace: fixed body on which LIBERO marks regions; None: the scene has no such body.
+        table: whether the scene has a table, which LIBERO sizes and places: :data:`TABLE_PARTS`.
+        behind: furniture in the background.
     """
 
     floor_body: bool = False
@@ -34,7 +34,7 @@ class Room:
     behind: tuple[Part, ...] = ()
 
 
-# The pieces that LIBERO sizes and places, by their names there.
+# Names in LIBERO of the table's geoms, which LIBERO sizes and places.
 TABLE_PARTS = ("table_collision", "table_visual", *(f"table_leg{n}_visual" for n in (1, 2, 3, 4)))
 
 _LOW_TABLE = Body(

@@ -1,4 +1,4 @@
-"""What a stand-in is made of. Lengths in metres, sizes as MuJoCo's: halves."""
+"""Elements of stand-ins. Lengths are in metres; sizes are half sizes, as in MuJoCo."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ ORIGIN: Vector = (0.0, 0.0, 0.0)
 
 @dataclass(frozen=True)
 class Part:
-    """A solid piece, seen and touched.
+    """A solid piece that is visible and collides.
 
     Attributes:
         shape: "box" or "cylinder".
-        size: of a box half its edges; of a cylinder its radius and half its length.
-        at: its centre.
-        colour: red, green, blue in [0, 1].
-        turn: rotations about x, y and z, in radians, one after another.
-        spin: one about its own z, before them.
+        size: half the edges of a box; radius and half the length of a cylinder.
+        at: position of the centre.
+        colour: RGB in [0, 1].
+        turn: rotations about x, y and z, in radians, which are applied in this order.
+        spin: rotation about the part's own z axis in radians, which is applied first.
     """
 
     shape: str
@@ -33,11 +33,12 @@ class Part:
 
 @dataclass(frozen=True)
 class Region:
-    """A box that the goals of tasks name; nothing touches it.
+    """A volume that goals of tasks refer to; it does not collide.
 
     Attributes:
-        name, size, at, turn: as of a part.
-        colour: of one that is shown at times, as the glow of a burner is; None: never shown.
+        name: name of the region.
+        size, at, turn, shape: like those of a :class:`Part`.
+        colour: RGB of a region that is sometimes visible, e.g. a burner's glow; None: invisible.
     """
 
     name: str
@@ -53,11 +54,11 @@ class Hinge:
     """A joint with one degree of freedom.
 
     Attributes:
-        name: of the joint.
+        name: name of the joint.
         kind: "hinge" or "slide".
-        axis: about or along which.
-        range: in radians or metres.
-        damping: in newton metre seconds, or newton seconds per metre.
+        axis: axis of the rotation or translation.
+        range: lowest and highest position, in radians or metres.
+        damping: damping coefficient, in N m s/rad (hinge) or N s/m (slide).
     """
 
     name: str
@@ -69,10 +70,15 @@ class Hinge:
 
 @dataclass(frozen=True)
 class Body:
-    """Pieces that move together, and bodies that hang on them.
+    """Parts and regions that move together, and child bodies.
 
     Attributes:
-        joint: to the body it hangs on; None: fixed to it.
+        parts: solid pieces.
+        regions: volumes that goals refer to.
+        name: name of the body.
+        at, turn: position and rotations relative to the parent body.
+        joint: joint to the parent body; None: fixed to it.
+        bodies: child bodies.
     """
 
     parts: tuple[Part, ...] = ()
@@ -86,12 +92,12 @@ class Body:
 
 @dataclass(frozen=True)
 class Thing:
-    """An object or a fixture: its body, and how much room LIBERO gives it when it places it.
+    """An object or a fixture: its body, and the room that LIBERO's placement reserves for it.
 
     Attributes:
-        body: without a joint; LIBERO adds one to what moves freely.
-        bottom, top: heights of the lowest and highest point where it stands, as LIBERO has them.
-        radius: of the circle that it needs.
+        body: body without a joint; LIBERO adds a free joint to objects.
+        bottom, top: heights of the lowest and highest point in its frame, as LIBERO has them.
+        radius: horizontal radius that the placement keeps free.
     """
 
     body: Body
@@ -101,12 +107,12 @@ class Thing:
 
 
 def box(size: Vector, colour: Colour, at: Vector = ORIGIN, turn: Vector = ORIGIN) -> Part:
-    """A box by half its edges."""
+    """Return a box; `size` is half its edges."""
     return Part("box", size, at, colour, turn)
 
 
 def pair(size: Vector, colour: Colour, middle: Vector, aside: Vector) -> tuple[Part, Part]:
-    """Two boxes, `aside` of a place and as far to its other side."""
+    """Return two equal boxes, centred at `middle - aside` and `middle + aside`."""
     x, y, z = middle
     dx, dy, dz = aside
     one, other = (x - dx, y - dy, z - dz), (x + dx, y + dy, z + dz)
@@ -116,20 +122,22 @@ def pair(size: Vector, colour: Colour, middle: Vector, aside: Vector) -> tuple[P
 def cylinder(
     radius: float, half: float, colour: Colour, at: Vector = ORIGIN, axis: str = "z"
 ) -> Part:
-    """A cylinder along an axis."""
+    """Return a cylinder along an axis; `half` is half its length."""
     turn = {"x": (0.0, pi / 2, 0.0), "y": (pi / 2, 0.0, 0.0), "z": ORIGIN}[axis]
     return Part("cylinder", (radius, half), at, colour, turn)
 
 
 def tub(inner: Vector, wall: float, colour: Colour, at: Vector = ORIGIN) -> tuple[Part, ...]:
-    """A box without a lid: four walls on a floor.
+    """Return a box without lid: a floor and four walls.
 
     Args:
-        inner: half of its inner edges.
+        inner: half of the inner edges.
+        wall: thickness of walls and floor.
         at: centre of the floor's lower side.
     """
     x, y, z = inner
-    height = z + wall / 2  # half of it; the walls reach down to the lower side of the floor
+    # half the height of the walls, which begin at the lower side of the floor
+    height = z + wall / 2
     low, centre = at[2] + wall / 2, (at[0], at[1], at[2] + height)
     return (
         box((x + wall, y + wall, wall / 2), colour, (at[0], at[1], low)),
@@ -147,15 +155,16 @@ def bowl(
     wall: float = 0.003,
     foot: tuple[float, float] | None = None,
 ) -> tuple[Part, ...]:
-    """A round vessel: a disc, and a ring of leaning boxes on its edge.
+    """Return a round vessel: a disc, and a ring of leaning boxes on its edge.
 
     Args:
-        bottom, rim: radii of the disc, and of the upper edge.
-        height: from the lower side of the disc to the edge.
+        bottom, rim: radii of the disc and of the upper edge.
+        height: height of the upper edge above the disc's lower side.
         at: centre of the disc's lower side.
-        foot: of a round bowl, radius of a smaller disc in place of the first one, and height of a
-            flatter, thicker ring from there to `bottom`. On its steep wall a bowl would jam in
-            the vessel on which it stands.
+        wall: thickness of the ring, and half the thickness of the disc.
+        foot: for a round bowl, radius of a smaller disc instead of the first one, and height of a
+            flatter, thicker ring from that disc to `bottom`. With its steep wall alone, a bowl
+            would jam in the vessel on which it stands.
     """
     x, y, z = at
     if foot is None:
@@ -163,7 +172,7 @@ def bowl(
         return (disc, *_ring(bottom, rim, height, colour, at, wall))
     radius, low = foot
     thick, lean = 3 * wall, atan2(bottom - radius, low)
-    inside = thick / 2 * cos(lean)  # of the outer side, which begins on the ground
+    inside = thick / 2 * cos(lean)  # from the outer side, which begins at the ground, to the middle
     at = (x, y, z + thick / 2 * sin(lean))
     return (
         cylinder(radius, wall, colour, (x, y, z + wall)),
@@ -175,7 +184,7 @@ def bowl(
 def _ring(
     lower: float, upper: float, height: float, colour: Colour, at: Vector, wall: float
 ) -> tuple[Part, ...]:
-    """Leaning boxes between two circles, `height` apart."""
+    """Return a ring of leaning boxes between two circles, which are `height` apart."""
     sides = 12
     lean = atan2(upper - lower, height)
     middle, half = (lower + upper) / 2, height / (2 * cos(lean))

@@ -1,8 +1,8 @@
-"""Stand-ins as files, where LIBERO looks for its own: MJCF for things and rooms, PNG for textures.
+"""Write stand-ins to the files that LIBERO reads: MJCF for objects and rooms, PNG for textures.
 
-robosuite shows the geoms of group 1 and lets those of group 0 touch, so each part is written twice.
-A cylinder touches as four boxes that have an eight-sided outline together: on MuJoCo's own
-cylinders things rock until they fall.
+In robosuite, geoms of group 1 are visible and geoms of group 0 collide, so each part is written
+twice. A cylinder collides as four boxes with an octagonal outline, because objects on MuJoCo's
+cylinders rock until they fall.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from rlcore_env_libero.stand_ins.objects import OBJECTS
 from rlcore_env_libero.stand_ins.scenes import ROOMS, TABLE_PARTS, TEXTURES, Room
 from rlcore_env_libero.stand_ins.shapes import Body, Colour, Part, Region, Thing, Vector
 
-# How hard, heavy and slippery LIBERO's objects are.
+# Contact stiffness, density and friction of LIBERO's objects.
 SOLID = {
     "solimp": "0.998 0.998 0.001",
     "solref": "0.001 1",
@@ -31,13 +31,13 @@ SOLID = {
     "friction": "0.95 0.3 0.1",
 }
 SEEN = {"contype": "0", "conaffinity": "0", "group": "1", "mass": "0"}
-# A moving body as a whole, as LIBERO's drawers, doors and knobs have it.
+# Inertia of a jointed body, as LIBERO's drawers, doors and knobs have it.
 INERTIA = {"pos": "0 0 0", "mass": "3", "diaginertia": "1 1 1"}
 TILE = 64  # pixels
 
 
 def write_stand_ins(root: Path) -> None:
-    """All stand-ins, into an existing folder."""
+    """Write all stand-ins into an existing folder, at LIBERO's paths."""
     places = object_files(libero_folder())
     for name, thing in {**OBJECTS, **FIXTURES}.items():
         file = root / places[name]
@@ -106,7 +106,7 @@ def _site(region: Region) -> ET.Element:
 
 
 def _touching(part: Part) -> list[Part]:
-    """The boxes that a part touches as."""
+    """Return the boxes that represent a part in collisions."""
     if part.shape == "box":
         return [part]
     radius, half = part.size
@@ -172,13 +172,13 @@ def _room(room: Room, floor: str, wall: str) -> ET.Element:
             world, "light", name=f"light{number}", pos=_text(at), dir="0 -.15 -1",
             diffuse=".8 .8 .8", specular=".3 .3 .3", directional="false", castshadow="false",
         )  # fmt: skip
-    for camera in ("frontview", "birdview", "agentview", "sideview"):  # LIBERO moves them
+    for camera in ("frontview", "birdview", "agentview", "sideview"):  # LIBERO sets their poses
         ET.SubElement(world, "camera", name=camera, mode="fixed", pos="1 0 1.5")
     return root
 
 
 def _table() -> ET.Element:
-    """A table, to be sized and placed by LIBERO."""
+    """Return a table, which LIBERO sizes and places."""
     table = ET.Element("body", name="table")
     for name in TABLE_PARTS:
         leg = "leg" in name
@@ -193,7 +193,7 @@ def _table() -> ET.Element:
 
 
 def _tile(colour: Colour, joint: Colour) -> Image.Image:
-    """A tile with a joint along two of its edges."""
+    """Return the image of a tile with a joint along two of its edges, `TILE` pixels wide."""
     pixels = np.empty((TILE, TILE, 3))
     pixels[:] = colour
     pixels[:2], pixels[:, :2] = joint, joint
@@ -205,7 +205,7 @@ def _text(numbers: Iterable[float]) -> str:
 
 
 def _quaternion(turn: Vector, spin: float = 0.0) -> str:
-    """Of a spin about z, and after it rotations about x, y and z; real part first."""
+    """Return the quaternion of a spin about z and then rotations about x, y, z; real part first."""
     found = np.array([cos(spin / 2), 0.0, 0.0, sin(spin / 2)])
     for axis, angle in enumerate(turn):
         w, *v = found
