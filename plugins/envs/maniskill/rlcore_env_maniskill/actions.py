@@ -1,4 +1,4 @@
-"""Actions: from the spec's units to those of ManiSkill's controllers, and back."""
+"""Convert actions between the units of the env's spec and those of ManiSkill's controllers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rlcore_env_maniskill.spec import control_of, robot_name
 
 
 class ActionScale:
-    """Translates arrays `[..., A]`; the last entry is the gripper's, where a robot has one.
+    """Converts actions `[..., A]`; the last entry is the gripper's if the action has one.
 
     Args:
         config: settings.
@@ -26,8 +26,11 @@ class ActionScale:
         self._open = -1.0 if robot.gripper == "closes" else 1.0
 
     def to_robot(self, actions: np.ndarray) -> np.ndarray:
-        """The controller's action, float32 in [-1, 1]. We clip each entry: ManiSkill would clip the
-        length of a rotation, and one beyond the range would turn about another axis."""
+        """Return the controller's action, float32 `[..., A]` in [-1, 1], for an action of the env.
+
+        Each entry is clipped here. ManiSkill would clip the length of the rotation vector instead,
+        and a rotation beyond the range would turn about another axis.
+        """
         made = np.array(actions, dtype=np.float32)
         if self._units is not None:
             made[..., : self._arm] /= self._units
@@ -36,7 +39,7 @@ class ActionScale:
         return np.clip(made, -1.0, 1.0)
 
     def from_robot(self, actions: np.ndarray) -> np.ndarray:
-        """The inverse: the env's action for an action of the controller."""
+        """Return the env's action, float32 `[..., A]`, for an action of the controller."""
         made = np.array(actions, dtype=np.float32)
         if self._units is not None:
             made[..., : self._arm] *= self._units

@@ -1,8 +1,8 @@
-"""Files that ManiSkill's own tasks and robots need and that are not in its wheel. Never downloads.
+"""Check for the asset files of ManiSkill's tasks and robots that its wheel does not contain.
 
-With `MS_SKIP_ASSET_DOWNLOAD_PROMPT=1` ManiSkill downloads without asking; without it, a worker
-would wait for an answer on a terminal that it does not have. So we check for the files first, and
-build tasks in a way that never gets to the question.
+This module never downloads. ManiSkill would: with `MS_SKIP_ASSET_DOWNLOAD_PROMPT=1` it downloads
+without asking, and otherwise it asks in a terminal, which a worker does not have. So rlcore checks
+for the files first, and builds tasks by their class, which does not ask.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from rlcore.contracts.errors import AssetError
 
 
 def require_assets(task: str) -> None:
-    """Check that all files the task declares are on this machine.
+    """Check that all asset files that the task declares exist on this machine.
 
     Raises:
-        AssetError: names what is missing, where it belongs and the command that downloads it.
+        AssetError: an asset is missing; the error names it, its path and the download command.
     """
     _require(f"task {task!r}", REGISTERED_ENVS[task].asset_download_ids)
 
 
 def require_robot(name: str) -> None:
-    """Check that all files of a registered robot are on this machine.
+    """Check that all asset files of a registered robot, and its URDF or MJCF file, exist.
 
     Raises:
-        AssetError: names what is missing.
+        AssetError: a file is missing; the error names it.
     """
     agent = REGISTERED_AGENTS[name]
     _require(f"robot {name!r}", agent.asset_download_ids)

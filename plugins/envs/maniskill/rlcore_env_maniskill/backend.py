@@ -1,4 +1,4 @@
-"""The device that ManiSkill renders with, in its words. Loads SAPIEN."""
+"""Choose the device that ManiSkill renders with. Loads SAPIEN."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ from rlcore_sapien import vulkan
 
 
 def rendering_device() -> str:
-    """The device as ManiSkill's `render_backend` names it; mends ManiSkill's parser of that name.
+    """Return the rendering device as a value of ManiSkill's `render_backend`.
+
+    Also patches ManiSkill's parser of that value in this process.
 
     Raises:
-        AssetError: the driver offers no device.
+        AssetError: the Vulkan driver offers no device.
     """
     _mend_backend_parser()
     found = vulkan.rendering_device()
@@ -17,7 +19,7 @@ def rendering_device() -> str:
 
 
 def _mend_backend_parser() -> None:
-    """ManiSkill splits a backend's name at every colon, but PCI addresses contain colons."""
+    """Patch the parser: ManiSkill splits names at every colon, but PCI addresses contain colons."""
     from mani_skill.envs.utils.system import backend
 
     def parse_backend_device_id(name: str) -> tuple[str, str | None]:

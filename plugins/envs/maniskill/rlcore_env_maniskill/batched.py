@@ -1,12 +1,14 @@
 """ManiSkill as one batched simulation: every row of the vector env is a scene on the GPU.
 
 A step simulates all scenes at once. A row whose episode has ended is simulated with the others
-until it is reset, but its observation stays that of its end and nothing after it counts. Frames are
-rendered once per chunk, for all rows. Observations stay on the device in
-:attr:`BatchedEnv.tensors`; the protocol's methods return copies in numpy.
+until it is reset, but its observation remains that of the episode's end, and later rewards and
+successes are ignored. Frames are rendered for all rows at the end of a chunk, and in addition at
+the end of an episode if its last frame is needed. Observations stay on the device in
+:attr:`BatchedEnv.tensors`; the protocol's methods return numpy copies.
 
-Physics on a GPU does not repeat to the bit, and a start drawn there depends on the rows drawn with
-it. So starts come from the CPU simulator of the same (task, trial), as stored states.
+GPU physics is not bit-reproducible, and a start that is sampled there depends on the other rows of
+the batch. So starts are stored states of a CPU simulation of the same (task, trial), or episode
+numbers where the task has them (:class:`rlcore_env_maniskill.starts.Starts`).
 """
 
 from __future__ import annotations
@@ -36,13 +38,13 @@ class BatchedEnv:
 
     Args:
         config: settings.
-        spec: what the env offers.
-        num_envs: rows, B.
-        first_slot: number of this env's first row among all workers; it only picks the episodes
-            of a reset that names none.
+        spec: the env's spec; its first task is played.
+        num_envs: number of rows, B.
+        first_slot: index of this env's first row among the rows of all workers. It only selects
+            the episodes of a reset that names none.
 
     Attributes:
-        render_final: whether to render the last frame of an episode that its time limit ends.
+        render_final: whether :meth:`chunk_step` renders the last frame of a truncated episode.
     """
 
     def __init__(
@@ -71,7 +73,10 @@ class BatchedEnv:
     def reset(
         self, *, seed: int | None = None, options: Mapping[str, Any] | None = None
     ) -> tuple[Observation, dict[str, Any]]:
-        """Start episodes: `options["episodes"]` where `options["reset_mask"]`."""
+        """Start `options["episodes"][row]` in each row where `options["reset_mask"]` is true.
+
+        Without a mask all rows are reset; without episodes they are counted from `seed`.
+        """
         options = options or {}
         episodes = options["episodes"] if "episodes" in options else self._counted(seed or 0)
         rows = np.flatnonzero(options.get("reset_mask", np.ones(self.num_envs, dtype=bool)))
@@ -90,7 +95,7 @@ class BatchedEnv:
     def step(
         self, actions: np.ndarray
     ) -> tuple[Observation, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
-        """One step of all rows that have not ended; the frame of every end is rendered."""
+        """Step all rows whose episodes have not ended; render the last frame of each that ends."""
         result = self._play(np.asarray(actions)[:, None], render_terminated=True, render_final=True)
         ends = result.terminated[:, 0], result.truncated[:, 0]
         infos = {"success": result.success, "valid": result.valid[:, 0]}
@@ -114,7 +119,7 @@ class BatchedEnv:
             if not run.any():
                 break
             observation, reward, _, _, info = self._raw.step(scaled[:, c])
-            # one transfer a step
+            # one transfer from the device per step
             reward, solved = torch.stack([reward.float(), info["success"].float()]).cpu().numpy()
             valid[:, c] = run
             rewards[:, c] = self._gained(run, reward)
@@ -126,7 +131,7 @@ class BatchedEnv:
             )
             self._running &= ~(terminated[:, c] | truncated[:, c])
             self._film(np.flatnonzero(run))
-            # rows that ended are observed before the simulation goes on, all others after the chunk
+            # rows that ended are observed before the next step changes them, others after the chunk
             last = c == chunk - 1 or not self._running.any()
             seen = run if last else run & ~self._running
             drawn = (
@@ -142,8 +147,11 @@ class BatchedEnv:
     # -- GPU offload ------------------------------------------------------------------------
 
     def suspend(self) -> None:
-        """Free the simulation's memory until :meth:`resume`. Its state moves to the host; only the
-        last frames stay on the device. Safe to call twice."""
+        """Free the simulation's GPU memory until :meth:`resume`.
+
+        Its state is copied to the host; only the last observation stays on the device. A second
+        call has no effect.
+        """
         self._require_open()
         if self._suspended is not None:
             return
@@ -155,7 +163,7 @@ class BatchedEnv:
             torch.cuda.empty_cache()
 
     def resume(self) -> None:
-        """Build the simulation again and restore its state."""
+        """Rebuild the simulation and restore its state; no effect if it is not suspended."""
         self._require_open()
         if self._suspended is None:
             return
@@ -170,7 +178,10 @@ class BatchedEnv:
         self._suspended = None
 
     def _memory(self) -> dict[str, torch.Tensor]:
-        """What the task stores per row besides the simulation's state."""
+        """Return host copies of the task's tensor attributes that have one entry per row.
+
+        A task stores data of an episode in them that is not part of the simulation's state.
+        """
         attributes = vars(self._raw).items()
         tensors = {name: v for name, v in attributes if isinstance(v, torch.Tensor)}
         return {name: v.cpu() for name, v in tensors.items() if v.shape[:1] == (self.num_envs,)}
@@ -187,24 +198,27 @@ class BatchedEnv:
         seed: int,
         max_steps: int | None = None,
     ) -> Iterator[Demonstration]:
-        """Not on the GPU."""
+        """Raise UserError: the experts act only in the CPU simulation."""
         raise UserError(
             "the batched simulation has no expert", hint="collect with env.train.sim_backend=cpu"
         )
 
     def record(self, rows: Sequence[int]) -> None:
-        """Keep every frame of these rows from now on; then each step is rendered."""
+        """Record a frame of the first camera of these rows at each reset and step from now on.
+
+        Then each step is rendered. The rows of an earlier call are no longer recorded.
+        """
         self._require_open()
         self._films = {int(row): [] for row in rows}
 
     def recorded(self) -> dict[int, list[np.ndarray]]:
-        """Frames kept since the last call, which are then dropped."""
+        """Return and clear the frames recorded since the last call, by row."""
         self._require_open()
         kept, self._films = self._films, {row: [] for row in self._films}
         return {row: frames for row, frames in kept.items() if frames}
 
     def close(self) -> None:
-        """Free the simulation; safe to call twice."""
+        """Free the simulation; a second call has no effect."""
         if self._closed:
             return
         self._closed = True
@@ -215,8 +229,11 @@ class BatchedEnv:
 
     @property
     def tensors(self) -> dict[str, torch.Tensor]:
-        """The last observation of each row, on the simulation's device: `states` float32 `[B, S]`
-        and each camera uint8 `[B, H, W, 3]`. Later calls overwrite them."""
+        """Last observation of each row, on the simulation's device; later calls overwrite it.
+
+        It has `states`, float32 `[B, S]`, and the frames of each camera by name, uint8
+        `[B, H, W, 3]`.
+        """
         return self._seen
 
     def _require_open(self) -> None:
@@ -235,13 +252,13 @@ class BatchedEnv:
         return counted_episodes(self.spec, self._config.split, slots, seed=seed)
 
     def _begin(self, rows: np.ndarray) -> Any:
-        """Put rows into the starts of their trials; returns ManiSkill's observation."""
+        """Reset rows to the starts of their trials; return ManiSkill's observation of all rows."""
         trials = [int(trial) for trial in self._trials[rows]]
         seed, options = self._starts.of(self._raw, trials)
         index = torch.as_tensor(rows, device=self._raw.device)
         targets = _to(self._raw.device, self._raw.agent.get_controller_state())
         observation, _ = self._raw.reset(seed=seed, options=options | {"env_idx": index})
-        # ManiSkill resets the controllers of all rows, even those that are not reset
+        # ManiSkill resets the controllers of all rows, so those of the other rows are restored
         begun = self._raw.agent.get_controller_state()
         self._raw.agent.set_controller_state(_with_rows(targets, begun, index))
         self._cameras = prepare_frames(self._raw, self._config)
@@ -257,7 +274,7 @@ class BatchedEnv:
         return np.where(run, gained, 0.0)
 
     def _look(self, rows: np.ndarray, observation: Any, *, drawn: np.ndarray) -> None:
-        """Store the observation of these rows, and frames of the rows in `drawn`."""
+        """Store the states of these rows, and render and store the frames of the rows `drawn`."""
         if not rows.size:
             return
         rgb = self._config.obs_mode == "rgb"
@@ -296,14 +313,14 @@ class BatchedEnv:
 
 
 def _to(device: torch.device | str, tree: Any) -> Any:
-    """Tensors in nested dicts, copied to a device."""
+    """Return copies on a device of the tensors in nested dicts."""
     if isinstance(tree, dict):
         return {name: _to(device, part) for name, part in tree.items()}
     return tree.detach().clone().to(device)
 
 
 def _with_rows(tree: Any, other: Any, rows: torch.Tensor) -> Any:
-    """`tree` of tensors by row, with these rows of `other`."""
+    """Copy these rows of the tensors in `other` into those of `tree`, in place; return `tree`."""
     if isinstance(tree, dict):
         return {name: _with_rows(part, other[name], rows) for name, part in tree.items()}
     tree[rows] = other[rows]

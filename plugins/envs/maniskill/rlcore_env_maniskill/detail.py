@@ -1,7 +1,8 @@
-"""As much geometry as pixels can show, for machines that render on a CPU: `render_detail=pixel`.
+"""Render simplified meshes on machines that render on a CPU: `render_detail=pixel`.
 
-Bodies of many triangles are drawn by simpler meshes, made for the width of a pixel where a camera
-is nearest to them. The exact bodies stay in the scene, hidden, and are drawn for films.
+A body of many triangles is replaced by a mesh that is simplified to the width of a pixel at the
+body's nearest distance to a camera. The exact bodies remain in the scene, hidden, and are rendered
+for films.
 """
 
 from __future__ import annotations
@@ -26,21 +27,21 @@ from sapien.render import (
 
 from rlcore_env_maniskill.fast_render import MANY_TRIANGLES
 
-# Things are taken to come this much nearer to a camera than where they first stand.
+# Factor on the initial distances to a camera: bodies may come this much nearer in an episode.
 NEARER = 0.5
 NAME = "simpler"
 Arrays = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 
 
 class Simpler:
-    """The simpler bodies of one task's scenes.
+    """The simplified bodies of one task's scenes.
 
-    How near cameras come is read from the scene as it was built, and not from starts: all starts
-    are drawn alike, and with the same meshes.
+    Distances to cameras are measured in the scene as it was built, not at each start, so that all
+    starts are rendered with the same meshes.
 
     Args:
-        env: as it was built.
-        cameras: its sensors that are drawn, by name.
+        env: the env as it was built.
+        cameras: names of the sensors that are rendered.
     """
 
     def __init__(self, env: BaseEnv, cameras: Iterable[str]) -> None:
@@ -49,8 +50,10 @@ class Simpler:
         self._pairs: list[tuple[RenderBodyComponent, RenderBodyComponent]] = []
 
     def show(self, env: BaseEnv) -> None:
-        """Draw the scene by simpler bodies. Needed again after each reset that rebuilds it;
-        otherwise it changes nothing."""
+        """Hide the exact bodies of the scene and render simplified ones instead.
+
+        Call it again after each reset that rebuilds the scene; otherwise it changes nothing.
+        """
         hidden = [entity for thing in env._hidden_objects for entity in _entities(thing)]
         fresh = [
             (body, self._simpler(body))
@@ -65,7 +68,7 @@ class Simpler:
 
     @contextmanager
     def exact(self) -> Iterator[None]:
-        """Draw the exact bodies, for a film."""
+        """Render the exact bodies within this context, for a film."""
         self._choose(exact=1.0)
         try:
             yield
@@ -86,7 +89,10 @@ class Simpler:
         return made
 
     def _shapes(self, shape: RenderShape, width: float) -> Iterator[RenderShape]:
-        """One for each material. A map of normals needs SAPIEN's own tangents: such stay."""
+        """Yield simplified shapes, one for each material.
+
+        A shape with a normal map is copied as it is, because it needs SAPIEN's own tangents.
+        """
         maps = any(part.material.normal_texture is not None for part in shape.parts)
         if not isinstance(shape, RenderShapeTriangleMesh) or maps or not width:
             yield shape.clone()
@@ -104,8 +110,11 @@ class Simpler:
 
 
 def _pixel_widths(env: BaseEnv, sensors: list[Camera]) -> dict[str, float]:
-    """By the name of an entity, the width in metres of a pixel where a camera is nearest to it. A
-    camera on a robot sees of it what it sees now, and comes as near to other things."""
+    """Return the width of a pixel, m, at an entity's nearest distance to a camera, by entity name.
+
+    A camera on a robot moves. It is assumed to see only those links of the robot that are in its
+    view now, and to come as near to all bodies as it now is to the nearest one.
+    """
     widths: dict[str, float] = {}
     for sensor in sensors:
         own = [] if sensor.entity is None else list(_entities(sensor.entity))
@@ -137,8 +146,10 @@ def _robot(env: BaseEnv) -> Iterator[Entity]:
 
 
 def _in_view(view: np.ndarray, body: RenderBodyComponent) -> bool:
-    """Whether the box around a body reaches into what a camera sees, by its matrix to clip space:
-    unless all corners are beyond one side."""
+    """Return whether a body's bounding box may be visible, given the matrix to clip space `[4, 4]`.
+
+    It is not if all its corners are beyond the same plane of the view frustum.
+    """
     box = body.compute_global_aabb_tight()
     corners = np.array([*product(*box.T, [1.0])])
     x, y, z, w = view @ corners.T
@@ -147,13 +158,16 @@ def _in_view(view: np.ndarray, body: RenderBodyComponent) -> bool:
 
 
 def _distance(eye: np.ndarray, body: RenderBodyComponent) -> float:
-    """To the nearest place of the box around it, m."""
+    """Return the distance from `eye` to the nearest point of a body's bounding box, m."""
     low, high = body.compute_global_aabb_tight()
     return float(np.linalg.norm(np.maximum(np.maximum(low - eye, eye - high), 0.0)))
 
 
 def _bodies(env: BaseEnv) -> Iterator[tuple[Entity, RenderBodyComponent]]:
-    """What is drawn of many triangles; of an entity that has a simpler body, the exact one."""
+    """Yield entities with their first render body, if it has many triangles.
+
+    An entity that also has a simplified body is yielded with its exact one.
+    """
     for scene in env.scene.sub_scenes:
         for entity in scene.entities:
             body = entity.find_component_by_type(RenderBodyComponent)
@@ -177,7 +191,10 @@ def _mesh(part: RenderShapeTriangleMeshPart) -> Mesh:
 
 
 def _arrays(mesh: Mesh, pixel: float) -> Arrays:
-    """Points, triangles, normals and texture coordinates of the simplified mesh, by vertices."""
+    """Simplify a mesh to a pixel's width, m; return points, triangles, normals and texcoords.
+
+    Vertices are split so that each has one normal and one texture coordinate, as SAPIEN needs it.
+    """
     made = kept(mesh, pixel, np.ones(len(mesh.faces)))
     corners = np.stack([made.faces, made.face_normals, made.face_texcoords], axis=-1)
     used, numbers = np.unique(corners.reshape(-1, 3), axis=0, return_inverse=True)

@@ -19,12 +19,14 @@ ASSETS = "maniskill: put-on-plate assets"
 
 
 def doctor_checks(used: Sequence[ManiSkillConfig], *, alone: bool = True) -> list[Row]:
-    """The driver, GPU and PhysX where one simulates, and the benchmark's assets: those that a run
-    needs, else where to get them.
+    """Return the rows of `rlcore doctor`.
+
+    They report the Vulkan driver; the GPU and the PhysX library if an env simulates on a GPU; and
+    the put-on-plate assets that the run needs, or their download command if it needs none.
 
     Args:
-        used: the envs that a run plays.
-        alone: whether this machine is all that the run has.
+        used: settings of the ManiSkill envs that a run plays.
+        alone: whether the run uses only this machine.
     """
     checks = [_found("maniskill: Vulkan driver", tried_driver)]
     if any(env.sim_backend == "gpu" for env in used):
@@ -45,7 +47,11 @@ def _found(name: str, find: Callable[[], str]) -> Row:
 
 
 def _physx(*, alone: bool) -> str:
-    """The library for simulating on a GPU; first of all there must be one."""
+    """Return the path of the PhysX library for GPUs.
+
+    Raises:
+        AssetError: this machine has no GPU and is the run's only one, or the library is missing.
+    """
     if alone and not local_gpus()[0]:
         raise AssetError(
             "sim_backend=gpu simulates on a GPU, and this machine has none",
@@ -55,7 +61,7 @@ def _physx(*, alone: bool) -> str:
 
 
 def _assets(stand_ins: bool, path: str | None) -> str:
-    """The folder, with every file that the task needs."""
+    """Return the folder of the assets, after a check that it has every file; or name stand-ins."""
     if stand_ins:
         return "stand-ins, so no benchmark results"
     root = assets_folder(path)

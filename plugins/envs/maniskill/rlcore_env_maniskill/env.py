@@ -1,4 +1,4 @@
-"""ManiSkill as an rlcore Env. Importing this loads no simulator."""
+"""Make ManiSkill envs. Importing this module loads no simulator."""
 
 from __future__ import annotations
 
@@ -15,21 +15,23 @@ from rlcore_env_maniskill.settings import ManiSkillConfig
 from rlcore_env_maniskill.spec import env_spec
 
 _log = logging.getLogger(__name__)
-# Keys of every env that matter only for simulators in processes of their own.
+# Keys of every simulated env that have no effect on the batched simulation.
 CPU_KEYS = ("num_processes", "simulator_timeout")
 
 
 def make_env(
     config: ManiSkillConfig, *, num_envs: int, rank: int, world_size: int, num_processes: int
 ) -> Env:
-    """The env of worker `rank`: simulators in `num_processes` processes (0: in this one), or one
-    batched simulation on the worker's GPU.
+    """Make the env of worker `rank`.
+
+    With `sim_backend: cpu` its simulators run in `num_processes` processes (0: in this process);
+    with `sim_backend: gpu` it is one batched simulation on the worker's GPU.
 
     Raises:
-        AssetError: no Vulkan driver; before any process starts.
-        ConfigError: settings that contradict each other.
+        AssetError: there is no Vulkan driver; raised before any process starts.
+        ConfigError: settings contradict each other.
     """
-    # other interpreters get a copy of this package, from where a clone is not found
+    # resolved here: another interpreter runs a copy of this package, which is in no clone
     config = replace(config, assets_path=str(assets_folder(config.assets_path)))
     spec = env_spec(config)
     spec = replace(spec, render_settings={**spec.render_settings, "vulkan": driver()})

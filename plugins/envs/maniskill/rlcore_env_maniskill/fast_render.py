@@ -1,8 +1,8 @@
-"""Robots rendered by their collision shapes, for machines that render on a CPU.
+"""Render robots by their collision shapes, for machines that render on a CPU.
 
-A software driver spends its time on triangles. A 64 px frame with a panda takes 31 ms, 28 of them
-for the robot's 134,000 triangles; with the few thousand of its collision shapes it takes 3 ms. The
-hand camera of panda_wristcam has 425,000 more.
+The time of a software driver is proportional to the number of triangles. A 64 px frame with a panda
+takes 31 ms, 28 ms of them for the robot's 134,000 triangles; with the few thousand triangles of its
+collision shapes it takes 3 ms. The hand camera of panda_wristcam adds 425,000 triangles.
 """
 
 from __future__ import annotations
@@ -23,9 +23,11 @@ MANY_TRIANGLES = 2000
 
 
 def draw_contact_shapes(env: BaseEnv) -> None:
-    """Render each link of many triangles by its collision boxes and convex hulls, in the link's
-    mean colour. Links without collision shapes, or with other kinds, stay as they are. A second
-    call on the same scene changes nothing."""
+    """Render each link of many triangles by its collision boxes and convex hulls.
+
+    They get the link's mean colour. Links without collision shapes, or with shapes of other kinds,
+    are not changed. A second call on the same scene changes nothing.
+    """
     for link in (one for each in env.agent.robot.get_links() for one in each._objs):
         entity = link.entity
         body = entity.find_component_by_type(RenderBodyComponent)
@@ -47,7 +49,7 @@ def draw_contact_shapes(env: BaseEnv) -> None:
 
 
 def _shape(contact: PhysxCollisionShape, material: RenderMaterial) -> RenderShape | None:
-    """A visual shape like a collision shape; None for kinds that ManiSkill's arms don't have."""
+    """Return a visual copy of a collision shape; None if it is neither a box nor a convex hull."""
     shape: RenderShape
     if isinstance(contact, PhysxCollisionShapeConvexMesh):
         shape = _hull(contact, material)
@@ -60,7 +62,7 @@ def _shape(contact: PhysxCollisionShape, material: RenderMaterial) -> RenderShap
 
 
 def _hull(contact: PhysxCollisionShapeConvexMesh, material: RenderMaterial) -> RenderShape:
-    """Flat faces: each triangle has corners of its own, and one normal."""
+    """Return a convex hull as a mesh with flat shading: triangles share no vertices."""
     corners = (contact.vertices * contact.scale)[contact.triangles]  # [T, 3, 3]
     normals = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
     normals /= np.maximum(np.linalg.norm(normals, axis=-1, keepdims=True), 1e-12)

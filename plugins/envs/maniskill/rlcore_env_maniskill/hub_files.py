@@ -1,9 +1,9 @@
-"""Which files the benchmark's put-on-plate assets consist of, and which are missing. Light.
+"""List the files of the benchmark's put-on-plate assets, and find missing ones. Loads no simulator.
 
-The data set RLinf/maniskill_assets holds `carrot/more_carrot`, `carrot/more_plate` and
-`carrot/more_table`, each with a `model_db.json` whose order numbers the models. The room and the
-arm are ManiSkill's own downloads; we look for them in the same folder, then where ManiSkill keeps
-them.
+The data set RLinf/maniskill_assets contains the folders `carrot/more_carrot`, `carrot/more_plate`
+and `carrot/more_table`. A model's number is its position in the folder's `model_db.json`. The room
+and the arm are ManiSkill's own downloads; they are looked up in the same folder first, then in
+ManiSkill's.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ OBJECT_FOLDER, PLATE_FOLDER, TABLE_FOLDER = (
 )
 DATABASE = "model_db.json"
 VISUALS = ("textured.obj", "textured.dae", "textured.glb")
-# files of ManiSkill's own downloads, and the name of each download
+# files that ManiSkill downloads, and the asset name for its download command
 ROOM = "tasks/bridge_v2_real2sim_dataset/stages/bridge_table_1_v1.glb"
 ARM = "robots/widowx/wx250s.urdf"
 DOWNLOADS = {ROOM: "bridge_v2_real2sim", ARM: "widowx250s"}
@@ -36,9 +36,13 @@ VARIABLE = "MANISKILL_ASSET_DIR"  # RLinf's
 
 
 def assets_folder(path: str | None) -> Path:
-    """The folder of `assets_path`, else of the environment variable, else the first that has
-    objects: where the documents download the data set to, or the hub's cache; the former, if there
-    is none."""
+    """Return the folder of the benchmark's assets.
+
+    It is `path` (the key `assets_path`) if given, else the value of the environment variable
+    MANISKILL_ASSET_DIR. Otherwise it is the first folder that contains objects, of
+    :func:`download_folder` and the snapshots in the hub's cache; :func:`download_folder` if none
+    does.
+    """
     if path is not None or os.environ.get(VARIABLE):
         return Path(path if path is not None else os.environ[VARIABLE]).expanduser()
     places = [download_folder(), *hub.snapshots(DATA_SET, "dataset")]
@@ -46,8 +50,11 @@ def assets_folder(path: str | None) -> Path:
 
 
 def download_folder() -> Path:
-    """`assets` beside this package in a clone, as RLinf has it beside its env; without a clone, a
-    folder of the user's cache."""
+    """Return the folder that the data set is downloaded to.
+
+    In a clone of the repository it is `assets` next to this package, as in RLinf; otherwise it is a
+    folder in the user's cache.
+    """
     clone = Path(__file__).parents[1]
     if (clone / "pyproject.toml").is_file():
         return clone / "assets"
@@ -55,11 +62,11 @@ def download_folder() -> Path:
 
 
 def require_files(root: Path) -> None:
-    """Check that all files of the task exist and are valid.
+    """Check that all files of the task exist, and that the databases that list them are valid.
 
     Raises:
-        AssetError: names every missing file, or the damaged one, and the commands that download
-            them.
+        AssetError: files are missing or a database is damaged; the error names them and the
+            commands that download them.
     """
     missing = missing_files(root)
     if missing:
@@ -70,8 +77,9 @@ def require_files(root: Path) -> None:
 
 
 def missing_files(root: Path) -> list[str]:
-    """Files that the task needs and that do not exist, relative to `root`; a pointer of Git LFS
-    counts as missing, and so do an empty file and one that this user may not read.
+    """Return the files that the task needs and that do not exist, relative to `root`.
+
+    A Git LFS pointer, an empty file and a file without read permission count as missing.
 
     Raises:
         AssetError: a database that lists the files is damaged.
@@ -93,7 +101,7 @@ def missing_files(root: Path) -> list[str]:
 
 
 def download_command(root: Path, missing: Sequence[str] = (DATABASE, *DOWNLOADS)) -> str:
-    """The commands that download the missing files; all commands if no file is named."""
+    """Return the shell commands that download the missing files; by default, all files."""
     commands = []
     if any(name not in DOWNLOADS for name in missing):
         commands.append(hub_command(DATA_SET, root))
@@ -106,16 +114,16 @@ def download_command(root: Path, missing: Sequence[str] = (DATABASE, *DOWNLOADS)
 
 
 def found(root: Path, name: str) -> Path:
-    """A file in the folder, or else among ManiSkill's own downloads."""
+    """Return the path of a file below `root` if it exists there, else in ManiSkill's folder."""
     own = root / name
     return own if own.is_file() else maniskills_own() / name
 
 
 def database(root: Path, folder: str) -> dict[str, dict[str, Any]]:
-    """The facts of a folder's models, in the order of their numbers.
+    """Return the entries of a folder's `model_db.json` by model, in the order of their numbers.
 
     Raises:
-        AssetError: the file can't be read, or lacks something that the task needs.
+        AssetError: the file can't be read, or an entry lacks a value that the task needs.
     """
     path = root / folder / DATABASE
     try:
@@ -131,7 +139,7 @@ def database(root: Path, folder: str) -> dict[str, dict[str, Any]]:
 
 
 def _check_facts(key: str, facts: Mapping[str, Any], *, table: bool) -> None:
-    """Raises if a model's entry lacks what we read from it."""
+    """Raise an error of :func:`database` if a model's entry lacks a value that the task reads."""
     if table:
         _ = str(facts["texture"]), float(facts["mix"])
         return
@@ -143,10 +151,10 @@ def _check_facts(key: str, facts: Mapping[str, Any], *, table: bool) -> None:
 
 
 def visual(folder: Path) -> Path | None:
-    """The visual mesh of a model."""
+    """Return the visual mesh in a model's folder; None if there is none."""
     return next((folder / name for name in VISUALS if (folder / name).is_file()), None)
 
 
 def maniskills_own() -> Path:
-    """Where ManiSkill keeps its downloads: the same rule as its own, without loading it."""
+    """Return ManiSkill's download folder, by ManiSkill's rule but without importing it."""
     return Path(os.getenv("MS_ASSET_DIR", Path.home() / ".maniskill")) / "data"

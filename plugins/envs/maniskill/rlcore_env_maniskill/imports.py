@@ -1,4 +1,4 @@
-"""How RLinf's files name the settings of ManiSkill's put-on-plate tasks. Light."""
+"""Import rules: RLinf's keys for ManiSkill's put-on-plate tasks. Loads no simulator."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _control(mode: Any, _: Foreign) -> Any:
 def _reward(mode: Any, foreign: Foreign) -> str:
     if mode == "default":
         return "grasp"
-    # as a difference, it is that of sparse where the first success ends the episode
+    # as a difference it equals sparse if the first success ends the episode
     train = "env.train"
     goes_on = foreign.get(f"{train}.ignore_terminations") and foreign.get(f"{train}.use_rel_reward")
     if mode == "only_success" and not goes_on:
@@ -31,7 +31,7 @@ def _reward(mode: Any, foreign: Foreign) -> str:
 
 
 def _setup(setup: Any) -> Any:
-    """Which robot's actions a policy gives decides over their units."""
+    """Return the policy's robot, which determines the units of its actions; default `BRIDGE`."""
     return setup if setup is not None else BRIDGE
 
 
@@ -44,7 +44,11 @@ def _gripper(_: Any, foreign: Foreign) -> Any:
 
 
 def _size(height: int) -> Any:
-    """π0 and π0.5 are shown the frames as they are recorded; token policies square ones."""
+    """Return a rule's conversion: π0 and π0.5 get frames of this size, token policies square ones.
+
+    Args:
+        height: height or width of the frames that the simulator records, in pixels.
+    """
 
     def of(_: Any, foreign: Foreign) -> Any:
         return height if foreign.get("actor.model.openpi.config_name") else UNSAID

@@ -1,6 +1,7 @@
-"""SAPIEN's PhysX library for GPUs, which its wheel lacks: looked for, never downloaded. Light.
+"""Find SAPIEN's PhysX library for GPUs, which is not in its wheel. Imports SAPIEN only to load it.
 
-SAPIEN itself downloads it in whichever process asks for a GPU first, without a time limit.
+This module never downloads. SAPIEN itself would download the library in the first process that asks
+for a GPU, without a timeout.
 """
 
 from __future__ import annotations
@@ -10,16 +11,16 @@ from pathlib import Path
 
 from rlcore.contracts.errors import AssetError
 
-# That of the SAPIEN that this distribution asks for.
+# The PhysX version of the SAPIEN release that this distribution requires.
 VERSION = "105.1-physx-5.3.1.patch0"
 RELEASES = "https://github.com/sapien-sim/physx-precompiled/releases/download"
 
 
 def require_library(version: str = VERSION) -> Path:
-    """The library, where SAPIEN looks for it.
+    """Return the path of the library in the folder where SAPIEN looks for it.
 
     Raises:
-        AssetError: it is not there, or something else is.
+        AssetError: the file does not exist, or is not an ELF file.
     """
     file = _folder(version) / "libPhysXGpu_64.so"
     if not file.is_file():
@@ -34,7 +35,10 @@ def require_library(version: str = VERSION) -> Path:
 
 
 def download_command(version: str) -> str:
-    """Brings the library to this machine; where there is no network, its folder can be copied."""
+    """Return the shell command that downloads and unpacks the library.
+
+    On a machine without network its folder can be copied from another machine instead.
+    """
     arm = platform.machine() in ("aarch64", "arm64")
     archive = f"linux-{'aarch64-' if arm else ''}so.zip"
     folder = _folder(version)
@@ -45,10 +49,10 @@ def download_command(version: str) -> str:
 
 
 def enable_gpu() -> None:
-    """Load the library into this process, as SAPIEN does at its first simulation on a GPU.
+    """Load the library into this process, as SAPIEN does at its first GPU simulation.
 
     Raises:
-        AssetError: it is not there, or can't be loaded.
+        AssetError: the library is missing or can't be loaded.
     """
     from sapien import physx
 

@@ -1,4 +1,4 @@
-"""What this plugin offers rlcore. Strings only: listing it imports no simulator."""
+"""The components and hooks of this plugin. Targets are strings, so listing loads no simulator."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def rlcore_components() -> list[ComponentSpec]:
             config="rlcore_env_maniskill.settings:ManiSkillConfig",
             spec="rlcore_env_maniskill.spec:env_spec",
             imports="rlcore_env_maniskill.imports:RULES",
-            # mplib plans the motions of ManiSkill's own solutions, and needs numpy below 2; so does
-            # the last OpenCV that takes it
+            # mplib, which ManiSkill's motion-planned solutions use, needs numpy below 2;
+            # OpenCV 4.12 and later need numpy 2
             requirements=(
                 MANISKILL.requirement,
                 SAPIEN.requirement,

@@ -1,4 +1,4 @@
-"""The simulators of one process."""
+"""Make the simulators of one process."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from rlcore_env_maniskill.spec import env_spec
 
 
 def make_pool(config: ManiSkillConfig) -> SimulatorCache[Simulator]:
-    """Simulators by task. Making one takes a quarter of a second, a start 30 to 60 ms."""
+    """Return a cache of simulators by task index.
+
+    Building a simulator takes a quarter of a second, a start 30 to 60 ms.
+    """
     tasks = env_spec(config).tasks
     return SimulatorCache(
         lambda task: Simulator(config, tasks[task]),

@@ -1,9 +1,9 @@
-"""The 16 settings of put-on-plate's published table, and how its columns are averaged. Light.
+"""Protocol of put-on-plate's published table: its 16 settings and their averages. No simulator.
 
 The settings are those of RL4VLA (its README, "Task definition") and of RLinf's `mani-ood`. Neither
-says how the columns are formed. We inferred it from the published counts: each column is the mean
-of its settings (128 or 256 episodes each), and "Average of OOD" the mean of all 16, of which the
-training setting is one.
+says how the columns are computed. It was inferred from the published counts: each column is the
+mean of its settings (128 or 256 episodes each), and "Average of OOD" is the mean of all 16
+settings, including the training setting.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from rlcore_env_maniskill.tasks import MAIN, SUITES
 
 STEPS = 80
 EPISODES = 128
-# Variants whose second thing is new although all else is as in training: played that way too.
+# Variants with a distractor. The table also has them with the training objects, where only the
+# distractor differs from training.
 ALSO_WITH_TRAINING = ("PutOnPlateInScene25MultiCarrot-v1", "PutOnPlateInScene25MultiPlate-v1")
 
 
@@ -39,7 +40,7 @@ def _suite(tasks: tuple[str, ...]) -> dict[str, dict[str, Any]]:
     }
 
 
-# RLinf's script plays the training setting as Carrot-v1 with the objects of training: the same.
+# RLinf's script plays the training setting as Carrot-v1 with the training objects, which is equal.
 GROUPS = {
     "Training setting (IND)": {MAIN: _row(MAIN, "train")},
     **{suite.capitalize(): _suite(tasks) for suite, tasks in SUITES.items()},

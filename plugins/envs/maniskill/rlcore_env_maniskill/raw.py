@@ -1,7 +1,7 @@
-"""A ManiSkill env under our settings: build it, choose its cameras, skip its observations.
+"""Build a ManiSkill env by rlcore's settings, and read its frames, robot state and instructions.
 
 With image observations ManiSkill renders in every `step`. Here `step` renders nothing: frames are
-captured on demand, in the same way and from the same cameras.
+captured on demand by ManiSkill's own method, from the same cameras.
 """
 
 from __future__ import annotations
@@ -35,23 +35,24 @@ from rlcore_env_maniskill.unseen import leave_out_unseen
 
 @runtime_checkable
 class Speaking(Protocol):
-    """A task with sentences of its own, which not all of ManiSkill's have."""
+    """A task that defines its own instructions; not all of ManiSkill's tasks do."""
 
     def get_language_instruction(self) -> str | list[str]:
-        """One for all rows, or one for each."""
+        """Return one instruction for all rows, or a list with one for each row."""
 
 
 def make_raw(config: ManiSkillConfig, task: str, *, num_envs: int = 1) -> BaseEnv:
-    """The task as ManiSkill builds it, without wrappers.
+    """Build a ManiSkill task without wrappers.
 
     Args:
         config: settings.
         task: ManiSkill's id.
-        num_envs: scenes; more than one needs `sim_backend: gpu`.
+        num_envs: number of scenes; more than one needs `sim_backend: gpu`.
 
     Raises:
-        ConfigError: an id that is not registered, or settings that the task does not have.
-        AssetError: no rendering device, no PhysX for GPUs, or missing files of the task.
+        ConfigError: the id is not registered, or the task does not support the settings.
+        AssetError: there is no rendering device, or the PhysX library for GPUs or files of the
+            task are missing.
     """
     if (own := task_of(task).module) is not None:
         importlib.import_module(own)
@@ -59,7 +60,7 @@ def make_raw(config: ManiSkillConfig, task: str, *, num_envs: int = 1) -> BaseEn
     _spare_the_collector()
     if config.sim_backend == "gpu":
         enable_gpu()
-    if task_of(task) is not PUT_ON_PLATE:  # which looks into its own folder
+    if task_of(task) is not PUT_ON_PLATE:  # put-on-plate checks its robot's files itself
         require_robot(robot_name(config, task))
     registered = REGISTERED_ENVS[task]
     settings = registered.default_kwargs | {
@@ -72,7 +73,7 @@ def make_raw(config: ManiSkillConfig, task: str, *, num_envs: int = 1) -> BaseEn
     }
     if config.obs_mode == "rgb":
         settings["sensor_configs"] = {"width": config.frame_width, "height": config.image_size}
-    if config.robot not in (None, own_robot(config, task)):  # a task passes its own itself
+    if config.robot not in (None, own_robot(config, task)):  # tasks pass their default themselves
         settings["robot_uids"] = config.robot
     if task_of(task) is PUT_ON_PLATE:
         folder = None if config.stand_ins else str(assets_folder(config.assets_path))
@@ -87,16 +88,18 @@ def make_raw(config: ManiSkillConfig, task: str, *, num_envs: int = 1) -> BaseEn
 
 @cache
 def _spare_the_collector() -> None:
-    """ManiSkill collects garbage whenever it builds a scene, and most of that time (0.17 s of
-    0.2 s) went into looking through what the libraries have loaded. So once per process, before the
-    first scene, everything alive is hidden from the collector; scenes are still collected.
+    """Exclude all live objects from garbage collection, once per process, before the first scene.
+
+    ManiSkill runs the garbage collector whenever it builds a scene. Most of that time (0.17 s of
+    0.2 s) was spent on traversing objects of imported libraries. Scenes are still collected, as
+    they are created later.
     """
     gc.collect()
     gc.freeze()
 
 
 def _check(env: BaseEnv, config: ManiSkillConfig, task: str) -> None:
-    """Raise unless the env matches the spec."""
+    """Check that the env reports success and that its action and state sizes match the spec."""
     if config.obs_mode == "none":
         return
     spec = env_spec(config)
@@ -122,13 +125,13 @@ def _check(env: BaseEnv, config: ManiSkillConfig, task: str) -> None:
 
 
 def prepare_frames(env: BaseEnv, config: ManiSkillConfig) -> dict[str, str]:
-    """Keep only the chosen cameras of a scene and what they see of its scenery, and apply
-    `show_goal` and `fast_render`.
+    """Remove all cameras of a scene but the chosen ones, and apply `show_goal` and `fast_render`.
 
-    Needed again after each reset that rebuilds the scene; otherwise it changes nothing.
+    On the CPU, scenery that these cameras can't see is removed too, if the scene is rebuilt at each
+    start. Call it again after each reset that rebuilds the scene; otherwise it changes nothing.
 
     Returns:
-        The cameras by our name, `{name: name in ManiSkill}`.
+        names of the cameras in ManiSkill, by their names in the settings.
 
     Raises:
         ConfigError: the task has no such camera.
@@ -137,14 +140,14 @@ def prepare_frames(env: BaseEnv, config: ManiSkillConfig) -> dict[str, str]:
         return {}
     names = {name: _sensor(env, name) for name in config.cameras}
     for sensor in set(env.scene.sensors) - set(names.values()):
-        del env.scene.sensors[sensor]  # the dict is the env's too
+        del env.scene.sensors[sensor]  # the env uses the same dict
     if config.show_goal:
         for thing in env._hidden_objects:
             thing.show_visual()
         env._hidden_objects.clear()
     if config.fast_render:
         draw_contact_shapes(env)
-    if config.sim_backend == "cpu" and config.rebuild_scene:  # else cameras might be moved later
+    if config.sim_backend == "cpu" and config.rebuild_scene:  # else cameras may move later
         leave_out_unseen(env)
     return names
 
@@ -160,7 +163,7 @@ def _sensor(env: BaseEnv, name: str) -> str:
 
 
 def capture(env: BaseEnv, names: Mapping[str, str]) -> dict[str, torch.Tensor]:
-    """Current frames uint8 `{name: [B, H, W, 3]}`, on the device of the simulation."""
+    """Render and return frames uint8 `{name: [B, H, W, 3]}`, on the simulation's device."""
     data = env._get_obs_sensor_data()
     return {name: data[sensor]["rgb"] for name, sensor in names.items()}
 
@@ -169,11 +172,14 @@ def capture(env: BaseEnv, names: Mapping[str, str]) -> dict[str, torch.Tensor]:
 
 
 def robot_state(env: BaseEnv, config: ManiSkillConfig, robot: Robot) -> torch.Tensor:
-    """What a policy reads of the robot, float32 `[B, S]`: with `robot_state: joints`, its qpos.
-    Otherwise position and rotation of the tool, and the gripper's opening if there is one.
+    """Return the proprioceptive state of the robot, float32 `[B, S]`.
 
-    A quaternion and its negative are the same rotation. We take the one whose largest entry is
-    positive: around the poses in which robots work, that choice does not jump.
+    With `robot_state: joints` it is ManiSkill's qpos. Otherwise it is the position (m) and the
+    quaternion (wxyz) of the tool in the frame of the robot's base, and the opening of the gripper
+    if there is one.
+
+    A quaternion and its negative are the same rotation. The one whose largest entry by magnitude is
+    positive is returned, because this choice is continuous around the poses in which robots work.
     """
     if config.robot_state == "joints":
         return env.agent.robot.get_qpos().float()
@@ -192,7 +198,7 @@ def robot_state(env: BaseEnv, config: ManiSkillConfig, robot: Robot) -> torch.Te
 
 
 def _opening(body: Articulation, robot: Robot) -> torch.Tensor:
-    """0 for closed to 1 for open, `[B, 1]`."""
+    """Return the opening of the gripper `[B, 1]`: 0 is closed, 1 is open."""
     names = list(body.active_joints_map)
     fingers = [names.index(name) for name in robot.fingers]
     low, high = body.get_qlimits()[:, fingers].unbind(-1)
@@ -201,7 +207,7 @@ def _opening(body: Articulation, robot: Robot) -> torch.Tensor:
 
 
 def sentences(env: BaseEnv, task: str) -> list[str]:
-    """The instruction of each row: the env's own where it has one."""
+    """Return the instruction of each row: the env's own if it has one, else that of the table."""
     thing: object = env
     own = thing.get_language_instruction() if isinstance(thing, Speaking) else None
     said = own or task_of(task).sentence

@@ -1,8 +1,8 @@
-"""Tasks that are not in our table: what their classes tell. Builds no scene. Light.
+"""Read facts of tasks that are not in rlcore's table from their classes. Builds no scene.
 
-Reading a class imports ManiSkill, and a process that only makes a spec must not do that: SAPIEN
-reads its environment variables at import. So a separate process reads the class, unless ManiSkill
-is already loaded.
+Importing this module loads no simulator. Reading a task's class imports ManiSkill, and a process
+that only makes a spec must not do that, because SAPIEN reads its environment variables at import.
+So a separate process reads the class, unless ManiSkill is already imported.
 """
 
 from __future__ import annotations
@@ -30,12 +30,14 @@ PLAYED = (
 
 @dataclass(frozen=True)
 class Facts:
-    """What the class of a registered task tells.
+    """Facts that are read from the class of a registered task.
 
     Attributes:
-        robots: those it is built with by default.
-        supported: robots it supports, each a list of those in one scene; empty: it names none.
-        obs_modes, rewards: those it has; "any_textures" stands for all image modes.
+        robots: names of the robots that the task is built with by default.
+        supported: supported sets of robots; each entry lists the robots of one scene. Empty: the
+            class declares none.
+        obs_modes: supported observation modes; "any_textures" stands for all image modes.
+        rewards: supported reward modes; "dense" only if the class implements it.
         evaluates: whether it reports success.
     """
 
@@ -49,17 +51,17 @@ class Facts:
 def registered_task(
     name: str, modules: tuple[str, ...], *, robot: str | None, obs_mode: str
 ) -> Task:
-    """A registered task in the form of our table.
+    """Return a registered task as an entry of rlcore's table of tasks.
 
     Args:
         name: ManiSkill's id.
-        modules: modules to import first, as they register tasks.
-        robot: the requested one; None: the task's own.
-        obs_mode: the requested one.
+        modules: modules that register tasks, which are imported first.
+        robot: name of the requested robot; None: the task's own.
+        obs_mode: the requested observation mode.
 
     Raises:
-        ConfigError: a module that can't be imported, no such task, or one that rlcore can't play.
-        AssetError: its files are not on this machine.
+        ConfigError: a module can't be imported, there is no such task, or rlcore can't play it.
+        AssetError: files of the task or its robot are missing on this machine.
     """
     facts = facts_of(name, modules, robot)
     robots = facts.robots if robot is None else [robot]
@@ -82,8 +84,14 @@ def registered_task(
 
 @cache
 def facts_of(name: str, modules: tuple[str, ...], robot: str | None) -> Facts:
-    """Facts of a registered task for this robot (None: the task's own), read in this process or in
-    a separate one."""
+    """Return the facts of a registered task, read in this process or in a separate one.
+
+    The files of `robot` (None: of the task's own robots) are checked too.
+
+    Raises:
+        ConfigError: the task's class can't be read.
+        AssetError: files of the task or the robot are missing.
+    """
     if "mani_skill" in sys.modules:
         return read_facts(name, modules, robot)
     done = subprocess.run(
@@ -105,7 +113,7 @@ def facts_of(name: str, modules: tuple[str, ...], robot: str | None) -> Facts:
 
 
 def read_facts(name: str, modules: tuple[str, ...], robot: str | None) -> Facts:
-    """Facts of a registered task, read in this process, which imports ManiSkill."""
+    """Read the facts of a registered task in this process, which imports ManiSkill."""
     from mani_skill.envs.sapien_env import BaseEnv
     from mani_skill.utils.registration import REGISTERED_ENVS
 
@@ -128,11 +136,11 @@ def read_facts(name: str, modules: tuple[str, ...], robot: str | None) -> Facts:
 
 
 def require_registered(name: str, modules: Iterable[str]) -> None:
-    """Import ManiSkill and the modules that register tasks; a task must be one of all these.
+    """Import ManiSkill and the modules that register tasks, and check that the task is registered.
 
     Raises:
         ConfigError: a module can't be imported, or there is no such task.
-        AssetError: files of the task are not on this machine.
+        AssetError: files of the task are missing on this machine.
     """
     import mani_skill.envs  # noqa: F401, registers ManiSkill's own tasks
     from mani_skill.utils.registration import REGISTERED_ENVS
@@ -158,7 +166,10 @@ def require_registered(name: str, modules: Iterable[str]) -> None:
 
 
 def _asked_robots(name: str, base: Any, registered: Any) -> list[str]:
-    """The robots that a task passes to ManiSkill's constructor, which is stopped before it runs."""
+    """Return the robots that a task's constructor passes to ManiSkill's base class.
+
+    ManiSkill's constructor is replaced meanwhile by one that raises, so that no scene is built.
+    """
     kept = base.__init__
 
     class Reached(Exception):
@@ -180,7 +191,7 @@ def _asked_robots(name: str, base: Any, registered: Any) -> list[str]:
 
 
 def _uids(robots: Any) -> list[str]:
-    """Names of the robots of one scene."""
+    """Return the names of the robots of one scene, given as one robot or a sequence."""
     together = robots if isinstance(robots, (tuple, list)) else [robots]
     there = [robot for robot in together if robot not in (None, "none")]
     return [robot if isinstance(robot, str) else robot.uid for robot in there]

@@ -1,8 +1,9 @@
-"""Robots and the layout of their actions. Data only, light.
+"""Table of robots and the layout of their actions. Loads no simulator.
 
-A ManiSkill controller that commands the end effector takes numbers in [-1, 1] and turns one into
-`metres` or `radians` a step. The unit of rotation is negative for robots of the wheel: ManiSkill
-scales it by the lower bound (`PDEEPoseController._clip_and_scale_action`).
+A ManiSkill controller of the end effector takes numbers in [-1, 1]. An action of 1 moves by
+`metres` or turns by `radians` per step. The unit of rotation is negative for the robots in
+ManiSkill's wheel, because ManiSkill scales rotations by the lower bound
+(`PDEEPoseController._clip_and_scale_action`).
 """
 
 from __future__ import annotations
@@ -29,22 +30,23 @@ EE_MODES, JOINT_MODES = PANDA_MODES[:4], PANDA_MODES[4:]
 
 @dataclass(frozen=True)
 class Robot:
-    """An arm, most with a gripper.
+    """An arm, with or without a gripper.
 
     Attributes:
         joints: number of joints of the arm.
-        metres, radians: how far an action of 1 moves or turns the end effector in a step.
-        joint_radians: how far an action of 1 turns a joint in a step; one number per joint where
+        metres: how far an action of 1 moves the end effector in a step, m.
+        radians: how far an action of 1 turns the end effector in a step, rad.
+        joint_radians: how far an action of 1 turns a joint in a step, rad; one number per joint if
             they differ.
-        gripper: what +1 does as the last entry of an action, "opens" or "closes"; None: it has no
-            such entry.
-        gripper_radians: how far an action of 1 moves the gripper in a step; None: the action is the
-            gripper's target.
-        fingers: joints of the gripper, from which its opening is read; empty: no gripper.
-        fingers_close: whether the gripper closes as these joints turn forward.
-        positions: entries of ManiSkill's qpos; None: unknown.
-        cameras: those mounted on it.
-        control_modes: those that rlcore plays, the default first.
+        gripper: effect of +1 as the last entry of an action, "opens" or "closes"; None: the
+            action has no separate entry for the gripper.
+        gripper_radians: how far an action of 1 turns the gripper's joints in a step, rad; None:
+            the action is the gripper's target.
+        fingers: joints from which the gripper's opening is computed; empty: there is no gripper.
+        fingers_close: whether the gripper closes as the positions of these joints increase.
+        positions: number of entries of ManiSkill's qpos; None: unknown.
+        cameras: names of the cameras that are mounted on the robot.
+        control_modes: control modes that rlcore supports, the default first.
     """
 
     joints: int
@@ -61,7 +63,7 @@ class Robot:
 
     @property
     def joint_units(self) -> tuple[float, ...]:
-        """How far an action of 1 turns each joint, rad."""
+        """How far an action of 1 turns each joint in a step, rad."""
         each = self.joint_radians
         return each if isinstance(each, tuple) else (each,) * self.joints
 
@@ -69,9 +71,9 @@ class Robot:
 ROBOTS: dict[str, Robot] = {
     "panda": Robot(7),
     "panda_wristcam": Robot(7, cameras=("hand_camera",)),
-    # a stick in place of the hand; its class does not tell where the tip is, its controllers do
+    # a stick in place of the hand; its class does not define the tip's pose, its controllers do
     "panda_stick": Robot(7, gripper=None, fingers=(), positions=7, control_modes=EE_MODES),
-    # its jaw is the last of its joints, and commanded like them
+    # its jaw is the last of its joints and is commanded like the others
     "so100": Robot(
         6,
         joint_radians=(0.05, 0.05, 0.05, 0.05, 0.05, 0.2),
@@ -80,7 +82,7 @@ ROBOTS: dict[str, Robot] = {
         positions=6,
         control_modes=JOINT_MODES,
     ),
-    # its other modes take the gripper's angle as it is
+    # control modes that are not listed take the gripper's absolute angle
     "xarm6_robotiq": Robot(
         6,
         gripper="closes",
@@ -105,7 +107,8 @@ ROBOTS: dict[str, Robot] = {
     ),
 }
 
-# What a control mode moves. Modes with "target" count from the last target, not the last pose.
+# Parts of an action by control mode. Modes with "target" add to the last target, the others to the
+# measured pose.
 ARM_COMMANDS: dict[str, tuple[str, ...]] = {
     "pd_ee_delta_pose": ("position", "rotation"),
     "pd_ee_target_delta_pose": ("position", "rotation"),
@@ -120,19 +123,19 @@ ARM_COMMANDS: dict[str, tuple[str, ...]] = {
 def action_channels(
     robot: Robot, control_mode: str, *, metric: bool, binary: bool
 ) -> tuple[ActionChannel, ...]:
-    """The layout of an action.
+    """Return the layout of an action.
 
     Args:
-        robot: whose.
+        robot: the robot that takes the action.
         control_mode: a key of `ARM_COMMANDS`.
-        metric: motion in metres and radians instead of the controller's own [-1, 1].
-        binary: the gripper takes [0, 1] and opens above one half.
+        metric: whether motions are in metres and radians instead of the controller's [-1, 1].
+        binary: whether the gripper's entry is in [0, 1] and opens above 0.5.
     """
     channels = []
     for meaning, size, unit, name in _moved(robot, control_mode):
         bound = abs(unit) if metric else 1.0
         says = f"{name} a step" if metric else f"1 is {unit:g} {name} a step"
-        says += f", {control_mode}"  # what a step counts from
+        says += f", {control_mode}"  # determines what a motion is relative to
         channels.append(ActionChannel(meaning, size, -bound, bound, "base", says))
     if robot.gripper is None:
         return tuple(channels)
@@ -147,13 +150,15 @@ def action_channels(
 
 
 def motion_units(robot: Robot, control_mode: str) -> list[float]:
-    """How far an action of 1 moves in a step, for each entry of an action but the gripper's."""
+    """Return how far an action of 1 moves in a step (m or rad), by entry, without the gripper's."""
     return [unit for _, size, unit, _ in _moved(robot, control_mode) for _ in range(size)]
 
 
 def _moved(robot: Robot, control_mode: str) -> Iterator[tuple[ActionMeaning, int, float, str]]:
-    """What an action moves: meaning, entries, how far 1 moves each in a step, and that unit; of
-    joints a run of the same unit."""
+    """Yield meaning, number of entries, motion per step of an action of 1, and unit of its parts.
+
+    Consecutive joints that move equally far are one part.
+    """
     for command in ARM_COMMANDS[control_mode]:
         if command == "position":
             yield "ee_delta_position", 3, robot.metres, "m"

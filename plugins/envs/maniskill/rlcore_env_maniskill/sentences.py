@@ -1,6 +1,7 @@
-"""The sentences of put-on-plate: names, the template of training and the 16 of Instruct. Light.
+"""Instructions of put-on-plate: names and templates, that of training first, then 16 of Instruct.
 
-They are the benchmark's data, including typing errors: a policy reads exactly these characters.
+They are the benchmark's data, including typing errors, because a policy reads exactly these
+characters. This module loads no simulator.
 """
 
 from __future__ import annotations
@@ -46,12 +47,14 @@ TEMPLATES: tuple[str, ...] = (
 
 @lru_cache(maxsize=8)
 def all_sentences(folder: Path | None) -> tuple[str, ...]:
-    """All sentences of the task and its variants, each once: every object with every plate, and
-    with the training plate in every template. No variant changes both plate and template.
+    """Return all instructions of the task and its variants, each once.
+
+    These are all pairs of an object and a plate in the training template, and every object with
+    the training plate in every template. No variant changes both the plate and the template.
 
     Args:
-        folder: that of the assets, whose names are used; None, or an incomplete one (the
-            simulator says what is missing): the benchmark's names.
+        folder: the folder of the assets, whose names are used. None, or a folder whose database
+            can't be read: the benchmark's names; the simulator later reports missing files.
     """
     objects = _names(folder, OBJECT_FOLDER) or OBJECT_NAMES
     plates = _names(folder, PLATE_FOLDER) or PLATE_NAMES

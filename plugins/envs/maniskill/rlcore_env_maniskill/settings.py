@@ -129,9 +129,13 @@ class ManiSkillConfig(SimulatedEnvConfig):
     )
 
     def settle(self, spec: ComponentSpec) -> None:
-        """It runs here: another environment only has its planner, and is no place for the GPU."""
+        """Leave `python` unset: by default simulators run with rlcore's own interpreter.
+
+        Another environment adds only the motion planner, and the batched simulation on the GPU
+        can't run in it.
+        """
 
     @property
     def frame_width(self) -> int:
-        """Pixels."""
+        """Width of frames in pixels."""
         return self.image_size if self.image_width is None else self.image_width

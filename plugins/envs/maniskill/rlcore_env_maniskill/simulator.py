@@ -1,7 +1,7 @@
-"""One ManiSkill task on the CPU, with exact starts. Knows nothing of rows and time limits.
+"""One ManiSkill task on the CPU, with reproducible starts. It applies no time limit.
 
-Exact starts: ManiSkill draws an episode from generators that `reset(seed)` seeds, so our own seed,
-keyed by (task, trial), fixes it. We also clear what the physics engine remembers (see
+ManiSkill samples a start from generators that `reset(seed)` seeds, so a seed derived from (task,
+trial) determines it. The state that the physics engine keeps from earlier steps is cleared too (see
 :func:`rlcore_env_maniskill.starts.reset_exactly`).
 """
 
@@ -49,7 +49,7 @@ class Simulator:
         self._expert: Expert | None = None
 
     def start(self, episode: Episode) -> str:
-        """Reset the task to the start of (task, trial); returns its sentence."""
+        """Reset the task to the start of the episode's trial; return its instruction."""
         seed, options = start_of(self.env, self.task, episode.trial)
         rebuild = self._config.rebuild_scene
         observation, _ = reset_exactly(self.env, seed, options, rebuild=rebuild)
@@ -62,18 +62,20 @@ class Simulator:
 
     @property
     def states(self) -> np.ndarray:
-        """float32 `[S]`: the robot's own state, or ManiSkill's flat state."""
+        """Last state, float32 `[S]`: the robot's own with `obs_mode: rgb`, else ManiSkill's."""
         return self._state.numpy().copy()
 
     def step(self, action: np.ndarray) -> Step:
-        """One control step: action float32 `[A]`, clipped by ManiSkill's controller."""
+        """Run one control step with an action float32 `[A]`, which is converted and clipped."""
         observation, reward, _, _, info = self.env.step(self._scale.to_robot(action))
         self._observe(observation)
         return Step(float(reward), bool(info["success"]))
 
     def draw(self, out: Mapping[str, np.ndarray]) -> None:
-        """Write the current frame of every camera into `out[name]`, uint8 `[H, W, 3]`; those of a
-        film exactly."""
+        """Render into `out`: the current frame of each camera in it, uint8 `[H, W, 3]`.
+
+        Frames of a film (:class:`rlcore_simulation.detail.FilmFrames`) show the exact bodies.
+        """
         films = self._simpler is not None and isinstance(out, FilmFrames)
         with self._simpler.exact() if self._simpler and films else nullcontext():
             drawn = raw.capture(self.env, self._cameras)
@@ -81,7 +83,7 @@ class Simulator:
             frame[:] = drawn[name][0].numpy()
 
     def expert_action(self, *, speed: float) -> np.ndarray:
-        """The expert's clean action float32 `[A]`, in range."""
+        """Return the expert's action for the current state without noise, float32 `[A]`."""
         assert self._expert is not None
         return self._scale.from_robot(self._expert.action(speed=speed))
 
@@ -90,7 +92,10 @@ class Simulator:
         self.env.close()
 
     def _new_expert(self) -> Expert | None:
-        """One per start: an expert keeps references into the scene, which may be rebuilt."""
+        """Make an expert for this start; None if the task has none under these settings.
+
+        Each start needs a new one: an expert refers to objects of the scene, which may be rebuilt.
+        """
         if self._expert is not None:
             self._expert.reset()
         return expert_for(self.task, self.env) if has_expert(self._config, self.task) else None

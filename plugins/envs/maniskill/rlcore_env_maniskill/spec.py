@@ -1,4 +1,4 @@
-"""Settings -> EnvSpec, and the checks of the settings. Light: imports no simulator."""
+"""Check the settings of an env and make its EnvSpec. Imports no simulator."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ from rlcore_env_maniskill.tasks import (
     task_of,
 )
 
-# Trial numbers key the generator of a start, so the ranges may be as long as anyone needs.
+# A trial number only seeds the generator of a start, so these ranges may have any length.
 TRAIN_TRIALS = range(0, 10_000)
 HELDOUT_TRIALS = range(10_000, 20_000)
 VALIDATION_TRIALS = range(20_000, 30_000)
 SPLITS = {"train": TRAIN_TRIALS, "heldout": HELDOUT_TRIALS, "validation": VALIDATION_TRIALS}
-# The experts grasp the way a panda does.
+# Robots for which the experts are written.
 EXPERT_ROBOTS = ("panda", "panda_wristcam")
-# Our table of tasks holds for these; for other arms we read the class of a task.
+# Robots for which the table of tasks is valid; for others the task's class is read.
 TABLE_ROBOTS = (*STAND_IN_ROBOTS, ASSETS_ROBOT)
 
 STAND_IN = "stand-in"
@@ -51,15 +51,15 @@ PROPRIOCEPTION = (
 
 
 def split_of(trial: int) -> str:
-    """The split that a trial is of."""
+    """Return the split of a trial; "train" for a trial that is in no split."""
     return next((split for split, trials in SPLITS.items() if trial in trials), "train")
 
 
 def env_spec(config: ManiSkillConfig) -> EnvSpec:
-    """What ManiSkill offers under `config`.
+    """Return the spec of a ManiSkill env with these settings.
 
     Raises:
-        ConfigError: an unknown task, robot or camera, or settings that exclude each other.
+        ConfigError: a task, robot or camera is unknown, or settings exclude each other.
     """
     tasks = _tasks(config)
     robots = {task: robot_name(config, task) for task in tasks}
@@ -87,7 +87,7 @@ def env_spec(config: ManiSkillConfig) -> EnvSpec:
         max_episode_steps=config.max_episode_steps,
         start_exactness="bitwise" if config.sim_backend == "cpu" else "stored_state",
         course_repeats=config.sim_backend == "cpu" and config.rebuild_scene,
-        # the training setting and the suites of its variants
+        # groups: the training setting, and the suites of its variants
         task_groups=groups_of(tasks, {"ind": (MAIN,), **SUITES}),
         has_expert=all(has_expert(config, task) for task in tasks),
         render_settings={
@@ -107,10 +107,10 @@ def env_spec(config: ManiSkillConfig) -> EnvSpec:
 
 
 def robot_name(config: ManiSkillConfig, task: str) -> str:
-    """The requested robot, or the one that the task or its assets come with.
+    """Return the requested robot, or the default one of the task or its assets.
 
     Raises:
-        ConfigError: an unknown robot, or not one for this task.
+        ConfigError: the robot is unknown, or the task can't be played with it.
     """
     if config.robot is not None and config.robot not in ROBOTS:
         raise ConfigError(f"there is no robot {config.robot!r}{choosing(config.robot, ROBOTS)}")
@@ -118,7 +118,7 @@ def robot_name(config: ManiSkillConfig, task: str) -> str:
         fitting = list(STAND_IN_ROBOTS) if config.stand_ins else [ASSETS_ROBOT]
         own = fitting[0]
     else:
-        own, fitting = _known(config, task).robot, list(ARMS)  # or it was refused there
+        own, fitting = _known(config, task).robot, list(ARMS)  # raises for an unsuitable task
     if config.robot not in (None, *fitting):
         raise ConfigError(
             f"robot of task {task!r} must be {' or '.join(fitting)}, got {config.robot!r}",
@@ -128,7 +128,7 @@ def robot_name(config: ManiSkillConfig, task: str) -> str:
 
 
 def own_robot(config: ManiSkillConfig, task: str) -> str | None:
-    """The robot that a task is built with by default; None: several, or none."""
+    """Return the robot that a task is built with by default; None if it has several or none."""
     if task in TASKS:
         return TASKS[task].robot
     robots = facts_of(task, tuple(config.register), config.robot).robots
@@ -136,10 +136,10 @@ def own_robot(config: ManiSkillConfig, task: str) -> str | None:
 
 
 def control_of(config: ManiSkillConfig, task: str) -> str:
-    """The requested control mode, or the robot's own.
+    """Return the requested control mode, or the robot's default.
 
     Raises:
-        ConfigError: the robot has no such mode.
+        ConfigError: rlcore does not support this mode for the robot.
     """
     name = robot_name(config, task)
     modes = ROBOTS[name].control_modes
@@ -153,20 +153,23 @@ def control_of(config: ManiSkillConfig, task: str) -> str:
 
 
 def has_expert(config: ManiSkillConfig, task: str) -> bool:
-    """Whether there is an expert for this task under these settings: a scripted one; where joints
-    are commanded, ManiSkill's own motion-planned solution."""
+    """Return whether there is an expert for this task under these settings.
+
+    It is a scripted one, or in control mode `pd_joint_delta_pos` ManiSkill's own motion-planned
+    solution.
+    """
     if config.sim_backend != "cpu" or robot_name(config, task) not in EXPERT_ROBOTS:
         return False
     mode = control_of(config, task)
     if mode == planned.CONTROL_MODE:
-        # rlcore's own environment can't plan motions where numpy is not below 2: mplib 0.1.1
+        # mplib 0.1.1 needs numpy below 2, in the environment in which the simulators run
         plans = config.python is not None or version("numpy").startswith("1.")
         return plans and task in planned.SOLUTIONS
     return task in EXPERT_TASKS and mode in CONTROL_MODES
 
 
 def _actions(config: ManiSkillConfig, robots: Mapping[str, str]) -> tuple[ActionChannel, ...]:
-    """The layout of an action, the same for all tasks."""
+    """Return the layout of an action, which must be the same for all tasks."""
     layouts = {
         task: action_channels(
             ROBOTS[robot],
@@ -201,7 +204,7 @@ def _robot_state(config: ManiSkillConfig, robots: Mapping[str, str]) -> tuple[St
     if config.robot_state == "end_effector":
         fingers = all(ROBOTS[name].fingers for name in robots.values())
         return PROPRIOCEPTION if fingers else PROPRIOCEPTION[:-1]
-    name, *_ = robots.values()  # equal actions: equal arms
+    name, *_ = robots.values()  # any: equal action layouts imply equal arms
     joints = ROBOTS[name].positions
     if joints is None:
         known = [name for name, robot in ROBOTS.items() if robot.positions is not None]
@@ -214,7 +217,7 @@ def _robot_state(config: ManiSkillConfig, robots: Mapping[str, str]) -> tuple[St
 
 
 def _known(config: ManiSkillConfig, task: str) -> Task:
-    """A task as our table has it, or else as its class describes it."""
+    """Return a task from the table if that is valid for the robot, else from the task's class."""
     if task in TASKS and config.robot in (None, *TABLE_ROBOTS):
         return TASKS[task]
     modules = tuple(config.register)
@@ -258,7 +261,7 @@ def _cameras(config: ManiSkillConfig, robots: Mapping[str, str]) -> tuple[Camera
     for task, robot in robots.items():
         its = task_of(task).cameras
         if its is None:
-            continue  # only the simulator knows
+            continue  # unknown before the simulator is loaded
         known = (THIRD_PERSON, *its, *ROBOTS[robot].cameras)
         for name in names:
             if name not in known:
@@ -281,7 +284,7 @@ def _check_reward(config: ManiSkillConfig, tasks: tuple[str, ...]) -> None:
 
 
 def _check_held(config: ManiSkillConfig, tasks: tuple[str, ...]) -> None:
-    """Names only; the range of each is checked by the task's episodes."""
+    """Check the names of held factors; their ranges are checked when the task is built."""
     for name in config.hold:
         if name not in FACTORS:
             raise ConfigError(f"hold has no {name!r}{choosing(name, FACTORS)}")
@@ -293,8 +296,11 @@ def _check_held(config: ManiSkillConfig, tasks: tuple[str, ...]) -> None:
 
 
 def _sentences(config: ManiSkillConfig, tasks: tuple[str, ...]) -> tuple[str, ...]:
-    """Put-on-plate has one per episode. The sentences of all its variants are listed, whichever is
-    played: a policy trained on one is evaluated on the others."""
+    """Return all instructions that episodes may have; empty if each task has only its own.
+
+    Put-on-plate has one per episode. The instructions of all its variants are listed, whichever is
+    played, because a policy that is trained on one variant is evaluated on the others.
+    """
     if all(task_of(task) is not PUT_ON_PLATE for task in tasks):
         return ()
     others = [task_of(task).sentence for task in tasks if task_of(task) is not PUT_ON_PLATE]
@@ -303,7 +309,10 @@ def _sentences(config: ManiSkillConfig, tasks: tuple[str, ...]) -> tuple[str, ..
 
 
 def _assets(config: ManiSkillConfig, tasks: tuple[str, ...]) -> dict[str, str]:
-    """What put-on-plate scenes are built from; results on stand-ins are not benchmark results."""
+    """Return the kind of assets of put-on-plate tasks, for the manifest; empty without such tasks.
+
+    Results on stand-ins are not benchmark results.
+    """
     if all(task_of(task) is not PUT_ON_PLATE for task in tasks):
         return {}
     return {"assets": STAND_IN if config.stand_ins else DATA_SET}

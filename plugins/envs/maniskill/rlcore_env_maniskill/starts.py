@@ -1,4 +1,4 @@
-"""(task, trial) -> arguments of ManiSkill's `reset`, for one scene or for rows of a batch."""
+"""Compute arguments of ManiSkill's `reset` from (task, trial), for one scene or rows of a batch."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from rlcore_env_maniskill.settings import ManiSkillConfig
 from rlcore_env_maniskill.spec import split_of
 from rlcore_env_maniskill.tasks import PUT_ON_PLATE, task_of
 
-# Distance between bodies that must not touch, m.
+# Height difference between bodies that are moved apart so that they don't touch, m.
 APART = 10.0
 
 
 def seed_of(task: str, trial: int) -> int:
-    """The seed of a trial's start."""
+    """Return the seed of a trial's start."""
     return int(generator("maniskill start", task, trial).integers(2**31))
 
 
 def start_of(env: BaseEnv, task: str, trial: int) -> tuple[int, dict[str, Any]]:
-    """Seed and options of the start of a trial in one scene."""
+    """Return seed and options of ManiSkill's `reset` for the start of a trial in one scene."""
     numbered = task_of(task) is PUT_ON_PLATE
     return seed_of(task, trial), _numbers(env, [trial]) if numbered else {}
 
@@ -34,19 +34,29 @@ def start_of(env: BaseEnv, task: str, trial: int) -> tuple[int, dict[str, Any]]:
 def reset_exactly(
     env: BaseEnv, seed: int, options: dict[str, Any], *, rebuild: bool
 ) -> tuple[Any, dict]:
-    """`env.reset` of a scene on the CPU, with nothing left of the episode before.
+    """Reset a scene on the CPU to a start that does not depend on the previous episode.
 
-    ManiSkill sets poses and velocities. It can't set what the physics engine remembers of its last
-    step: the forces between bodies, so that a cube that was held would count as grasped at the
-    start, and the contact points of pairs that still touch, from which the next step continues. So
-    we move every body far from all others for one step, in which nothing touches, and set the start
-    again. Later contacts may still differ. Only a rebuilt scene (`rebuild`) has no history at all:
-    neither PhysX's enhanced determinism nor removing all bodies and adding them back makes a push
-    repeat.
+    ManiSkill sets poses and velocities. It can't set the contact state that the physics engine
+    keeps from its last step. This state consists of the forces between bodies, by which a cube that
+    was held would count as grasped at the start, and of the contact points of pairs that still
+    touch, with which the next step begins. So all bodies are moved far apart for one step, in which
+    nothing touches, and the start is set again.
+
+    Later contacts may still differ. Only a rebuilt scene has no history at all: neither PhysX's
+    enhanced determinism nor removing all bodies and adding them back makes a push repeat.
+
+    Args:
+        env: the unwrapped env.
+        seed: seed of the start.
+        options: options of the start.
+        rebuild: whether to rebuild the scene.
+
+    Returns:
+        the result of `env.reset`: observation and infos.
     """
     if rebuild:
         return env.reset(seed=seed, options=options | {"reconfigure": True})
-    if "episode_id" in options:  # put-on-plate moves its things apart itself
+    if "episode_id" in options:  # the put-on-plate env moves its bodies apart itself
         return env.reset(seed=seed, options=options)
     env.reset(seed=seed, options=options)
     robot = env.agent.robot
@@ -59,15 +69,18 @@ def reset_exactly(
 
 
 def _numbers(env: BaseEnv, trials: Sequence[int]) -> dict[str, Any]:
-    """Put-on-plate: one number is an episode, on any device and in any row."""
+    """Return put-on-plate's option `episode_id`, which determines starts on any device and row."""
     ids = [env.episodes.id_of_trial(trial, split=split_of(trial)) for trial in trials]
     return {"episode_id": torch.tensor(ids)}
 
 
 class Starts:
-    """Starts for a batch: by number where the task has numbers, else the states of one scene on
-    the CPU after an exact reset. Such a state holds everything that moves or is placed at a start;
-    for the tasks in our table ManiSkill keeps nothing else.
+    """Starts of the rows of a batched env.
+
+    Put-on-plate's starts are determined by episode numbers. A start of another task is the
+    simulation state of a scene on the CPU after :func:`reset_exactly`. This state contains
+    everything that moves or is placed at a start. That suffices for tasks whose
+    `starts_are_states` is true.
 
     Args:
         config: settings of the batch.
@@ -81,7 +94,7 @@ class Starts:
         self._kept: dict[int, dict[str, dict[str, torch.Tensor]]] = {}
 
     def of(self, env: BaseEnv, trials: Sequence[int]) -> tuple[list[int], dict[str, Any]]:
-        """Seeds and options of `env.reset` for rows that start these trials."""
+        """Return seeds and options of `env.reset` for rows that start these trials, in order."""
         seeds = [seed_of(self._task, trial) for trial in trials]
         if self._scene is None:
             return seeds, _numbers(env, trials)
@@ -96,7 +109,7 @@ class Starts:
         return seeds, {"reset_to_env_states": {"env_states": together}}
 
     def close(self) -> None:
-        """Free the scene."""
+        """Free the scene on the CPU."""
         if self._scene is not None:
             self._scene.close()
             self._scene = None

@@ -1,7 +1,7 @@
-"""What we know about tasks before a simulator is loaded. Data only, light.
+"""Table of tasks: facts that are needed before a simulator is loaded.
 
-ManiSkill ships no sentences for most tasks. The sizes of its flat state observation are those of
-version 3.0.1, with the robot given here and any of its controllers without a state of its own.
+ManiSkill has no instructions for most tasks. The sizes of its flat state observation are those of
+version 3.0.1, with the robot given here and any of its controllers that has no state of its own.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ class Task:
     """A registered ManiSkill task.
 
     Attributes:
-        sentence: the policy's instruction; a task with its own instruction overrides it.
-        state_size: entries of ManiSkill's flat state observation; None: unknown.
-        robot: the one it comes with.
-        rewards: its reward modes.
-        cameras: its cameras, besides those of robots; None: unknown.
-        module: the module to import that registers it with ManiSkill; None: ManiSkill's own task.
-        starts_are_states: whether the simulation's state is all there is to a start; if not, the
-            task also draws something that it keeps elsewhere, or builds.
+        sentence: the policy's instruction; a task that defines its own overrides it.
+        state_size: number of entries of ManiSkill's flat state observation; None: unknown.
+        robot: name of the default robot.
+        rewards: supported reward modes.
+        cameras: names of the task's cameras, without those of robots; None: unknown.
+        module: module whose import registers the task; None: ManiSkill registers it.
+        starts_are_states: whether the simulation's state determines a start completely. If not,
+            the task also samples data that it stores elsewhere, or the geometry of its bodies.
     """
 
     sentence: str
@@ -95,15 +95,16 @@ SUITES: dict[str, tuple[str, ...]] = {
     }.items()
 }
 CARROT = "PutCarrotOnPlateInScene-v2"
-# What varies between episodes of put-on-plate; those between object and table, in some variants.
+# Factors that vary between episodes of put-on-plate; texture, sentence, arm and second only in some
+# variants.
 FACTORS = ("object", "texture", "sentence", "arm", "second", "plate", "table", "place", "yaw")
 
-# The robot that comes with the benchmark's own assets, and those that play with the stand-ins.
+# The robot of the benchmark's own assets, and the robots that can be used with stand-ins.
 ASSETS_ROBOT = "widowx250s"
 STAND_IN_ROBOTS = ("panda", "panda_wristcam")
 PUT_ON_PLATE = Task(
     "put the object on the plate",
-    39,  # of the stand-ins' panda: 9 joints, their speeds, three poses of 7
+    39,  # with the stand-ins' panda: positions and speeds of 9 joints, three poses of 7 entries
     rewards=("sparse", "grasp"),
     cameras=("3rd_view_camera",),
     module="rlcore_env_maniskill.put_on_plate",
@@ -115,10 +116,12 @@ TASKS: dict[str, Task] = TABLETOP | dict.fromkeys((MAIN, *VARIANTS, CARROT), PUT
 
 
 def task_of(name: str) -> Task:
-    """What we know about a task. For one that is not in the table: a sentence made from its name
-    (see `registered` for what its class tells)."""
+    """Return a task of the table, or for another task one whose instruction is made from its name.
+
+    :mod:`rlcore_env_maniskill.registered` reads the facts of such a task from its class.
+    """
     if name in TASKS:
         return TASKS[name]
     words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", name.rpartition("-v")[0] or name)
-    # as far as we know
+    # facts that only the class has are left at the least restrictive value; starts can't be checked
     return Task(words.lower(), rewards=REWARDS, cameras=None, starts_are_states=False)

@@ -1,10 +1,10 @@
-"""From motions in metres to actions of ManiSkill's `pd_ee_delta_pose` or `pd_ee_delta_pos`.
+"""Convert motions in metres to actions of ManiSkill's `pd_ee_delta_pose` or `pd_ee_delta_pos`.
 
-For one env. In both modes an action sets a target relative to the *measured* pose (earlier targets
-are forgotten), with translation and rotation along the axes of the robot's base; `pd_ee_delta_pos`
-has no rotation and keeps the hand's. For the panda a full entry is 0.1 m or 0.1 rad. Its drives
-(stiffness 1000, damping 100) need 0.1 s for 63% of the way, so a constant full action moves 0.04 m
-per step at ManiSkill's usual 20 Hz, and 0.086 m at 5 Hz.
+In both modes an action sets a target relative to the *measured* pose (earlier targets are
+discarded), with translation and rotation along the axes of the robot's base. `pd_ee_delta_pos` has
+no rotation and keeps that of the hand. For the panda an entry of 1 is 0.1 m or 0.1 rad in
+magnitude. Its drives (stiffness 1000, damping 100) need 0.1 s for 63% of the distance, so a
+constant full action moves 0.04 m per step at ManiSkill's usual 20 Hz, and 0.086 m at 5 Hz.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from rlcore.contracts.errors import ConfigError
 TURNING = "pd_ee_delta_pose"
 CONTROL_MODES = (TURNING, "pd_ee_delta_pos")
 OPEN, CLOSE = 1.0, -1.0
-# A gripper that is open less than this has begun to close, or holds something.
+# A gripper whose opening is below this has begun to close, or holds an object.
 CLOSING = 0.9
-# Fingers towards the table, closing along the y axis of the base: where ManiSkill's table scenes
-# start, less their noise. Quaternion w, x, y, z, as everywhere in ManiSkill.
+# Rotation (w, x, y, z) of a hand whose fingers point to the table and close along the y axis of the
+# base. ManiSkill's table scenes start with it, plus noise.
 DOWN = np.array([0.0, 1.0, 0.0, 0.0])
-# The part of the remaining way to cover in one step.
+# Fraction of the remaining distance to cover in one step.
 COVERED = 0.6
 
 
@@ -59,32 +59,32 @@ class Arm:
 
     @property
     def position(self) -> np.ndarray:
-        """Point between the finger tips in the world, metres, float64 `[3]`."""
+        """Point between the fingertips in world coordinates, m, float64 `[3]`."""
         return row(self._agent.tcp.pose.p)
 
     @property
     def opening(self) -> float:
-        """1 for a fully open gripper, 0 for a closed one."""
+        """Opening of the gripper: 0 is closed, 1 is fully open."""
         return float(row(self._gripper.qpos).mean()) / self._widest
 
     def holds(self, actor: Any) -> bool:
-        """Whether both fingers press on the actor.
+        """Return whether both fingers press on the actor.
 
-        Only if the fingers have begun to close: ManiSkill's contacts survive a reset.
+        False while the gripper is open, because ManiSkill's contact forces survive a reset.
         """
         return self.opening < CLOSING and bool(self._agent.is_grasping(actor)[0])
 
     def action(self, way: np.ndarray, grip: float, *, speed: float) -> np.ndarray:
-        """Move along `way` with the fingers pointing down.
+        """Return the action that moves along `way` with the fingers pointing down.
 
         Args:
-            way: from the hand to its target, in the world, m `[3]`.
+            way: vector from the hand to its target in world coordinates, m `[3]`.
             grip: `OPEN`, `CLOSE` or a value between.
             speed: fraction of the full motion, in (0, 1].
 
         Returns:
-            float32 `[7]`: translation and rotation, each at most `speed` long, and the gripper;
-            `[4]` where the control mode has no rotation.
+            float32 `[7]`: translation and rotation, each of norm `speed` at most, and the gripper;
+            `[4]` if the control mode has no rotation.
         """
         base = row(self._agent.robot.pose.q)
         move = speed * _within_one(self._gain * _rotate(qconjugate(base), way) / self._metres)
@@ -94,7 +94,7 @@ class Arm:
         return np.concatenate([move, turn, [grip]]).astype(np.float32)
 
     def _turn(self, base: np.ndarray) -> np.ndarray:
-        """The rotation `[3]` towards fingers that point down, at most 1 long."""
+        """Return the rotation `[3]`, of norm 1 at most, that turns the hand towards `DOWN`."""
         hand = qmult(qconjugate(base), row(self._agent.tcp.pose.q))
         axis, angle = quat2axangle(qmult(DOWN, qconjugate(hand)))
         angle = (angle + np.pi) % (2 * np.pi) - np.pi
@@ -102,7 +102,7 @@ class Arm:
 
 
 def row(values: Any) -> np.ndarray:
-    """The only row of a batched tensor, float64."""
+    """Return the first row of a batched tensor as a float64 array."""
     return values[0].detach().cpu().numpy().astype(np.float64)
 
 

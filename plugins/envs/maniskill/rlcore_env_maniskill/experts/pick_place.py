@@ -1,4 +1,4 @@
-"""Pick up a thing and carry it to a goal."""
+"""Expert that picks up an object and carries it to a goal."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import numpy as np
 from rlcore_env_maniskill.experts.arm import CLOSE, CLOSING, OPEN, Arm
 from rlcore_env_maniskill.experts.way import over
 
-# Height above the grasp at which the hand comes to a thing and leaves it, m.
+# Height above the grasp point at which the hand approaches an object and leaves it, m.
 HOVER = 0.06
-# The fingers close when the hand is this close to the grasp (m); once they have begun to, they go
-# on as long as it is within the second distance.
+# The fingers begin to close when the hand is within GRASP metres of the grasp point, and continue
+# while it is within GRASP_ON metres (hysteresis).
 GRASP, GRASP_ON = 0.01, 0.02
-# A released thing lies at its goal when it is this close, sideways and in height, metres.
+# An object is at its goal if its horizontal and its vertical distance are below this, m.
 PLACED = 0.02
 UP = np.array([0.0, 0.0, 1.0])
 
@@ -24,18 +24,18 @@ Point = Callable[[], np.ndarray]
 
 @dataclass(frozen=True)
 class PickPlace:
-    """Move above the thing, down, close, carry; with `release` also open and leave.
+    """Move above the object, descend, grasp and carry it; with `release` also open and retreat.
 
-    The action depends on the current state alone. So a policy that sees the same state can learn
-    it, and the expert returns to a thing that it dropped.
+    The action depends only on the current state. So a policy that observes the same state can
+    imitate it, and the expert returns to an object that it dropped.
 
     Args:
         arm: the arm that moves.
-        grasp: the point of the thing to grasp, in the world, m `[3]`.
-        goal: the target of that point.
-        held: whether the fingers hold the thing.
-        clearance: height over the goal at which the thing is carried; 0 carries it straight there.
-        release: let go at the goal and leave; otherwise keep holding it there.
+        grasp: returns the point of the object to grasp, in world coordinates, m `[3]`.
+        goal: returns the target of that point, m `[3]`.
+        held: returns whether the fingers hold the object.
+        clearance: height above the goal at which the object is carried, m; 0: in a straight line.
+        release: whether to release the object at the goal and retreat instead of holding it there.
     """
 
     arm: Arm
@@ -46,16 +46,16 @@ class PickPlace:
     release: bool = False
 
     def reset(self) -> None:
-        """Does nothing: this expert has no memory."""
+        """Do nothing: this expert has no internal state."""
 
     def action(self, *, speed: float) -> np.ndarray:
-        """The action for the current state, float32 `[A]`; motions scaled by `speed`."""
+        """Return the action for the current state, float32 `[A]`, with motion scaled by `speed`."""
         grasp = self.grasp()
         way, grip = self._wish(grasp - self.arm.position, self.goal() - grasp)
         return self.arm.action(way, grip, speed=speed)
 
     def _wish(self, to_grasp: np.ndarray, to_goal: np.ndarray) -> tuple[np.ndarray, float]:
-        """The way of the hand from here, and the gripper's command."""
+        """Return the vector from the hand to its next target, m `[3]`, and the gripper command."""
         closing = self.arm.opening < CLOSING
         if self.release and _is_placed(to_goal):
             return (np.zeros(3) if closing else to_grasp + HOVER * UP), OPEN

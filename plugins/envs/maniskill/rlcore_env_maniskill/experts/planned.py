@@ -1,12 +1,12 @@
-"""ManiSkill's own motion-planned solutions as experts, an action at a time.
+"""ManiSkill's motion-planned solutions as experts that return one action at a time.
 
-A solution plans a path of joint positions with mplib and steps the env itself, until the task is
-done. Here it runs in a thread of its own, on an env whose `step` hands the joint positions over and
-waits until they were carried out. One of the two threads is always waiting, so the scene is never
-touched by both.
+A solution plans a path of joint positions with mplib and steps the env itself until the task is
+solved. Here it runs in a separate thread, on an env whose `step` passes the joint positions to the
+expert and waits until the action was carried out. One of the two threads always waits for the
+other, so they never access the scene concurrently.
 
-mplib 0.1.1 needs numpy below 2: where rlcore has another, the simulators run in an environment of
-their own (`env.train.python`).
+mplib 0.1.1 needs numpy below 2. If rlcore's environment has a later numpy, the simulators run in
+another environment (`env.train.python`).
 """
 
 from __future__ import annotations
@@ -22,20 +22,22 @@ from rlcore.contracts.errors import AssetError, ConfigError
 
 CONTROL_MODE = "pd_joint_delta_pos"
 SOLUTIONS = {"PickCube-v1": "pick_cube"}
-"""Modules of ManiSkill's solutions for the panda, by task: those that a test has played."""
+"""Modules of ManiSkill's solutions for the panda, by task; only solutions covered by a test."""
 _FOLDER = "mani_skill.examples.motionplanning.panda.solutions"
 
 
 class _Abandoned(Exception):
-    """The episode was ended from outside."""
+    """Ends the solution's thread, because the expert was reset before the solution ended."""
 
 
 class Planned:
-    """A solution (see :class:`rlcore_env_maniskill.experts.tasks.Expert`).
+    """Expert that follows a motion-planned solution.
+
+    See :class:`rlcore_env_maniskill.experts.tasks.Expert`.
 
     Args:
         task_id: a key of :data:`SOLUTIONS`.
-        env: the unwrapped env: one scene, one panda, control mode `pd_joint_delta_pos`.
+        env: the unwrapped env with one scene, one panda and control mode `pd_joint_delta_pos`.
 
     Raises:
         AssetError: mplib can't be imported.
@@ -56,18 +58,20 @@ class Planned:
         self._ended = False
 
     def reset(self) -> None:
-        """End the solution that is under way; the next action begins a new one."""
+        """End the running solution; the next action begins a new one."""
         if self._thread is not None and not self._ended:
             self._carried_out.put(False)
             self._thread.join()
         self._thread, self._target, self._ended = None, None, False
 
     def action(self, *, speed: float) -> np.ndarray:
-        """The next action float32 `[8]`: from the joints' measured positions towards those of the
-        path, and the gripper's; those of the end, once the path has ended.
+        """Return the next action, float32 `[8]`: seven joint motions and the gripper.
+
+        The motions lead from the measured joint positions to the next ones of the path, or to its
+        last ones after its end.
 
         Raises:
-            ConfigError: another speed than 1: a path is timed when it is planned.
+            ConfigError: `speed` is not 1; the speed of a path is fixed when it is planned.
         """
         if speed != 1.0:
             raise ConfigError(
@@ -79,7 +83,7 @@ class Planned:
         return self._towards(self._target)
 
     def _advance(self) -> None:
-        """Let the solution go on to its next step."""
+        """Run the solution until it passes its next target or ends; raise its exception if any."""
         if self._thread is None:
             self._begin()
         else:
@@ -98,7 +102,7 @@ class Planned:
         self._thread.start()
 
     def _run(self) -> None:
-        """The solution's thread; its last word is None, or what went wrong."""
+        """Run the solution in its thread; at the end put None or its exception into the queue."""
         try:
             self._solve(_Handing(self._env, self._hand_over), seed=None, debug=False, vis=False)
         except _Abandoned:
@@ -122,7 +126,7 @@ class Planned:
 
 
 class _Handing:
-    """The env as a solution sees it: it has been reset, and steps are handed over."""
+    """The env that a solution is given: `reset` does nothing and `step` hands the action over."""
 
     def __init__(self, env: Any, hand_over: Any) -> None:
         self.unwrapped = env

@@ -1,4 +1,4 @@
-"""Push a thing along the table into a goal."""
+"""Expert that pushes an object along the table to a goal."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ import numpy as np
 from rlcore_env_maniskill.experts.arm import CLOSE, Arm, row
 from rlcore_env_maniskill.experts.way import over
 
-# The hand comes down BEHIND metres behind the centre of the thing; it passes HOVER above it.
+# The hand descends BEHIND metres behind the object's centre, and passes over it HOVER metres above.
 BEHIND, HOVER = 0.06, 0.08
-# The hand pushes if it is lower than LOW metres above the thing's centre, farther than TOUCH behind
-# it and less than ASIDE off the line.
+# The hand pushes if it is less than LOW metres above the object's centre, more than TOUCH metres
+# behind it, and less than ASIDE metres off the line from the object to the goal.
 LOW, TOUCH, ASIDE = 0.02, 0.015, 0.015
 
 
 @dataclass(frozen=True)
 class Push:
-    """Move behind the thing, down, then towards the goal with closed fingers.
+    """Move behind the object, descend, then push towards the goal with closed fingers.
 
-    The action depends on the current state alone.
+    The action depends only on the current state.
 
     Args:
         arm: the arm that moves.
@@ -34,10 +34,10 @@ class Push:
     goal: Any
 
     def reset(self) -> None:
-        """Does nothing: this expert has no memory."""
+        """Do nothing: this expert has no internal state."""
 
     def action(self, *, speed: float) -> np.ndarray:
-        """The action for the current state, float32 `[A]`; motions scaled by `speed`."""
+        """Return the action for the current state, float32 `[A]`, with motion scaled by `speed`."""
         thing = row(self.thing.pose.p)
         to_thing, to_goal = thing - self.arm.position, row(self.goal.pose.p) - thing
         return self.arm.action(self._way(to_thing, to_goal), CLOSE, speed=speed)

@@ -1,4 +1,4 @@
-"""Which ManiSkill task has which expert."""
+"""Make the expert of a ManiSkill task."""
 
 from __future__ import annotations
 
@@ -13,21 +13,23 @@ from rlcore_env_maniskill.experts.pick_place import UP, PickPlace
 from rlcore_env_maniskill.experts.push import Push
 from rlcore_env_maniskill.tasks import TABLETOP, TASKS
 
-# Height over the goal at which a thing is carried that goes onto another, m.
+# Height above the goal at which an object is carried that is put onto another, m.
 OVER_OTHERS = 0.07
-# Height above the table at which the hand grasps flat things, m: the fingertips reach 0.01 lower.
+# Least height above the table at which the hand grasps, m: the fingertips reach 0.01 m lower.
 FINGERTIPS = 0.013
 
 
 class Expert(Protocol):
-    """Acts on the privileged state of one env."""
+    """Computes actions from the privileged state of one env."""
 
     def reset(self) -> None:
-        """Forget the last episode; called at the start of each."""
+        """Clear the state of the last episode; called at the start of each episode."""
 
     def action(self, *, speed: float) -> np.ndarray:
-        """The clean action for the env's current state, float32 `[A]`, in range: 7 entries,
-        or 4 where the control mode has no rotation.
+        """Return the action for the env's current state without noise, float32 `[A]`, in [-1, 1].
+
+        A is 7 for `pd_ee_delta_pose`, 4 for `pd_ee_delta_pos` (no rotation) and 8 for
+        `pd_joint_delta_pos`.
 
         Args:
             speed: fraction of the full motion, in (0, 1].
@@ -76,7 +78,7 @@ def _put_on_plate(env: Any) -> Expert:
         Arm(env),
         grasp=grasp,
         goal=goal,
-        held=lambda: bool(env.privileged_state()["grasping"][0]),  # only the env knows the actor
+        held=lambda: bool(env.privileged_state()["grasping"][0]),  # the actor varies by episode
         clearance=OVER_OTHERS,
         release=True,
     )
@@ -93,16 +95,16 @@ EXPERT_TASKS = frozenset(_MAKERS)
 
 
 def expert_for(task_id: str, env: Any) -> Expert | None:
-    """The expert of a ManiSkill task, or None if it has none.
+    """Return the expert of a ManiSkill task; None if it has none in the env's control mode.
 
     Args:
         task_id: the id that the env was made with.
-        env: the unwrapped env: one scene, one panda, control mode `pd_ee_delta_pose`
-            or `pd_ee_delta_pos`, or for ManiSkill's own solutions `pd_joint_delta_pos`.
+        env: the unwrapped env with one scene and one panda. Scripted experts need control mode
+            `pd_ee_delta_pose` or `pd_ee_delta_pos`, motion-planned ones `pd_joint_delta_pos`.
 
     Raises:
         ConfigError: the env has another control mode.
-        AssetError: mplib can't be imported, which plans for ManiSkill's own solutions.
+        AssetError: ManiSkill's motion-planned solution, or mplib, can't be imported.
     """
     if env.control_mode == planned.CONTROL_MODE:
         return planned.Planned(task_id, env) if task_id in planned.SOLUTIONS else None

@@ -1,23 +1,26 @@
-"""A way over obstacles: up, across, down, as one smooth function of the hand's position."""
+"""Path over obstacles (up, across, down) as one smooth function of the hand's position."""
 
 from __future__ import annotations
 
 import numpy as np
 
-# Within NEAR metres of the target (horizontally) the hand may go all the way down; beyond FAR it
-# keeps the full clearance.
+# At a horizontal distance to the target below NEAR metres the hand may descend completely; beyond
+# FAR metres it keeps the full clearance.
 NEAR, FAR = 0.01, 0.05
 
 
 def over(way: np.ndarray, *, clearance: float) -> np.ndarray:
-    """Bend the straight way to a target so that the hand comes from above.
+    """Bend the straight path to a target so that the hand approaches from above.
 
-    Far from the target the hand aims `clearance` above it, and moves sideways the more slowly the
-    more it still has to rise. Near the target it goes down as through a funnel.
+    Far from the target the hand aims at `clearance` above it, and the more it still has to rise,
+    the more slowly it moves sideways. Near the target it descends as through a funnel.
 
     Args:
-        way: from the hand to the target, metres, `[3]`, z up.
-        clearance: height above the target at which to move across, metres; 0: the straight way.
+        way: vector from the hand to the target, m `[3]`, z up.
+        clearance: height above the target at which to move across, m; 0: return `way` as it is.
+
+    Returns:
+        vector from the hand to the point to move to next, m `[3]`.
     """
     if not clearance:
         return way
@@ -28,6 +31,6 @@ def over(way: np.ndarray, *, clearance: float) -> np.ndarray:
 
 
 def smooth_step(x: float) -> float:
-    """0 below 0, 1 above 1, with a continuous slope between."""
+    """Return 0 for x below 0, 1 above 1, and between them a cubic with a continuous slope."""
     x = min(max(x, 0.0), 1.0)
     return x * x * (3.0 - 2.0 * x)

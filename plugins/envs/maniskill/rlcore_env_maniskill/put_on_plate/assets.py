@@ -1,7 +1,7 @@
-"""What a put-on-plate scene is built from: the benchmark's own files, or stand-ins.
+"""Assets of a put-on-plate scene: the benchmark's own files, or stand-ins.
 
-The task takes its objects, plates, tables, robot and room from an :class:`Assets` and does not
-know where they come from. `kind` is recorded with every result made on them.
+The task takes its objects, plates, tables, robot and room from an :class:`Assets`, whatever their
+source. Results on stand-ins are not benchmark results.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ class Model(ABC):
     """An object or a plate.
 
     Args:
-        key: a unique name.
-        name: its name in sentences.
-        size: edges of its bounding box in its own axes, m `[3]`.
-        depth: how far it reaches below its origin, m.
+        key: unique name.
+        name: name in instructions.
+        size: edge lengths of the bounding box in the model's own axes, m `[3]`.
+        depth: how far the model extends below its origin, m.
     """
 
     key: str
@@ -36,21 +36,26 @@ class Model(ABC):
 
     @abstractmethod
     def add_to(self, builder: Any, material: Any) -> None:
-        """Add its collision and visual shapes to a ManiSkill actor builder."""
+        """Add the model's collision and visual shapes to a ManiSkill actor builder.
+
+        Args:
+            builder: ManiSkill's actor builder.
+            material: PhysX material of the collision shapes.
+        """
 
 
 class Table(Protocol):
-    """A picture for the background, and the texture that goes with it."""
+    """A background picture and its texture."""
 
     @property
     def mix(self) -> float:
-        """Weight of the texture, 0 to 1; multiplied with the variant's."""
+        """Weight of the texture, 0 to 1, which is multiplied by that of the variant."""
 
     def image(self, height: int, width: int) -> np.ndarray:
-        """The picture uint8 `[height, width, 3]`, RGB."""
+        """Return the background picture resized, RGB uint8 `[height, width, 3]`."""
 
     def texture(self, height: int, width: int) -> np.ndarray:
-        """The texture uint8 `[height, width, 3]`, RGB."""
+        """Return the texture resized, RGB uint8 `[height, width, 3]`."""
 
 
 @dataclass(frozen=True)
@@ -58,12 +63,12 @@ class Robot:
     """A ManiSkill agent and its place at the table.
 
     Args:
-        name: its name in settings.
-        agent: a registered uid, or the agent's class.
-        control_mode: the default one.
-        base: pose of its root in the world.
-        qpos: joint positions at the start.
-        arm_joints: indices in qpos of the six joints that EEPose turns, waist to wrist.
+        name: name of the robot in settings.
+        agent: registered uid, or class, of the ManiSkill agent.
+        control_mode: default control mode.
+        base: pose of the robot's root in the world.
+        qpos: joint positions at the start, `[J]`.
+        arm_joints: indices in qpos of the six joints that variant EEPose offsets, waist to wrist.
         tcp_link: name of the link between the fingertips.
     """
 
@@ -81,12 +86,12 @@ class Assets:
     """Everything a scene is built from.
 
     Args:
-        kind: "hub" for the benchmark's files; results on "stand-in" are not benchmark results.
-        objects: 25, of which the last 9 are held out.
-        plates: 17, of which the first is used in training.
-        tables: 21, of which the last 5 are held out.
-        robot: the arm.
-        build_room: adds table and room to a ManiSkill scene, the table top at 0.87 m.
+        kind: "hub" for the benchmark's files, or "stand-in".
+        objects: 25 objects; the last 9 are held out.
+        plates: 17 plates; only the first is used in training.
+        tables: 21 tables; the last 5 are held out.
+        robot: the robot and its place.
+        build_room: adds table and room to a ManiSkill scene, with the table top at 0.87 m.
     """
 
     kind: Literal["hub", "stand-in"]

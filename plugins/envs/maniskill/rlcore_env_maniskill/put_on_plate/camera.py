@@ -1,4 +1,4 @@
-"""The policy's camera, and how its image is composed."""
+"""The policy's camera, and the composition of its image."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from rlcore_env_maniskill.put_on_plate.assets import Assets
 from rlcore_env_maniskill.put_on_plate.variants import Variant
 
 CAMERA = "3rd_view_camera"
-# of the camera of the BridgeData V2 recordings, in the frame of their robot's base
+# pose in the world of the camera of the BridgeData V2 recordings: pose of the robot's base times
+# pose of the camera relative to it
 POSE = sapien.Pose([0.147, 0.028, 0.870], [0, 0, 0, 1]) * sapien.Pose(
     [0.0, -0.16, 0.36], [0.8992917, -0.09263245, 0.35892478, 0.23209205]
 )
@@ -24,9 +25,13 @@ INTRINSIC = np.array([[623.588, 0, 319.501], [0, 623.588, 239.545], [0, 0, 1]])
 
 
 def camera_config(asked: Mapping[str, Any]) -> CameraConfig:
-    """The camera in the size given by ManiSkill's `sensor_configs`, by default 640 x 480.
+    """Return the camera with the size in ManiSkill's `sensor_configs`, by default 640 x 480.
 
-    A smaller image shows the same view squeezed, as the resizing of policies does it.
+    An image of another size shows the same view, scaled along each axis, as if a policy had resized
+    the default one.
+
+    Args:
+        asked: `height` and `width` in pixels, for all cameras or below the name of this one.
     """
     asked = {**asked, **asked.get(CAMERA, {})}
     height, width = asked.get("height", HEIGHT), asked.get("width", WIDTH)
@@ -37,12 +42,12 @@ def camera_config(asked: Mapping[str, Any]) -> CameraConfig:
 
 
 class Composer:
-    """Puts the rendered things in front of a table's picture, with the variant's texture.
+    """Composes rendered robot and objects with a table's picture and the variant's texture.
 
     Args:
-        assets: where pictures and textures come from.
-        variant: how a texture is applied.
-        drawn_ids: segmentation ids of the rendered things that are kept: robot, objects, plates.
+        assets: provides pictures and textures.
+        variant: determines how a texture is applied.
+        drawn_ids: segmentation ids of the bodies that are kept: robot, objects and plates.
     """
 
     def __init__(self, assets: Assets, variant: Variant, drawn_ids: torch.Tensor) -> None:
@@ -52,13 +57,19 @@ class Composer:
         self._ready: dict[tuple[int, bool, int, int], torch.Tensor] = {}
 
     def drawn(self, segmentation: torch.Tensor) -> torch.Tensor:
-        """Bool `[B, H, W]`: which pixels of a segmentation `[B, H, W, 1]` are kept."""
+        """Return which pixels of a segmentation `[B, H, W, 1]` are kept, bool `[B, H, W]`."""
         return torch.isin(segmentation[..., 0], self.drawn_ids.to(segmentation.device))
 
     def compose(
         self, rgb: torch.Tensor, segmentation: torch.Tensor, choices: Mapping[str, torch.Tensor]
     ) -> torch.Tensor:
-        """The composed images uint8 `[B, H, W, 3]`, each with its row's table."""
+        """Return the composed images, uint8 `[B, H, W, 3]`.
+
+        Args:
+            rgb: rendered images, uint8 `[B, H, W, 3]`.
+            segmentation: segmentation ids of their pixels, `[B, H, W, 1]`.
+            choices: values of the factors `table` and, if the variant has it, `texture`, `[B]`.
+        """
         change = {"drawn": overlay.texture_on_drawn, "all": overlay.texture_on_all}
         images = []
         for row, drawn in enumerate(self.drawn(segmentation)):
@@ -73,7 +84,11 @@ class Composer:
         return overlay.to_uint8(images)
 
     def _pixels(self, table: int, like: torch.Tensor, *, texture: bool) -> torch.Tensor:
-        """A table's picture or texture float32 `[h, w, 3]`, for images of the size of `like`."""
+        """Return a table's picture or texture, float32 `[h, w, 3]`, cached by size.
+
+        It has the size of the images `like`, or twice that size for a texture that is blended over
+        the whole image.
+        """
         height, width = like.shape[1:3]
         key = (table, texture, height, width)
         if key not in self._ready:

@@ -1,8 +1,8 @@
-"""One integer fixes an episode: every choice is a digit of the episode id.
+"""Episode ids: one integer determines every choice of an episode.
 
-The id is a number in a mixed radix with one digit per factor (which object, which table, which
-position...), most significant first, as RL4VLA counts its configurations. So the same id
-is the same start everywhere, and ids that differ in one digit differ in one thing.
+The id is a mixed-radix number with one digit per factor (object, table, place...), most significant
+first, in the order in which RL4VLA numbers its configurations. So an id is the same start on any
+device and in any row, and two ids that differ in one digit differ in one factor only.
 """
 
 from __future__ import annotations
@@ -17,13 +17,14 @@ import torch
 from rlcore.contracts.errors import ConfigError
 from rlcore.contracts.rng import generator
 
-# Of the values of a divided factor: which part of [0, 1) their draws lie in.
+# Ranges of [0, 1) by split. A value of the divided factor belongs to the split whose range contains
+# its random number.
 SPLITS = {"heldout": (0.0, 0.2), "validation": (0.2, 0.3), "train": (0.3, 1.0)}
 
 
 @dataclass(frozen=True)
 class Factor:
-    """One thing that varies: `size` consecutive values, the lowest being `first`."""
+    """A factor that varies between episodes: `size` consecutive integers from `first` on."""
 
     name: str
     size: int
@@ -35,9 +36,9 @@ class Episodes:
     """All episodes of a task: the product of its factors, most significant first.
 
     Args:
-        factors: what varies between episodes.
-        divided: the factor whose values are divided among the splits; None if there are too few
-            values for that.
+        factors: the factors that vary between episodes.
+        divided: name of the factor whose values are divided among the splits; None: all splits
+            have the same episodes.
     """
 
     factors: tuple[Factor, ...]
@@ -45,11 +46,11 @@ class Episodes:
 
     @property
     def total(self) -> int:
-        """How many different episodes there are."""
+        """Number of different episodes."""
         return math.prod(factor.size for factor in self.factors)
 
     def choices(self, ids: torch.Tensor) -> dict[str, torch.Tensor]:
-        """Factor name -> chosen values int64 `[B]` of the ids int64 `[B]`, taken modulo `total`."""
+        """Return values int64 `[B]` of each factor for ids int64 `[B]`, taken modulo `total`."""
         rest = ids % self.total
         chosen = {}
         for factor in reversed(self.factors):
@@ -58,10 +59,10 @@ class Episodes:
         return chosen
 
     def id_of(self, **choices: int) -> int:
-        """The id of the episode with these values; a factor that is not named has its lowest.
+        """Return the id of the episode with these values; an omitted factor has its lowest value.
 
         Raises:
-            ConfigError: no such factor, or a value out of its range.
+            ConfigError: there is no such factor, or a value is out of range.
         """
         unknown = choices.keys() - {factor.name for factor in self.factors}
         if unknown:
@@ -81,10 +82,10 @@ class Episodes:
         return number
 
     def held(self, values: Mapping[str, int]) -> Episodes:
-        """The episodes in which these factors have these values.
+        """Return the subset of episodes in which these factors have these values.
 
         Raises:
-            ConfigError: no such factor, or a value out of its range.
+            ConfigError: there is no such factor, or a value is out of range.
         """
         self.id_of(**values)
         return Episodes(
@@ -96,10 +97,11 @@ class Episodes:
         )
 
     def id_of_trial(self, trial: int, *, split: str) -> int:
-        """The id of a trial; trials are spread over all episodes of their split.
+        """Return the id of a trial, which is sampled from all episodes of its split.
 
-        Each factor has its own random stream. So trial k of two variants with the same range of
-        objects has the same object, and variants are compared on paired episodes.
+        Each factor has its own random stream, keyed by its name and the trial. So trial k has the
+        same object in two variants with the same objects, and variants are compared on paired
+        episodes.
         """
         draws = {}
         for factor in self.factors:
@@ -109,8 +111,11 @@ class Episodes:
         return self.id_of(**draws)
 
     def _values(self, factor: Factor, split: str) -> np.ndarray:
-        """The values that occur in a split. Which one a value is in does not depend on how many
-        others there are; a single value is in all splits."""
+        """Return the values of a factor that occur in a split.
+
+        The split of a value does not depend on the number of values. If there is only one value, it
+        is in all splits.
+        """
         last = factor.first + factor.size
         values = np.arange(factor.first, last)
         if factor.name != self.divided or factor.size == 1:

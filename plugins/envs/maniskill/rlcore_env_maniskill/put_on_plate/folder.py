@@ -1,4 +1,4 @@
-"""The benchmark's assets, read from a copy of the data set RLinf/maniskill_assets.
+"""Read the benchmark's assets from a copy of the data set RLinf/maniskill_assets.
 
 :mod:`rlcore_env_maniskill.hub_files` lists the files.
 """
@@ -19,10 +19,10 @@ from rlcore_env_maniskill.put_on_plate.assets import Assets, Model, Robot
 
 
 def read_folder(path: str) -> Assets:
-    """All assets below `path`.
+    """Read all assets below `path`.
 
     Raises:
-        AssetError: names missing or damaged files, and the commands that download them.
+        AssetError: files are missing or damaged; the error names them and the download commands.
     """
     root = Path(path)
     hub_files.require_files(root)
@@ -39,7 +39,7 @@ def read_folder(path: str) -> Assets:
 
 @dataclass(frozen=True)
 class MeshModel(Model):
-    """An object or plate of the data set: convex pieces for collisions, a textured mesh to see."""
+    """An object or plate of the data set: convex collision shapes and a textured visual mesh."""
 
     folder: Path
     scale: float
@@ -58,7 +58,7 @@ class MeshModel(Model):
 
 @dataclass(frozen=True)
 class PhotoTable:
-    """A photographed table and its texture."""
+    """A table given by the files of its photograph and its texture."""
 
     photo: Path
     texture_file: Path
@@ -114,7 +114,7 @@ def _widowx(urdf: Path) -> Robot:
         WidowX250SBridgeDatasetFlatTable,
     )
 
-    # the task has its own camera, and the file may lie outside ManiSkill's folder
+    # the task defines its own camera, and the URDF may be outside ManiSkill's folder
     agent = type(
         "WidowXAtTable",
         (WidowX250SBridgeDatasetFlatTable,),
@@ -125,7 +125,7 @@ def _widowx(urdf: Path) -> Robot:
         agent=agent,
         control_mode="arm_pd_ee_target_delta_pose_align2_gripper_pd_joint_pos",
         base=sapien.Pose([0.147, 0.028, 0.870], [0, 0, 0, 1]),
-        # measured on the robot of the BridgeData V2 recordings
+        # joint positions of the robot in the BridgeData V2 recordings
         qpos=np.array(
             [-0.01840777, 0.0398835, 0.22242722, -0.00460194, 1.36524296, 0.00153398, 0.037, 0.037]
         ),

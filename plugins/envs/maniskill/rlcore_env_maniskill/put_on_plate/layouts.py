@@ -1,8 +1,8 @@
-"""Where objects and plates start, and how they are rotated. Values of RL4VLA, in metres.
+"""Start points and yaws of objects and plates. Values of RL4VLA, in metres.
 
-Starts lie on a grid above the table. A layout is the list of all combinations of grid points that
-are far enough apart, in the order in which ids count them; the `slots` of a combination are
-(object, plate) or (object, plate, third place).
+Start points are on a grid above the table. A layout is the list of all combinations of grid points
+that are far enough apart, in the order of the values of factor `place`. The `slots` of a
+combination are (object, plate) or (object, plate, third place).
 """
 
 from __future__ import annotations
@@ -23,37 +23,37 @@ HELD_OUT_YAWS = tuple(math.radians(angle) for angle in (-22.5, -67.5, -112.5, -1
 
 
 def grid(steps: tuple[float, ...]) -> np.ndarray:
-    """The points steps x steps, first axis slowest; 0 and 1 are the edges. Returns `[P, 2]`."""
+    """Return the points steps x steps, m `[P, 2]`, first axis slowest; steps 0 and 1 are edges."""
     square = np.array(list(itertools.product(steps, steps)))
     # keep this order of operations: whether a distance of 0.15 exceeds 0.15 depends on the last bit
     return (square * 2 - 1) * HALF_EDGE + CENTRE
 
 
 def inner_grid() -> np.ndarray:
-    """The 36 points of training `[36, 2]`."""
+    """Return the 36 points of training, m `[36, 2]`."""
     return grid((0.0, 0.2, 0.4, 0.6, 0.8, 1.0))
 
 
 def outer_ring() -> np.ndarray:
-    """The 28 points around them `[28, 2]`, one grid step further out."""
+    """Return the 28 points one grid step outside of :func:`inner_grid`, m `[28, 2]`."""
     steps = (-0.2, 0.0, 0.2, 0.4, 0.6, 0.8, 1.0, 1.2)
     on_ring = [-0.2 in point or 1.2 in point for point in itertools.product(steps, steps)]
     return grid(steps)[on_ring]
 
 
 def pairs(points: np.ndarray) -> np.ndarray:
-    """(object, plate) `[N, 2, 2]` of points `[P, 2]`."""
+    """Return all (object, plate) pairs of points `[P, 2]` over 0.07 m apart, m `[N, 2, 2]`."""
     chosen = np.argwhere(_distances(points) > CLEARANCE)
     return points[chosen]
 
 
 @cache
 def triples(wide: str) -> np.ndarray:
-    """(object, plate, third place) `[N, 3, 2]` on the grid of training.
+    """Return all (object, plate, third place) on the grid of training, m `[N, 3, 2]`.
 
     Args:
-        wide: the third place is at least 0.15 m from this, "object" or "plate", and 0.07 m from
-            the other.
+        wide: "object" or "plate", from which the third place is more than 0.15 m away; it is more
+            than 0.07 m away from the other.
     """
     points = inner_grid()
     distances = _distances(points)
@@ -68,7 +68,7 @@ def triples(wide: str) -> np.ndarray:
 
 
 def corners() -> np.ndarray:
-    """The 12 (object, plate) pairs of the four corners `[12, 2, 2]`: PutCarrotOnPlateInScene."""
+    """Return PutCarrotOnPlateInScene's 12 (object, plate) pairs of four corners, m `[12, 2, 2]`."""
     points = grid((0.0, 1.0))
     chosen = list(itertools.permutations(range(len(points)), 2))
     return points[np.array(chosen)]
@@ -76,9 +76,10 @@ def corners() -> np.ndarray:
 
 @cache
 def arm_offsets() -> np.ndarray:
-    """Offsets of the six arm joints in rad `[14375, 6]`; only the first is zero, as in training.
+    """Return offsets of the six arm joints, rad `[14375, 6]`; the first is zero, as in training.
 
-    Shoulder and elbow must not both lean the same way: their sum stays within 0.25 rad.
+    Shoulder and elbow must not both lean in the same direction: the magnitude of their sum is at
+    most 0.25 rad.
     """
     small, large = (-0.15, -0.08, 0.0, 0.08, 0.15), (-0.6, -0.3, 0.0, 0.3, 0.6)
     every = np.array(list(itertools.product(*[small] * 5, large)))

@@ -1,8 +1,8 @@
-"""The picture behind the scene, and textures over it: how a policy's image is composed.
+"""Compose a policy's image from a rendered image, a background picture and a texture.
 
-The simulator renders the robot and the objects; every other pixel comes from a photograph of a
-table. Held-out textures are blended over the rendered part ("drawn") or over the whole image.
-All images are float32 `[H, W, 3]` in 0..255 unless noted.
+The pixels of the robot and the objects are rendered; all other pixels come from a photograph of a
+table. Held-out textures are blended over the rendered part ("drawn") or over the whole image. All
+images are float32 `[H, W, 3]` in 0..255 unless noted.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ import torch.nn.functional as F
 
 
 def behind(rgb: torch.Tensor, drawn: torch.Tensor, picture: torch.Tensor) -> torch.Tensor:
-    """`rgb` where `drawn` (bool `[H, W]`), else `picture`."""
+    """Return `rgb` where `drawn` (bool `[H, W]`) is true, and `picture` elsewhere."""
     return torch.where(drawn[..., None], rgb, picture)
 
 
 def texture_on_drawn(
     image: torch.Tensor, drawn: torch.Tensor, texture: torch.Tensor, mix: float
 ) -> torch.Tensor:
-    """Blend `texture` over the rendered part, stretched over its bounding box."""
+    """Blend `texture`, stretched to the bounding box of the rendered part, over that part."""
     box = _box(drawn)
     if box is None:
         return image
@@ -43,8 +43,8 @@ def texture_on_all(
 ) -> torch.Tensor:
     """Blend `texture` (twice the image's size) over every pixel.
 
-    The crop of it moves with the middle of the rendered part, so it flickers while the robot
-    moves.
+    The crop of the texture begins at the centre of the rendered part's bounding box. So it shifts
+    whenever the robot moves.
     """
     height, width = drawn.shape
     box = _box(drawn)
@@ -54,7 +54,7 @@ def texture_on_all(
 
 
 def to_uint8(images: Iterable[torch.Tensor]) -> torch.Tensor:
-    """Stack images to uint8 `[B, H, W, 3]`."""
+    """Clamp images to 0..255 and stack them to uint8 `[B, H, W, 3]`."""
     return torch.stack(list(images)).clamp(0, 255).to(torch.uint8)
 
 

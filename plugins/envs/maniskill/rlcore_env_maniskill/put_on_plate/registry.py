@@ -1,4 +1,4 @@
-"""The ManiSkill ids of the task: one class, one id per row of the variant table."""
+"""Register the variants with ManiSkill: one class, one id per row of the variant table."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rlcore_env_maniskill.put_on_plate.variants import VARIANTS
 MAX_EPISODE_STEPS = 80
 
 ENV_IDS: dict[str, str] = {variant.env_id: name for name, variant in VARIANTS.items()}
-"""ManiSkill id -> name in the variant table."""
+"""Name in the variant table by ManiSkill id."""
 
 for _env_id, _name in ENV_IDS.items():
     if _env_id not in REGISTERED_ENVS:

@@ -1,4 +1,4 @@
-"""Success and reward of put-on-plate, as functions of plain tensors."""
+"""Success and reward of put-on-plate, as functions of tensors."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ SUCCESS_REWARD = 1.0
 
 @dataclass(frozen=True)
 class SuccessRule:
-    """When an object lies on a plate.
+    """Criterion for an object being on a plate.
 
     Args:
         reach: limit of the horizontal distance: the plate's "longest" half extent, or half of its
             horizontal "diagonal".
-        margin: added to that limit, m.
-        height_margin: how far the object's centre may be above where it touches the plate, m.
-        force: the contact force between both must be larger, N.
+        margin: distance that is added to this limit, m.
+        height_margin: how far the object may be above the height at which it touches the plate, m.
+        force: threshold that the contact force between object and plate must exceed, N.
     """
 
     reach: Literal["longest", "diagonal"] = "longest"
@@ -38,13 +38,14 @@ class SuccessRule:
         plate_half: torch.Tensor,
         force: torch.Tensor,
     ) -> torch.Tensor:
-        """Bool `[B]`.
+        """Return which objects are on their plates, bool `[B]`.
 
         Args:
-            offset: from the plate's origin to the object's, m `[B, 3]`.
-            object_half: half extents of the object's box in world axes at the start `[B, 3]`.
-            plate_half: the plate's `[B, 3]`.
-            force: contact force between the two, N `[B]`.
+            offset: vector from the plate's origin to the object's, m `[B, 3]`.
+            object_half: half extents of the object's bounding box in world axes at the start, m
+                `[B, 3]`.
+            plate_half: half extents of the plate's bounding box, likewise, m `[B, 3]`.
+            force: contact force between object and plate, N `[B]`.
         """
         if self.reach == "longest":
             reach = plate_half.max(dim=1).values
@@ -57,17 +58,28 @@ class SuccessRule:
 
 
 def world_half_extents(size: torch.Tensor, quaternion: torch.Tensor) -> torch.Tensor:
-    """Half extents in world axes `[B, 3]` of boxes of `size` `[B, 3]` rotated by (w, x, y, z)."""
+    """Return half extents in world axes `[B, 3]` of rotated boxes.
+
+    Args:
+        size: edge lengths of the boxes in their own axes `[B, 3]`.
+        quaternion: rotations (w, x, y, z) `[B, 4]`.
+    """
     return (quaternion_to_matrix(quaternion).abs() @ (size / 2)[..., None])[..., 0]
 
 
 def grasp_potential(
     grasped: torch.Tensor, held: torch.Tensor, success: torch.Tensor
 ) -> torch.Tensor:
-    """0.1 once grasped, 0.1 once held for five steps, 1.0 while on the plate after a grasp.
+    """Return the potential of the `grasp` reward, float32 `[B]`.
 
-    A step's reward is the increase of this; an episode sums to at most 1.2.
-    All bool `[B]`; returns float32 `[B]`.
+    It is the sum of 0.1 once the object was grasped, 0.1 once it was held for five consecutive
+    steps, and 1.0 while it is on the plate after a grasp. A step's reward is the increase of this
+    potential, so the rewards of an episode sum to at most 1.2.
+
+    Args:
+        grasped: whether the object was grasped in this episode, bool `[B]`.
+        held: whether it was held for five consecutive steps, bool `[B]`.
+        success: whether it is on the plate now, bool `[B]`.
     """
     return (
         GRASP_REWARD * grasped.float()

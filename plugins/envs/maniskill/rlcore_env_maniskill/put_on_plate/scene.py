@@ -1,4 +1,4 @@
-"""The parts of a put-on-plate scene: lights, the stock of things, the shelf for unused ones."""
+"""Parts of a put-on-plate scene: lights, objects and plates, and the shelf for unused ones."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from rlcore_env_maniskill.put_on_plate.assets import Model
 from rlcore_env_maniskill.put_on_plate.episodes import Factor
 from rlcore_env_maniskill.put_on_plate.variants import TABLE_HEIGHT
 
-# unused things wait far behind the camera, objects in one lane and plates in another
+# unused bodies are far behind the camera, objects in one lane and plates in another; m
 LANES, LANE_STEP, SHELF_TOP = (2.0, 3.0), 0.3, 0.93
 SCATTER_STEP = 1.0
-GAP = 0.002  # m between the table and a thing that starts as low as it can
+GAP = 0.002  # m between the table and the lowest start of a body
 
 
 @dataclass(frozen=True)
 class Stock:
-    """All objects, or all plates, that an episode may use.
+    """All objects, or all plates, that an episode may use. All of them are in every scene.
 
     Args:
-        actors: ManiSkill actors, the lowest choice first.
-        first: the number of `actors[0]`.
-        sizes: edges of their bounding boxes in their own axes, m `[N, 3]`.
-        depths: how far each reaches below its origin, m, N numbers.
-        waiting: where each waits while unused, m `[N, 3]`.
+        actors: ManiSkill actors in the order of their numbers.
+        first: number of `actors[0]`, as a value of its factor.
+        sizes: edge lengths of their bounding boxes in their own axes, m `[N, 3]`.
+        depths: how far each extends below its origin, m, N numbers.
+        waiting: positions on the shelf while unused, m `[N, 3]`.
     """
 
     actors: tuple[Any, ...]
@@ -44,7 +44,15 @@ class Stock:
     def build(
         cls, models: Sequence[Model], choices: Factor, *, lane: int, scene: Any, material: float
     ) -> Stock:
-        """Build the models of `choices` in every env; `material` is their friction."""
+        """Build the models that a factor may choose, in every scene.
+
+        Args:
+            models: all models, by number.
+            choices: factor whose values are the numbers of the models to build.
+            lane: 0 for objects, 1 for plates: the lane of the shelf.
+            scene: ManiSkill's scene.
+            material: coefficient of their static and dynamic friction.
+        """
         used = range(choices.first, choices.first + choices.size)
         waiting = np.array(
             [
@@ -74,15 +82,15 @@ class Stock:
         )
 
     def sizes_of(self, chosen: torch.Tensor) -> torch.Tensor:
-        """Edges m `[B, 3]` of the chosen things `[B]`."""
+        """Return edge lengths of the bounding boxes of the chosen numbers `[B]`, m `[B, 3]`."""
         return self.sizes[chosen - self.first]
 
     def other(self, chosen: torch.Tensor, further: torch.Tensor) -> torch.Tensor:
-        """Another thing than the chosen `[B]`: `further` `[B]` after its next one, cyclically."""
+        """Return numbers `[B]` that differ from `chosen` `[B]`: 1 + `further` `[B]` on, cyclic."""
         return (chosen - self.first + 1 + further) % len(self.actors) + self.first
 
     def per_row(self, chosen: torch.Tensor, value: Callable[[Any], torch.Tensor]) -> torch.Tensor:
-        """`value(actor)` `[B, ...]` of each row's chosen actor (`[B]`)."""
+        """Return `value(actor)` `[B, ...]`, each row from its chosen actor (numbers `[B]`)."""
         numbers = torch.unique(chosen - self.first).tolist()
         result = value(self.actors[numbers[0]])
         for number in numbers[1:]:
@@ -97,12 +105,12 @@ class Stock:
         places: torch.Tensor,
         height: float,
     ) -> None:
-        """Put the wanted things in their places, and all others where they wait.
+        """Put the wanted actors in their start poses, and all others on the shelf, at rest.
 
         Args:
-            wanted: slot -> (choices `[b]`, quaternions `[b, 4]`).
-            places: start points `[b, slots, 2]`.
-            height: of origins, m; higher for things that would reach into the table.
+            wanted: numbers `[b]` and quaternions `[b, 4]` by slot.
+            places: start points, m `[b, slots, 2]`.
+            height: height of the origins, m; raised for actors that would reach into the table.
         """
         used = torch.cat([chosen for chosen, _ in wanted.values()]) - self.first
         for number, actor in enumerate(self.actors):
@@ -116,10 +124,10 @@ class Stock:
             actor.set_pose(Pose.create_from_pq(p=at, q=turned))
             self._rest(actor)
             if not actor.scene.gpu_sim_enabled and number not in used:
-                actor._bodies[0].put_to_sleep()  # asleep it costs no time
+                actor._bodies[0].put_to_sleep()  # PhysX skips sleeping bodies
 
     def scatter(self, *, lane: int) -> None:
-        """Put all things far apart, so that nothing touches; for one step on the CPU."""
+        """Put all actors far apart and at rest, so that no contacts remain after a step (CPU)."""
         for number, actor in enumerate(self.actors):
             actor.set_pose(sapien.Pose([lane, -SCATTER_STEP * (number + 20), SCATTER_STEP]))
             self._rest(actor)
@@ -132,7 +140,15 @@ class Stock:
         height: float,
         quaternion: torch.Tensor,
     ) -> None:
-        """Put the chosen thing (`[B]`) of some rows (bool `[B]`) at places `[B, 2]`, at rest."""
+        """Move the chosen actors of some rows, at rest.
+
+        Args:
+            rows: the rows to change, bool `[B]`.
+            chosen: numbers of the actors `[B]`.
+            places: target points, m `[B, 2]`.
+            height: height of the origins, m; raised for actors that would reach into the table.
+            quaternion: rotations (w, x, y, z) `[B, 4]`.
+        """
         for number in torch.unique(chosen[rows] - self.first).tolist():
             actor = self.actors[number]
             here = (rows & (chosen - self.first == number))[:, None]
@@ -153,7 +169,7 @@ class Stock:
 
 
 def add_lights(scene: Any) -> None:
-    """One light from above and two from the sides, as the benchmark has them."""
+    """Add the benchmark's lights: ambient, one from above and two from the sides."""
     scene.set_ambient_light([0.3, 0.3, 0.3])
     scene.add_directional_light([0, 0, -1], [2.2, 2.2, 2.2])
     scene.add_directional_light([-1, -0.5, -1], [0.7, 0.7, 0.7])
@@ -161,7 +177,7 @@ def add_lights(scene: Any) -> None:
 
 
 def add_shelf(scene: Any) -> None:
-    """A shelf for unused things; without it they would fall for the whole episode."""
+    """Add a shelf for unused bodies, which would otherwise fall during the whole episode."""
     builder = scene.create_actor_builder()
     longest = LANE_STEP * 25
     half = [(LANES[1] - LANES[0]) / 2 + 0.3, longest / 2 + 0.3, 0.05]

@@ -1,7 +1,7 @@
 """Stand-in assets: a scene of primitive shapes for machines without the benchmark's files.
 
-Counts, names, sizes and places are like the benchmark's, so the whole task runs and can be tested.
-Its looks are not, so its results are never benchmark results.
+Counts, names, sizes and places are similar to the benchmark's, so that the whole task can be run
+and tested. Its images are different, so results on it are not benchmark results.
 """
 
 from __future__ import annotations
@@ -20,9 +20,10 @@ from rlcore_env_maniskill.tasks import STAND_IN_ROBOTS
 Shape = Literal["box", "cylinder", "rod", "ball"]
 RGB = tuple[float, float, float]
 
-# name, shape, half extents in mm (x, y, z), colour. A cylinder stands upright, a rod lies along x.
-# All are narrower than a gripper's opening. The nearest start of an object and a plate is 0.0849 m,
-# so both are kept within circles: objects of 32.1 mm, plates (corners too) of 52 mm.
+# Name, shape, half extents in mm (x, y, z), colour. A cylinder is upright, a rod is along x. All
+# objects are narrower than the gripper's opening. The smallest distance between the starts of an
+# object and a plate is 84.9 mm. So that they don't overlap, objects fit into circles of radius
+# 32.1 mm, and plates with their corners into circles of radius 52 mm.
 OBJECTS: tuple[tuple[str, Shape, tuple[int, int, int], RGB], ...] = (
     ("carrot", "rod", (30, 13, 13), (0.95, 0.45, 0.05)),
     ("kitchen shovel", "box", (30, 9, 9), (0.35, 0.35, 0.38)),
@@ -72,13 +73,13 @@ PLATES: tuple[tuple[str, Shape, tuple[int, int, int], RGB], ...] = (
     ("notepad", "box", (40, 32, 3), (0.97, 0.95, 0.55)),
 )
 
-UPRIGHT = sapien.Pose(q=[np.sqrt(0.5), 0, np.sqrt(0.5), 0])  # a cylinder's axis is x
+UPRIGHT = sapien.Pose(q=[np.sqrt(0.5), 0, np.sqrt(0.5), 0])  # SAPIEN's cylinders are along x
 DENSITY = 800.0
 
 
 @dataclass(frozen=True)
 class PrimitiveModel(Model):
-    """One shape in one colour; its origin is its centre."""
+    """A primitive shape in one colour; its origin is its centre."""
 
     shape: Shape
     colour: RGB
@@ -105,7 +106,7 @@ class PrimitiveModel(Model):
 
 @dataclass(frozen=True)
 class PaintedTable:
-    """A table generated from a number: its colour, its grain, the wall behind it."""
+    """A table whose colour, grain and wall are generated from its number."""
 
     number: int
     mix: float
@@ -131,13 +132,13 @@ class PaintedTable:
 
 
 def make_stand_ins(robot: str | None = None) -> Assets:
-    """25 objects, 17 plates, 21 tables and a Franka Emika Panda, which comes with ManiSkill.
+    """Return stand-in assets: 25 objects, 17 plates, 21 tables and ManiSkill's Panda.
 
     Args:
-        robot: one of STAND_IN_ROBOTS; None for the first.
+        robot: one of STAND_IN_ROBOTS; None: the first.
 
     Raises:
-        ConfigError: another one.
+        ConfigError: `robot` is another one.
     """
     name = robot or STAND_IN_ROBOTS[0]
     if name not in STAND_IN_ROBOTS:
@@ -189,7 +190,7 @@ def _build_room(scene: Any) -> None:
 
 
 def _coordinates(height: int, width: int) -> tuple[np.ndarray, np.ndarray]:
-    """(down, across), each `[height, width]`, from 0 to 1."""
+    """Return coordinates of pixel centres (down, across), each `[height, width]` in (0, 1)."""
     down, across = np.meshgrid(
         (np.arange(height) + 0.5) / height, (np.arange(width) + 0.5) / width, indexing="ij"
     )

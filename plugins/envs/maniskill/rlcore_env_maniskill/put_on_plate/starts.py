@@ -1,4 +1,4 @@
-"""Where the things and the arm of episodes start, on the env's device.
+"""Start poses of objects and plates, and start positions of the arm's joints, on the env's device.
 
 `chosen` is the result of :meth:`Episodes.choices`: values `[b]` by factor.
 """
@@ -22,14 +22,14 @@ class Starts:
     """All starts of a variant.
 
     Args:
-        variant: gives places and yaws.
-        robot: gives joint positions.
-        device: of the simulation.
+        variant: provides places and yaws.
+        robot: provides joint positions.
+        device: device of the simulation.
 
     Attributes:
-        layouts: start points m `[N, slots, 2]`.
-        yaws: rad `[Y]`.
-        arm_offsets: of the six arm joints, rad `[A, 6]`.
+        layouts: start points by value of factor `place`, m `[N, slots, 2]`.
+        yaws: yaws of objects by value of factor `yaw`, rad `[Y]`.
+        arm_offsets: offsets of the six arm joints by value of factor `arm`, rad `[A, 6]`.
         qpos: joint positions without an offset `[J]`.
     """
 
@@ -44,19 +44,19 @@ class Starts:
         self._arm = list(robot.arm_joints)
 
     def places(self, chosen: Chosen) -> torch.Tensor:
-        """Start points of all slots, m `[b, slots, 2]`."""
+        """Return the start points of all slots, m `[b, slots, 2]`."""
         return self.layouts[chosen["place"]]
 
     def turned(self, chosen: Chosen) -> torch.Tensor:
-        """Quaternions `[b, 4]` of things rotated by the chosen yaw."""
+        """Return quaternions (w, x, y, z) `[b, 4]` of the chosen yaws."""
         return _about_vertical(self.yaws[chosen["yaw"]])
 
     def straight(self, chosen: Chosen) -> torch.Tensor:
-        """Quaternions `[b, 4]` of things that are not rotated."""
+        """Return identity quaternions (w, x, y, z) `[b, 4]`."""
         return _about_vertical(self.yaws.new_zeros(len(chosen["place"])))
 
     def joints(self, chosen: Chosen) -> torch.Tensor:
-        """Joint positions `[b, J]`."""
+        """Return joint positions at the start, with the chosen offsets if any, `[b, J]`."""
         qpos = self.qpos.repeat(len(chosen["place"]), 1)
         if "arm" in chosen:
             qpos[:, self._arm] += self.arm_offsets[chosen["arm"]]
@@ -64,7 +64,7 @@ class Starts:
 
 
 def _about_vertical(angles: torch.Tensor) -> torch.Tensor:
-    """Quaternions (w, x, y, z) `[b, 4]` of rotations about the vertical by `angles` `[b]`, rad."""
+    """Return quaternions (w, x, y, z) `[b, 4]` of rotations about z by `angles` `[b]`, rad."""
     half = angles / 2
     zero = torch.zeros_like(half)
     return torch.stack([half.cos(), zero, zero, half.sin()], dim=1)

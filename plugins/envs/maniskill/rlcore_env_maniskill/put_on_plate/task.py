@@ -1,6 +1,6 @@
-"""Put an object on a plate: the ManiSkill environment, one class for every variant.
+"""ManiSkill env of the task to put an object on a plate, for all variants.
 
-Rows are envs of a batch `[B]`; a reset changes only those of `env_idx`. On the CPU B is 1.
+Rows are the B scenes of a batch; a reset changes only the rows `env_idx`. On the CPU B is 1.
 """
 
 from __future__ import annotations
@@ -29,22 +29,22 @@ OBJECT, PLATE, THIRD = 0, 1, 2  # slots of a layout
 
 
 class PutOnPlateEnv(BaseEnv):
-    """One of the tasks of `variants.py`.
+    """A variant of put-on-plate.
 
     Args:
-        variant: its name in the table.
+        variant: name of the variant in the table of `variants.py`.
         obj_set: "train", "test" or "all"; None: the variant's default.
-        hold: factors of episodes (object, table...) that keep one value in all episodes.
+        hold: values of factors (object, table...) that are the same in all episodes.
         assets_path: folder of the benchmark's assets; None: stand-ins.
-        use_multiple_plates: all 17 plates instead of those of the set.
-        robot_uids: None, or the name of the robot that comes with the assets.
-        control_mode: None: the robot's default.
-        kwargs: arguments of ManiSkill's BaseEnv.
+        use_multiple_plates: whether episodes use all 17 plates instead of those of the set.
+        robot_uids: name of a robot of the assets; None: their default robot.
+        control_mode: control mode of the robot; None: the robot's default.
+        kwargs: other arguments of ManiSkill's BaseEnv.
 
     Raises:
-        ConfigError: an unknown set of objects, an unknown factor or value in `hold`, or another
-            robot than that of the assets.
-        AssetError: files are missing in `assets_path`.
+        ConfigError: the set of objects, or a factor or value in `hold`, is unknown, or the assets
+            have no such robot.
+        AssetError: files are missing or damaged in `assets_path`.
     """
 
     SUPPORTED_OBS_MODES = ("rgb", "rgb+segmentation", "state", "state_dict", "none")
@@ -66,7 +66,7 @@ class PutOnPlateEnv(BaseEnv):
         self.obj_set = obj_set or self.variant.default_set
         every = self.variant.episodes(self.obj_set, all_plates=use_multiple_plates)
         self.episodes = every.held(hold or {})
-        # a second thing is chosen from all of them, so all must be in the scene
+        # a distractor is chosen from all objects or plates, so all must be in the scene
         self._stocked = every if self.variant.second else self.episodes
         self.assets = read_folder(assets_path) if assets_path else make_stand_ins(robot_uids)
         robot = self.assets.robot
@@ -123,7 +123,7 @@ class PutOnPlateEnv(BaseEnv):
         count = {"dtype": torch.int64, "device": self.device}
         flag = {"dtype": torch.bool, "device": self.device}
         rows = self.num_envs
-        # state of rows is kept in attributes of the env itself, where an offload finds it
+        # the state of rows is in attributes of the env, where BatchedEnv.suspend finds it
         self.episode_id = torch.zeros(rows, **count)
         self._choices = {name: torch.zeros(rows, **count) for name in factors}
         self._object_half = torch.zeros((rows, 3), device=self.device)
@@ -136,7 +136,7 @@ class PutOnPlateEnv(BaseEnv):
     def _after_reconfigure(self, options: dict[str, Any]) -> None:
         entities = [link._objs[0].entity for link in self.agent.robot.get_links()]
         entities += [actor._objs[0] for actor in (*self._objects.actors, *self._plates.actors)]
-        # ids are given in build order, so they are the same in every env of a batch
+        # ids are assigned in the order of building, so they are the same in every scene of a batch
         ids = torch.tensor([entity.per_scene_id for entity in entities])
         self._composer = Composer(self.assets, self.variant, ids)
 
@@ -175,10 +175,11 @@ class PutOnPlateEnv(BaseEnv):
             memory[env_idx] = 0
 
     def _end_contacts(self) -> None:
-        """Move all things apart, so that PhysX forgets earlier contacts.
+        """Move all bodies apart for two steps, so that PhysX discards earlier contacts.
 
         Contacts, and which bodies are awake, survive a reset and would change the last bits of the
-        next steps. Not on the GPU: a step would move the other rows, and nothing is exact there.
+        next steps. On the GPU this does nothing: a step would also move the other rows, and GPU
+        physics is not bit-reproducible anyway.
         """
         if self.gpu_sim_enabled:
             return
@@ -189,7 +190,10 @@ class PutOnPlateEnv(BaseEnv):
             self.scene.step()
 
     def _asked_ids(self, env_idx: torch.Tensor, options: dict[str, Any]) -> torch.Tensor:
-        """The ids int64 `[b]` of the rows `env_idx`; drawn from the rows' seeds if not given."""
+        """Return episode ids int64 `[b]` of the rows `env_idx`; by default drawn from their seeds.
+
+        The option `episode_id` gives one id for all of these rows, or one for each.
+        """
         ids = options.get("episode_id")
         if ids is None:
             rows = env_idx.cpu().numpy()
@@ -210,7 +214,7 @@ class PutOnPlateEnv(BaseEnv):
         self._held |= self._steps_held >= rules.HELD_STEPS
 
     def _move_object(self, rows: torch.Tensor) -> None:
-        """Put the object of these rows (bool `[B]`) at its third place, at rest."""
+        """Move the object of these rows (bool `[B]`) to the third place, at rest."""
         if not rows.any():
             return
         target = self._starts.places(self._choices)[:, THIRD]
@@ -220,7 +224,7 @@ class PutOnPlateEnv(BaseEnv):
             self.scene._gpu_apply_all()
 
     def evaluate(self) -> dict[str, torch.Tensor]:
-        """Success and distances of the current state, all `[B]`; changes nothing."""
+        """Return success, grasp flags (bool) and distances (m) of the current state, each `[B]`."""
         object_at, plate_at = self._poses()
         success = self.variant.rule.on_plate(
             object_at[:, :3] - plate_at[:, :3],
@@ -240,7 +244,11 @@ class PutOnPlateEnv(BaseEnv):
         }
 
     def get_reward(self, obs: Any, action: Any, info: dict[str, torch.Tensor]) -> torch.Tensor:
-        """`grasp`: the increase of the potential of `rules.py` in this step; else ManiSkill's."""
+        """Return the reward `[B]` of this step.
+
+        In mode `grasp` it is the increase of :func:`rules.grasp_potential` since the last call; in
+        other modes it is ManiSkill's.
+        """
         if self.reward_mode != "grasp":
             return super().get_reward(obs, action, info)
         potential = rules.grasp_potential(
@@ -251,7 +259,7 @@ class PutOnPlateEnv(BaseEnv):
         return gain
 
     def get_language_instruction(self, **_: Any) -> list[str]:
-        """The sentence of every row."""
+        """Return the instruction of every row."""
         rows = range(self.num_envs)
         sentence = self._choices.get("sentence", torch.zeros_like(self.episode_id)).tolist()
         objects, plates = (self._choices[name].tolist() for name in ("object", "plate"))
@@ -264,10 +272,13 @@ class PutOnPlateEnv(BaseEnv):
         ]
 
     def privileged_state(self) -> dict[str, torch.Tensor]:
-        """What a scripted expert needs: world poses float32 `[B, 7]` (x y z, w x y z) of `object`,
-        `plate` and `tcp`; edges of the bounding boxes in their own axes, m `[B, 3]`, as
-        `object_size` and `plate_size`; bool `[B]` whether the robot is `grasping` the object now
-        and has `grasped` it in this episode."""
+        """Return the state that a scripted expert acts on.
+
+        `object`, `plate` and `tcp` are world poses, float32 `[B, 7]` (x y z in m, w x y z).
+        `object_size` and `plate_size` are edge lengths of the bounding boxes in their own axes, m
+        `[B, 3]`. `grasping` and `grasped` are whether the robot grasps the object now, and whether
+        it has grasped it in this episode, bool `[B]`.
+        """
         object_at, plate_at = self._poses()
         return {
             "object": object_at,
@@ -286,13 +297,13 @@ class PutOnPlateEnv(BaseEnv):
         return {f"{name}_pose": state[name] for name in ("tcp", "object", "plate")}
 
     def _poses(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """Poses `[B, 7]` of each row's object and plate."""
+        """Return the world poses `[B, 7]` of each row's object and plate."""
         object_at = self._objects.per_row(self._choices["object"], _raw_pose)
         plate_at = self._plates.per_row(self._choices["plate"], _raw_pose)
         return object_at, plate_at
 
     def _contact_force(self) -> torch.Tensor:
-        """Force between each row's object and plate, N `[B]`."""
+        """Return the contact force between each row's object and plate, N `[B]`."""
 
         def with_plate(thing: Any) -> torch.Tensor:
             return self._plates.per_row(

@@ -1,20 +1,20 @@
-"""The variants of put-on-plate: what each changes from training. Values of RL4VLA.
+"""Table of the variants of put-on-plate, each as its change from training. Values of RL4VLA.
 
-Every variant is the training setting with one thing changed. With `obj_set="train"` the changed
-thing has its training values, which leaves only a variant's second object or plate. The table
-follows the reference (RL4VLA and its descendant in RLinf) except in five places where the reference
-changes more than the name says:
+Every variant is the training setting with one change. With `obj_set="train"` the changed factor has
+its training values, so that only the second object or plate of a variant remains. The table follows
+the reference (RL4VLA and its descendant in RLinf) except in five places, where the
+reference changes more than the variant's name says:
 
 - the second object or plate always differs from the first (in the reference's MultiCarrot test set
-  one distractor in eight is the object itself, which then just stands elsewhere);
+  one distractor in eight is the object itself, which then only starts elsewhere);
 - no held-out start of the arm is that of training (the reference counts it twice in EEPose);
 - MultiPlate has the 16 tables of training (reference: all 21);
 - all variants start at the height of training, 0.90 m, and things that would reach into the table
   just above it (reference: 0.92 to 1.0 m, settled or falling); PutCarrot keeps its own heights;
 - a texture's size follows its own image, not the largest of the batch.
 
-Where the two disagree: RLinf takes the texture that belongs to the table, RL4VLA chooses one by a
-separate digit, and so do we.
+RLinf uses the texture of the episode's table, RL4VLA chooses one by a separate digit. This table
+follows RL4VLA.
 """
 
 from __future__ import annotations
@@ -39,22 +39,29 @@ START_HEIGHT = 0.90
 OBJECTS, TRAINING_OBJECTS = 25, 16
 PLATES, TRAINING_PLATES = 17, 1
 TABLES, TRAINING_TABLES = 21, 16
-TEXTURES = 17  # of the first 17 tables; the first has no share in the image
+TEXTURES = 17  # those of the first 17 tables; that of the first has weight 0
 
 
 @dataclass(frozen=True)
 class Variant:
-    """One row of the table.
+    """A variant: one row of the table.
 
     Args:
-        env_id: its id in ManiSkill.
-        held_out: the factors whose "test" values are not those of training.
-        second: a second "object" or "plate" as a distractor, or None.
-        change: where a texture is blended in: over the rendered part ("drawn") or over "all".
+        env_id: id of the task in ManiSkill.
+        held_out: names of the factors whose "test" values differ from those of training.
+        second: kind of the distractor, a second "object" or "plate"; None: no distractor.
+        change: pixels over which a texture is blended: the rendered part ("drawn") or "all"; None:
+            no texture.
         mix: weight of the texture, 0 to 1.
-        moves_after: step after which the object moves to the third place, or None.
-        third: what the third place is far from: "object", "plate", or None for no such place.
-        default_set: the default set of objects.
+        moves_after: step after which the object is moved to the third place; None: never.
+        third: kind of body, "object" or "plate", that the third place is far from; None: there is
+            no third place.
+        only_corners: whether starts are the 24 of PutCarrotOnPlateInScene: one object, one table,
+            12 pairs of corners and 2 yaws.
+        friction: friction coefficient of objects and plates.
+        heights: start heights of the origins of object and plate, m.
+        rule: criterion for success.
+        default_set: default of `obj_set`.
     """
 
     env_id: str
@@ -71,7 +78,7 @@ class Variant:
     default_set: str = "test"
 
     def places(self) -> np.ndarray:
-        """Start points `[N, slots, 2]`: those of training, then held-out ones."""
+        """Return start points, m `[N, slots, 2]`: those of training, then held-out ones."""
         if self.only_corners:
             return layouts.corners()
         if self.third is not None:
@@ -82,7 +89,7 @@ class Variant:
         return training
 
     def yaws(self) -> tuple[float, ...]:
-        """Yaws of the object, rad: those of training, then held-out ones."""
+        """Return yaws of the object, rad: those of training, then held-out ones."""
         if self.only_corners:
             return (math.pi, -math.pi / 2)
         if "yaw" in self.held_out:
@@ -90,14 +97,14 @@ class Variant:
         return layouts.TRAINING_YAWS
 
     def episodes(self, obj_set: str, *, all_plates: bool = False) -> Episodes:
-        """All episodes with this set of objects.
+        """Return all episodes of the variant with this set of values.
 
         Args:
-            obj_set: "train", "test" or "all".
-            all_plates: all 17 plates instead of those of the set.
+            obj_set: "train", "test" or "all" values of the held-out factors.
+            all_plates: whether episodes use all 17 plates instead of those of the set.
 
         Raises:
-            ConfigError: an unknown set.
+            ConfigError: the set is unknown.
         """
         if obj_set not in OBJECT_SETS:
             raise ConfigError(f"obj_set must be one of {', '.join(OBJECT_SETS)}, got {obj_set!r}")
@@ -135,12 +142,12 @@ class Variant:
                 values("place", self._training_places(), len(self.places())),
                 values("yaw", self._training_yaws(), len(self.yaws())),
             ),
-            # the 24 starts of the corners are too few to divide; the published task does not either
+            # 24 starts are too few to divide; the published task does not divide them either
             divided=None if self.only_corners else "place",
         )
 
     def plates_around(self, plates: Factor) -> Factor:
-        """The plates a second one is taken from: held-out ones, or all if training has just one."""
+        """Return the plates that the second one is chosen from: `plates`, or all if that is one."""
         return plates if plates.size > 1 else Factor("plate", PLATES)
 
     def _training_places(self) -> int:
