@@ -1,4 +1,4 @@
-"""Our settings as RoboTwin's: what its own VectorEnv hands to a task. Light."""
+"""Convert rlcore's settings to those that RoboTwin's VectorEnv passes to a task. No simulator."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ COLLECTION = {
     "collect_data": True,
     "eval_video_log": True,
 }
-"""Of RoboTwin's data collection and evaluation, neither of which runs; its code reads them."""
+"""Settings of RoboTwin's data collection and evaluation. Neither runs, but its code reads them."""
 
 
 def arguments(config: RoboTwinConfig, task: str) -> Arguments:
-    """RoboTwin's settings of one task under RoboTwin's names: plain values, for JSON.
+    """Return RoboTwin's settings of one task under RoboTwin's names, as values that fit JSON.
 
-    Videos are rlcore's own, so RoboTwin writes none.
+    rlcore records videos itself, so RoboTwin writes none.
     """
     own = config.task_config
     return {
@@ -42,19 +42,19 @@ def arguments(config: RoboTwinConfig, task: str) -> Arguments:
         "camera": asdict(own.camera),
         "data_type": dict.fromkeys(OBSERVED, True) | dict.fromkeys(NOT_OBSERVED, False),
         "clear_cache_freq": own.clear_cache_freq,
-        "render_freq": 0,  # a window, which processes without a screen do not have
+        "render_freq": 0,  # no window, as worker processes have no screen
         **COLLECTION,
     }
 
 
 def randomization(config: RoboTwinConfig) -> dict[str, bool | int | float]:
-    """RoboTwin's `domain_randomization`: that of the setting, with what is set besides."""
+    """Return RoboTwin's `domain_randomization`: the setting's preset, overridden by set keys."""
     own = asdict(config.task_config.domain_randomization).items()
     return preset(config.setting) | {name: value for name, value in own if value is not None}
 
 
 def preset(setting: str) -> dict[str, bool | int | float]:
-    """What a setting makes random."""
+    """Return RoboTwin's `domain_randomization` of a setting."""
     randomized = setting == "demo_randomized"
     return {
         "random_background": randomized,

@@ -1,6 +1,7 @@
-"""RoboTwin's repository and assets on this machine: where they are, and what is missing. Light.
+"""Find RoboTwin's repository and assets on this machine, and what is missing. Loads no simulator.
 
-RoboTwin answers a missing file by trying the next seed, for ever. So we look before a run.
+If a file is missing, RoboTwin tries one seed after another without end. So rlcore checks the files
+before a run.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ REPOSITORY, BRANCH = "RoboTwin", "RLinf_support"
 CLONE = f"git clone https://github.com/RoboTwin-Platform/RoboTwin.git -b {BRANCH}"
 DOWNLOAD = "bash script/_download_assets.sh"
 FROM_NOTHING = f"{CLONE} && (cd RoboTwin && {DOWNLOAD}) && export ROBOTWIN_PATH=$PWD/RoboTwin"
-# By these we know the repository, and the branch with a reward for each task.
+# Files that identify the repository, and its branch with a reward for each task.
 OF_THE_REPOSITORY = ("envs/_base_task.py", "task_config/_embodiment_config.yml")
 OF_THE_BRANCH = "robotwin/envs/vector_env.py"
 EMBODIMENTS, OBJECTS, TEXTURES = (
@@ -31,17 +32,18 @@ EMBODIMENTS, OBJECTS, TEXTURES = (
     "assets/objects",
     "assets/background_texture",
 )
-# Lists of what may clutter a table. RoboTwin reads them as it is imported.
+# Lists of the objects that may clutter a table. RoboTwin reads them at import.
 CLUTTER = (f"{OBJECTS}/objaverse/list.json", f"{OBJECTS}/same.json")
 
 
 def require_packages(config: RoboTwinConfig) -> None:
-    """Check that the simulators' environment can have mplib, where it is rlcore's own; of another
-    one that is found out before a run anyway.
+    """Check the packages of rlcore's own environment, if the simulators run in it.
+
+    Another environment (`python`) is checked elsewhere before a run.
 
     Raises:
-        AssetError: numpy 2, or no mplib, or that of ManiSkill. Together with numpy 2 mplib ends
-            the process without a word.
+        AssetError: numpy is not version 1, mplib is missing or has another version (as ManiSkill
+            needs), or sapien is missing. With numpy 2, mplib ends the process without a message.
     """
     if config.python is not None:
         return
@@ -64,7 +66,7 @@ def _version(name: str) -> str:
 
 
 def repository(config: RoboTwinConfig) -> Path:
-    """RoboTwin's repository.
+    """Return the path of RoboTwin's repository.
 
     Raises:
         AssetError: no path is set, or it is not RoboTwin's repository on the branch for
@@ -93,22 +95,24 @@ def repository(config: RoboTwinConfig) -> Path:
 
 
 def code_versions(config: RoboTwinConfig) -> dict[str, str]:
-    """The commit of the repository, whatever else may be wrong with it: "unknown" where it does not
-    say. Nothing without a path."""
+    """Return the commit of the repository, "unknown" if it can't be read; empty without a path.
+
+    The repository is not checked otherwise.
+    """
     folder = config.robotwin_path
     return {} if folder is None else {REPOSITORY: commit_of(Path(folder))}
 
 
 def assets_root(config: RoboTwinConfig) -> Path:
-    """The folder that holds the folder `assets`."""
+    """Return the folder that contains RoboTwin's folder `assets`."""
     return Path(config.assets_path or repository(config))
 
 
 def require_assets(config: RoboTwinConfig, tasks: Iterable[str]) -> None:
-    """Check that repository and assets of these tasks are there.
+    """Check that the repository and the assets of these tasks exist.
 
     Raises:
-        AssetError: names what is missing and the command that gets it.
+        AssetError: something is missing; the error names it and the command that downloads it.
     """
     folder, root = repository(config), assets_root(config)
     missing = list(_missing(config, folder, root, tasks))
@@ -122,7 +126,7 @@ def require_assets(config: RoboTwinConfig, tasks: Iterable[str]) -> None:
 
 
 def _getting(folder: Path, root: Path) -> str:
-    """How the assets get to where they are looked for."""
+    """Return the hint how to get the assets into the folder in which they are expected."""
     if (root / "embodiments").is_dir():  # the folder `assets` itself
         names = "assets_path names the folder that holds the folder assets"
         if root.name == "assets":
@@ -149,7 +153,7 @@ def _missing(
 
 
 def _objects(folder: Path, task: str) -> list[str]:
-    """The objects that a task's own file names."""
+    """Return the objects that are named in a task's source file."""
     try:
         text = (folder / "envs" / f"{task}.py").read_text(encoding="utf-8")
     except (OSError, ValueError):

@@ -15,12 +15,15 @@ from rlcore_env_robotwin.spec import env_spec
 
 CODE, ASSETS = "robotwin: repository", "robotwin: assets"
 PACKAGES, STAND_INS = "robotwin: the simulators' environment", "robotwin: stand-ins"
-# Of task_config, what the stand-ins do too.
+# Keys of task_config that the stand-ins support too.
 OF_BOTH = ("task_name", "step_lim", "camera.collect_wrist_camera")
 
 
 def doctor_checks(used: Mapping[str, RoboTwinConfig]) -> list[Row]:
-    """Repository and assets of the envs that a run plays, by side, else where to get them."""
+    """Return rows on packages, repository and assets of the envs that a run plays, given by side.
+
+    If it plays none, the only row has the command that clones the repository.
+    """
     if not used:
         return [row(CODE, f"for env=robotwin_TASK: {CLONE}")]
     found = [one for env in used.values() for one in (*_packages(env), *_of(env))]
@@ -53,7 +56,7 @@ def _of(env: RoboTwinConfig) -> list[Row]:
 
 
 def _ignored(env: RoboTwinConfig) -> Iterator[str]:
-    """What is set of the scene that RoboTwin would do, and the stand-ins do not."""
+    """Yield settings of the scene that the stand-ins ignore and whose values are not defaults."""
     if env.setting != "demo_clean":
         yield f"setting={env.setting}"
     for key in schema_tree.walk(env.task_config):

@@ -1,4 +1,4 @@
-"""RoboTwin as an rlcore Env. Importing it loads no simulator."""
+"""Make RoboTwin envs. Importing this module loads no simulator."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ STAND_INS = ("rlcore_env_robotwin.stand_ins.pool:make_pool", "RoboTwin stand-in 
 def make_env(
     config: RoboTwinConfig, *, num_envs: int, rank: int, world_size: int, num_processes: int
 ) -> SuspendingEnv:
-    """The env of worker `rank`: `num_envs` rows in `num_processes` processes (0: in this one).
+    """Make the env of worker `rank`: `num_envs` rows in `num_processes` processes (0: in this one).
 
     Raises:
-        AssetError: no repository of RoboTwin, assets missing, no Vulkan driver, or an environment
-            that mplib does not run in; before any process starts.
-        ConfigError: settings that contradict each other.
+        AssetError: RoboTwin's repository or assets or a Vulkan driver are missing, or mplib does
+            not run in the simulators' environment; raised before any process starts.
+        ConfigError: settings contradict each other.
     """
     spec = env_spec(config)
     require_packages(config)

@@ -1,6 +1,6 @@
-"""RoboTwin's frames as policies see them: 224 x 224. numpy only.
+"""Resize RoboTwin's frames to those that policies observe: 224 x 224. Imports numpy only.
 
-Every way of resizing here is linear in the pixels, rows and columns apart, so each is two matrices.
+Each resizing here is linear and separable in rows and columns, so it is two matrix products.
 """
 
 from __future__ import annotations
@@ -10,15 +10,15 @@ from functools import lru_cache
 import numpy as np
 
 SIZE = 224
-AREA = 0.9  # share of the frame that is left of it by the centre crop
+AREA = 0.9  # fraction of the frame's area that the centre crop keeps
 
 
 def seen(frame: np.ndarray, *, center_crop: bool) -> np.ndarray:
-    """A camera's frame uint8 `[H, W, 3]` as the policy sees it, uint8 `[224, 224, 3]`.
+    """Resize a camera's frame uint8 `[H, W, 3]` to the policy's uint8 `[224, 224, 3]`.
 
-    center_crop: the middle 90% of the area, stretched to a square, with the nearest four pixels in
-    each place, as OpenVLA-OFT's data are read. Else: the whole frame in its proportions, each pixel
-    the weighted mean of those it covers, with black bars, as openpi resizes.
+    With `center_crop` the central 90% of the area are stretched to a square with bilinear
+    interpolation, as OpenVLA-OFT's data are read. Otherwise the whole frame is resized with its
+    aspect ratio and black bars, each pixel as a weighted mean of those it covers, as in openpi.
     """
     if center_crop:
         return _applied(_crop(frame.shape[0]), frame, _crop(frame.shape[1]))
@@ -34,7 +34,7 @@ def seen(frame: np.ndarray, *, center_crop: bool) -> np.ndarray:
 
 
 def _applied(rows: np.ndarray, frame: np.ndarray, columns: np.ndarray) -> np.ndarray:
-    """`rows @ frame @ columns^T` for each colour, rounded to uint8."""
+    """Return `rows @ frame @ columns^T` for each colour, rounded to uint8."""
     tall = np.tensordot(rows, frame.astype(np.float32), axes=(1, 0))
     made = np.tensordot(columns, tall, axes=(1, 1)).transpose(1, 0, 2)
     return np.clip(np.rint(made), 0, 255).astype(np.uint8)
@@ -42,7 +42,7 @@ def _applied(rows: np.ndarray, frame: np.ndarray, columns: np.ndarray) -> np.nda
 
 @lru_cache
 def _crop(size: int) -> np.ndarray:
-    """Weights `[224, size]` of the pixels of the middle, each place between its two neighbours."""
+    """Return weights `[224, size]` of the centre crop, with linear interpolation."""
     side = np.sqrt(AREA)
     places = ((1 - side) / 2 + side * np.arange(SIZE) / (SIZE - 1)) * (size - 1)
     return np.maximum(0, 1 - np.abs(places[:, None] - np.arange(size))).astype(np.float32)
@@ -50,7 +50,10 @@ def _crop(size: int) -> np.ndarray:
 
 @lru_cache
 def _shrink(size: int, made: int) -> np.ndarray:
-    """Weights `[made, size]` of a triangle as wide as two of the new pixels, or two old ones."""
+    """Return weights `[made, size]` of a triangle filter.
+
+    Its base is two new pixels wide when shrinking, and two old pixels when enlarging.
+    """
     ratio = size / made
     width = max(ratio, 1.0)
     centers = (np.arange(made) + 0.5) * ratio - 0.5

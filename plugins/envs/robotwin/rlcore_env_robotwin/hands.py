@@ -1,4 +1,4 @@
-"""Where a hand is, by components. numpy only."""
+"""Convert the pose of a hand to components. Imports numpy only."""
 
 from __future__ import annotations
 
@@ -8,13 +8,15 @@ import numpy as np
 
 
 def components(pose: Iterable[float], gripper: float) -> list[float]:
-    """x, y, z in m, roll, pitch, yaw in rad, and the gripper's opening.
+    """Return x, y, z in m, roll, pitch, yaw in rad, and the gripper's opening.
+
+    The rotation is roll about x, then pitch about y, then yaw about z. At a pitch of +-90 degrees
+    it determines only yaw -+ roll (gimbal lock), so roll and yaw jump from start to start.
 
     Args:
-        pose: of the hand in the world, as RoboTwin has it: x, y, z and a quaternion w, x, y, z.
-
-    The rotation is yaw about z after pitch about y after roll about x. With the hand straight up or
-    down only yaw -+ roll is told by it; then roll and yaw jump from start to start.
+        pose: pose of the hand in the world as RoboTwin returns it: x, y, z, and quaternion w, x,
+            y, z.
+        gripper: opening of the gripper.
     """
     x, y, z, a, b, c, d = (float(number) for number in pose)
     roll = np.arctan2(2 * (a * b + c * d), 1 - 2 * (b * b + c * c))

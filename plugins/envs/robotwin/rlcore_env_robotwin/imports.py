@@ -1,4 +1,4 @@
-"""How RLinf's files name the settings of RoboTwin. Light."""
+"""Import rules: RLinf's keys for the settings of RoboTwin. Loads no simulator."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ SILENT = {
         for name, value in preset("demo_clean").items()
     },
 }
-"""What RoboTwin takes where its settings leave a key out."""
+"""RoboTwin's defaults of keys that its settings omit."""
 
 
 def _trials(_: Any, foreign: Foreign) -> Any:
-    """Their evaluation plays that many episodes, of one task."""
+    """Return the number of episodes of RLinf's evaluation, which plays one task."""
     return foreign.episodes() or UNSAID
 
 
@@ -43,14 +43,16 @@ NOT_READ = tuple(
     )
     for name in names
 )
-"""Keys that our own first version had, too."""
+"""Rules of keys that are not imported. The first version of this plugin had these keys, too."""
 
 
 def drop_old_keys(layers: list[dict[str, Any]], sides: list[str]) -> None:
-    """Remove those from our envs, see :func:`rlcore.contracts.hookspecs.rlcore_old_keys`.
+    """Remove the keys in `NOT_READ` from RoboTwin's envs, with a warning.
+
+    See :func:`rlcore.contracts.hookspecs.rlcore_old_keys`.
 
     Raises:
-        ConfigError: a value whose meaning would be lost.
+        ConfigError: a key has a value that can't be ignored.
     """
     dropped = []
     for layer, rule, side in product(layers, NOT_READ, sides):

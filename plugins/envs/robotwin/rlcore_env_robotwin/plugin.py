@@ -1,4 +1,4 @@
-"""What this plugin offers rlcore. Strings only: listing it imports no simulator."""
+"""The components and hooks of this plugin. Targets are strings, so listing loads no simulator."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Which seed of RoboTwin a trial stands for. Light.
+"""Map trials to RoboTwin's seeds. Loads no simulator.
 
-RoboTwin draws a start from a seed, and some starts can't be solved. Published results are trained
+RoboTwin samples a start from a seed, and some starts can't be solved. Published results are trained
 and evaluated on seeds whose starts the expert solved. Such seeds come from a file, or the expert
-looks for them: trial t is the first that it solves of the SPAN seeds from t * SPAN on. So a trial
-is the same start whoever looks, in whatever order.
+searches for them: trial t is the first seed that it solves of the SPAN seeds from t * SPAN on. So a
+trial has the same start whichever process searches, and in any order.
 """
 
 from __future__ import annotations
@@ -16,22 +16,26 @@ from rlcore.contracts.errors import ConfigError
 from rlcore_env_robotwin.settings import RoboTwinConfig
 
 SPAN = 50
-# Far apart, so that no trial's seeds are those of another.
+# First trials of the splits, far apart so that splits share no trials.
 HELDOUT, VALIDATION = 1_000_000, 2_000_000
 TRAIN_TRIALS, HELDOUT_TRIALS = range(0, 10_000), range(HELDOUT, HELDOUT + 1_000)
 VALIDATION_TRIALS = range(VALIDATION, VALIDATION + 1_000)
 KEY = "success_seeds"
-LAST_SEED = 2**32 - 1  # numpy's, which RoboTwin seeds
+LAST_SEED = 2**32 - 1  # the largest seed of numpy's generator
 
 
 def solved_seeds(config: RoboTwinConfig, split: str, task: str) -> list[int] | None:
-    """The seeds of a split that a file names, "train" or "heldout"; None where the expert looks for
-    them, as it does for all of validation.
+    """Return the seeds of a task in the file of a split; None if the expert searches for them.
+
+    Args:
+        config: settings.
+        split: "train" or "heldout". Validation has no file.
+        task: name of the task.
 
     Raises:
-        ConfigError: the file can't be read, has none of this task, or shares seeds with the other
-            split's. Of a split that `config` does not play, the file only serves that comparison:
-            it may leave the task out, or be gone.
+        ConfigError: the file can't be read, has no seeds of this task, or shares seeds with the
+            file of the other split. The file of a split that `config` does not play is only used
+            for this comparison: it may lack the task, or not exist.
     """
     if config.stand_ins:
         return None
@@ -49,7 +53,7 @@ def solved_seeds(config: RoboTwinConfig, split: str, task: str) -> list[int] | N
 
 
 def cache_folder(config: RoboTwinConfig) -> Path:
-    """Where seeds are kept that the expert found."""
+    """Return the folder for seeds that the expert found."""
     return Path(config.seeds_cache or Path.home() / ".cache" / "rlcore" / "robotwin")
 
 
@@ -58,7 +62,10 @@ def _is_seed(value: object) -> bool:
 
 
 def _of_split(config: RoboTwinConfig, split: str, task: str) -> list[int] | None:
-    """Seeds of a file; None without one, or where another split is played and it has none."""
+    """Return the seeds of a task in a split's file.
+
+    None if there is no file, or if another split is played and the file lacks the task.
+    """
     path = config.train_seeds_path if split == "train" else config.heldout_seeds_path
     played = split == config.split
     if path is None or not (played or Path(path).is_file()):
@@ -68,14 +75,14 @@ def _of_split(config: RoboTwinConfig, split: str, task: str) -> list[int] | None
 
 
 def _without(split: str) -> str:
-    """What leaves a file out: that of training is known to training alone."""
+    """Return the command-line override that unsets a file; only env.train has that of training."""
     if split == "train":
         return "env.train.train_seeds_path=null"
     return f"'env.*.{split}_seeds_path=null'"
 
 
 def _read(path: str, split: str) -> dict[str, Any]:
-    """The file of a split: by task, what it says."""
+    """Read the file of a split; return its entries by task."""
     key = f"{split}_seeds_path"
     # needs PyYAML, which stand-ins do not
     from rlcore.files.reading import read_json, reason_of
@@ -96,7 +103,7 @@ def _read(path: str, split: str) -> dict[str, Any]:
 
 
 def _seeds(file: dict[str, Any], task: str, path: str, split: str) -> list[int]:
-    """Those of a task."""
+    """Return the seeds of a task in a file, after checks."""
     key = f"{split}_seeds_path"
     if task not in file:
         has = f"it has those of {', '.join(list(file)[:5])}" if file else "it names no task"

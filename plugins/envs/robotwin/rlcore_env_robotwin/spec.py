@@ -1,4 +1,4 @@
-"""Settings -> EnvSpec, and the checks of the settings. Light: imports no simulator."""
+"""Check the settings of an env and make its EnvSpec. Imports no simulator."""
 
 from __future__ import annotations
 
@@ -18,20 +18,19 @@ from rlcore_env_robotwin.tasks import BOXES, DENSE, FAMILIES, SENTENCES, TASKS, 
 IMAGE_SIZE = 224
 LIST_TASKS = "rlcore train env=robotwin --help env.train.tasks lists them"
 HEAD, WRISTS = "head_camera", ("left_camera", "right_camera")
-JOINTS = 6  # of an arm; the policies of RoboTwin know no other
-# Joints of each arm, where we know them; of other robots RoboTwin's own files tell.
+JOINTS = 6  # joints of an arm; RoboTwin's policies support no other number
+# Joints of an arm of known robots. For others RoboTwin's files are read when the simulator starts.
 ARMS = {"aloha-agilex": 6, "piper": 6, "ARX-X5": 6, "ur5-wsg": 6, "franka-panda": 7}
 TWO_ARMED = ("aloha-agilex",)
 CAVEAT = "a scene of boxes and a simple robot in place of RoboTwin's: not results on RoboTwin"
 
 
 def env_spec(config: RoboTwinConfig) -> EnvSpec:
-    """What RoboTwin offers under `config`.
+    """Return the spec of a RoboTwin env with these settings.
 
     Raises:
-        ConfigError: a task that is not supported or has no such reward, a robot whose arms do not
-            have six joints, a seeds file without seeds of the task, or settings that contradict
-            each other.
+        ConfigError: a task is not supported or has no such reward, the robot's arms do not have
+            six joints, a seeds file has no seeds of the task, or settings contradict each other.
     """
     tasks = _tasks(config)
     _check_reward(config, tasks)
@@ -79,8 +78,7 @@ def env_spec(config: RoboTwinConfig) -> EnvSpec:
 
 
 def _caveat(config: RoboTwinConfig) -> str:
-    """What figures are not: of published starts, and where something else is random than the
-    setting has it, of that setting."""
+    """Return how results differ from published ones: by starts, and by changed randomization."""
     key = f"{config.split}_seeds_path"
     paths = {"train": config.train_seeds_path, "heldout": config.heldout_seeds_path}
     listed = paths.get(config.split)
@@ -95,12 +93,12 @@ def _caveat(config: RoboTwinConfig) -> str:
 
 
 def cameras(config: RoboTwinConfig) -> tuple[str, ...]:
-    """The cameras that the policy sees, in RoboTwin's words: the head's, then the wrists'."""
+    """Return RoboTwin's names of the policy's cameras: the head's, then the wrists' if used."""
     return (HEAD, *WRISTS) if config.task_config.camera.collect_wrist_camera else (HEAD,)
 
 
 def _tasks(config: RoboTwinConfig) -> tuple[str, ...]:
-    """The tasks of `tasks`, else the one of `task_config.task_name`."""
+    """Return the tasks in `tasks`, or if that is null the one in `task_config.task_name`."""
     named = [config.task_config.task_name] if config.tasks is None else config.tasks
     where = "task_config.task_name" if config.tasks is None else "tasks"
     offered = BOXES if config.stand_ins else TASKS
@@ -160,8 +158,11 @@ def _check_robot(config: RoboTwinConfig) -> None:
 
 
 def _arms(name: str) -> int:
-    """Joints of a robot's arm, as far as its name tells: that of a known robot, or a word of it, as
-    in `franka`. Any other is taken for one that fits; RoboTwin's own files tell."""
+    """Return the number of joints of a robot's arm, inferred from its name.
+
+    The name may be that of a known robot or share a word with it, such as `franka`. Another robot
+    is assumed to have `JOINTS`; RoboTwin's files are checked when the simulator starts.
+    """
     if name in ARMS:
         return ARMS[name]
     words = set(re.split("[-_ ]", name.lower()))
@@ -184,7 +185,7 @@ def _check_rest(config: RoboTwinConfig) -> None:
 
 
 def _trials(config: RoboTwinConfig, split: str, tasks: tuple[str, ...]) -> range:
-    """Trial numbers of a split: as many as the file names seeds of every task."""
+    """Return the trials of a split, limited to the smallest number of listed seeds of a task."""
     numbers = TRAIN_TRIALS if split == "train" else HELDOUT_TRIALS
     counts = [
         len(seeds) for task in tasks if (seeds := solved_seeds(config, split, task)) is not None
@@ -193,7 +194,7 @@ def _trials(config: RoboTwinConfig, split: str, tasks: tuple[str, ...]) -> range
 
 
 def _families(tasks: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
-    """The tasks by family, where they come from several."""
+    """Return the tasks by family; empty if all are of one family."""
     found = {
         family: tuple(task for task in tasks if task in members)
         for family, members in FAMILIES.items()

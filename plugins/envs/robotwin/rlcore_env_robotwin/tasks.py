@@ -1,4 +1,4 @@
-"""The tasks of RoboTwin 2.0 by family, and the sentence by which people know each. Light."""
+"""Tables of RoboTwin 2.0's tasks: families and instructions. Loads no simulator."""
 
 from __future__ import annotations
 
@@ -85,9 +85,9 @@ FAMILIES: dict[str, dict[str, str]] = {
 }
 SENTENCES = {task: said for family in FAMILIES.values() for task, said in family.items()}
 TASKS = tuple(SENTENCES)
-# RoboTwin has them; its branch for reinforcement learning has no reward for them.
+# Tasks of RoboTwin for which its branch for reinforcement learning has no reward.
 UNSUPPORTED = ("place_fan", "open_laptop", "place_object_scale", "put_object_cabinet")
-# Those for which RoboTwin has a dense reward, too.
+# Tasks for which RoboTwin also has a dense reward.
 DENSE = (
     *("adjust_bottle", "beat_block_hammer", "blocks_ranking_rgb", "blocks_ranking_size"),
     *("click_alarmclock", "click_bell", "pick_diverse_bottles", "pick_dual_bottles"),
@@ -95,7 +95,7 @@ DENSE = (
     *("place_empty_cup", "place_shoe", "stack_blocks_two", "stack_blocks_three"),
     *("stack_bowls_two", "stack_bowls_three"),
 )
-# What needs no mesh of an object: boxes and pads.
+# Tasks whose objects are boxes and pads and need no mesh.
 BOXES = (
     "stack_blocks_two",
     "stack_blocks_three",

@@ -1,7 +1,8 @@
-"""What RoboTwin does not say of a chunk: which action it is at, and what each was worth.
+"""Determine which action of a chunk solved a RoboTwin task, and the reward of each action.
 
-`gen_sparse_reward_data` drives along a whole chunk, and says whether the task is solved, not when.
-We count its physics steps: one belongs to the action whose share of the planned steps it is in.
+`gen_sparse_reward_data` executes a whole chunk and returns whether the task is solved, but not
+when. So its physics steps are counted. The planned steps are divided equally among the actions of
+the chunk, and a physics step belongs to the action in whose share it is.
 """
 
 from __future__ import annotations
@@ -10,29 +11,31 @@ from typing import Any
 
 import numpy as np
 
-FIXED_STEPS = 50  # of an arm whose path RoboTwin could not time
+FIXED_STEPS = 50  # physics steps of an arm whose path RoboTwin could not time
 
 
 class Progress:
-    """How far a task has come, from 0 to 1, by RoboTwin's own dense reward: what its
-    `gen_dense_reward_once` does besides driving."""
+    """Measures the progress of a task, 0 to 1, by RoboTwin's own dense reward.
+
+    It does what RoboTwin's `gen_dense_reward_once` does, without moving the robot.
+    """
 
     def __init__(self, task: Any) -> None:
         self._task = task
 
     def start(self) -> None:
-        """Let the rewards see from where a chunk begins."""
+        """Record the poses of the arms at the start of a chunk, from which rewards are computed."""
         vars(self._task).update({name: [seen] for name, seen in self._arms().items()})
 
     def now(self) -> float:
-        """After an action."""
+        """Record the poses of the arms after an action, and return the dense reward."""
         for name, seen in self._arms().items():
             vars(self._task)[name].append(seen)
         self._task.reward.update()
         return float(self._task.reward.compute_reward())
 
     def _arms(self) -> dict[str, np.ndarray]:
-        """Where they are, under the names by which rewards ask for it."""
+        """Return poses and joint states of both arms, by the attributes that rewards read."""
         robot = self._task.robot
         return {
             "episode_left_eef_poses": np.array(robot.get_left_ee_pose()),
@@ -43,14 +46,14 @@ class Progress:
 
 
 class Clock:
-    """Which action of a chunk RoboTwin is at, and how far the task has come after each.
+    """Counts physics steps to know the current action of a chunk, and measures progress after each.
 
-    RoboTwin asks whether the task is solved after every physics step, and shortens the timed path
-    of each arm before the first: we listen to both.
+    RoboTwin calls `check_success` after every physics step, and `downsample_trajectory` for the
+    timed path of each arm before the first step. Both methods of the task are wrapped.
 
     Args:
-        task: of RoboTwin.
-        progress: what actions are worth before the task is solved; None: nothing.
+        task: RoboTwin's task.
+        progress: measures the reward of actions before the task is solved; None: it is 0.
     """
 
     def __init__(self, task: Any, progress: Progress | None = None) -> None:
@@ -61,23 +64,23 @@ class Clock:
         task.downsample_trajectory = self._note
 
     def start(self, actions: int) -> None:
-        """A new chunk of so many actions."""
+        """Begin a new chunk with this number of actions."""
         self._actions = actions
         self._driven, self._planned, self._values = 0, list[int](), list[float]()
         if self._progress is not None:
             self._progress.start()
 
     def action(self) -> int:
-        """The one that the last physics step belongs to."""
+        """Return the index of the action that the last physics step belongs to."""
         return self._begun(max(0, self._driven - 1))
 
     def values(self) -> list[float]:
-        """What was measured after each action; of those that ended together, once."""
+        """Return the progress after each action; actions that ended together are measured once."""
         self._measure_until(self._actions)
         return self._values
 
     def _begun(self, step: int) -> int:
-        """The action that a physics step, counted from 0, belongs to."""
+        """Return the index of the action that a physics step, counted from 0, belongs to."""
         arms = self._planned if len(self._planned) == 2 else [*self._planned, FIXED_STEPS]
         longest = max(steps or FIXED_STEPS for steps in arms)
         return min(self._actions - 1, step * self._actions // longest)
@@ -85,7 +88,7 @@ class Clock:
     def _measure_until(self, ended: int) -> None:
         missing = ended - len(self._values)
         if missing > 0:
-            self._task.check_success = self._solved  # a reward may ask, and no step was made
+            self._task.check_success = self._solved  # rewards may call it, which is no step
             self._values += [self._progress.now() if self._progress else 0.0] * missing
             self._task.check_success = self._count
 

@@ -1,4 +1,4 @@
-"""RoboTwin's code as modules of this process, and what its VectorEnv makes of the settings."""
+"""Import RoboTwin's code into this process, and complete settings as its VectorEnv does."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ JOINTS = 6
 
 
 def load(repository: Path, assets: Path, *, ray_tracing: bool) -> None:
-    """Make RoboTwin's packages importable, and tell them where the assets are.
+    """Make RoboTwin's packages importable, and set the environment variable of its assets folder.
 
     Raises:
-        AssetError: SAPIEN or mplib are missing.
+        AssetError: SAPIEN or mplib is missing.
     """
     os.environ["ASSETS_PATH"] = str(assets)
     if str(repository) not in sys.path:
@@ -37,13 +37,13 @@ def load(repository: Path, assets: Path, *, ray_tracing: bool) -> None:
 
 
 def new_task(name: str) -> Any:
-    """An object of RoboTwin's class of a task.
+    """Return a new instance of RoboTwin's class of a task.
 
     Raises:
-        AssetError: RoboTwin imports something that is not installed.
+        AssetError: RoboTwin imports a package that is not installed.
     """
     try:
-        # it tells of packages that nobody needs
+        # RoboTwin prints warnings about packages that are not needed here
         with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
             module = importlib.import_module(f"envs.{name}")
     except ModuleNotFoundError as error:
@@ -55,10 +55,10 @@ def new_task(name: str) -> Any:
 
 
 def completed(own: Arguments, repository: Path, assets: Path) -> Arguments:
-    """The arguments of a task's `setup_demo`: the settings, with the robot's files and cameras.
+    """Return the arguments of a task's `setup_demo`: settings with the robot's files and cameras.
 
     Raises:
-        AssetError: a file of the robot is missing.
+        AssetError: a configuration file can't be read.
         ConfigError: RoboTwin does not know the robot, or its arms do not have six joints.
     """
     configs = repository / "task_config"
@@ -98,7 +98,7 @@ def completed(own: Arguments, repository: Path, assets: Path) -> Arguments:
 
 
 def instructions() -> Callable[..., list[dict[str, Any]]]:
-    """RoboTwin's function that writes sentences for the objects of an episode."""
+    """Return RoboTwin's function that writes instructions for the objects of an episode."""
     module = importlib.import_module("description.utils.generate_episode_instructions")
     made: Callable[..., list[dict[str, Any]]] = module.generate_episode_descriptions
     return made

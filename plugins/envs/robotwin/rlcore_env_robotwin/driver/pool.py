@@ -1,4 +1,4 @@
-"""The simulators of one process on a checkout of RoboTwin."""
+"""Make the simulators of one process, which run RoboTwin's code from a checkout."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from rlcore_env_robotwin.tasks import SENTENCES
 
 
 def make_pool(config: RoboTwinConfig) -> SimulatorCache[RoboTwinSimulator]:
-    """Simulators by task; each start sets its scene anew, so none is kept."""
+    """Return simulators by task index. Each start rebuilds the scene, so idle ones are closed."""
     folder, assets = repository(config), assets_root(config)
     modules.load(folder, assets, ray_tracing=config.ray_tracing)
     starts = count(1)

@@ -1,6 +1,6 @@
-"""Starts that can be solved: those of a file, or found by RoboTwin's own expert and kept.
+"""Seeds of solvable starts: listed in a file, or found by RoboTwin's own expert and cached.
 
-Whoever looks finds the same seed for a trial, so two processes that look at once do no harm.
+Every process finds the same seed for a trial, so two processes may search concurrently.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from rlcore_env_robotwin.arguments import Arguments
 from rlcore_env_robotwin.driver.simulator import BROKEN, begun
 from rlcore_env_robotwin.seeds import HELDOUT, SPAN, VALIDATION
 
-# To be raised with what the expert is given: seeds that it found before are looked for anew.
+# Version of the cache; increase it when the starts that the expert is given change.
 STARTS = 2
-# What decides which starts it solves: neither cameras nor time limits do.
+# Arguments on which it depends whether the expert solves a start; cameras and limits don't matter.
 OF_THE_EXPERT = ("task_name", "planner_backend", "embodiment", "domain_randomization")
 
 
 @dataclass(frozen=True)
 class SolvedSeeds:
-    """Seeds by trial, kept in a file from run to run.
+    """Seeds by trial; those that the expert finds are cached in a file across runs.
 
     Args:
-        listed: seeds of the train and of the held-out trials; None where the expert looks.
-        file: keeps what the expert finds.
-        solves: whether it solves the start of a seed.
+        listed: seeds of the train and of the held-out trials; None: the expert searches for them.
+        file: cache of the seeds that the expert finds.
+        solves: returns whether the expert solves the start of a seed.
     """
 
     listed: tuple[Sequence[int] | None, Sequence[int] | None]
@@ -41,10 +41,10 @@ class SolvedSeeds:
     solves: Callable[[int], bool]
 
     def seed(self, trial: int) -> int:
-        """The seed that a trial stands for.
+        """Return the seed of a trial.
 
         Raises:
-            EnvError: the expert solved none of its seeds.
+            EnvError: the expert solved none of the trial's candidate seeds.
         """
         heldout = trial >= HELDOUT
         if trial < VALIDATION and (seeds := self.listed[heldout]) is not None:
@@ -76,8 +76,7 @@ class SolvedSeeds:
 
 
 def kept_in(folder: Path, task: str, arguments: Arguments, versions: Mapping[str, str]) -> Path:
-    """The file for what the expert finds under these settings in this code, which decides what it
-    solves."""
+    """Return the cache file, which depends on the settings and code versions that may matter."""
     seen = {name: arguments[name] for name in OF_THE_EXPERT}
     text = json.dumps([STARTS, seen, dict(versions)], sort_keys=True)
     digest = hashlib.sha256(text.encode()).hexdigest()[:12]
@@ -85,7 +84,7 @@ def kept_in(folder: Path, task: str, arguments: Arguments, versions: Mapping[str
 
 
 def expert_solves(new_task: Callable[[], Any], arguments: Arguments, seed: int) -> bool:
-    """Whether RoboTwin's expert solves the start of a seed.
+    """Return whether RoboTwin's expert solves the start of a seed.
 
     Raises:
         ImportError, OSError: RoboTwin's files are at fault, not the start.
@@ -97,7 +96,7 @@ def expert_solves(new_task: Callable[[], Any], arguments: Arguments, seed: int) 
         return bool(task.plan_success and task.check_success())
     except BROKEN:
         raise
-    except Exception:  # whatever a plan that fails leads to
+    except Exception:  # a failed plan may raise anything
         return False
     finally:
         task.close_env()
