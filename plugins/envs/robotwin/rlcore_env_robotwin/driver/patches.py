@@ -1,8 +1,8 @@
-"""What RoboTwin's installation changes in the files of SAPIEN and mplib, done in memory.
+"""Apply in memory the edits that RoboTwin's installation makes in files of SAPIEN and mplib.
 
-Also what makes a start of RoboTwin the same whatever the process did before and on whichever node,
-and placeholders for two large packages that RoboTwin imports, and of which its simulation needs
-next to nothing.
+Other patches here make RoboTwin's starts independent of the process's history and of the node.
+Placeholders replace two large packages that RoboTwin imports but whose functions its simulation
+hardly needs.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _DEFAULTS: WeakKeyDictionary[types.FunctionType, Any] = WeakKeyDictionary()
 
 
 def apply(*, ray_tracing: bool) -> None:
-    """Change what is loaded in this process; safe to call twice."""
+    """Patch modules in this process; a second call has no effect."""
     _read_utf8()
     _drive_through_contact()
     _list_in_order()
@@ -40,14 +40,14 @@ def apply(*, ray_tracing: bool) -> None:
 
 
 def _read_utf8() -> None:
-    """SAPIEN opens a robot's files in the machine's encoding, which need not be theirs."""
+    """Make SAPIEN read URDF files as UTF-8 instead of in the machine's default encoding."""
     from sapien.wrapper import urdf_loader
 
     urdf_loader.open = functools.partial(open, encoding="utf-8")
 
 
 def _drive_through_contact() -> None:
-    """mplib's screw motion gives up where it touches something; grasping does."""
+    """Make mplib's screw motion ignore collisions: it would stop at a contact, as in grasping."""
     from mplib.planner import Planner
 
     if Planner.plan_screw.__code__.co_filename.endswith(EDITED):
@@ -63,10 +63,10 @@ def _drive_through_contact() -> None:
 
 
 def forget_starts(seed: int) -> None:
-    """Undo what earlier starts left in this process, before the one of `seed`.
+    """Undo the effects of earlier starts on this process, before the start of `seed`.
 
-    RoboTwin's `get_cluttered_table` adds the shift of the table to its own default arguments, at
-    every start. mplib draws, for the expert's plans, from a generator that RoboTwin never seeds.
+    RoboTwin's `get_cluttered_table` adds the offset of the table to its own default arguments at
+    every start. For the expert's plans mplib uses a generator that RoboTwin never seeds.
     """
     import mplib
 
@@ -77,7 +77,7 @@ def forget_starts(seed: int) -> None:
 
 
 def _functions() -> Iterator[types.FunctionType]:
-    """Those that RoboTwin's modules and their classes define."""
+    """Yield the functions that RoboTwin's modules and their classes define."""
     modules = [module for name, module in sys.modules.items() if name.partition(".")[0] == "envs"]
     for module in modules:
         for thing in list(vars(module).values()):
@@ -87,8 +87,11 @@ def _functions() -> Iterator[types.FunctionType]:
 
 
 def _list_in_order() -> None:
-    """Some tasks draw a model by its place in a list of files, and file systems differ in the
-    order of theirs."""
+    """Make `glob.glob` return sorted lists.
+
+    Some tasks choose a model by its index in a list of files, whose order depends on the file
+    system.
+    """
 
     def in_order(*pattern: Any, **options: Any) -> list[Any]:
         return sorted(listed(*pattern, **options))
@@ -99,7 +102,7 @@ def _list_in_order() -> None:
 
 
 def _rasterize() -> None:
-    """RoboTwin asks SAPIEN for ray tracing, which software drivers do not have."""
+    """Replace the ray tracing that RoboTwin requests, which software drivers do not support."""
     from sapien import render
 
     def as_default(shader: str) -> None:
@@ -111,7 +114,7 @@ def _rasterize() -> None:
 
 
 class _Placeholder(types.ModuleType):
-    """A module that is imported but not installed; whoever needs it is told."""
+    """Stands in for a package that is not installed; access to its attributes raises AssetError."""
 
     def __init__(self, name: str, needed: str) -> None:
         super().__init__(name)
@@ -120,7 +123,7 @@ class _Placeholder(types.ModuleType):
         if name == "torch":
             self.manual_seed = lambda seed: None
             self.multiprocessing = multiprocessing
-            self.Tensor = type("Tensor", (), {})  # scipy asks whether something is one
+            self.Tensor = type("Tensor", (), {})  # scipy uses it in isinstance checks
             sys.modules["torch.multiprocessing"] = multiprocessing
 
     def __getattr__(self, name: str) -> NoReturn:

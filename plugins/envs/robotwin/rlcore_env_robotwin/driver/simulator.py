@@ -1,7 +1,8 @@
-"""A task of RoboTwin as a simulator of whole chunks.
+"""Run a task of RoboTwin as a simulator of whole chunks.
 
-`gen_sparse_reward_data` times the joint targets of a chunk as one path, drives along it, and stops
-once the task is solved. It says whether, not when: :class:`..clock.Clock` counts its physics steps.
+`gen_sparse_reward_data` times the joint targets of a chunk as one path, executes it, and stops once
+the task is solved. It returns whether it is solved, but not when, so :class:`..clock.Clock` counts
+its physics steps.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from rlcore_env_robotwin.settings import RoboTwinConfig
 from rlcore_env_robotwin.spec import cameras
 
 STATES = 14
-# By these RoboTwin fails for its files, and not for a start that it can't set.
+# Errors of the installation or the machine. Other errors mean that RoboTwin can't build a start.
 BROKEN = (ImportError, OSError, MemoryError, UserError)
 
 
@@ -48,10 +49,10 @@ class RoboTwinSimulator(ChunkSimulator):
     Args:
         config: settings.
         new_task: makes an object of RoboTwin's class of the task.
-        arguments: of its `setup_demo`.
-        seed: of an episode's start: of the task and trial.
-        sentence: for the objects at hand, from RoboTwin's description of them and the seed.
-        clears: whether SAPIEN's cache is to be emptied before the next start.
+        arguments: arguments of the task's `setup_demo`.
+        seed: returns the seed of an episode's start, by its trial.
+        sentence: returns the instruction, given RoboTwin's description of the objects and the seed.
+        clears: returns whether to clear SAPIEN's cache as a scene is closed.
     """
 
     config: RoboTwinConfig
@@ -67,7 +68,11 @@ class RoboTwinSimulator(ChunkSimulator):
     _randomness: tuple[Any, Any] = field(default_factory=_state, init=False)
 
     def start(self, episode: Episode) -> str:
-        """Set the scene of the trial's seed, the same to the bit whatever happened before."""
+        """Build the scene of the trial's seed, independent of earlier episodes to the bit.
+
+        Returns:
+            instruction of the episode.
+        """
         self.close()
         seed = self.seed(episode)
         with self._own_randomness():
@@ -84,8 +89,11 @@ class RoboTwinSimulator(ChunkSimulator):
 
     @property
     def states(self) -> np.ndarray:
-        """Targets of the joints in rad and gripper opening of the left arm, then of the right; or
-        of each hand (:func:`..hands.components`); float32 `[14]`."""
+        """State of the left arm, then of the right, float32 `[14]`.
+
+        For each arm it is the targets of six joints in rad and the gripper's opening, or with
+        `robot_state: end_effector` the components of the hand (:func:`..hands.components`).
+        """
         both = self._joints()
         if self.config.robot_state == "end_effector":
             task = self._task
@@ -98,8 +106,11 @@ class RoboTwinSimulator(ChunkSimulator):
         return [*robot.get_left_arm_jointState(), *robot.get_right_arm_jointState()]
 
     def play(self, actions: np.ndarray) -> Iterator[Step]:
-        """Drive along a chunk, float32 `[C, 14]`. It moves as a whole before the first step is
-        told; once it is solved, the robot stays where it is."""
+        """Execute a chunk of actions, float32 `[C, 14]`, and yield its steps.
+
+        The whole chunk is executed before the first step is yielded. The robot stops as soon as the
+        task is solved; the later steps count as solved.
+        """
         assert self._clock is not None
         self._clock.start(len(actions))
         self._drawn = None
@@ -111,9 +122,9 @@ class RoboTwinSimulator(ChunkSimulator):
             yield Step(reward=1.0 if solved else come, success=solved)
 
     def draw(self, out: Mapping[str, np.ndarray]) -> None:
-        """Write the frames of where the last chunk ended, uint8 `[224, 224, 3]`."""
+        """Write the frames after the last chunk into `out` by camera, uint8 `[224, 224, 3]`."""
         if self._drawn is None:
-            with self._own_randomness():  # flickering lights are drawn
+            with self._own_randomness():  # random lights are sampled
                 observed = self._task.get_obs()["observation"]
             self._drawn = {
                 name: seen(observed[name]["rgb"], center_crop=self.config.center_crop)
@@ -123,7 +134,7 @@ class RoboTwinSimulator(ChunkSimulator):
             frame[:] = self._drawn[name]
 
     def expert_chunk(self, count: int, *, speed: float) -> np.ndarray:
-        """RoboTwin's expert moves by itself and says no actions: the spec offers none."""
+        """Not available: RoboTwin's expert moves the robot itself and returns no actions."""
         raise NotImplementedError
 
     def close(self) -> None:
@@ -134,7 +145,10 @@ class RoboTwinSimulator(ChunkSimulator):
 
     @contextlib.contextmanager
     def _own_randomness(self) -> Iterator[None]:
-        """RoboTwin draws from the process's generators, which several rows share."""
+        """Use this row's states of the global random generators within this context.
+
+        RoboTwin samples from the generators of the process, which several rows share.
+        """
         others = _state()
         _set(self._randomness)
         try:
@@ -145,12 +159,13 @@ class RoboTwinSimulator(ChunkSimulator):
 
 
 def stable(new_task: Callable[[], Any], arguments: Arguments, seed: int) -> tuple[Any, int]:
-    """A task of RoboTwin with the scene of a seed, or of the next one in which objects lie still;
-    and that seed.
+    """Build the scene of a seed, or of the next one that can be built; return task and seed.
+
+    RoboTwin refuses a scene, for example, if objects do not come to rest.
 
     Raises:
-        ImportError, OSError: RoboTwin's files are at fault, not the start.
-        EnvError: no scene of some seeds could be set.
+        ImportError, OSError: the cause is RoboTwin's files, not the start.
+        EnvError: the scene of none of SPAN consecutive seeds can be built.
     """
     for candidate in range(seed, seed + SPAN):
         task = new_task()
@@ -168,11 +183,13 @@ def stable(new_task: Callable[[], Any], arguments: Arguments, seed: int) -> tupl
 
 
 def begun(task: Any, arguments: Arguments, seed: int) -> Any:
-    """A task of RoboTwin with the scene of a seed. RoboTwin seeds numpy, and leaves Python's own
-    generator as it is; we seed that too. It gets its own copy of the arguments.
+    """Build the scene of a seed in a task of RoboTwin; return the task.
+
+    RoboTwin seeds numpy's generator but not Python's own, so that is seeded here. The task gets a
+    copy of the arguments.
 
     Raises:
-        EnvError: SAPIEN can't build a scene here and now, of whatever seed, e.g. without memory.
+        EnvError: SAPIEN can't build any scene now, for example because memory is exhausted.
     """
     random.seed(seed)
     patches.forget_starts(seed)
@@ -180,6 +197,6 @@ def begun(task: Any, arguments: Arguments, seed: int) -> Any:
         task.setup_demo(now_ep_num=seed, seed=seed, **copy.deepcopy(arguments))
     except RuntimeError as error:  # SAPIEN's; RoboTwin has a class of its own for unstable starts
         raise EnvError(f"RoboTwin can't set the scene of seed {seed}: {error}") from error
-    task.step_lim = arguments["step_lim"]  # it took the one of its own evaluations
+    task.step_lim = arguments["step_lim"]  # setup_demo set that of RoboTwin's evaluations
     task.run_steps = task.reward_step = 0
     return task
