@@ -1,6 +1,8 @@
-"""The published evaluations: RLinf's tables of OpenVLA-OFT on seven tasks and of π0 on one,
-RoboTwin's own of all tasks, clean and randomized, and one of box tasks that the stand-in scene has
-too. Light."""
+"""Evaluation protocols: published tables, and the tasks of the stand-in scene. No simulator.
+
+The published ones are RLinf's tables of OpenVLA-OFT on seven tasks and of π0 on one task, and
+RoboTwin's own table of all tasks, clean and randomized.
+"""
 
 from __future__ import annotations
 
@@ -21,8 +23,8 @@ STEPS = {
     "lift_pot": 200,
     "handover_block": 400,
 }
-# RoboTwin's own time limits (task_config/_eval_step_limit.yml), by the tasks that have them; of all
-# others it is USUAL.
+# RoboTwin's own time limits (task_config/_eval_step_limit.yml), by steps; that of all other
+# tasks is USUAL.
 USUAL = 400
 LONGER = {
     500: (
@@ -64,7 +66,7 @@ def _row(task: str, setting: str, told: str, trials: int, steps: int) -> dict[st
 
 
 def _column(setting: str, said: str) -> dict[str, dict[str, dict[str, Any]]]:
-    """Groups of a column: a family each."""
+    """Return the groups of a column of RoboTwin's table, one for each family of tasks."""
     return {
         f"{family}, {said}": {
             f"{task}, {said}": _row(task, setting, "unseen", 100, LIMITS[task]) for task in tasks
@@ -74,7 +76,7 @@ def _column(setting: str, said: str) -> dict[str, dict[str, dict[str, Any]]]:
 
 
 def _rlinf(task: str, setting: str, steps: int) -> dict[str, dict[str, Any]]:
-    """A column of RLinf's: a task."""
+    """Return the group of a column of RLinf's tables, which is one task."""
     return {task: _row(task, setting, "seen", 128, steps)}
 
 

@@ -134,7 +134,7 @@ class RoboTwinSimulator(ChunkSimulator):
             frame[:] = self._drawn[name]
 
     def expert_chunk(self, count: int, *, speed: float) -> np.ndarray:
-        """Not available: RoboTwin's expert moves the robot itself and returns no actions."""
+        """Raise: RoboTwin's expert moves the robot itself and returns no actions."""
         raise NotImplementedError
 
     def close(self) -> None:
