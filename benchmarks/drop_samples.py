@@ -221,7 +221,7 @@ def _algorithm(assembly: Assembly) -> Any:
 
 
 def _settings(assembly: Assembly) -> PolicyWorkerSettings:
-    settings = assembly.worker_specs.of("actor")[0].settings
+    settings = assembly.worker_specs.members_of("actor")[0].settings
     assert isinstance(settings, PolicyWorkerSettings)
     return settings
 

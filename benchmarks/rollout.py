@@ -240,7 +240,7 @@ def _components_and_peer(
     mount = CAMERAS[config.camera]
     scene = Scene(
         tasks=spec.tasks,
-        sentences=spec.descriptions,
+        sentences=spec.instructions,
         camera=mount.name,
         position=mount.position,
         size=config.image_size,

@@ -20,10 +20,10 @@ def rlcore_after_eval(run: Run, label: str, metrics: dict[str, float]) -> None:
     if not label.startswith("step_"):  # before and after training there is nothing to stop
         return
     success = metrics["eval/success_once"]
-    so_far = run.kept().get("early_stopping", {"best": -1.0, "waited": 0})
+    so_far = run.stored().get("early_stopping", {"best": -1.0, "waited": 0})
     better = success > so_far["best"]
     best = success if better else so_far["best"]
     waited = 0 if better else so_far["waited"] + 1
-    run.keep("early_stopping", {"best": best, "waited": waited})
+    run.store("early_stopping", {"best": best, "waited": waited})
     if waited >= PATIENCE:
         run.stop(f"success is no better than {best:.3f} in {PATIENCE} evaluations")

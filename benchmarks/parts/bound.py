@@ -139,7 +139,7 @@ def _play(
         frames.append(frame)
         elapsed = len(executed) / config.max_episode_steps
         observation = actor.observation(
-            frame[None], simulator.states[None], np.array([elapsed]), [spec.descriptions[task]]
+            frame[None], simulator.states[None], np.array([elapsed]), [spec.instructions[task]]
         )
         chunk = actor.act(observation, [Episode(task, trial)], len(frames) - 1)[0]
         for action in chunk[: config.max_episode_steps - len(executed)]:

@@ -19,13 +19,13 @@ class Actor:
     """The policy of a run: same weights, same exploration as in its rollouts."""
 
     def __init__(self, assembly: Assembly) -> None:
-        settings = assembly.worker_specs.of("actor")[0].settings
+        settings = assembly.worker_specs.members_of("actor")[0].settings
         assert isinstance(settings, PolicyWorkerSettings)
         self._seed = settings.seed
         self._camera = settings.env_spec.cameras[0].name
         self.chunk = assembly.policy_spec.num_action_chunks
         self.state_dim = settings.env_spec.state_dim
-        self.sentence = settings.env_spec.descriptions[0]
+        self.sentence = settings.env_spec.instructions[0]
         torch.manual_seed(int(generator(settings.seed, "weights").integers(2**31)))
         self._policy: Policy = load_target(settings.policy_target)(
             settings.actor.model, env_spec=settings.env_spec

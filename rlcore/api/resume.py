@@ -45,7 +45,7 @@ def resume(
         KeyboardInterrupt: the run was asked to stop; it wrote a checkpoint if it could.
     """
     config = config_to_resume(run, *overrides, verify=verify, trust=trust)
-    return train(Draft(config, given=overrides), callbacks=callbacks)
+    return train(Draft(config, words=overrides), callbacks=callbacks)
 
 
 def config_to_resume(
@@ -89,12 +89,12 @@ def config_to_resume(
         f"runner.logger.log_path={quote(folder.path.parent)}",
         f"runner.logger.experiment_name={quote(folder.name)}",
         *overrides,
-        f"runner.resume_dir={quote(saved.named)}",
+        f"runner.resume_dir={quote(saved.path)}",
         require=tuple(COMPONENT_GROUPS),
         trust=trust,
     )
     if verify:
-        _verify(folder, saved.named, config.runner.seed)
+        _verify(folder, saved.path, config.runner.seed)
     warn_of_edits(folder)
     return config
 

@@ -33,7 +33,7 @@ from rlcore.contracts.errors import CheckpointError, ConfigError, UserError, did
 from rlcore.contracts.hookspecs import hookimpl
 from rlcore.plugins.import_target import load_target
 from rlcore.plugins.registry import load_component, load_plugins
-from rlcore.terminal.text import written
+from rlcore.terminal.text import format_value
 
 if TYPE_CHECKING:
     from gymnasium.vector import VectorEnv
@@ -56,8 +56,8 @@ class Draft:
     """
 
     config: RunConfig
-    wrong: Sequence[UserError] = ()
-    given: Sequence[str] = ()
+    errors: Sequence[UserError] = ()
+    words: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -198,7 +198,7 @@ def train(
 
 
 def evaluate(
-    played: str | os.PathLike[str] | LoadedPolicy | RunConfig | Draft,
+    source: str | os.PathLike[str] | LoadedPolicy | RunConfig | Draft,
     *overrides: str,
     trials: int | None = None,
     trust: bool = False,
@@ -221,18 +221,18 @@ def evaluate(
         words.append(f"env.eval.trials_per_task={trials}")
     ended = _Outcome()
     with contextlib.ExitStack() as holds:
-        if isinstance(played, LoadedPolicy):
+        if isinstance(source, LoadedPolicy):
             from rlcore.config.overrides import quote
 
             folder = Path(holds.enter_context(tempfile.TemporaryDirectory()))
-            save_policy(played.policy, played.env_spec, folder)
+            save_policy(source.policy, source.env_spec, folder)
             words = ["runner.only_eval=true", f"actor.model.model_path={quote(folder)}", *words]
-            played = changed(played.config, *words)
-        elif isinstance(played, RunConfig):
-            played = changed(played, "runner.only_eval=true", *words)
-        elif not isinstance(played, Draft):
-            played = config_to_evaluate(played, *words, trust=trust)
-        draft = played if isinstance(played, Draft) else Draft(played, given=words)
+            source = changed(source.config, *words)
+        elif isinstance(source, RunConfig):
+            source = changed(source, "runner.only_eval=true", *words)
+        elif not isinstance(source, Draft):
+            source = config_to_evaluate(source, *words, trust=trust)
+        draft = source if isinstance(source, Draft) else Draft(source, words=words)
         start("rlcore.evaluation.evaluate:run", draft, callbacks=[ended])
     return open_run(ended.folder).evaluation(ended.label)
 
@@ -266,7 +266,7 @@ def config_to_evaluate(
         from rlcore.session.trained_on import check_untrained
 
         run = open_run(Path(name).resolve())
-        kept = load_checkpoint(run.named, verify=verify)
+        kept = load_checkpoint(run.path, verify=verify)
         config = run.config_to_evaluate(kept, *overrides, trust=trust)
         check_untrained(config, run.folder)
         return config
@@ -296,8 +296,8 @@ def _draft(
         return recipe
     config = compose(recipe, *overrides, config_dirs=config_dirs, require=needed)
     if isinstance(recipe, RunConfig):
-        return Draft(config, given=overrides)
-    return Draft(config, given=_words(recipe, overrides)[0])
+        return Draft(config, words=overrides)
+    return Draft(config, words=_words(recipe, overrides)[0])
 
 
 def start(
@@ -305,10 +305,10 @@ def start(
     draft: Draft,
     *,
     further: Mapping[str, RunConfig] | None = None,
-    makes: Makes = "updates",
-    trains: bool = False,
+    purpose: Makes = "updates",
+    plays_train: bool = False,
     callbacks: Sequence[Callback | object] = (),
-    passed: Mapping[str, Any] | None = None,
+    loop_arguments: Mapping[str, Any] | None = None,
 ) -> Any:
     """Check a configuration, then run a loop on it, and return the loop's result.
 
@@ -331,10 +331,10 @@ def start(
         f"callback {place}, {_name_of(one)}": _PerUpdate(one) if callable(one) else one
         for place, one in enumerate(callbacks, 1)
     }
-    with registry.hearing(heard), _joined(config):
+    with registry.with_callbacks(heard), _joined(config):
         facts, findings = look(
             config, registry, further,
-            wrong=draft.wrong, given=draft.given, makes=makes, trains=trains,
+            wrong=draft.errors, given=draft.words, makes=purpose, trains=plays_train,
         )  # fmt: skip
         for one in findings:
             if one.status == "warning":
@@ -343,8 +343,8 @@ def start(
         # imported here, so that a refusal does not wait for it
         from rlcore.session.assembly import assemble
 
-        assembly = assemble(config, registry, further, trains=trains, facts=facts)
-        return load_target(loop)(assembly, **passed or {})
+        assembly = assemble(config, registry, further, trains=plays_train, facts=facts)
+        return load_target(loop)(assembly, **loop_arguments or {})
 
 
 def _joined(config: RunConfig) -> contextlib.AbstractContextManager[None]:
@@ -354,11 +354,11 @@ def _joined(config: RunConfig) -> contextlib.AbstractContextManager[None]:
     the run starts itself is started later, after all checks have passed.
     """
     from rlcore.placement import joins
-    from rlcore.workers.backend import backend_of
+    from rlcore.workers.backend import load_backend
 
     if not joins(config.cluster):
         return contextlib.nullcontext()
-    return backend_of(config.cluster).session(config.cluster)
+    return load_backend(config.cluster).session(config.cluster)
 
 
 def _name_of(callback: object) -> str:
@@ -423,7 +423,7 @@ def make_env(
     elif not isinstance(name, str) or is_override(name):
         raise ConfigError(
             "an env is named as behind env=, or it is that of a configuration, got "
-            f"{written(name) if isinstance(name, str) else type(name).__name__}",
+            f"{format_value(name) if isinstance(name, str) else type(name).__name__}",
             hint='rlcore.make_env("toy"); of a run: rlcore.make_env(rlcore.open_run(RUN).config())',
         )
     else:

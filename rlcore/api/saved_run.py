@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from rlcore.api.episode import Phase, Played
 from rlcore.config.schema import RunConfig
-from rlcore.contracts.errors import CheckpointError, ConfigError, choosing
+from rlcore.contracts.errors import CheckpointError, ConfigError, choices_message
 from rlcore.plugins.registry import load_component
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class Evaluation:
 class SavedRun(os.PathLike[str]):
     """A run's folder, opened for reading by :func:`open_run`.
 
-    Functions that take a run's path accept it in place of :attr:`named`.
+    Functions that take a run's path accept it in place of :attr:`path`.
 
     Attributes:
         folder: paths of the run's files.
@@ -77,10 +77,10 @@ class SavedRun(os.PathLike[str]):
     """
 
     folder: RunFolder
-    named: Path
+    path: Path
 
     def __fspath__(self) -> str:
-        return str(self.named)
+        return str(self.path)
 
     def config(
         self, *overrides: str, require: Sequence[str] = (), trust: bool = False
@@ -111,7 +111,7 @@ class SavedRun(os.PathLike[str]):
         """
         from rlcore.run_folder.checkpoint import load_checkpoint, named_checkpoint
 
-        found = self.named if name is None else named_checkpoint(self.folder.checkpoints, name)
+        found = self.path if name is None else named_checkpoint(self.folder.checkpoints, name)
         return load_checkpoint(found)
 
     def config_to_evaluate(
@@ -160,13 +160,13 @@ class SavedRun(os.PathLike[str]):
         Raises:
             CheckpointError: the file is damaged.
         """
-        from rlcore.files.damaged_files import blaming
+        from rlcore.files.damaged_files import damaged_on
         from rlcore.run_folder.trackers import read_metrics
 
         path = self.folder.metrics
         if not path.exists():
             return []
-        with blaming(path):
+        with damaged_on(path):
             return read_metrics(path)
 
     def evaluations(self) -> dict[str, Evaluation]:
@@ -176,7 +176,7 @@ class SavedRun(os.PathLike[str]):
             CheckpointError: a file is damaged, or is a link to outside the run's folder.
         """
         from rlcore.files.atomic import is_partial
-        from rlcore.files.damaged_files import damaged
+        from rlcore.files.damaged_files import damaged_error
         from rlcore.files.symlinks import require_inside
         from rlcore.results.parquet import read_note
         from rlcore.results.tables import read_results
@@ -188,7 +188,7 @@ class SavedRun(os.PathLike[str]):
             if not is_partial(path.name):
                 rules = read_note(path).get("protocol", {})
                 if not isinstance(rules, Mapping):
-                    raise damaged(path, f"its protocol can't be {rules!r}")
+                    raise damaged_error(path, f"its protocol can't be {rules!r}")
                 found[path.stem] = Evaluation(read_results(path), rules, path.stem)
         return found
 
@@ -202,7 +202,7 @@ class SavedRun(os.PathLike[str]):
         if label not in found:
             raise CheckpointError(
                 f"{self.folder.path} has no evaluation {label!r}"
-                f"{choosing(label, found, none='none was made yet')}"
+                f"{choices_message(label, found, none='none was made yet')}"
             )
         return found[label]
 

@@ -17,8 +17,8 @@ CHECKS = Subject()
 
 @CHECKS.add
 def envs_agree(facts: Facts) -> Iterator[str]:
-    train, evaluation = (EnvFacts.of(facts.envs[side]) for side in ("train", "eval"))
-    for what, a, b in train.unlike(evaluation):
+    train, evaluation = (EnvFacts.from_spec(facts.envs[side]) for side in ("train", "eval"))
+    for what, a, b in train.differences(evaluation):
         yield (
             f"env.train and env.eval must have the same {what}, got {a} and {b}: env=NAME "
             "chooses both, a key is set on both sides (env.train.KEY=VALUE env.eval.KEY=VALUE)"
@@ -63,10 +63,10 @@ def policy_was_trained_there(facts: Facts) -> Iterator[str]:
     """
     trained, env, policy = facts.trained_in, facts.envs["train"], facts.policy
     if trained is None and policy is not None and policy.states:
-        trained = EnvFacts.of(replace(env, name="its data set", states=policy.states))
+        trained = EnvFacts.from_spec(replace(env, name="its data set", states=policy.states))
     if trained is None or facts.config.sft.enabled:
         return
-    for what, before, now in trained.unlike(EnvFacts.of(env)):
+    for what, before, now in trained.differences(EnvFacts.from_spec(env)):
         yield (
             f"{what} of env.train must be those with which actor.model.model_path was trained, "
             f"{before} of {trained.env}, got {now} of {env.name}: set it so, start from another "
@@ -113,9 +113,9 @@ def algorithm_gets_what_it_learns_from(facts: Facts) -> Iterator[str]:
     if needs is None or policy is None:
         return
     name = config.algorithm.name
-    if needs.imitation and policy.sft is None:
+    if needs.imitation and policy.sft_objective is None:
         yield f"algorithm must not be {name}, which imitates: {policy.name} has no supervised loss"
-    if needs.noise and not policy.noise:
+    if needs.noise and not policy.noise_shape:
         yield (
             f"algorithm must not be {name}, which gives a policy the noise it starts from: "
             f"{policy.name} takes none"
@@ -167,7 +167,7 @@ def policy_can_be_trained(facts: Facts) -> Iterator[str]:
 @CHECKS.add
 def checkpointing_is_supported(facts: Facts) -> Iterator[str]:
     policy = facts.policy
-    if policy is None or policy.gradient_checkpointing:
+    if policy is None or policy.has_checkpointing:
         return
     if facts.config.actor.fsdp_config.gradient_checkpointing:
         yield (

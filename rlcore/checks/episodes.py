@@ -94,7 +94,7 @@ def passes_differ(facts: Facts) -> Iterator[str]:
 @CHECKS.add
 def temperature_is_supported(facts: Facts) -> Iterator[str]:
     wanted, policy = facts.config.rollout.eval_temperature, facts.policy
-    if policy is None or policy.temperature or wanted in (None, 1):  # 1 changes nothing
+    if policy is None or policy.has_temperature or wanted in (None, 1):  # 1 changes nothing
         return
     yield (
         f"rollout.eval_temperature must be null or 1: {policy.name} does not sample tokens, "

@@ -136,7 +136,7 @@ class Facts:
                 networks=needs.networks,
                 batch=batch(len(processes)),
                 shares=self.placement.shards,
-                gathers_again=fsdp.gathers_again,
+                gathers_again=fsdp.reshards,
                 recomputes=fsdp.gradient_checkpointing,
                 offloads=fsdp.cpu_offload,
                 on_cores=all(map(self.placement.is_on_cores, processes)),
@@ -153,7 +153,7 @@ class Facts:
         actors = self.workers["actor"]
         return Batch(
             rows=self.rows_per_forward,
-            samples=min(config.actor.micro_batch_size, config.actor.share_of_each(actors)),
+            samples=min(config.actor.micro_batch_size, config.actor.chunks_per_rank(actors)),
             taught=-(-config.sft.batch_size // actors) if config.sft.enabled else 0,
             stored=-(-env.total_num_envs * env.rollout_epoch * chunks // processes),
             replay=-(-self.replay_bytes // actors),
@@ -190,8 +190,10 @@ def gather_facts(
     sides = config.env.sides
     envs = {side: env_spec(registry, f"env.{side}", one) for side, one in sides.items()}
     further = further or {}
-    said = (sentence for env in (*envs.values(), *further.values()) for sentence in env.said)
-    policy_env = replace(envs["train"], sentences=tuple(dict.fromkeys(said)))
+    said = (
+        sentence for env in (*envs.values(), *further.values()) for sentence in env.all_instructions
+    )
+    policy_env = replace(envs["train"], episode_instructions=tuple(dict.fromkeys(said)))
     trains = bool(config.algorithm.name) and not config.runner.only_eval
     facts = Facts(
         config=config,
@@ -225,7 +227,7 @@ def planned(config: RunConfig, inventory: Inventory, registry: Registry | None =
     Raises:
         UserError: `cluster.component_placement` can't be carried out on these machines.
     """
-    divides, offloads = config.divides, config.offloads
+    divides, offloads = config.shard_over, config.offloaded_roles
     return make_plan(config.cluster, inventory, registry, shard_over=divides, offloads=offloads)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from rlcore.config.schema import RunConfig
 from rlcore.contracts.specs import EnvSpec
-from rlcore.terminal.text import some
+from rlcore.terminal.text import abbreviate_list
 
 HELD_OUT, TRAINED = "held-out starts", "training starts"
 VALIDATION = "validation starts"
@@ -96,4 +96,4 @@ def refusal(config: RunConfig, envs: Mapping[str, EnvSpec]) -> str | None:
 
 def in_short(starts: Iterable[Start]) -> str:
     """Name the first two starts, and say how many more there are."""
-    return some([f"{task} trial {trial}" for task, trial in starts], 2)
+    return abbreviate_list([f"{task} trial {trial}" for task, trial in starts], 2)

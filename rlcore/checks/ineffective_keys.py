@@ -16,7 +16,7 @@ from rlcore.config.compose import compose
 from rlcore.config.old_names import ConfigWarning
 from rlcore.config.schema import RunConfig
 from rlcore.contracts.errors import UserError
-from rlcore.terminal.text import written
+from rlcore.terminal.text import format_value
 
 OUTPUT = "collect.output"
 NOTHING = object()  # no value is equal to it
@@ -68,7 +68,7 @@ def _in_vain(config: RunConfig, others: Mapping[str, str]) -> Iterator[tuple[sch
         if reason and key.section:
             unread_sections[key.path] = reason
         elif reason:
-            yield key, f"{key.path}={written(key.value)} does nothing{reason}"
+            yield key, f"{key.path}={format_value(key.value)} does nothing{reason}"
 
 
 def _why_unread(config: RunConfig, key: schema_tree.Key, unused: Mapping[str, str]) -> str | None:
@@ -79,7 +79,7 @@ def _why_unread(config: RunConfig, key: schema_tree.Key, unused: Mapping[str, st
         path = condition.other(key.path)
         actual = schema_tree.value_of(config, path)
         if not condition.holds(actual):
-            return f" with {path}={written(actual)}"
+            return f" with {path}={format_value(actual)}"
     return None
 
 

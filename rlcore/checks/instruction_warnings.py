@@ -13,7 +13,7 @@ from rlcore.checks.doctor_rows import Row, row
 from rlcore.checks.facts import Facts
 from rlcore.config import instructions
 from rlcore.config.schema import RunConfig
-from rlcore.config.schema.env import CHECKPOINT, OWN
+from rlcore.config.schema.env import CHECKPOINT, OWN_INSTRUCTIONS
 from rlcore.demonstrations.datasets import format_of
 from rlcore.run_folder.env_facts import EnvFacts
 
@@ -25,7 +25,7 @@ def notes(facts: Facts) -> Iterator[str]:
     the demonstrations, as far as the run uses them.
     """
     config = facts.config
-    train, evaluation = (EnvFacts.of(facts.envs[side]) for side in ("train", "eval"))
+    train, evaluation = (EnvFacts.from_spec(facts.envs[side]) for side in ("train", "eval"))
     yield from dict.fromkeys(_shared(facts))
     acts, where = train, "in env.train"
     if config.runner.only_eval:
@@ -41,7 +41,7 @@ def notes(facts: Facts) -> Iterator[str]:
     elif _untold(facts):
         yield (
             "actor.model.model_path does not say which sentences it learned from: it gets those "
-            f"of env {train.env} (env.train.sentences={OWN}), e.g. "
+            f"of env {train.env} (env.train.sentences={OWN_INSTRUCTIONS}), e.g. "
             f"{next(iter(train.sentences.values()), '')!r}"
         )
 
@@ -54,14 +54,14 @@ def findings(config: RunConfig) -> list[Row]:
     give no row, as nothing is known of them yet.
     """
     unknown = CHECKPOINT if places.found(config.actor.model).model_path is None else None
-    for side, env in config.played.items():
+    for side, env in config.active_envs.items():
         if env.sentences in instructions.LOOKED_FOR and env.sentences != unknown:
             looked = instructions.places(env.sentences, env.env_type, config.actor.model.model_path)
             lines = [
                 f"env.{side}.sentences={env.sentences}: no file says what the policy learned from:",
                 *(f"{where}: {', '.join(files) or 'none'}" for where, files in looked.items()),
                 f"another file: env.{side}.sentences=FILE",
-                f"the env's own words, on purpose: env.{side}.sentences={OWN}",
+                f"the env's own words, on purpose: env.{side}.sentences={OWN_INSTRUCTIONS}",
             ]
             fix = "pip install --no-deps lerobot"
             return [row("sentences", "\n    ".join(lines), "missing", fix)]
@@ -72,8 +72,8 @@ def _untold(facts: Facts) -> bool:
     """Check whether a checkpoint from elsewhere gets the env's instructions by default."""
     config, spec = facts.config, facts.envs["train"]
     elsewhere = config.actor.model.model_path is not None
-    own = config.env.train.sentences == OWN
-    return elsewhere and own and not spec.sentences and not spec.open_sentences
+    own = config.env.train.sentences == OWN_INSTRUCTIONS
+    return elsewhere and own and not spec.episode_instructions and not spec.open_instructions
 
 
 def _shared(facts: Facts) -> Iterator[str]:
@@ -85,7 +85,7 @@ def _shared(facts: Facts) -> Iterator[str]:
 
 
 def _unlike(first: EnvFacts, second: EnvFacts, where: str, there: str) -> Iterator[str]:
-    different = first.told_unlike(second)
+    different = first.instruction_differences(second)
     if different:
         task, here, other = different[0]
         yield (

@@ -20,7 +20,7 @@ def violations(section: object) -> Iterator[str]:
             if isinstance(value, bool) or not isinstance(value, (int, float)):
                 continue
             if value not in key.range:
-                largest = key.range.largest
+                largest = key.range.magnitude_limit
                 bound = f"at most {largest}" if value > largest else key.range
                 bound = f"at least -{largest}" if value < -largest else bound
                 yield f"{key.path} must be {bound}, got {value}"

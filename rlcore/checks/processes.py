@@ -96,10 +96,10 @@ def actors_do_not_share_a_gpu(facts: Facts) -> Iterator[str]:
 @CHECKS.add
 def parameters_can_be_sharded(facts: Facts) -> Iterator[str]:
     config, actors = facts.config.actor.fsdp_config, facts.workers["actor"]
-    if facts.policy is None or facts.config.divides == 1:
+    if facts.policy is None or facts.config.shard_over == 1:
         return
     key = "actor.fsdp_config"
-    if not facts.policy.blocks:
+    if not facts.policy.has_blocks:
         without = f"{facts.policy.name} names no blocks that could be gathered one at a time, got"
         if config.sharding_strategy == "full_shard":
             yield (

@@ -22,10 +22,10 @@ from rlcore.config.compose import MissingValueError
 from rlcore.config.schema import RunConfig
 from rlcore.contracts.errors import (
     AssetError,
-    PackageMissing,
+    MissingPackageError,
     UserError,
-    by_hint,
-    joined,
+    group_by_hint,
+    join_errors,
 )
 from rlcore.plugins.registry import Registry, load_component
 
@@ -105,11 +105,11 @@ def require(findings: Iterable[Finding], but: tuple[type[UserError], ...] = ()) 
     errors = [one.error for one in findings if one.error and not isinstance(one.error, but)]
     if len({(type(each), each.hint) for each in errors}) > 1:
         said = [f"{len(errors)} things keep this run from starting:"]
-        for hint, message in by_hint(errors).items():
+        for hint, message in group_by_hint(errors).items():
             said += [message, f"  fix: {hint}"] if hint else [message]
         raise UserError("\n".join(said))
     if errors:
-        raise joined(errors)
+        raise join_errors(errors)
 
 
 def chosen_plugins(config: RunConfig, registry: Registry) -> set[str]:
@@ -118,7 +118,7 @@ def chosen_plugins(config: RunConfig, registry: Registry) -> set[str]:
     A plugin without an env, a model or an algorithm is included too, as it serves every run.
     """
     names = {
-        **{f"env.{side}": env.env_type for side, env in config.played.items()},
+        **{f"env.{side}": env.env_type for side, env in config.active_envs.items()},
         "actor.model": config.actor.model.model_type,
         "algorithm": config.algorithm.name,
     }
@@ -140,5 +140,5 @@ def _of_plugins(configs: Iterable[RunConfig], registry: Registry, refused: bool)
 
 
 def _of_error(error: UserError) -> Finding:
-    missing = isinstance(error, (*OF_THE_USER, PackageMissing))
+    missing = isinstance(error, (*OF_THE_USER, MissingPackageError))
     return Finding("missing" if missing else "refused", error.message, error.hint or "", error)

@@ -22,8 +22,8 @@ from rlcore.checks.subject import Check
 from rlcore.config import schema_tree
 from rlcore.config.old_names import warn
 from rlcore.config.schema import ClusterConfig, RunConfig
-from rlcore.config.schema.actor import WHOLE
-from rlcore.contracts.errors import ConfigError, PluginError, UserError, collecting, joined
+from rlcore.config.schema.actor import NO_SHARD
+from rlcore.contracts.errors import ConfigError, PluginError, UserError, collect_errors, join_errors
 from rlcore.contracts.specs import EnvSpec
 from rlcore.placement import Inventory, Node, Plan, find_inventory, make_plan
 from rlcore.plugins.registry import Registry, load_component, load_plugins
@@ -67,7 +67,7 @@ def check(
     facts, wrong = survey(config, registry, plan, further, collects=collects)
     wrong = [*lacking_trackers(config, registry), *wrong]
     if wrong or facts is None:
-        raise joined(wrong)
+        raise join_errors(wrong)
     return facts
 
 
@@ -97,7 +97,7 @@ def survey(
     folders = [*places.violations(config)]
     wrong += map(_refusal, [*numbers, *folders])
     seen = _without(config, [*numbers, *folders])
-    with collecting(wrong):
+    with collect_errors(wrong):
         plan = plan or planned(seen, find_inventory(seen.cluster, only_look=only_look), registry)
     others, of_rows = {}, []
     for name, row in (further or {}).items():
@@ -105,7 +105,7 @@ def survey(
         of_rows += [(name, error) for error in errors]
         if of_row is not None:
             others[name] = of_row.envs["eval"]
-    with collecting(wrong):
+    with collect_errors(wrong):
         for name, side in ({} if further else further_sides(seen, registry)).items():
             others[name] = env_spec(registry, f"env.{name}", side.env.eval)
     facts, refused = _gathered(seen, registry, plan, others)
@@ -114,7 +114,7 @@ def survey(
         wrong += [_refusal(sentence) for each in CHECKS for sentence in each(facts)]
         taught = facts.needs is not None and facts.needs.demonstrations
         if collects or taught or (seen.sft.enabled and not seen.runner.only_eval):
-            with collecting(wrong):
+            with collect_errors(wrong):
                 learning = load_component("function", "check_supervised")
                 for sentence in learning(facts, collects=collects):
                     wrong.append(_refusal(sentence))
@@ -163,7 +163,7 @@ def _gathered(
     fresh = replace(model, model_path=None, lora_path=None)
     for each in (model, fresh, replace(fresh, model_type="")):
         seen = config if each is model else replace(config, actor=replace(config.actor, model=each))
-        with collecting(refused):
+        with collect_errors(refused):
             facts = gather_facts(seen, registry, somewhere, others)
             return facts if plan else None, refused[:1]
     return None, refused[:1]
@@ -201,12 +201,12 @@ def announce(facts: Facts, *, collects: bool = False) -> None:
     if facts.policy is None:
         return
     strategy = config.actor.fsdp_config.sharding_strategy
-    if strategy != WHOLE and config.cluster.backend == "local":
+    if strategy != NO_SHARD and config.cluster.backend == "local":
         warn(
             f"actor.fsdp_config.sharding_strategy={strategy} divides nothing with "
             "cluster.backend=local: one process is all actor processes"
         )
-    elif strategy != WHOLE and facts.placement.shards == 1:
+    elif strategy != NO_SHARD and facts.placement.shards == 1:
         warn(
             f"actor.fsdp_config.sharding_strategy={strategy} divides nothing: each actor process "
             "holds all parameters, as they are divided among one"
@@ -244,7 +244,9 @@ def announce(facts: Facts, *, collects: bool = False) -> None:
             f"(actor.model.num_images_in_input): {', '.join(names[:read])}; "
             f"rendered but unused: {', '.join(names[read:])}"
         )
-    for name, drawn, other in EnvFacts.of(train).drawn_unlike(EnvFacts.of(evaluation)):
+    for name, drawn, other in EnvFacts.from_spec(train).rendering_differences(
+        EnvFacts.from_spec(evaluation)
+    ):
         warn(
             f"{name} is {drawn} in env.train and {other} in env.eval: the policy is evaluated "
             "on other pixels than it is trained on"
@@ -261,8 +263,8 @@ def render_differs(facts: Facts, policy: str) -> Iterator[str]:
     Args:
         policy: name of the policy in messages.
     """
-    trained, here = facts.trained_in, EnvFacts.of(facts.envs["train"])
-    for name, then, now in trained.drawn_unlike(here) if trained else ():
+    trained, here = facts.trained_in, EnvFacts.from_spec(facts.envs["train"])
+    for name, then, now in trained.rendering_differences(here) if trained else ():
         yield (
             f"{name} was {then} when {policy} was trained and is {now} in env.train: the policy "
             "sees other pixels"

@@ -65,7 +65,11 @@ def _kinds(registry: Registry) -> list[Row]:
     if not missing:
         return []
     named = ", ".join(extras.not_installed({each.distribution for each in registry.rows()}))
-    absent = f" ({'; '.join(registry.absent())})" if registry.absent() else ""
+    absent = (
+        f" ({'; '.join(registry.missing_distributions())})"
+        if registry.missing_distributions()
+        else ""
+    )
     detail = f"no {' and no '.join(missing)} is loaded{absent}"
     fix = f'pip install "rlcore[NAME,...]", where NAME is one of: {named}'
     return [row("plugins", detail, "missing", fix)]

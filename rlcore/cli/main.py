@@ -14,13 +14,13 @@ from collections.abc import Sequence
 from typing import TextIO
 
 import rlcore
-from rlcore.contracts.errors import PluginError, RunWarning, UserError, file_trouble
+from rlcore.contracts.errors import PluginError, RunWarning, UserError, file_error
 from rlcore.plugins.extras import DISTRIBUTION
 from rlcore.plugins.import_target import load_target
 from rlcore.plugins.registry import Component, load_plugins
 from rlcore.process import signals
 from rlcore.terminal.stdio import escape_output
-from rlcore.terminal.text import raised
+from rlcore.terminal.text import format_exception
 
 AGAIN = "give the command again"
 GONE = (OSError, ValueError)  # stderr has no reader any more, or an env has closed it
@@ -77,7 +77,7 @@ def _dispatch(words: list[str]) -> int:
     except (UserError, BrokenPipeError):
         raise
     except Exception as error:
-        told = file_trouble(error, AGAIN) or _blame(command, error)
+        told = file_error(error, AGAIN) or _blame(command, error)
         if told is None:  # a bug in rlcore keeps its traceback
             raise
         raise told from error
@@ -108,7 +108,7 @@ def _blame(command: Component, error: Exception) -> CommandError | None:
         return None
     own = error.__traceback__ and error.__traceback__.tb_next  # without the frame of _dispatch
     return CommandError(
-        f"{_whose(command)} failed: {raised(error, own)}",
+        f"{_whose(command)} failed: {format_exception(error, own)}",
         hint="this is a bug in the plugin; please report it to its authors",
     )
 

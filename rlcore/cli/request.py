@@ -53,7 +53,7 @@ class Request:
     options: Mapping[str, Any] = field(default_factory=dict)
 
     @property
-    def named(self) -> str | None:
+    def recipe(self) -> str | None:
         """Recipe or folder that is named first; None if the first word is another override."""
         first = self.overrides[0] if self.overrides else ""
         return first.removeprefix(BY_RECIPE) if first.startswith(BY_RECIPE) else None

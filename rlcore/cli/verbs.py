@@ -22,7 +22,7 @@ from rlcore.config.compose import IncompleteRecipeError, compose, to_yaml, yaml_
 from rlcore.config.old_names import warn
 from rlcore.config.overrides import keys_given
 from rlcore.config.schema import RunConfig
-from rlcore.contracts.errors import ConfigError, PluginError, UserError, file_trouble, joined
+from rlcore.contracts.errors import ConfigError, PluginError, UserError, file_error, join_errors
 from rlcore.plugins.entry_points import LEAVE_OUT
 from rlcore.plugins.import_target import load_target
 from rlcore.plugins.registry import load_component, load_plugins
@@ -60,12 +60,12 @@ class Verb:
     loop: str
     require: tuple[str, ...] = tuple(COMPONENT_GROUPS)
     form: Form = PLAIN
-    passed: tuple[str, ...] = ()
-    further: str | None = None
-    makes: Makes = "updates"
+    loop_flags: tuple[str, ...] = ()
+    further_sides: str | None = None
+    purpose: Makes = "updates"
     resumes: bool = False
     call: Callable[[Draft], object] | None = None
-    trains: Callable[[Request], bool] = lambda request: False
+    plays_train: Callable[[Request], bool] = lambda request: False
 
     def compose(self, request: Request, overrides: Sequence[str]) -> RunConfig:
         """Compose the configuration of a run from the overrides.
@@ -121,7 +121,7 @@ def composed_as_far(
     try:
         return configure(request, request.overrides), ()
     except IncompleteRecipeError as error:
-        return error.draft, error.several
+        return error.draft, error.errors
 
 
 def _run(
@@ -134,29 +134,36 @@ def _run(
     registry = load_plugins()
     if request.show is not None:
         if wrong:
-            raise joined(wrong)
+            raise join_errors(wrong)
         print(yaml_below(to_yaml(config), request.package), end="")
         return
     if not verb.resumes:
         _refuse_resuming(verb, config)
     with _failure_file_hint(verb), watchdog.guard(config.cluster.timeouts.stop):
-        passed = {name: request.options[name] for name in verb.passed}
+        passed = {name: request.options[name] for name in verb.loop_flags}
         further = {}
-        if verb.further:
+        if verb.further_sides:
             given = keys_given(request.overrides)
-            further = load_target(verb.further)(config, given=given, **passed)
-        trains = verb.trains(request)
+            further = load_target(verb.further_sides)(config, given=given, **passed)
+        trains = verb.plays_train(request)
         if request.dry_run:
             _show(verb, config, *look(
                 config, registry, further, wrong=wrong, given=request.overrides,
-                makes=verb.makes, trains=trains, only_look=True,
+                makes=verb.purpose, trains=trains, only_look=True,
             ))  # fmt: skip
             return
         draft = Draft(config, wrong, request.overrides)
         if verb.call is not None:
             verb.call(draft)
         else:
-            start(verb.loop, draft, further=further, makes=verb.makes, trains=trains, passed=passed)
+            start(
+                verb.loop,
+                draft,
+                further=further,
+                purpose=verb.purpose,
+                plays_train=trains,
+                loop_arguments=passed,
+            )
 
 
 def _show(verb: Verb, config: RunConfig, facts: Facts | None, findings: Sequence[Finding]) -> None:
@@ -181,7 +188,7 @@ def _show(verb: Verb, config: RunConfig, facts: Facts | None, findings: Sequence
     learned = list[str]()
     if facts is not None and "said_demonstrations" in functions:
         say = load_component("function", "said_demonstrations")
-        learned += filter(None, [say(facts, collects=verb.makes == "demonstrations")])
+        learned += filter(None, [say(facts, collects=verb.purpose == "demonstrations")])
     last = "the configuration: --cfg job in place of --dry-run"
     print(*learned, *costs, *shown, last, sep="\n")
     require(findings, but=OF_THE_USER)
@@ -214,7 +221,7 @@ def _failure_file_hint(verb: Verb) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        told = file_trouble(error, RESUME) if verb.resumes else None
+        told = file_error(error, RESUME) if verb.resumes else None
         if told is None:
             raise
         raise told from error

@@ -34,7 +34,7 @@ from rlcore.contracts.errors import ConfigError, PluginError, did_you_mean
 from rlcore.contracts.specs import Kind
 from rlcore.plugins.import_target import load_target
 from rlcore.plugins.registry import Registry
-from rlcore.terminal.text import short
+from rlcore.terminal.text import shorten
 
 MISSING = "???"
 
@@ -112,7 +112,7 @@ def plugin_settings(classes: Mapping[str, str]) -> PluginsConfig:
     for name, one in made.items():
         if not (is_dataclass(one) and isinstance(one, PluginConfig)):
             raise PluginError(f"plugin {name!r}: rlcore_settings must name a PluginConfig")
-    return PluginsConfig.of(made)
+    return PluginsConfig.from_sections(made)
 
 
 def default_settings(registry: Registry, slot: Slot, name: str) -> Settings:
@@ -323,7 +323,7 @@ def _assign(node: DictConfig, values: Mapping[str, Any], section: Any, path: str
             node[name] = value
         except (OmegaConfBaseException, ValueError, OverflowError):  # overflow: int to float
             raise ConfigError(
-                f"{here} must be {wanted}, got {short(value, 200)}",
+                f"{here} must be {wanted}, got {shorten(value, 200)}",
                 hint=f"rlcore train --help {here}",
             ) from None
 

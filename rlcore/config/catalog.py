@@ -16,7 +16,7 @@ from importlib import import_module
 from pathlib import Path
 
 from rlcore.contracts.component import Kind
-from rlcore.contracts.errors import ConfigError, PluginError, choosing, warn
+from rlcore.contracts.errors import ConfigError, PluginError, choices_message, warn
 from rlcore.files.core_configs import core_configs
 from rlcore.plugins.registry import Registry
 
@@ -141,7 +141,8 @@ class Catalog:
                 "evaluates it (in Python rlcore.resume, rlcore.evaluate); "
             )
         return ConfigError(
-            f"there is no {group} {name!r}{choosing(name, choices)}{self.registry.not_loaded()}",
+            f"there is no {group} {name!r}{choices_message(name, choices)}"
+            f"{self.registry.load_failures()}",
             hint=folder
             + f"rlcore train --help {group}"
             + (f"; a key is set by {name}=VALUE" if re.fullmatch(r"\w+(\.\w+)+", name) else ""),

@@ -11,7 +11,7 @@ from rlcore.contracts.specs import AlgorithmNeeds, EnvSpec, Kind, PolicySpec, Re
 from rlcore.plugins.entry_points import LEAVE_OUT
 from rlcore.plugins.import_target import load_target
 from rlcore.plugins.registry import Registry, wrapped
-from rlcore.terminal.text import raised, short
+from rlcore.terminal.text import format_exception, shorten
 
 GIVES: dict[Kind, Any] = {"env": EnvSpec, "model": PolicySpec, "algorithm": AlgorithmNeeds}
 SUCCESSES = 2**30
@@ -72,7 +72,7 @@ def ask_spec(registry: Registry, kind: Kind, section: str, name: str, *arguments
     except UserError:
         raise
     except Exception as error:  # a plugin may fail in any way
-        said = f"{whose} failed: {raised(error, error.__traceback__)}"
+        said = f"{whose} failed: {format_exception(error, error.__traceback__)}"
         raise PluginError(said, hint=f"rlcore plugins; {LEAVE_OUT}") from error
     wanted = GIVES[kind]
     if not isinstance(found, wanted):
@@ -80,5 +80,5 @@ def ask_spec(registry: Registry, kind: Kind, section: str, name: str, *arguments
     for field in fields(found):
         value = getattr(found, field.name)
         if not isinstance(value, PLAIN.get(str(field.type), object)):
-            raise PluginError(f"{whose}: {field.name} must be {field.type}, got {short(value)}")
+            raise PluginError(f"{whose}: {field.name} must be {field.type}, got {shorten(value)}")
     return found

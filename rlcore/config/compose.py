@@ -27,10 +27,16 @@ from rlcore.config.overrides import keys_of, nest, parse, split
 from rlcore.config.recipes import check_recipes, read_marked
 from rlcore.config.scalars import settle, unmarked
 from rlcore.config.schema import RecipeConfig, RunConfig
-from rlcore.config.schema.env import OWN
+from rlcore.config.schema.env import OWN_INSTRUCTIONS
 from rlcore.config.swap_component import fit_recipe
 from rlcore.config.trusted_keys import own_recipe, require_closed_doors, require_values
-from rlcore.contracts.errors import ConfigError, UserError, collecting, joined, listing
+from rlcore.contracts.errors import (
+    ConfigError,
+    UserError,
+    collect_errors,
+    format_choices,
+    join_errors,
+)
 from rlcore.files import hub
 from rlcore.plugins.registry import Registry, load_plugins
 
@@ -50,9 +56,9 @@ class IncompleteRecipeError(ConfigError):
     """
 
     def __init__(self, errors: Sequence[UserError], draft: RunConfig) -> None:
-        one = joined(errors)
+        one = join_errors(errors)
         super().__init__(one.message, hint=one.hint)
-        self.several, self.draft = tuple(errors), draft
+        self.errors, self.draft = tuple(errors), draft
 
 
 def compose(
@@ -264,12 +270,12 @@ def _finish(
         _follow(config, run)
     _share_checkpoint(config)
     for side, env in config.env.sides.items():
-        given, env.sentences = env.sentences, OWN
-        with collecting(errors):
+        given, env.sentences = env.sentences, OWN_INSTRUCTIONS
+        with collect_errors(errors):
             key, checkpoint = f"env.{side}.sentences", config.actor.model.model_path
             env.sentences = instructions.resolve(given, key, env.env_type, checkpoint)
         if env.env_type in registry.names("env"):
-            env.settle(registry.get("env", env.env_type).spec)
+            env.resolve(registry.get("env", env.env_type).spec)
     config.freeze()
     if errors:
         raise IncompleteRecipeError(errors, config)
@@ -292,7 +298,7 @@ def _require(config: RunConfig, groups: Sequence[str], catalog: Catalog) -> None
         if not chosen(config, group):
             raise ConfigError(
                 f"no {group} is chosen: {group}=NAME, or experiment=NAME; "
-                f"choose from: {listing(catalog.options(group)) or 'none is installed'}",
+                f"choose from: {format_choices(catalog.options(group)) or 'none is installed'}",
                 hint="rlcore plugins",
             )
 

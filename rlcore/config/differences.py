@@ -10,7 +10,7 @@ from rlcore.config.schema_tree import leaves
 
 
 @dataclass(frozen=True)
-class Differing:
+class KeyDifference:
     """A key whose values are not all equal.
 
     Attributes:
@@ -22,7 +22,7 @@ class Differing:
     values: tuple[Any, ...]
 
 
-def differences(*configs: Mapping[str, Any], ignore: tuple[str, ...] = ()) -> list[Differing]:
+def differences(*configs: Mapping[str, Any], ignore: tuple[str, ...] = ()) -> list[KeyDifference]:
     """Return keys in which configurations differ, in the order of their first appearance.
 
     Args:
@@ -35,5 +35,5 @@ def differences(*configs: Mapping[str, Any], ignore: tuple[str, ...] = ()) -> li
         values = tuple(each.get(path) for each in flat)
         skipped = any(path == key or path.startswith(f"{key}.") for key in ignore)
         if not skipped and any(value != values[0] for value in values):
-            found.append(Differing(path, values))
+            found.append(KeyDifference(path, values))
     return found

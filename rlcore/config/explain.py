@@ -19,7 +19,7 @@ from rlcore.config.recipes import absent_parts, installing
 from rlcore.config.schema import Range, RunConfig
 from rlcore.config.schema_tree import Key
 from rlcore.contracts.errors import UserError
-from rlcore.terminal.text import written
+from rlcore.terminal.text import format_value
 
 GROUPS = ("env", "model", "algorithm", EXPERIMENT)
 
@@ -127,7 +127,7 @@ def _lines(keys: Iterable[tuple[Key, list[str]]]) -> list[str]:
             choices = f" [{key.range}]"
         entries.setdefault(key.path.rpartition(".")[0], []).extend(
             [
-                f"  {key.path}: {key.type} = {written(key.value)}{choices}{label}",
+                f"  {key.path}: {key.type} = {format_value(key.value)}{choices}{label}",
                 f"      {key.help}",
             ]
         )

@@ -22,11 +22,11 @@ from pathlib import Path
 from typing import Any
 
 from rlcore.config.old_names import warn
-from rlcore.config.schema.env import CHECKPOINT, LEROBOT, OWN
+from rlcore.config.schema.env import CHECKPOINT, LEROBOT, OWN_INSTRUCTIONS
 from rlcore.contracts.errors import ConfigError, did_you_mean
 from rlcore.contracts.specs import EnvSpec
 from rlcore.files import reading
-from rlcore.terminal.text import some
+from rlcore.terminal.text import abbreviate_list
 
 LOOKED_FOR = (CHECKPOINT, LEROBOT)
 RECORDED = "rlcore_env.json"  # in a policy's folder: describes the env it was trained on
@@ -59,15 +59,16 @@ def resolve(
     Raises:
         ConfigError: any other value, or a file that does not map tasks to instructions.
     """
-    if value == OWN or (value == CHECKPOINT and checkpoint is None):
-        return OWN
+    if value == OWN_INSTRUCTIONS or (value == CHECKPOINT and checkpoint is None):
+        return OWN_INSTRUCTIONS
     if value in LOOKED_FOR:
         return _found(value, path, env, checkpoint) or str(value)
     if isinstance(value, Mapping):
         return _checked(value, path, "it")
     if not isinstance(value, str) or not value.strip():
         raise ConfigError(
-            f"{path} must be {OWN} (the env's sentences), {CHECKPOINT}, {LEROBOT} or a file of "
+            f"{path} must be {OWN_INSTRUCTIONS} (the env's sentences), {CHECKPOINT}, {LEROBOT} or "
+            f"a file of "
             f"sentences, got {value!r}",
             hint=f"rlcore train --help {path}",
         )
@@ -78,10 +79,10 @@ def _of_file(value: str, path: str) -> dict[str, str]:
     try:
         return _checked(_read(*_file_and_part(value, path)), path, value)
     except (OSError, ValueError) as error:
-        reason = reading.reason_of(error)
+        reason = reading.error_reason(error)
         raise ConfigError(
             f"{path}: the sentences in {value!r} can't be read: {reason}",
-            hint=f"{path}={OWN} for the env's sentences; rlcore train --help {path}",
+            hint=f"{path}={OWN_INSTRUCTIONS} for the env's sentences; rlcore train --help {path}",
         ) from None
 
 
@@ -97,20 +98,22 @@ def with_instructions(spec: EnvSpec, sentences: str | Mapping[str, str], path: s
     """
     if isinstance(sentences, str):
         return spec
-    if spec.sentences or spec.open_sentences:
+    if spec.episode_instructions or spec.open_instructions:
         raise ConfigError(
-            f"{path}.sentences must be {OWN}: the sentences of {spec.name} differ from episode to "
+            f"{path}.sentences must be {OWN_INSTRUCTIONS}: the sentences of {spec.name} differ "
+            f"from episode to "
             f"episode of a task, but a file has one per task, got a file of {len(sentences)}"
         )
     missing = [task for task in spec.tasks if task not in sentences]
     if missing:
         known = ", ".join(list(sentences)[:5]) + (", ..." if len(sentences) > 5 else "")
         raise ConfigError(
-            f"{path}.sentences has none for task {some([*map(repr, missing)], 1)} of {spec.name}; "
+            f"{path}.sentences has none for task {abbreviate_list([*map(repr, missing)], 1)} of "
+            f"{spec.name}; "
             f"it has those of {known}.{did_you_mean(missing[0], sentences)}",
             hint=f"a line '{missing[0]}: sentence' in the file, or fewer tasks: {path}.tasks",
         )
-    return replace(spec, descriptions=tuple(sentences[task] for task in spec.tasks))
+    return replace(spec, instructions=tuple(sentences[task] for task in spec.tasks))
 
 
 def shared(spec: EnvSpec) -> Iterator[tuple[str, list[str]]]:
@@ -118,9 +121,9 @@ def shared(spec: EnvSpec) -> Iterator[tuple[str, list[str]]]:
 
     A policy can't distinguish these tasks.
     """
-    for sentence, count in Counter(spec.descriptions).items():
+    for sentence, count in Counter(spec.instructions).items():
         if count > 1:
-            pairs = zip(spec.tasks, spec.descriptions, strict=True)
+            pairs = zip(spec.tasks, spec.instructions, strict=True)
             yield sentence, [task for task, its in pairs if its == sentence]
 
 
@@ -180,7 +183,8 @@ def _file_and_part(value: str, path: str) -> tuple[Path, str]:
         file = Path(name).expanduser().absolute()
     if file.is_dir():
         raise ConfigError(
-            f"{path} must be {OWN} or a file of sentences, got the folder {value!r}", hint=WRITE
+            f"{path} must be {OWN_INSTRUCTIONS} or a file of sentences, got the folder {value!r}",
+            hint=WRITE,
         )
     if file.suffix in TABLES:
         raise ConfigError(
@@ -190,7 +194,8 @@ def _file_and_part(value: str, path: str) -> tuple[Path, str]:
         )
     if file.suffix not in KINDS:
         raise ConfigError(
-            f"{path} must be {OWN} or a file that ends in {', '.join(KINDS)}, got {value!r}",
+            f"{path} must be {OWN_INSTRUCTIONS} or a file that ends in {', '.join(KINDS)}, got "
+            f"{value!r}",
             hint=f"rlcore train --help {path}",
         )
     return file, part
@@ -202,13 +207,13 @@ def _read(file: Path, part: str) -> Mapping[Any, Any]:
     if part:
         if not isinstance(found, Mapping) or part not in found:
             known = ", ".join(map(str, found)) if isinstance(found, Mapping) else "no keys"
-            raise reading.Unreadable(f"it has no {part!r}, it has {known}")
+            raise reading.UnreadableError(f"it has no {part!r}, it has {known}")
         found = found[part]
     if not isinstance(found, Mapping):
-        raise reading.Unreadable("it must hold a mapping of task to sentence")
+        raise reading.UnreadableError("it must hold a mapping of task to sentence")
     inner = [str(key) for key, value in found.items() if isinstance(value, Mapping)]
     if inner:
-        raise reading.Unreadable(
+        raise reading.UnreadableError(
             f"it holds mappings in a mapping ({', '.join(inner)}); say which one is meant: "
             f"{file.name}:{inner[0]}"
         )

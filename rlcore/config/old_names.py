@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from rlcore.config import schema_tree
 from rlcore.contracts import errors
-from rlcore.terminal.text import raised, written
+from rlcore.terminal.text import format_exception, format_value
 
 if TYPE_CHECKING:
     from rlcore.config.schema import RunConfig
@@ -51,12 +51,15 @@ def modernise(layers: list[Values], registry: Registry, config: RunConfig | None
     except errors.UserError:
         raise
     except Exception as error:  # a plugin may fail in any way
-        said = f"rlcore_old_keys: {raised(error, error.__traceback__)}"
+        said = f"rlcore_old_keys: {format_exception(error, error.__traceback__)}"
         raise errors.PluginError(said, hint="rlcore plugins") from error
     for layer in layers:
         for (path, old), new in OLD_VALUES.items():
-            if schema_tree.find(layer, path) in (old, written(old)):
-                warn(f"{path}={written(old)} is an old value; {path}={written(new)} is taken")
+            if schema_tree.find(layer, path) in (old, format_value(old)):
+                warn(
+                    f"{path}={format_value(old)} is an old value; {path}={format_value(new)} is "
+                    f"taken"
+                )
                 take(layer, path)
                 put(layer, path, new)
 

@@ -24,9 +24,9 @@ from rlcore.config.catalog import COMPONENT_GROUPS, EXPERIMENT, Catalog
 from rlcore.config.choices import DEFAULTS, included
 from rlcore.config.scalars import as_text, as_value, read_yaml, unmarked
 from rlcore.config.schema import RunConfig
-from rlcore.contracts.errors import ConfigError, PackageMissing, PluginError
-from rlcore.files.reading import LARGEST_YAML, check_yaml, read_text, reason_of
-from rlcore.terminal.text import short
+from rlcore.contracts.errors import ConfigError, MissingPackageError, PluginError
+from rlcore.files.reading import MAX_YAML_BYTES, check_yaml, error_reason, read_text
+from rlcore.terminal.text import shorten
 
 ROOT = "_global_"
 GLOBAL = f"# @package {ROOT}"
@@ -65,7 +65,7 @@ def read_marked(file: Path) -> dict[str, Any]:
         reason = " ".join(str(error).split())
         raise ConfigError(f"{file} can't be read as YAML: {reason}") from None
     if not isinstance(content, dict):
-        raise ConfigError(f"{file} must hold a mapping of keys, got {short(content)}")
+        raise ConfigError(f"{file} must hold a mapping of keys, got {shorten(content)}")
     for key in content:
         if not isinstance(key, str):
             raise ConfigError(f"{file}: keys must be strings, got {key!r}")
@@ -109,9 +109,9 @@ def _text_of(file: Path) -> str:
         ConfigError: the path is no file, or the file is not text, too large or can't be read.
     """
     try:
-        return read_text(file, LARGEST_YAML)
+        return read_text(file, MAX_YAML_BYTES)
     except (OSError, ValueError) as error:
-        raise ConfigError(f"{file} can't be read: {reason_of(error)}") from None
+        raise ConfigError(f"{file} can't be read: {error_reason(error)}") from None
 
 
 def check_recipes(catalog: Catalog, group_overrides: Iterable[str]) -> None:
@@ -134,7 +134,7 @@ def check_recipes(catalog: Catalog, group_overrides: Iterable[str]) -> None:
             error = catalog.unknown_option(*parts[0])
             raise PluginError(f"{group} {option!r}: {error.message}", hint=error.hint)
         named = " and ".join(f"{group} {option!r}" for group, option in parts)
-        raise PackageMissing(f"{group} {option!r} needs {named}, not installed: {command}")
+        raise MissingPackageError(f"{group} {option!r} needs {named}, not installed: {command}")
 
 
 def absent_parts(

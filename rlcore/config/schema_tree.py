@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # trees of plain values need no schema
     from rlcore.config.schema import Range, RunConfig
-    from rlcore.config.schema.keys import Door, Fixed, Place, When
+    from rlcore.config.schema.keys import Fixed, Place, TrustedKey, When
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Key:
     range: Range
     section: bool
     place: Place | None
-    door: Door | None
+    trusted: TrustedKey | None
     default: Any
     when: tuple[When, ...]
     fixed: Fixed
@@ -148,7 +148,7 @@ def _key(field: Field[Any], value: Any, path: str, fixed: Fixed) -> Key:
         range=field.metadata.get("range", Range()),
         section=section,
         place=field.metadata.get("place"),
-        door=field.metadata.get("door"),
+        trusted=field.metadata.get("door"),
         default=None if section else _default(field),
         when=field.metadata.get("when", ()),
         fixed=field.metadata.get("fixed") or fixed,

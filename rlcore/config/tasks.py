@@ -11,11 +11,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from rlcore.contracts.errors import ConfigError, PluginError, choosing
+from rlcore.contracts.errors import ConfigError, PluginError, choices_message
 from rlcore.contracts.specs import ActionChannel, CameraSpec, EnvSpec, StateChannel
-from rlcore.terminal.text import short
+from rlcore.terminal.text import shorten
 
-TUPLES = {"tasks": str, "descriptions": str, "cameras": CameraSpec, "states": StateChannel,
+TUPLES = {"tasks": str, "instructions": str, "cameras": CameraSpec, "states": StateChannel,
           "actions": ActionChannel}  # fmt: skip
 
 
@@ -40,9 +40,9 @@ def spec_fault(spec: EnvSpec) -> str:
     for name, kind in TUPLES.items():
         value = getattr(spec, name)
         if not (isinstance(value, tuple) and all(isinstance(each, kind) for each in value)):
-            return f"{name} is {short(value)}, expected a tuple of {kind.__name__}"
-    if len(spec.descriptions) != len(spec.tasks):
-        return f"{len(spec.descriptions)} descriptions, expected one for each of {spec.tasks}"
+            return f"{name} is {shorten(value)}, expected a tuple of {kind.__name__}"
+    if len(spec.instructions) != len(spec.tasks):
+        return f"{len(spec.instructions)} instructions, expected one for each of {spec.tasks}"
     if not 0 < len(set(spec.tasks)) == len(spec.tasks):
         return f"tasks is {spec.tasks}, expected at least one name, each once"
     for name in ("train_trials", "heldout_trials", "validation_trials"):
@@ -86,7 +86,8 @@ def narrowed(spec: EnvSpec, tasks: Sequence[str] | None, path: str) -> EnvSpec:
     for task in tasks:
         if task not in spec.tasks:
             raise ConfigError(
-                f"{path}.tasks: {spec.name} has no task {task!r}{choosing(str(task), spec.tasks)}",
+                f"{path}.tasks: {spec.name} has no task {task!r}"
+                f"{choices_message(str(task), spec.tasks)}",
                 hint=f"rlcore train env={spec.name} --help {path}.tasks lists them",
             )
     groups = {
@@ -96,6 +97,6 @@ def narrowed(spec: EnvSpec, tasks: Sequence[str] | None, path: str) -> EnvSpec:
     return replace(
         spec,
         tasks=tuple(tasks),
-        descriptions=tuple(spec.descriptions[spec.tasks.index(task)] for task in tasks),
+        instructions=tuple(spec.instructions[spec.tasks.index(task)] for task in tasks),
         task_groups={name: members for name, members in groups.items() if members},
     )

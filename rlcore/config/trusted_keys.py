@@ -18,7 +18,7 @@ from rlcore.config import schema_tree
 from rlcore.config.schema import RecipeConfig, RunConfig
 from rlcore.contracts.errors import ConfigError
 from rlcore.plugins.import_target import load_target
-from rlcore.terminal.text import written
+from rlcore.terminal.text import format_value
 
 TRUST = "--trust"
 INTERPOLATION = "${"
@@ -65,15 +65,19 @@ def require_closed_doors(path: Path, config: RunConfig, given: Collection[str]) 
     """
     given = {name.lower() for name in given}
     for key in schema_tree.walk(config):
-        if key.door is None or key.path.lower() in given or key.value in key.door.harmless:
+        if (
+            key.trusted is None
+            or key.path.lower() in given
+            or key.value in key.trusted.harmless_values
+        ):
             continue
-        if key.door.known and load_target(key.door.known)(key.value):
+        if key.trusted.allowed and load_target(key.trusted.allowed)(key.value):
             continue
         words = ", ".join(map(str, schema_tree.values_of(key.value)))
         raise ConfigError(
-            f"{path} sets {key.path}: this {key.door.does} {words}, which {key.door.risk}",
+            f"{path} sets {key.path}: this {key.trusted.effect} {words}, which {key.trusted.risk}",
             hint=f"if you trust whoever made the folder: {TRUST}, or give it yourself: "
-            f"{key.path}={written(key.value)}",
+            f"{key.path}={format_value(key.value)}",
         )
 
 

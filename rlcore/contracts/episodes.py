@@ -38,13 +38,13 @@ class EpisodeOutcome:
     infos: Mapping[str, float] = field(default_factory=dict)
 
 
-def mean_infos(of_each: Iterable[Mapping[str, float]]) -> dict[str, float]:
+def mean_infos(episodes: Iterable[Mapping[str, float]]) -> dict[str, float]:
     """Return the mean of each of the env's measurements over the episodes that have it, by name."""
     values: dict[str, list[float]] = {}
-    for infos in of_each:
+    for infos in episodes:
         for name, value in infos.items():
             values.setdefault(name, []).append(value)
-    return {name: fmean(each) for name, each in sorted(values.items())}
+    return {name: fmean(measured) for name, measured in sorted(values.items())}
 
 
 @dataclass
@@ -99,7 +99,7 @@ class Footage:
 
 
 @dataclass(frozen=True)
-class Film:
+class LabelledFootage:
     """One filmed episode, with the texts that belong to it.
 
     Attributes:
@@ -110,7 +110,7 @@ class Film:
 
     footage: Footage
     task: str
-    sentence: str
+    instruction: str
 
     @property
     def success(self) -> bool:

@@ -19,10 +19,10 @@ from typing import Any
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 """Values of `errno` for no space: disk full, quota exceeded, file too large."""
 
-FEW = 8
+MAX_LISTED_CHOICES = 8
 """Largest number of choices that an error lists in full."""
 
-FAMILY = 3
+MAX_LISTED_FAMILY = 3
 """Largest number of names `NAME_...` that a message lists beside `NAME`, rather than counts."""
 
 
@@ -46,11 +46,11 @@ class UserError(Exception):
         hint: what to do next, preferably a command; printed on a separate line.
 
     Attributes:
-        several: the errors that :func:`joined` combined in this one; empty for a single error.
+        several: the errors that :func:`join_errors` combined in this one; empty for a single error.
     """
 
     exit_code = 2
-    several: tuple[UserError, ...] = ()
+    errors: tuple[UserError, ...] = ()
 
     def __init__(self, message: str, *, hint: str | None = None) -> None:
         super().__init__(message)
@@ -66,7 +66,7 @@ class UserError(Exception):
 
 
 @contextmanager
-def collecting(errors: list[UserError]) -> Iterator[None]:
+def collect_errors(errors: list[UserError]) -> Iterator[None]:
     """Append a :class:`UserError` raised in the block to `errors`, and continue after the block."""
     try:
         yield
@@ -74,22 +74,22 @@ def collecting(errors: list[UserError]) -> Iterator[None]:
         errors.append(error)
 
 
-def joined(errors: Sequence[UserError]) -> UserError:
+def join_errors(errors: Sequence[UserError]) -> UserError:
     """Join one or more errors into one error of the first one's class.
 
     Messages with the same hint are grouped, so that each hint is printed once.
     """
-    single = [each for error in errors for each in error.several or (error,)]
+    single = [each for error in errors for each in error.errors or (error,)]
     if len(single) == 1:
         return single[0]
-    *first, (hint, last) = by_hint(single).items()
+    *first, (hint, last) = group_by_hint(single).items()
     lines = [str(UserError(message, hint=its)) for its, message in first]
     error = type(single[0])("\n".join([*lines, last]), hint=hint)
-    error.several = tuple(single)
+    error.errors = tuple(single)
     return error
 
 
-def by_hint(errors: Iterable[UserError]) -> dict[str | None, str]:
+def group_by_hint(errors: Iterable[UserError]) -> dict[str | None, str]:
     """Return `{hint: messages}`: the messages of the errors with that hint, one per line."""
     found: dict[str | None, list[str]] = {}
     for error in errors:
@@ -97,7 +97,7 @@ def by_hint(errors: Iterable[UserError]) -> dict[str | None, str]:
     return {hint: "\n".join(messages) for hint, messages in found.items()}
 
 
-def all_of(*checks: Callable[[], Any]) -> tuple[Any, ...]:
+def run_checks(*checks: Callable[[], Any]) -> tuple[Any, ...]:
     """Run all checks, even if some fail, and return their results.
 
     Raises:
@@ -105,14 +105,14 @@ def all_of(*checks: Callable[[], Any]) -> tuple[Any, ...]:
     """
     results, wrong = list[Any](), list[UserError]()
     for check in checks:
-        with collecting(wrong):
+        with collect_errors(wrong):
             results.append(check())
     if wrong:
-        raise joined(wrong)
+        raise join_errors(wrong)
     return tuple(results)
 
 
-def file_trouble(error: Exception, then: str) -> UserError | None:
+def file_error(error: Exception, then: str) -> UserError | None:
     """Return the :class:`UserError` for a full disk or an inaccessible file.
 
     Args:
@@ -140,7 +140,7 @@ class PluginError(UserError):
     """A plugin is missing, broken or too old, or registers a name that is already taken."""
 
 
-class PackageMissing(PluginError):
+class MissingPackageError(PluginError):
     """A package is missing that a component needs and that its plugin does not install."""
 
 
@@ -209,30 +209,30 @@ class SimulatorError(WorkerError):
     because a replay would raise it again."""
 
 
-def listing(choices: Iterable[str]) -> str:
+def format_choices(choices: Iterable[str]) -> str:
     """Return names to choose from, sorted and separated by commas.
 
-    If more than :data:`FAMILY` names have the form `NAME_...` for another name `NAME`, as the tasks
-    of an env do, they are counted instead of listed.
+    If more than :data:`MAX_LISTED_FAMILY` names have the form `NAME_...` for another name `NAME`,
+    as the tasks of an env do, they are counted instead of listed.
     """
     left, said = sorted(choices), []
     while left:
         name = left.pop(0)
         family = [each for each in left if each.startswith(f"{name}_")]
         said.append(name)
-        if len(family) > FAMILY:
+        if len(family) > MAX_LISTED_FAMILY:
             said.append(f"{len(family)} names {name}_...")
             left = [each for each in left if each not in family]
     return ", ".join(said)
 
 
-def choosing(
+def choices_message(
     name: str, choices: Iterable[str], *, also: Iterable[str] = (), none: str = "none"
 ) -> str:
     """Return the end of an error message about a name that does not exist.
 
     It suggests the name that was probably meant, and lists the choices; if there are more than
-    :data:`FEW`, only their number and the nearest ones.
+    :data:`MAX_LISTED_CHOICES`, only their number and the nearest ones.
 
     Args:
         name: the name that does not exist.
@@ -241,12 +241,12 @@ def choosing(
         none: text in place of the list if there are no choices.
     """
     names = sorted(choices)
-    meant = nearest(name, [*names, *also])
+    meant = nearest_choice(name, [*names, *also])
     said = f"choose from: {', '.join(names) or none}."
-    if len(names) > FEW:
+    if len(names) > MAX_LISTED_CHOICES:
         import difflib  # imported here because it is needed only if a name is not found
 
-        near = difflib.get_close_matches(name, names, n=FEW // 2, cutoff=0.4)
+        near = difflib.get_close_matches(name, names, n=MAX_LISTED_CHOICES // 2, cutoff=0.4)
         others = ", ".join(each for each in near if each != meant)
         said = f"there are {len(names)}{', the nearest: ' if others else ''}{others}."
     if meant is None:
@@ -256,11 +256,11 @@ def choosing(
 
 def did_you_mean(name: str, choices: Iterable[str]) -> str:
     """Return `" Did you mean 'x'?"` for the nearest choice, or an empty string."""
-    near = nearest(name, choices)
+    near = nearest_choice(name, choices)
     return "" if near is None else f" Did you mean {near!r}?"
 
 
-def nearest(name: str, choices: Iterable[str]) -> str | None:
+def nearest_choice(name: str, choices: Iterable[str]) -> str | None:
     """Return the choice that `name` probably misspells, or None if no choice is similar.
 
     `name` itself is never returned: if an existing name is refused, it was not misspelled.

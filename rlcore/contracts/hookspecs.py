@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import pluggy
 
 if TYPE_CHECKING:
-    from rlcore.contracts.episodes import EpisodeOutcome, Film
+    from rlcore.contracts.episodes import EpisodeOutcome, LabelledFootage
     from rlcore.contracts.run import Run
     from rlcore.contracts.specs import ComponentSpec, OtherInterpreter
 
@@ -190,7 +190,7 @@ def rlcore_versions(envs: Mapping[str, Any]) -> list[OtherInterpreter]:
 def rlcore_after_rollout(
     run: Run,
     outcomes: Sequence[EpisodeOutcome],
-    films: Sequence[Film],
+    films: Sequence[LabelledFootage],
     metrics: dict[str, float],
 ) -> None:
     """React to the episodes of a rollout, before the update that learns from them.
@@ -216,7 +216,7 @@ def rlcore_after_update(run: Run, metrics: dict[str, float]) -> None:
 
 @hookspec
 def rlcore_after_eval(
-    run: Run, label: str, films: Sequence[Film], metrics: dict[str, float]
+    run: Run, label: str, films: Sequence[LabelledFootage], metrics: dict[str, float]
 ) -> None:
     """React to an evaluation; its episodes are in `eval/LABEL.parquet`.
 

@@ -18,7 +18,7 @@ from rlcore.contracts.metric import Metric, Metrics
 if TYPE_CHECKING:
     from rlcore.contracts.rng import RowKeys
 
-Among = Literal["all", "successes", "failures", "demonstrations"]
+RowKind = Literal["all", "successes", "failures", "demonstrations"]
 """Kind of rows in a replay: all decisions of the policy, those of successful episodes, those of all
 other episodes, or all frames of the demonstrations."""
 Terms = tuple[Tensor, dict[str, Metric]]
@@ -57,7 +57,7 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Following:
+class NStepTargets:
     """The parts of n-step targets for B decisions.
 
     Attributes:
@@ -74,7 +74,7 @@ class Following:
 
     rewards: Tensor
     discounts: Tensor
-    known: Tensor
+    valid: Tensor
     inputs: dict[str, Tensor]
 
 
@@ -86,7 +86,7 @@ class Replay(Protocol):
     r + 1.
     """
 
-    def count(self, among: Among = "all") -> int:
+    def count(self, among: RowKind = "all") -> int:
         """Return the number of rows of a kind, on all processes."""
         ...
 
@@ -114,7 +114,7 @@ class Replay(Protocol):
         """
         ...
 
-    def following(self, rows: Tensor, *, chunks: int, gamma: float) -> Following:
+    def n_step_targets(self, rows: Tensor, *, chunks: int, gamma: float) -> NStepTargets:
         """Return the parts of n-step targets. Demonstrations have none.
 
         Args:

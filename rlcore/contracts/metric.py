@@ -51,7 +51,7 @@ class Metric:
             return Metric(torch.maximum(self.parts, other.parts), self.reduction)
         return Metric(self.parts + other.parts, self.reduction)
 
-    def number(self, optimizer_steps: int) -> float:
+    def value(self, optimizer_steps: int) -> float:
         """Return the metric's value; NaN if it is undefined, e.g. a mean over no elements.
 
         Args:
@@ -98,7 +98,7 @@ def maximum(x: Tensor, valid: Tensor) -> Metric:
     return Metric(value.reshape(1), Reduction.MAX)
 
 
-def observed(x: float) -> Metric:
+def observation(x: float) -> Metric:
     """Return one observation of a number; the metric is the mean over observations."""
     return Metric(torch.tensor([x, 1.0], dtype=torch.float64), Reduction.MEAN)
 
@@ -128,6 +128,6 @@ class Metrics:
         """Merge all metrics of another accumulator."""
         self.add(other._metrics)
 
-    def numbers(self, optimizer_steps: int = 1) -> dict[str, float]:
-        """Return the value of each metric by name; see :meth:`Metric.number`."""
-        return {name: metric.number(optimizer_steps) for name, metric in self._metrics.items()}
+    def values(self, optimizer_steps: int = 1) -> dict[str, float]:
+        """Return the value of each metric by name; see :meth:`Metric.value`."""
+        return {name: metric.value(optimizer_steps) for name, metric in self._metrics.items()}

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     import torch
 
-    from rlcore.contracts.learning import Among, Replay, RowLoss, Step
+    from rlcore.contracts.learning import Replay, RowKind, RowLoss, Step
     from rlcore.contracts.metric import Metrics
     from rlcore.contracts.rng import RowKeys
     from rlcore.contracts.trajectory import Trajectory
@@ -105,7 +105,7 @@ class Demonstration:
     """
 
     episode: Episode
-    task_description: str
+    instruction: str
     frames: Mapping[str, np.ndarray]
     frame_steps: np.ndarray
     states: np.ndarray
@@ -352,7 +352,7 @@ class Policy(Protocol):
         ...
 
 
-class TakesNoise(Policy, Protocol):
+class NoisePolicy(Policy, Protocol):
     """A policy to which the caller can give the noise from which its decisions start, such as a
     flow. The shape of the noise of a row is `spec.noise`."""
 
@@ -385,13 +385,13 @@ class Learning(Protocol):
         seed: root seed of all keys.
         policy: the policy with its current weights, without the algorithm's part in acting.
         env: spec of the env in which the policy acts.
-        networks, lagged: the algorithm's networks and their target networks, by name.
+        networks, target_networks: the algorithm's networks and their target networks, by name.
         rollout: arrays `[T, N, ...]` of the whole rollout, and `inputs` and `replay` of the
             decisions that this process holds.
         batch_size: number of samples of a step over all processes (`actor.global_batch_size`).
-        numbers: metrics of the update that do not come from its steps; set by the algorithm to the
-            same values on all processes.
-        remarks: what the user should know about the updates so far, by cause; may be empty.
+        statistics: metrics of the update that do not come from its steps; set by the algorithm to
+            the same values on all processes.
+        warnings: what the user should know about the updates so far, by cause; may be empty.
     """
 
     update: int
@@ -399,11 +399,11 @@ class Learning(Protocol):
     policy: Policy
     env: EnvSpec
     networks: Mapping[str, torch.nn.Module]
-    lagged: Mapping[str, torch.nn.Module]
+    target_networks: Mapping[str, torch.nn.Module]
     rollout: Trajectory
     batch_size: int
-    numbers: dict[str, float]
-    remarks: dict[str, str]
+    statistics: dict[str, float]
+    warnings: dict[str, str]
 
     @property
     def replay(self) -> Replay:
@@ -431,12 +431,12 @@ class Learning(Protocol):
         """
         ...
 
-    def over_all(self, metrics: Metrics) -> dict[str, float]:
+    def all_reduce(self, metrics: Metrics) -> dict[str, float]:
         """Return the values of a step's metrics, merged over all processes. Must be called on all
         processes."""
         ...
 
-    def draw(self, count: int, among: Among = "all") -> torch.Tensor:
+    def sample(self, count: int, among: RowKind = "all") -> torch.Tensor:
         """Draw rows of the replay with replacement, int64 `[count]`; the same on all processes.
 
         The draw is keyed by the update, the number of calls of :meth:`step` in it so far, and
@@ -460,7 +460,7 @@ class Learning(Protocol):
         """
         ...
 
-    def imitation(self, rows: torch.Tensor, keys: RowKeys) -> torch.Tensor:
+    def imitation_loss(self, rows: torch.Tensor, keys: RowKeys) -> torch.Tensor:
         """Return the policy's supervised loss `[B]` of the actions that were executed from rows of
         the replay on (:meth:`rlcore.contracts.learning.Replay.action_targets`)."""
         ...
@@ -479,7 +479,7 @@ class Algorithm(Protocol):
         ...
 
 
-class OwnsNetworks(Algorithm, Protocol):
+class NetworkAlgorithm(Algorithm, Protocol):
     """An algorithm that has networks besides the policy; `needs.networks` lists them."""
 
     def networks(self, policy: PolicySpec, inputs: Inputs) -> Mapping[str, torch.nn.Module]:
@@ -494,7 +494,7 @@ class OwnsNetworks(Algorithm, Protocol):
         ...
 
 
-class Acting(Protocol):
+class ActingHead(Protocol):
     """The part of an algorithm that takes part in acting."""
 
     def act(
@@ -510,12 +510,12 @@ class Acting(Protocol):
         ...
 
 
-class HasPartInActing(OwnsNetworks, Protocol):
+class ActingAlgorithm(NetworkAlgorithm, Protocol):
     """An algorithm with networks that take part in acting (`NetworkNeeds.acts`)."""
 
-    def acting(
+    def acting_head(
         self, policy: PolicySpec, env: EnvSpec, networks: Mapping[str, torch.nn.Module]
-    ) -> Acting:
+    ) -> ActingHead:
         """Return the algorithm's part in acting.
 
         Args:

@@ -22,12 +22,12 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from rlcore.contracts.errors import PluginError, choosing
+from rlcore.contracts.errors import PluginError, choices_message
 
-MOST_KEPT = 2**20
+MAX_STORED_BYTES = 2**20
 """Largest number of JSON characters that all plugins together may store. Readers of checkpoints
 accept texts of up to 16 times this size."""
-DEEPEST_KEPT = 50
+MAX_STORED_DEPTH = 50
 """Deepest nesting of lists and mappings in a stored value. Readers of checkpoints accept twice this
 depth."""
 PARAMETER_GROUPS = ("policy", "value")
@@ -50,7 +50,7 @@ class Steering:
     Attributes:
         lr_factors, task_weights: see :class:`Run`; empty if no plugin has set them.
         stopped: reason to end training; empty if training should continue.
-        kept: values stored with :meth:`Run.keep`, by name.
+        kept: values stored with :meth:`Run.store`, by name.
     """
 
     lr_factors: dict[str, float] = field(default_factory=dict)
@@ -92,7 +92,7 @@ class Run:
         """Return the number of finished training episodes so far."""
         return self.totals.episodes
 
-    def line(self, text: str) -> None:
+    def print_line(self, text: str) -> None:
         """Print a line above the progress bars."""
         self.say(text)
 
@@ -151,11 +151,11 @@ class Run:
             raise PluginError("at least one task must have a weight above 0, got 0 for all")
         self.steering.task_weights = checked
 
-    def kept(self) -> Mapping[str, Any]:
-        """Return a copy of the values of all plugins stored with :meth:`keep`, by name."""
+    def stored(self) -> Mapping[str, Any]:
+        """Return a copy of the values of all plugins stored with :meth:`store`, by name."""
         return MappingProxyType(copy.deepcopy(self.steering.kept))
 
-    def keep(self, name: str, value: Any) -> None:
+    def store(self, name: str, value: Any) -> None:
         """Store a JSON value in checkpoints, so that it survives a resume.
 
         A value stored earlier under the same name is replaced. All plugins share the names, so
@@ -163,8 +163,8 @@ class Run:
 
         Raises:
             PluginError: the name is not a string, the value has no JSON form (NaN and infinity have
-                none), it is nested deeper than :data:`DEEPEST_KEPT`, or all stored values together
-                exceed :data:`MOST_KEPT`.
+                none), it is nested deeper than :data:`MAX_STORED_DEPTH`, or all stored values
+                together exceed :data:`MAX_STORED_BYTES`.
         """
         if not isinstance(name, str):
             raise PluginError(f"run.keep needs a name, as a string, got {name!r}")
@@ -172,12 +172,12 @@ class Run:
             # converted as by a checkpoint (tuples become lists), so that a resume changes nothing
             text = json.dumps(value, allow_nan=False)
             kept = {**self.steering.kept, name: json.loads(text)}
-            if _depth(kept[name]) > DEEPEST_KEPT:
+            if _depth(kept[name]) > MAX_STORED_DEPTH:
                 raise ValueError("its values are nested too deeply")
-            if (size := len(json.dumps(kept))) > MOST_KEPT:
-                raise ValueError(f"at most {MOST_KEPT} characters in all, got {size}")
+            if (size := len(json.dumps(kept))) > MAX_STORED_BYTES:
+                raise ValueError(f"at most {MAX_STORED_BYTES} characters in all, got {size}")
         except (TypeError, ValueError, RecursionError) as error:
-            raise PluginError(f"run.keep({name!r}, ...) takes what JSON has: {error}") from error
+            raise PluginError(f"run.store({name!r}, ...) takes what JSON has: {error}") from error
         self.steering.kept = kept
 
 
@@ -192,7 +192,7 @@ def _numbers(what: str, given: Mapping[str, float], names: tuple[str, ...]) -> d
     """Return `given` as floats, after checking names and values."""
     for name, value in given.items():
         if name not in names:
-            raise PluginError(f"{what} was set for {name!r}{choosing(str(name), names)}")
+            raise PluginError(f"{what} was set for {name!r}{choices_message(str(name), names)}")
         if not isinstance(value, numbers.Real) or not math.isfinite(value) or value < 0:
             raise PluginError(f"{what} must be a number of 0 or more, got {value!r} for {name!r}")
     return {name: float(value) for name, value in given.items()}

@@ -132,7 +132,7 @@ class EnvSpec:
 
     name: str
     tasks: tuple[str, ...]
-    descriptions: tuple[str, ...]
+    instructions: tuple[str, ...]
     train_trials: range
     heldout_trials: range
     cameras: tuple[CameraSpec, ...]
@@ -140,24 +140,24 @@ class EnvSpec:
     actions: tuple[ActionChannel, ...]
     max_episode_steps: int
     start_exactness: Literal["bitwise", "stored_state"] = "bitwise"
-    course_repeats: bool = True
+    deterministic: bool = True
     whole_chunks: bool = False
     task_groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     has_expert: bool = False
     render_settings: Mapping[str, str | int | float | bool] = field(default_factory=dict)
     renders_final: bool = True
     suspends: bool = False
-    sentences: tuple[str, ...] = ()
-    open_sentences: bool = False
+    episode_instructions: tuple[str, ...] = ()
+    open_instructions: bool = False
     caveat: str = ""
     versions: Mapping[str, str] = field(default_factory=dict)
-    hosts: tuple[int, ...] = ()
+    processes: tuple[int, ...] = ()
     validation_trials: range = range(0)
 
     @property
-    def said(self) -> tuple[str, ...]:
+    def all_instructions(self) -> tuple[str, ...]:
         """Return all instructions that a policy may get, as far as they can be listed."""
-        return self.sentences or self.descriptions
+        return self.episode_instructions or self.instructions
 
     @property
     def state_dim(self) -> int:
@@ -187,12 +187,12 @@ class Activations:
         recomputed: the same with gradient checkpointing: the stored activations, and those of one
             layer while it is recomputed.
         passing: largest amount at any time in a forward without gradients, in addition to
-            :attr:`PolicySpec.cache_numbers`.
+            :attr:`PolicySpec.cache_size`.
     """
 
-    kept: int = 0
+    stored: int = 0
     recomputed: int = 0
-    passing: int = 0
+    transient: int = 0
 
 
 @dataclass(frozen=True)
@@ -214,7 +214,7 @@ class PolicySpec:
         parameters: total number of parameters, for the memory estimate; 0: unknown.
         trainable_parameters: number of parameters that RL trains, for the memory estimate.
         gathered_parameters: number of parameters that an actor process holds whole at any one time
-            if parameters are sharded, see :func:`gathered`; 0: all.
+            if parameters are sharded, see :func:`gathered_parameters`; 0: all.
         cache_numbers: numbers per row that it caches while it decides, such as keys and values of
             attention, in the policy's precision; 0: none.
         activations: bytes of activations of its forwards; 0: unknown.
@@ -223,12 +223,12 @@ class PolicySpec:
             library.
         gradient_checkpointing: whether it implements
             :meth:`rlcore.contracts.protocols.Policy.set_checkpointing`.
-        blocks: whether it implements :meth:`rlcore.contracts.protocols.Policy.blocks`, so that
+        blocks: whether it implements :meth:`rlcore.contracts.protocols.Policy.has_blocks`, so that
             sharded parameters are gathered block by block.
         starts_from_noise: whether deterministic decisions still depend on their keys, like those
             of a flow, which starts from noise.
         noise: shape of that noise for one row, if the policy is a
-            :class:`rlcore.contracts.protocols.TakesNoise`; otherwise empty.
+            :class:`rlcore.contracts.protocols.NoisePolicy`; otherwise empty.
         temperature: whether it implements
             :meth:`rlcore.contracts.protocols.Policy.set_temperature`, as a policy that samples
             tokens does.
@@ -247,25 +247,25 @@ class PolicySpec:
     action_horizon: int
     value_dim: int = 0
     states: tuple[StateChannel, ...] = ()
-    sft: str | None = None
+    sft_objective: str | None = None
     parameters: int = 0
     trainable_parameters: int = 0
     gathered_parameters: int = 0
-    cache_numbers: int = 0
+    cache_size: int = 0
     activations: Activations = Activations()
     sample_bytes: int = 0
     library_bytes: int = 0
-    gradient_checkpointing: bool = False
-    blocks: bool = False
+    has_checkpointing: bool = False
+    has_blocks: bool = False
     starts_from_noise: bool = False
-    noise: tuple[int, ...] = ()
-    temperature: bool = False
+    noise_shape: tuple[int, ...] = ()
+    has_temperature: bool = False
     evaluation_only: str = ""
-    rough_logprobs: str = ""
-    unread: tuple[str, ...] = ()
+    inexact_logprobs: str = ""
+    unused_parameters: tuple[str, ...] = ()
 
 
-def gathered(shapes: Mapping[str, Sequence[int]], blocks: str) -> int:
+def gathered_parameters(shapes: Mapping[str, Sequence[int]], blocks: str) -> int:
     """Return the number of parameters that are whole at once if actor processes shard them.
 
     These are the parameters outside all blocks and those of the two largest blocks, because the
@@ -332,11 +332,12 @@ class NetworkNeeds:
         name: name of the network; without a dot, and neither "policy" nor "value".
         lr: constant learning rate, without warm-up or decay.
         parameters: upper bound on its number of parameters, for the memory estimate.
-        lag: t of the Polyak update of its target network, w' <- (1 - t) w' + t w, after each step
-            that trains the network; None: it has no target network.
-        acts: whether the network itself ("live") or its target network ("lagged") takes part in
-            acting (:class:`rlcore.contracts.protocols.HasPartInActing`); None: neither. A network
-            that acts is sent and saved with the policy.
+        polyak: t of the Polyak update of its target network, w' <- (1 - t) w' + t w, after each
+            step that trains the network; None: it has no target network.
+        acts_with: which network takes part in acting (see
+            :class:`rlcore.contracts.protocols.ActingAlgorithm`): "online", the trained network;
+            "target", its target network; None: neither. A network that acts is sent and saved with
+            the policy.
         optim: other settings of its optimizer. Its gradient is clipped separately from those of
             other networks and of the policy.
     """
@@ -344,8 +345,8 @@ class NetworkNeeds:
     name: str
     lr: float
     parameters: int = 0
-    lag: float | None = None
-    acts: Literal["live", "lagged"] | None = None
+    polyak: float | None = None
+    acts_with: Literal["online", "target"] | None = None
     optim: AdamW = AdamW()
 
 
@@ -363,7 +364,7 @@ class ReplayNeeds:
 
     size: int
     failures: bool = True
-    decided: tuple[str, ...] = ()
+    outputs: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -396,7 +397,7 @@ class AlgorithmNeeds:
     groups: bool = False
     group_filter: GroupFilter | None = None
     reference_logprobs: bool = False
-    acted_logprobs: bool = True
+    exact_logprobs: bool = True
     networks: tuple[NetworkNeeds, ...] = ()
     replay: ReplayNeeds | None = None
     demonstrations: bool = False
@@ -406,9 +407,9 @@ class AlgorithmNeeds:
     frozen: bool = False
 
     @property
-    def acting(self) -> tuple[NetworkNeeds, ...]:
+    def acting_networks(self) -> tuple[NetworkNeeds, ...]:
         """Return the networks that take part in acting."""
-        return tuple(one for one in self.networks if one.acts)
+        return tuple(one for one in self.networks if one.acts_with)
 
     def refusal(self, policy: PolicySpec) -> str | None:
         """Return why the algorithm can't train a policy with this spec; None if it can.

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from rlcore.contracts.errors import ConfigError, nearest
+from rlcore.contracts.errors import ConfigError, nearest_choice
 from rlcore.plugins.import_target import load_target
 from rlcore.plugins.registry import load_plugins
 
@@ -255,7 +255,7 @@ def _missing(path: Path) -> str:
         return f"{there}: {error.strerror}"
     if name in beside:
         return f"{there / name} is a link to what is not there"
-    near = nearest(name, beside)
+    near = nearest_choice(name, beside)
     if near is not None:
         meant = there / near / path.relative_to(there / name)
         return f"there is no {name} in {there}. Did you mean {str(meant)!r}?"

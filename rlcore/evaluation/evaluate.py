@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 from statistics import fmean
 
 from rlcore.checks.further_sides import VALIDATION
-from rlcore.contracts.episodes import Film
+from rlcore.contracts.episodes import LabelledFootage
 from rlcore.contracts.specs import EnvSpec
-from rlcore.files.damaged_files import blaming
+from rlcore.files.damaged_files import damaged_on
 from rlcore.results.parquet import read_note
 from rlcore.results.statistics import success_rate
 from rlcore.results.summary import Control, Summary, build_summary, write_summary
@@ -64,7 +64,7 @@ def evaluate(
     Raises:
         HookError: a hook of a plugin failed; the evaluation is complete and stored.
     """
-    assembly = session.assembly.evaluating(side)
+    assembly = session.assembly.for_evaluation(side)
     config, spec = assembly.config, assembly.env_specs["eval"]
     columns = evaluation_columns(spec, config.env.eval)
     video = config.env.eval.video_cfg
@@ -87,7 +87,7 @@ def evaluate(
             ),
             phase.counts,
         )
-    session.folder.require_held()
+    session.folder.require_lock()
     session.note_rendering(side, gathered.render_settings)
     session.report_recovered(gathered.incidents)
     rules = protocol(assembly).digest
@@ -122,7 +122,7 @@ def evaluate_to_choose(session: Session, label: str, update: int, policy: str = 
     Raises:
         HookError: as :func:`evaluate`.
     """
-    side = VALIDATION if VALIDATION in session.assembly.further else "eval"
+    side = VALIDATION if VALIDATION in session.assembly.further_configs else "eval"
     label = label if side == "eval" else f"{side}/{label}"
     return fmean(one.success for one in evaluate(session, label, update, side, policy))
 
@@ -155,7 +155,7 @@ def conclude(
         HookError: a hook of a plugin failed; the run is finished and its summary written.
     """
     session.trackers.sync()  # a finished run is not resumed, so lost metrics are not logged again
-    with blaming(session.folder.metrics):
+    with damaged_on(session.folder.metrics):
         metrics = read_metrics(session.folder.metrics)
     summary = build_summary(
         seen,
@@ -172,7 +172,7 @@ def conclude(
     )
     for line in _unpaired(session, seen):
         session.progress.line(line)
-    session.folder.require_held()
+    session.folder.require_lock()
     write_summary(session.folder.summary, summary)
     session.progress.line(
         table(session, seen["after"], "success after" if seen.keys() > {"after"} else "success")
@@ -199,13 +199,15 @@ def _unpaired(session: Session, seen: Mapping[str, list[EpisodeResult]]) -> Iter
             yield f"{before} and {label} are not paired: {describe_difference(*notes)}"
 
 
-def films(gathered: Gathered, spec: EnvSpec) -> list[Film]:
+def films(gathered: Gathered, spec: EnvSpec) -> list[LabelledFootage]:
     """Return the filmed episodes, in the order of their columns, with task name and instruction.
 
     Args:
         spec: the spec of the env in which they were played.
     """
     return [
-        Film(footage, spec.tasks[footage.episode.task], spec.descriptions[footage.episode.task])
+        LabelledFootage(
+            footage, spec.tasks[footage.episode.task], spec.instructions[footage.episode.task]
+        )
         for _, footage in sorted(gathered.videos.items())
     ]

@@ -19,7 +19,7 @@ PARTIAL = ".partial-"
 
 
 @contextmanager
-def replacing(path: Path) -> Iterator[Path]:
+def atomic_write(path: Path) -> Iterator[Path]:
     """Yield a temporary path to write to; rename it to `path` if the block raises nothing.
 
     The temporary path has the suffix of `path`, because some writers choose the format by it.
@@ -49,7 +49,7 @@ def replacing(path: Path) -> Iterator[Path]:
 
 def write_text(path: Path, text: str) -> None:
     """Write UTF-8 text atomically."""
-    with replacing(path) as partial:
+    with atomic_write(path) as partial:
         partial.write_text(text, encoding="utf-8")
 
 

@@ -23,7 +23,7 @@ UNLIKE: tuple[type[Exception], ...] = (
 """Exceptions of reading a file and of accessing values that are not as expected."""
 
 
-def damaged(path: Path, reason: str) -> CheckpointError:
+def damaged_error(path: Path, reason: str) -> CheckpointError:
     """Return the error for a file whose content changed since it was written.
 
     Args:
@@ -67,24 +67,24 @@ def _writer(path: Path) -> str:
 
 
 @contextmanager
-def blaming(path: Path, *kinds: type[Exception]) -> Iterator[None]:
+def damaged_on(path: Path, *kinds: type[Exception]) -> Iterator[None]:
     """Convert exceptions of reading or parsing a file into one error that names the file.
 
     Args:
         kinds: further exception classes, such as those of the library that reads the file.
 
     Raises:
-        CheckpointError: see :func:`damaged`.
+        CheckpointError: see :func:`damaged_error`.
     """
     try:
         yield
     except UNLIKE + kinds as error:
-        raise damaged(path, _reason(error)) from error
+        raise damaged_error(path, _reason(error)) from error
 
 
 def read_json(path: Path) -> Any:
     """Read JSON; raise CheckpointError if the file is missing or not JSON."""
-    with blaming(path):
+    with damaged_on(path):
         return reading.read_json(path)
 
 
@@ -92,7 +92,7 @@ def read_mapping(path: Path) -> dict[str, Any]:
     """Read a JSON object; raise CheckpointError if the file is missing or not a JSON object."""
     content = read_json(path)
     if not isinstance(content, dict):
-        raise damaged(path, "it holds no mapping of names to values")
+        raise damaged_error(path, "it holds no mapping of names to values")
     return content
 
 
@@ -102,13 +102,13 @@ def read_as(kind: type[T], path: Path) -> T:
     Raises:
         CheckpointError: the file is missing, is not JSON, or contains a value of another type.
     """
-    with blaming(path):
+    with damaged_on(path):
         return as_type(kind, reading.read_json(path))
 
 
 def _reason(error: Exception) -> str:
     if isinstance(error, OSError | ValueError):
-        return reading.reason_of(error)
+        return reading.error_reason(error)
     if isinstance(error, KeyError):
         return f"it lacks {error}"
     return repr(error)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rlcore.contracts.errors import CheckpointError
-from rlcore.files.damaged_files import blaming, damaged, read_mapping
+from rlcore.files.damaged_files import damaged_error, damaged_on, read_mapping
 from rlcore.files.reading import open_regular
 
 DIGEST = "sha256"
@@ -49,7 +49,7 @@ def check_sizes(folder: Path, expected: Mapping[str, int]) -> None:
         if not file.is_file():
             raise CheckpointError(f"{folder} is incomplete: {name} is missing")
         if file.stat().st_size != size:
-            raise damaged(file, f"{file.stat().st_size} bytes instead of {size}")
+            raise damaged_error(file, f"{file.stat().st_size} bytes instead of {size}")
 
 
 def check_digests(folder: Path, expected: Mapping[str, str], *, verify: bool = False) -> None:
@@ -60,12 +60,14 @@ def check_digests(folder: Path, expected: Mapping[str, str], *, verify: bool = F
         verify: read files of any size, not only those below :data:`READ_ALWAYS`.
     """
     for name, digest in expected.items():
-        with blaming(folder / name):
+        with damaged_on(folder / name):
             if (folder / name).stat().st_size >= READ_ALWAYS and not verify:
                 continue
             actual = _digest(folder / name)
         if actual != digest:
-            raise damaged(folder / name, f"its {DIGEST} is {actual}, it was written with {digest}")
+            raise damaged_error(
+                folder / name, f"its {DIGEST} is {actual}, it was written with {digest}"
+            )
 
 
 def seal(folder: Path, seed: int) -> None:
@@ -87,7 +89,7 @@ def check_seal(folder: Path, seed: int, *, verify: bool = False) -> None:
     """
     path = folder / SEAL
     content = read_mapping(path)
-    with blaming(path):
+    with damaged_on(path):
         expected = {str(name): str(digest) for name, digest in content[DIGEST].items()}
         sealed_seed = content["seed"]
     if sealed_seed != seed:

@@ -26,7 +26,7 @@ _holds: dict[Path, tuple[int, bytes]] = {}
 
 
 @contextlib.contextmanager
-def held(folder: Path, *, required: bool) -> Iterator[str | None]:
+def locked(folder: Path, *, required: bool) -> Iterator[str | None]:
     """Hold the lock of a folder within this context.
 
     Args:
@@ -57,7 +57,7 @@ def held(folder: Path, *, required: bool) -> Iterator[str | None]:
             os.close(descriptor)
 
 
-def require_held(folder: Path) -> None:
+def require_lock(folder: Path) -> None:
     """Check, before writing, that a path still refers to the folder whose lock this process holds.
 
     Without a lock of this process nothing is checked.

@@ -3,7 +3,7 @@
     with without_data():
         policy.save_pretrained(folder)      writes names, shapes and settings, but no weights
 
-Code that writes large tensors must check :func:`leaves_data_out`. Such a file is written at once,
+Code that writes large tensors must check :func:`skips_data`. Such a file is written at once,
 and takes no space on a file system with sparse files.
 """
 
@@ -26,6 +26,6 @@ def without_data() -> Iterator[None]:
         _left_out.reset(token)
 
 
-def leaves_data_out() -> bool:
+def skips_data() -> bool:
     """Check whether writers of large tensors must omit the data now."""
     return _left_out.get()

@@ -22,18 +22,18 @@ from typing import Any, BinaryIO
 import yaml  # type: ignore[import-untyped]
 
 MIB = 1 << 20
-LARGEST_TEXT = 16 * MIB  # limit for JSON and other texts; rlcore writes some hundred KiB at most
-LARGEST_YAML = MIB // 8  # limit for configurations, which have some ten KiB; the parser is slow
-MOST_NODES = 20_000  # limit for the values of a YAML text after expanding its aliases
-DEEPEST = 100  # limit for nested brackets; the parser's time is quadratic in the depth
-LONGEST_LINE = MIB
+MAX_TEXT_BYTES = 16 * MIB  # limit for JSON and other texts; rlcore writes some hundred KiB at most
+MAX_YAML_BYTES = MIB // 8  # limit for configurations, which have some ten KiB; the parser is slow
+MAX_NODES = 20_000  # limit for the values of a YAML text after expanding its aliases
+MAX_DEPTH = 100  # limit for nested brackets; the parser's time is quadratic in the depth
+MAX_LINE_BYTES = MIB
 POINTER = b"version https://git-lfs"
 """First bytes of a Git LFS pointer: a placeholder for a file that is not downloaded yet."""
 _TOO_DEEP = "its values are nested too deeply"
 _BRACKETS = re.compile(r"[\[\]{}]")
 
 
-class Unreadable(ValueError):
+class UnreadableError(ValueError):
     """Error for a file or text in the wrong format. The message is a clause to follow a colon."""
 
 
@@ -47,11 +47,11 @@ def open_regular(path: str | Path) -> BinaryIO:
     mode = os.stat(path).st_mode
     if not stat.S_ISREG(mode):
         kind = "a folder" if stat.S_ISDIR(mode) else "a pipe or a device"
-        raise Unreadable(f"it is {kind}, not a file")
+        raise UnreadableError(f"it is {kind}, not a file")
     return open(path, "rb")
 
 
-def read_bytes(path: str | Path, most: int = LARGEST_TEXT) -> bytes:
+def read_bytes(path: str | Path, most: int = MAX_TEXT_BYTES) -> bytes:
     """Read the content of a file of at most `most` bytes.
 
     Raises:
@@ -61,13 +61,13 @@ def read_bytes(path: str | Path, most: int = LARGEST_TEXT) -> bytes:
         size = os.fstat(file.fileno()).st_size or most  # the kernel's files report size 0
         content = file.read(min(size, most) + 1)
     if len(content) > most:
-        raise Unreadable(f"it is larger than {_size(most)}")
+        raise UnreadableError(f"it is larger than {_size(most)}")
     if content.startswith(POINTER):
-        raise Unreadable("it is a pointer of Git LFS: run git lfs pull in its folder")
+        raise UnreadableError("it is a pointer of Git LFS: run git lfs pull in its folder")
     return content
 
 
-def read_text(path: str | Path, most: int = LARGEST_TEXT) -> str:
+def read_text(path: str | Path, most: int = MAX_TEXT_BYTES) -> str:
     """Read a UTF-8 text of at most `most` bytes, and convert its line ends to "\\n".
 
     Raises:
@@ -81,11 +81,11 @@ def decode(content: bytes) -> str:
     try:
         text = content.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise Unreadable(f"it is not UTF-8 text: {error.reason}") from None
+        raise UnreadableError(f"it is not UTF-8 text: {error.reason}") from None
     return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
 
 
-def read_json(path: str | Path, most: int = LARGEST_TEXT, *, once: bool = False) -> Any:
+def read_json(path: str | Path, most: int = MAX_TEXT_BYTES, *, once: bool = False) -> Any:
     """Read the value of a JSON file.
 
     Args:
@@ -103,7 +103,7 @@ def parse_json(text: str, *, once: bool = False) -> Any:
     try:
         return json.loads(text, object_pairs_hook=_unique_keys if once else None)
     except (ValueError, RecursionError) as error:
-        raise Unreadable(str(error)) from None
+        raise UnreadableError(str(error)) from None
 
 
 def read_yaml(path: str | Path, *, once: bool = False) -> Any:
@@ -116,7 +116,7 @@ def read_yaml(path: str | Path, *, once: bool = False) -> Any:
         OSError, Unreadable: see :func:`read_text` and :func:`check_yaml`; or the file is not YAML,
             or has tags that create Python objects.
     """
-    text = read_text(path, LARGEST_YAML)
+    text = read_text(path, MAX_YAML_BYTES)
     check_yaml(text)
     with _yaml_errors():
         if once:
@@ -131,7 +131,7 @@ def check_yaml(text: str) -> None:
     to values with further aliases.
 
     Raises:
-        Unreadable: the value has more than :data:`MOST_NODES` nodes, or brackets are nested too
+        Unreadable: the value has more than :data:`MAX_NODES` nodes, or brackets are nested too
             deeply.
     """
     check_depth(text)
@@ -139,8 +139,8 @@ def check_yaml(text: str) -> None:
         with _yaml_errors():
             root = yaml.compose(text, yaml.SafeLoader)
             count = _count(root, {})
-        if count > MOST_NODES:
-            raise Unreadable(f"its aliases expand to more than {MOST_NODES} values")
+        if count > MAX_NODES:
+            raise UnreadableError(f"its aliases expand to more than {MAX_NODES} values")
 
 
 @contextmanager
@@ -149,9 +149,9 @@ def _yaml_errors() -> Iterator[None]:
     try:
         yield
     except RecursionError:
-        raise Unreadable(_TOO_DEEP) from None
+        raise UnreadableError(_TOO_DEEP) from None
     except (ValueError, yaml.YAMLError) as error:  # ValueError for an invalid date, for example
-        raise Unreadable(" ".join(str(error).split())) from None
+        raise UnreadableError(" ".join(str(error).split())) from None
 
 
 def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -172,16 +172,16 @@ def refuse_twice(names: Sequence[str]) -> None:
     """Raise Unreadable if a name appears more than once."""
     duplicates = [name for name, count in Counter(names).items() if count > 1]
     if duplicates:
-        raise Unreadable(f"{duplicates[0]!r} appears twice")
+        raise UnreadableError(f"{duplicates[0]!r} appears twice")
 
 
 def check_depth(text: str) -> None:
-    """Raise Unreadable if brackets are nested more than :data:`DEEPEST` deep."""
+    """Raise Unreadable if brackets are nested more than :data:`MAX_DEPTH` deep."""
     depth = 0
     for bracket in _BRACKETS.finditer(text):
         depth = max(0, depth + (1 if bracket[0] in "[{" else -1))
-        if depth > DEEPEST:
-            raise Unreadable(_TOO_DEEP)
+        if depth > MAX_DEPTH:
+            raise UnreadableError(_TOO_DEEP)
 
 
 def read_lines(path: str | Path) -> Iterator[str]:
@@ -190,18 +190,18 @@ def read_lines(path: str | Path) -> Iterator[str]:
     A last line without a line end is skipped, because its writer may have been killed.
 
     Raises:
-        OSError, Unreadable: see :func:`read_text`; or a line has more than :data:`LONGEST_LINE`
+        OSError, Unreadable: see :func:`read_text`; or a line has more than :data:`MAX_LINE_BYTES`
             bytes.
     """
     with open_regular(path) as file:
-        while line := file.readline(LONGEST_LINE + 1):
-            if len(line) > LONGEST_LINE:
-                raise Unreadable(f"a line is longer than {_size(LONGEST_LINE)}")
+        while line := file.readline(MAX_LINE_BYTES + 1):
+            if len(line) > MAX_LINE_BYTES:
+                raise UnreadableError(f"a line is longer than {_size(MAX_LINE_BYTES)}")
             if line.endswith(b"\n"):
                 yield decode(line)[:-1]
 
 
-def reason_of(error: OSError | ValueError) -> str:
+def error_reason(error: OSError | ValueError) -> str:
     """Return why reading failed, as a clause to follow a colon.
 
     The number and path of an OSError are omitted.

@@ -13,7 +13,7 @@ from pathlib import Path
 from safetensors import SafetensorError, safe_open
 
 from rlcore.contracts.errors import CheckpointError
-from rlcore.files.damaged_files import damaged
+from rlcore.files.damaged_files import damaged_error
 from rlcore.files.reading import POINTER, open_regular
 
 MOST_TENSORS = 100_000
@@ -48,13 +48,13 @@ def read_headers(path: Path) -> dict[str, TensorHeader]:
     except OSError as error:
         raise CheckpointError(f"{path} can't be read: {error.strerror or error}") from error
     except (SafetensorError, ValueError) as error:
-        raise damaged(path, str(error).removeprefix(_WHERE)) from error
+        raise damaged_error(path, str(error).removeprefix(_WHERE)) from error
 
 
 def require_few(path: Path, names: Collection[str]) -> None:
     """Raise CheckpointError for a file with more than :data:`MOST_TENSORS` tensors."""
     if len(names) > MOST_TENSORS:
-        raise damaged(path, f"{len(names)} tensors, a network has at most {MOST_TENSORS}")
+        raise damaged_error(path, f"{len(names)} tensors, a network has at most {MOST_TENSORS}")
 
 
 def check_here(path: Path) -> None:
@@ -72,7 +72,7 @@ def check_here(path: Path) -> None:
     except OSError as error:
         raise CheckpointError(f"{path} can't be read: {error.strerror or error}") from error
     except ValueError as error:
-        raise damaged(path, str(error)) from error
+        raise damaged_error(path, str(error)) from error
     if pointer:
         raise CheckpointError(
             f"{path} is a pointer of Git LFS: the file itself has not been downloaded",

@@ -14,7 +14,7 @@ from pathlib import Path
 from rlcore.contracts.errors import CheckpointError
 
 
-def require_no_way_out(folder: Path) -> None:
+def require_self_contained(folder: Path) -> None:
     """Check that no symlink in a folder or its subfolders points out of the folder.
 
     Raises:
@@ -30,7 +30,7 @@ def require_inside(folder: Path, paths: Iterable[Path]) -> None:
     Missing files are allowed.
     """
     for path in paths:
-        if path.is_symlink() and leads_out(folder, path):
+        if path.is_symlink() and leaves_folder(folder, path):
             raise CheckpointError(
                 f"{path} is a link to {os.path.realpath(path)}, outside of {folder}: nothing is "
                 "written or copied through it",
@@ -38,6 +38,6 @@ def require_inside(folder: Path, paths: Iterable[Path]) -> None:
             )
 
 
-def leads_out(folder: Path, path: Path) -> bool:
+def leaves_folder(folder: Path, path: Path) -> bool:
     """Check whether a path in a folder resolves to a file outside of the folder."""
     return not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder))

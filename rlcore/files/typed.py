@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
-from rlcore.files.reading import Unreadable
+from rlcore.files.reading import UnreadableError
 
 T = TypeVar("T")
 NAMES: dict[Any, str] = {
@@ -25,7 +25,7 @@ NAMES: dict[Any, str] = {
 SHOWN = 60  # characters of a wrong value that a message shows
 
 
-class _WrongKindError(Unreadable):
+class _WrongKindError(UnreadableError):
     """Error for a value whose own type is wrong, not that of an entry or field of the value.
 
     Attributes:
@@ -84,11 +84,11 @@ def _checked(kind: Any, value: Any, name: str) -> Any:
 
 def _union_member(kind: Any, parts: tuple[Any, ...], value: Any, name: str) -> Any:
     """Return a value as the first type of a union that it has."""
-    errors: list[Unreadable] = []
+    errors: list[UnreadableError] = []
     for part in parts:
         try:
             return _checked(part, value, name)
-        except Unreadable as error:
+        except UnreadableError as error:
             errors.append(error)
     # An error inside the value says more than that the value has none of the types.
     nested = [
@@ -106,11 +106,11 @@ def _dataclass(kind: Any, value: Any, name: str) -> Any:
     subject = f"{name} " if name else "it "
     for key in value:
         if key not in fields_by_name:
-            raise Unreadable(f"{subject}has the unknown key {key!r:.{SHOWN}}")
+            raise UnreadableError(f"{subject}has the unknown key {key!r:.{SHOWN}}")
     for field in fields_by_name.values():
         has_default = field.default is not MISSING or field.default_factory is not MISSING
         if field.name not in value and not has_default:
-            raise Unreadable(f"{subject}lacks {field.name!r}")
+            raise UnreadableError(f"{subject}lacks {field.name!r}")
     return kind(
         **{key: _checked(hints[key], entry, _path(name, key)) for key, entry in value.items()}
     )

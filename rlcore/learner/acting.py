@@ -22,11 +22,11 @@ from torch import Tensor, nn
 
 from rlcore.contracts.errors import CheckpointError
 from rlcore.contracts.protocols import (
-    Acting,
+    ActingAlgorithm,
+    ActingHead,
     Algorithm,
     Demonstration,
     Evaluation,
-    HasPartInActing,
     Inputs,
     Observation,
     Policy,
@@ -34,7 +34,7 @@ from rlcore.contracts.protocols import (
 )
 from rlcore.contracts.rng import RowKeys
 from rlcore.contracts.specs import EnvSpec
-from rlcore.files.damaged_files import blaming
+from rlcore.files.damaged_files import damaged_on
 from rlcore.files.safetensors_header import read_headers
 from rlcore.learner.networks import make_networks
 from rlcore.numerics.batch_invariance import random_observation
@@ -60,7 +60,7 @@ class ActingPolicy(nn.Module):
         self,
         policy: Policy,
         networks: Mapping[str, nn.Module],
-        acting: Acting,
+        acting: ActingHead,
         named: str,
         *,
         frozen: bool = False,
@@ -111,7 +111,7 @@ class ActingPolicy(nn.Module):
                 "these settings: names or shapes differ",
                 hint="set the keys of algorithm as they were",
             )
-        with blaming(file, SafetensorError):
+        with damaged_on(file, SafetensorError):
             self.networks.load_state_dict(load_file(file))
         self.learned = True
 
@@ -187,16 +187,18 @@ def with_acting_networks(
         CheckpointError: the networks in `folder` are damaged or have other names or shapes.
     """
     needs = algorithm.needs
-    if not needs.acting:
+    if not needs.acting_networks:
         return policy
-    owner = cast(HasPartInActing, algorithm)
+    owner = cast(ActingAlgorithm, algorithm)
     inputs = policy.prepare(random_observation(env, 1))
     built = make_networks(owner, policy.spec, inputs, named=named, seed=seed)
     networks = {
-        network.name: (built.live if network.acts == "live" else built.lagged)[network.name]
-        for network in needs.acting
+        network.name: (built.online if network.acts_with == "online" else built.targets)[
+            network.name
+        ]
+        for network in needs.acting_networks
     }
-    acting = owner.acting(policy.spec, env, networks)
+    acting = owner.acting_head(policy.spec, env, networks)
     acting_policy = ActingPolicy(policy, networks, acting, named, frozen=needs.frozen)
     if folder is not None:
         acting_policy.load_networks(Path(folder))

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from rlcore.contracts import metric
-from rlcore.contracts.learning import Among, RowLoss, Step, Terms
+from rlcore.contracts.learning import RowKind, RowLoss, Step, Terms
 from rlcore.contracts.metric import Metrics
 from rlcore.contracts.protocols import Evaluation, Policy
 from rlcore.contracts.rng import RowKeys
@@ -46,18 +46,18 @@ class UpdateLearning:
     policy: Policy
     env: EnvSpec
     networks: Mapping[str, nn.Module]
-    lagged: Mapping[str, nn.Module]
+    target_networks: Mapping[str, nn.Module]
     replay: ReplayStore
     rollout: Trajectory
     reference: ReferenceWeights
-    remarks: dict[str, str]
+    warnings: dict[str, str]
     named: str
     seed: int
     batch_size: int
     device: torch.device
     micro: MicroBatches
     settle: Callable[[], None]
-    numbers: dict[str, float] = field(default_factory=dict)
+    statistics: dict[str, float] = field(default_factory=dict)
     _steps: int = 0
 
     def evaluate(self, rows: Tensor) -> Evaluation:
@@ -80,16 +80,16 @@ class UpdateLearning:
         self.settle()
         return logprobs
 
-    def over_all(self, metrics: Metrics) -> dict[str, float]:
-        return collectives.merge_metrics(metrics).numbers()
+    def all_reduce(self, metrics: Metrics) -> dict[str, float]:
+        return collectives.merge_metrics(metrics).values()
 
-    def draw(self, count: int, among: Among = "all") -> Tensor:
-        return self.replay.draw(count, among, (self.seed, "replay", self.update, self._steps))
+    def sample(self, count: int, among: RowKind = "all") -> Tensor:
+        return self.replay.sample(count, among, (self.seed, "replay", self.update, self._steps))
 
     def step(self, rows: Tensor, loss: RowLoss, *, trains: Sequence[str]) -> Step:
         number = self._steps
         self._steps += 1
-        local_rows = self.replay.held(rows)
+        local_rows = self.replay.local_rows(rows)
         name = METRIC_NAMES.get(trains[0], trains[0])
         return Step(
             trains=tuple(trains),
@@ -98,7 +98,7 @@ class UpdateLearning:
             name=name,
         )
 
-    def imitation(self, rows: Tensor, keys: RowKeys) -> Tensor:
+    def imitation_loss(self, rows: Tensor, keys: RowKeys) -> Tensor:
         return self.policy.sft_loss(
             self.replay.inputs(rows), *self.replay.action_targets(rows), keys
         )

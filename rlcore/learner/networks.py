@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from rlcore.contracts.errors import AlgorithmError, CheckpointError
-from rlcore.contracts.protocols import Inputs, OwnsNetworks
+from rlcore.contracts.protocols import Inputs, NetworkAlgorithm
 from rlcore.contracts.rng import generator
 from rlcore.contracts.specs import AlgorithmNeeds, NetworkNeeds, PolicySpec
 
@@ -28,10 +28,12 @@ class Networks:
     """
 
     def __init__(self, made: Mapping[str, nn.Module], needs: Sequence[NetworkNeeds]) -> None:
-        self.live = {network.name: made[network.name] for network in needs}
-        self._lags = {network.name: network.lag for network in needs if network.lag is not None}
-        self.lagged = {
-            name: copy.deepcopy(self.live[name]).requires_grad_(False) for name in self._lags
+        self.online = {network.name: made[network.name] for network in needs}
+        self._lags = {
+            network.name: network.polyak for network in needs if network.polyak is not None
+        }
+        self.targets = {
+            name: copy.deepcopy(self.online[name]).requires_grad_(False) for name in self._lags
         }
         self._needs = needs
         self.acting: dict[str, nn.Module] = {}
@@ -47,16 +49,18 @@ class Networks:
         """
         self.acting = dict(acting.items())
         for needed in self._needs:
-            if needed.acts:
+            if needed.acts_with:
                 shared = acting[needed.name]
-                for networks in (self.live, self.lagged):
+                for networks in (self.online, self.targets):
                     if needed.name in networks:
                         networks[needed.name].load_state_dict(shared.state_dict())
-                (self.live if needed.acts == "live" else self.lagged)[needed.name] = shared
+                (self.online if needed.acts_with == "online" else self.targets)[needed.name] = (
+                    shared
+                )
 
     def to(self, device: torch.device) -> None:
         """Move live and target networks to a device."""
-        for network in (*self.live.values(), *self.lagged.values()):
+        for network in (*self.online.values(), *self.targets.values()):
             network.to(device)
 
     @torch.no_grad()
@@ -69,8 +73,8 @@ class Networks:
             trained: names of networks; those without a target network are ignored.
         """
         for name in self._lags.keys() & set(trained):
-            target = self.lagged[name]
-            live = self.live[name]
+            target = self.targets[name]
+            live = self.online[name]
             for averaged, parameter in zip(target.parameters(), live.parameters(), strict=True):
                 averaged.lerp_(parameter, self._lags[name])
             for copied, buffer in zip(target.buffers(), live.buffers(), strict=True):
@@ -78,12 +82,12 @@ class Networks:
 
     def groups(self) -> dict[str, list[nn.Parameter]]:
         """Return the trained parameters of each network."""
-        return {name: list(network.parameters()) for name, network in self.live.items()}
+        return {name: list(network.parameters()) for name, network in self.online.items()}
 
     def tensors(self) -> Iterator[Tensor]:
         """Yield all parameters and buffers, except those shared with the rollout policy."""
         acting = set(map(id, self.acting.values()))
-        for network in (*self.live.values(), *self.lagged.values()):
+        for network in (*self.online.values(), *self.targets.values()):
             if id(network) not in acting:
                 yield from network.parameters()
                 yield from network.buffers()
@@ -112,14 +116,14 @@ class Networks:
 
     def _named(self) -> Iterator[tuple[str, Tensor]]:
         """Yield `networks.KIND.NETWORK.PATH` and the parameter or buffer."""
-        for kind, networks in ((_LIVE, self.live), (_LAGGED, self.lagged)):
+        for kind, networks in ((_LIVE, self.online), (_LAGGED, self.targets)):
             for name, network in networks.items():
                 for path, tensor in network.state_dict(keep_vars=True).items():
                     yield f"{PREFIX}{kind}.{name}.{path}", tensor
 
 
 def make_networks(
-    algorithm: OwnsNetworks, policy: PolicySpec, inputs: Inputs, *, named: str, seed: int
+    algorithm: NetworkAlgorithm, policy: PolicySpec, inputs: Inputs, *, named: str, seed: int
 ) -> Networks:
     """Build the networks of an algorithm. Their initial weights depend on `seed` alone.
 
@@ -140,7 +144,7 @@ def make_networks(
     invalid += [
         network.name
         for network in needs.networks
-        if network.acts == "lagged" and network.lag is None
+        if network.acts_with == "target" and network.polyak is None
     ]
     complete = isinstance(made, Mapping) and sorted(made) == sorted(names)
     if invalid or not complete or not all(isinstance(m, nn.Module) for m in made.values()):

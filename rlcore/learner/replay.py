@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from rlcore.contracts.errors import AlgorithmError
-from rlcore.contracts.learning import Among, Following
+from rlcore.contracts.learning import NStepTargets, RowKind
 from rlcore.contracts.rng import generator
 from rlcore.contracts.specs import EnvSpec, PolicySpec, ReplayNeeds
 from rlcore.contracts.trajectory import Trajectory
@@ -98,7 +98,7 @@ class Segment:
             "mask": step < count,
         }
 
-    def following(self, rows: Tensor, chunks: int, gamma: float) -> dict[str, Tensor]:
+    def n_step_targets(self, rows: Tensor, chunks: int, gamma: float) -> dict[str, Tensor]:
         """Return n-step targets: `rewards`, `discounts`, `known` and `inputs.NAME`; see
         :class:`Following`."""
         chunk, column = (axis[rows] for axis in self.decisions)
@@ -117,7 +117,7 @@ class Segment:
         index = self.batch.sample_index[tuple(axis[:, chunks] for axis in positions)].clamp(min=0)
         inputs = {f"{_INPUTS}{name}": array[index] for name, array in self.batch.inputs.items()}
         returns = {"rewards": rewards.float(), "discounts": discounts.float()}
-        return {**returns, "known": continues | terminated, **inputs}
+        return {**returns, "valid": continues | terminated, **inputs}
 
     def bytes(self) -> int:
         """Return the size on all ranks in bytes: light arrays of columns with a decision, and the
@@ -182,7 +182,7 @@ class ReplayStore:
         self._segments: list[Segment] = []
         self._renumber()
 
-    def teach(self, samples: SupervisedSamples) -> None:
+    def add_demonstrations(self, samples: SupervisedSamples) -> None:
         """Put demonstrations into the replay, in place of earlier ones."""
         self._taught = [DemonstrationRows(samples)]
         self._renumber()
@@ -200,7 +200,7 @@ class ReplayStore:
             successful = (batch.success & batch.valid.any(-1)).any(0).nonzero().squeeze(1)
             batch = take(batch, successful.tolist())
         decided = {
-            name: array for name, array in batch.replay.items() if name in self._needs.decided
+            name: array for name, array in batch.replay.items() if name in self._needs.outputs
         }
         stored = replace(batch, inputs=batch.inputs | decided, replay={})
         segment = Segment(number, collectives.world_size(), stored)
@@ -220,7 +220,7 @@ class ReplayStore:
         success = torch.cat(
             [torch.zeros(0, dtype=torch.bool), *(s.success for s in self._segments)]
         )
-        self._rows: dict[Among, Tensor] = {
+        self._rows: dict[RowKind, Tensor] = {
             "demonstrations": torch.arange(demonstrations),
             "all": torch.arange(demonstrations, total),
             "successes": demonstrations + success.nonzero().squeeze(1),
@@ -235,10 +235,10 @@ class ReplayStore:
 
     # -- rows ---------------------------------------------------------------------------------
 
-    def count(self, among: Among = "all") -> int:
+    def count(self, among: RowKind = "all") -> int:
         return len(self._rows[among])
 
-    def draw(self, count: int, among: Among, key: Sequence[int | str]) -> Tensor:
+    def sample(self, count: int, among: RowKind, key: Sequence[int | str]) -> Tensor:
         """Draw rows with replacement, int64 `[count]`; successes are balanced across tasks.
 
         Args:
@@ -256,7 +256,7 @@ class ReplayStore:
         chances = self._chances.numpy() if among == "successes" else None
         return rows[torch.from_numpy(generator(*key, among).choice(len(rows), count, p=chances))]
 
-    def held(self, rows: Tensor) -> Tensor:
+    def local_rows(self, rows: Tensor) -> Tensor:
         """Return those of the rows that this rank trains on, in their order."""
         return rows[self._held[rows]]
 
@@ -282,11 +282,13 @@ class ReplayStore:
             return None
         return SupervisedSamples(self.inputs(rows), *self.action_targets(rows))
 
-    def following(self, rows: Tensor, *, chunks: int, gamma: float) -> Following:
-        arrays = self._gather(rows, lambda source, local: source.following(local, chunks, gamma))
-        light = {name: arrays.pop(name) for name in ("rewards", "discounts", "known")}
+    def n_step_targets(self, rows: Tensor, *, chunks: int, gamma: float) -> NStepTargets:
+        arrays = self._gather(
+            rows, lambda source, local: source.n_step_targets(local, chunks, gamma)
+        )
+        light = {name: arrays.pop(name) for name in ("rewards", "discounts", "valid")}
         inputs = {name.removeprefix(_INPUTS): array for name, array in arrays.items()}
-        return Following(**light, inputs=inputs)
+        return NStepTargets(**light, inputs=inputs)
 
     def _gather(
         self, rows: Tensor, ask: Callable[[Any, Tensor], Mapping[str, Tensor]]

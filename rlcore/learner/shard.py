@@ -74,7 +74,7 @@ def shard_parameters(
         if not config.cpu_offload
         else CPUOffloadPolicy(pin_memory=device.type == "cuda"),
     }
-    blocks = list(policy.blocks()) if policy.spec.blocks else []
+    blocks = list(policy.blocks()) if policy.spec.has_blocks else []
     tied = _tied(policy, blocks)
     replicated: set[nn.Parameter] = set()
     for block in blocks:
@@ -86,7 +86,7 @@ def shard_parameters(
         fully_shard(
             block,
             ignored_params=replicated | tied,
-            reshard_after_forward=config.gathers_again,
+            reshard_after_forward=config.reshards,
             **shared,
         )
     if fill is not None:
@@ -105,7 +105,7 @@ def shard_parameters(
             module.set_force_sum_reduction_for_comms(True)
             module.set_gradient_divide_factor(1.0)
     register_fsdp_forward_method(policy, "evaluate")
-    if policy.spec.sft is not None:
+    if policy.spec.sft_objective is not None:
         register_fsdp_forward_method(policy, "sft_loss")
 
 

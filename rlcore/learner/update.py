@@ -23,7 +23,7 @@ from rlcore.contracts import metric
 from rlcore.contracts.errors import AlgorithmError, TrainingError
 from rlcore.contracts.learning import Step
 from rlcore.contracts.metric import Metric, Metrics
-from rlcore.contracts.protocols import Algorithm, OwnsNetworks, Policy
+from rlcore.contracts.protocols import Algorithm, NetworkAlgorithm, Policy
 from rlcore.contracts.specs import EnvSpec, ReplayNeeds
 from rlcore.contracts.trajectory import Trajectory
 from rlcore.demonstrations.datasets import SupervisedSamples
@@ -107,7 +107,7 @@ class Learner:
             assert env is not None  # workers always pass one
             inputs = self._policy.prepare(random_observation(env, 1))
             self._networks = make_networks(
-                cast(OwnsNetworks, algorithm),
+                cast(NetworkAlgorithm, algorithm),
                 self._policy.spec,
                 inputs,
                 named=algorithm_config.name,
@@ -121,7 +121,7 @@ class Learner:
         self._optimizer = PolicyOptimizer(self._groups, actor.optim, needs.networks)
         # gathering shards is collective, so all ranks must run the same forwards
         self._lockstep = any(map(dtensor.is_sharded, every))
-        size = min(actor.micro_batch_size, actor.share_of_each(collectives.world_size()))
+        size = min(actor.micro_batch_size, actor.chunks_per_rank(collectives.world_size()))
         self._micro = MicroBatches(size, lockstep=self._lockstep)
         self._keeps = needs.replay or keeps
         self._replay = ReplayStore(self._keeps or ReplayNeeds(0), policy.spec, env, self._device)
@@ -130,7 +130,7 @@ class Learner:
 
     def teach(self, samples: SupervisedSamples) -> None:
         """Put demonstrations into the replay, in place of earlier ones."""
-        self._replay.teach(samples)
+        self._replay.add_demonstrations(samples)
 
     # -- one update ---------------------------------------------------------------------------
 
@@ -167,8 +167,8 @@ class Learner:
             update,
             self._policy,
             cast(EnvSpec, self._env),
-            self._networks.live,
-            self._networks.lagged,
+            self._networks.online,
+            self._networks.targets,
             self._replay,
             batch,
             self._reference,
@@ -187,7 +187,7 @@ class Learner:
         shrunk = collectives.all_max(size_before - self._micro.size)
         smallest = -collectives.all_max(-self._micro.size)  # the minimum over ranks
         rates = self._optimizer.learning_rates()
-        numbers = collectives.merge_metrics(metrics).numbers(steps)
+        numbers = collectives.merge_metrics(metrics).values(steps)
         return {
             **numbers,
             **rollout_metrics(batch),
@@ -200,7 +200,7 @@ class Learner:
                 collectives.all_max(self._optimizer.moved_from(weights_before))
             ),
             "train/actor/trained_samples": collectives.all_sum(counts.samples),
-            **learning.numbers,
+            **learning.statistics,
             **({MICRO_BATCH_SIZE: float(smallest)} if shrunk else {}),
         }
 
@@ -279,7 +279,7 @@ class Learner:
         clipped = list(dict.fromkeys(map(self._optimizer.clipped_with, step.trains)))
         names = [step.name, *(METRIC_NAMES.get(name, name) for name in clipped[1:])]
         return {
-            f"train/{name}/grad_norm": metric.observed(report.grad_norms.get(group, 0.0))
+            f"train/{name}/grad_norm": metric.observation(report.grad_norms.get(group, 0.0))
             for name, group in zip(names, clipped, strict=True)
         }
 

@@ -168,6 +168,6 @@ def random_observation(spec: EnvSpec, rows: int) -> Observation:
             for camera in spec.cameras
         },
         "states": rng.uniform(-1, 1, (rows, spec.state_dim)).astype(np.float32),
-        "task_descriptions": [spec.descriptions[row % len(spec.tasks)] for row in range(rows)],
+        "task_descriptions": [spec.instructions[row % len(spec.tasks)] for row in range(rows)],
         "elapsed": rng.uniform(0, 1, rows).astype(np.float32),
     }

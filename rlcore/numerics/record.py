@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from rlcore.files.reading import Unreadable, read_json
+from rlcore.files.reading import UnreadableError, read_json
 from rlcore.numerics.mkl import LEVELS, MKL, VARIABLES, BatchInvariance, Kernels, Processor
 
 KEY = "kernels"
@@ -49,7 +49,7 @@ def read_kernels(manifest: Path) -> RecordedKernels | None:
             name: entry["environment"][name] for name in VARIABLES if name in entry["environment"]
         }
         digests = tuple(entry["rounding"]["digests"])
-    except (OSError, Unreadable, KeyError, TypeError):
+    except (OSError, UnreadableError, KeyError, TypeError):
         return None
     texts = (maker, *units, *environment.values(), *digests)
     if level not in LEVELS or not all(type(text) is str and PLAIN(text) for text in texts):

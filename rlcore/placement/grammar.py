@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rlcore.contracts.errors import PlacementError, choosing
+from rlcore.contracts.errors import PlacementError, choices_message
 
 COMPONENTS = ("env", "rollout", "actor")
 KEY = "cluster.component_placement"
@@ -108,7 +108,8 @@ def _names(names: Any) -> list[str]:
     for name in components:
         if name not in COMPONENTS:
             raise PlacementError(
-                f"{KEY}: unknown component {name!r} in {str(names)!r}{choosing(name, COMPONENTS)}"
+                f"{KEY}: unknown component {name!r} in {str(names)!r}"
+                f"{choices_message(name, COMPONENTS)}"
             )
     return components
 
@@ -144,7 +145,7 @@ def _members(labels: Sequence[str], where: str, groups: Mapping[str, Sequence[in
         if label not in groups:
             none = "none is defined in cluster.node_groups"
             raise PlacementError(
-                f"{where}: unknown node_group {label!r}{choosing(label, groups, none=none)}"
+                f"{where}: unknown node_group {label!r}{choices_message(label, groups, none=none)}"
             )
         members += groups[label]
     named = ", ".join(labels)

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from rlcore.contracts.errors import PlacementError, choosing
+from rlcore.contracts.errors import PlacementError, choices_message
 from rlcore.placement.grammar import parse_ranks
 from rlcore.placement.inventory import Inventory
 
@@ -65,7 +65,9 @@ def read_groups(node_groups: Sequence[Any], inventory: Inventory) -> dict[str, N
 def _require_form(entry: Mapping[Any, Any], where: str) -> None:
     for name in entry:
         if name not in _KEYS:
-            raise PlacementError(f"{where}: unknown key {name!r}{choosing(str(name), _KEYS)}")
+            raise PlacementError(
+                f"{where}: unknown key {name!r}{choices_message(str(name), _KEYS)}"
+            )
     if sum(name in entry for name in BY) != 1:
         raise PlacementError(
             f"{where} must say which nodes it means, by one of {' and '.join(BY)}, got "

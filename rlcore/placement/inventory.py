@@ -64,7 +64,7 @@ class Inventory:
 
     nodes: tuple[Node, ...]
     head: str = ""
-    assumed: tuple[str, ...] = field(default=(), compare=False)
+    assumptions: tuple[str, ...] = field(default=(), compare=False)
 
     @classmethod
     def local(cls) -> Inventory:

@@ -50,7 +50,7 @@ def read_description(text: str) -> Inventory:
         PlacementError: the text has another form, or names a file that can't be read.
         PluginError: no plugin implements the hook.
     """
-    for answer in load_plugins().ask("rlcore_machines", text=text):
+    for answer in load_plugins().call_hook("rlcore_machines", text=text):
         inventory: Inventory = answer
         return inventory
     raise PluginError(

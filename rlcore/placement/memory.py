@@ -200,19 +200,19 @@ def memory_per_process(
         if offloads:
             host, weights, state, stepping = host + weights + state, 0, 0, 0
     if not learns:
-        weights += sum(_FP32 * one.parameters for one in networks if one.acts)
+        weights += sum(_FP32 * one.parameters for one in networks if one.acts_with)
     else:
-        state += sum((_OWN + (one.lag is not None)) * _FP32 * one.parameters for one in networks)
+        state += sum((_OWN + (one.polyak is not None)) * _FP32 * one.parameters for one in networks)
     made = spec.activations
-    per_row = spec.cache_numbers * size + made.passing
-    kept = made.recomputed if recomputes else made.kept
+    per_row = spec.cache_size * size + made.transient
+    kept = made.recomputed if recomputes else made.stored
     return MemoryNeed(
         weights=weights,
         state=state,
         acting=batch.rows * per_row if acts else 0,
         gathered=gathered,
         stepping=stepping,
-        sample=max(kept, made.passing) if learns else 0,
+        sample=max(kept, made.transient) if learns else 0,
         samples=batch.samples if learns else 0,
         taught=batch.taught if learns else 0,
         host=host,

@@ -10,8 +10,8 @@ import importlib
 from typing import Any
 
 from rlcore.contracts.errors import PluginError, UserError, did_you_mean
-from rlcore.plugins.system_libraries import mend, moved
-from rlcore.terminal.text import raised
+from rlcore.plugins.system_libraries import install_hint, moved
+from rlcore.terminal.text import format_exception
 
 
 def load_target(target: str) -> Any:
@@ -27,13 +27,13 @@ def load_target(target: str) -> Any:
     except ImportError as error:
         raise PluginError(
             f"{target} can't be loaded: {error}{moved(error)}",
-            hint=mend(str(error)) or "rlcore plugins; rlcore doctor",
+            hint=install_hint(str(error)) or "rlcore plugins; rlcore doctor",
         ) from error
     except UserError:
         raise
     except (Exception, SystemExit) as error:
         raise PluginError(
-            f"{target} can't be loaded: {raised(error, error.__traceback__)}",
+            f"{target} can't be loaded: {format_exception(error, error.__traceback__)}",
             hint="this is a bug in the plugin; rlcore plugins shows whose it is",
         ) from error
     if attribute not in vars(module):

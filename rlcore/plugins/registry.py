@@ -27,13 +27,18 @@ import pluggy
 
 from rlcore.contracts import hookspecs
 from rlcore.contracts.component import KINDS, ComponentSpec, Kind, OtherInterpreter
-from rlcore.contracts.errors import PackageMissing, PluginError, choosing, nearest
+from rlcore.contracts.errors import (
+    MissingPackageError,
+    PluginError,
+    choices_message,
+    nearest_choice,
+)
 from rlcore.plugins import extras
 from rlcore.plugins.entry_points import BLOCK, Installed, installed
 from rlcore.plugins.import_target import load_target
 from rlcore.plugins.system_libraries import moved
 from rlcore.plugins.validate import CHANGED, problem_of, require_api, unknown_hook
-from rlcore.terminal.text import raised
+from rlcore.terminal.text import format_exception
 
 MISSING = {"status": "missing", "detail": "", "fix": ""}  # defaults of a doctor row's fields
 
@@ -138,7 +143,7 @@ class Registry:
         component = self.get(kind, name)
         absent = extras.lacking(component.spec.packages)
         if absent:
-            raise PackageMissing(
+            raise MissingPackageError(
                 f"{kind} {name!r} needs {' and '.join(absent)}, not installed",
                 hint=extras.installing(absent),
             )
@@ -171,16 +176,16 @@ class Registry:
         loaded = {row.distribution for row in self.rows()}
         command = extras.offered(kind, name, loaded=loaded)
         if command is not None:
-            return PackageMissing(f"{kind} {name!r} ships as an extra: {command}")
+            return MissingPackageError(f"{kind} {name!r} ships as an extra: {command}")
         choices = sorted(choices)
         absent = [known for known in extras.absent_names(kind, loaded) if known not in choices]
-        meant = nearest(name, [*choices, *absent])
+        meant = nearest_choice(name, [*choices, *absent])
         hint = "rlcore help" if kind == "command" else "rlcore plugins"
         if meant in absent:
             refused = self._refused(kind, meant)
             hint = (refused and refused.hint) or extras.offered(kind, meant, loaded=loaded) or hint
-        said = choosing(name, choices, also=absent, none="none is installed")
-        return PluginError(f"there is no {kind} {name!r}{said}{self.not_loaded()}", hint=hint)
+        said = choices_message(name, choices, also=absent, none="none is installed")
+        return PluginError(f"there is no {kind} {name!r}{said}{self.load_failures()}", hint=hint)
 
     def install_command(self, parts: Iterable[tuple[str, str]]) -> str | None:
         """Return the command that installs the extras of the components `(kind, name)`.
@@ -232,15 +237,16 @@ class Registry:
                         )
         return None
 
-    def not_loaded(self) -> str:
-        """Return a sentence that lists the :meth:`absent` plugins; empty if there are none.
+    def load_failures(self) -> str:
+        """Return a sentence that lists the :meth:`missing_distributions` plugins; empty if there
+        are none.
 
         It is appended to the error for an unknown name, which one of them may provide.
         """
-        absent = "; ".join(self.absent())
+        absent = "; ".join(self.missing_distributions())
         return absent and f" It may belong to a plugin not loaded (rlcore doctor): {absent}"
 
-    def absent(self) -> list[str]:
+    def missing_distributions(self) -> list[str]:
         """Describe the plugins that are installed and not loaded: those BAD and those left out."""
         absent = [_bad(row) for row in self._rows if row.status == "BAD"]
         for variable in dict.fromkeys(plugin.left_out_by for plugin in self._left_out):
@@ -292,15 +298,15 @@ class Registry:
 
         See :func:`rlcore.contracts.hookspecs.rlcore_versions`.
         """
-        return self.ask("rlcore_versions", envs=envs)
+        return self.call_hook("rlcore_versions", envs=envs)
 
-    def ask(self, hook: str, **arguments: Any) -> list[Any]:
+    def call_hook(self, hook: str, **arguments: Any) -> list[Any]:
         """Call a hook of all plugins, and return the items of their lists in loading order."""
         modules = [module for _, module in self.manager.list_name_plugin()]
         return [item for module in modules for item in self._call(module, hook, **arguments)]
 
     @contextmanager
-    def hearing(self, named: Mapping[str, object]) -> Iterator[None]:
+    def with_callbacks(self, named: Mapping[str, object]) -> Iterator[None]:
         """Register objects as plugins within the context, so that their hooks are called too.
 
         Args:
@@ -450,4 +456,4 @@ def _reason(error: BaseException) -> str:
         return error.message
     if isinstance(error, pluggy.PluginValidationError):  # most often an argument that was removed
         return f"{' '.join(str(error).split())}: {CHANGED}"
-    return raised(error, error.__traceback__).partition("\n")[0] + moved(error)
+    return format_exception(error, error.__traceback__).partition("\n")[0] + moved(error)

@@ -19,7 +19,7 @@ PACKAGES = {
 MISSING = re.compile(r"(\S+\.so[.\d]*): cannot open shared object file")
 
 
-def mend(message: str) -> str | None:
+def install_hint(message: str) -> str | None:
     """Return how to install the system library that an import did not find.
 
     None if the import failed for another reason.

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 
 from rlcore.contracts.errors import UserError
 from rlcore.process import signals
-from rlcore.terminal.text import plain
+from rlcore.terminal.text import strip_control
 
 if TYPE_CHECKING:
     import psutil
@@ -272,7 +272,7 @@ def _end(text: str, code: int) -> None:
         with contextlib.suppress(OSError):
             if os.isatty(2):
                 os.write(2, b"\x1b[?25h")  # show the cursor, which progress bars hide
-            os.write(2, plain(text).encode())
+            os.write(2, strip_control(text).encode())
         kill_started()
     finally:
         os._exit(code)

@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rlcore.contracts.errors import CheckpointError
-from rlcore.files.atomic import replacing
-from rlcore.files.damaged_files import damaged, of_another_version
+from rlcore.files.atomic import atomic_write
+from rlcore.files.damaged_files import damaged_error, of_another_version
 from rlcore.files.reading import decode, open_regular, parse_json
 
 NOTE = b"rlcore"
@@ -60,7 +60,7 @@ def write_rows(
     table = pa.Table.from_pylist(flat, schema=_with_infos(schema, sorted(told)))
     if note is not None:
         table = table.replace_schema_metadata({NOTE: json.dumps(note)})
-    with replacing(path) as partial:
+    with atomic_write(path) as partial:
         pq.write_table(table, partial, write_page_checksum=True)
 
 
@@ -82,7 +82,7 @@ def read_rows(path: Path, schema: pa.Schema) -> list[dict[str, Any]]:
                 raise of_another_version(path, f"lacks the columns {missing}")
             return list(_rows(file, schema))
     except (OSError, ValueError, pa.ArrowException) as error:
-        raise damaged(path, str(error)) from error
+        raise damaged_error(path, str(error)) from error
 
 
 def _rows(file: pq.ParquetFile, schema: pa.Schema) -> Iterator[dict[str, Any]]:
@@ -126,7 +126,7 @@ def read_note(path: Path) -> dict[str, Any]:
             written = (pq.read_schema(stream).metadata or {}).get(NOTE, b"{}")
         note = parse_json(decode(written))
     except (OSError, ValueError, pa.ArrowException) as error:
-        raise damaged(path, str(error)) from error
+        raise damaged_error(path, str(error)) from error
     if not isinstance(note, dict):
-        raise damaged(path, f"its note can't be {note!r}")
+        raise damaged_error(path, f"its note can't be {note!r}")
     return note

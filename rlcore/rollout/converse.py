@@ -35,7 +35,7 @@ from rlcore.validation.policy import checked_inputs, checked_output
 def converse(policy: Policy, job: RolloutJob) -> Conversation:
     """Send actions to all routes until each is finished, and return a :class:`RolloutResult`."""
     temperature = job.order.temperature
-    if temperature is None or not policy.spec.temperature:
+    if temperature is None or not policy.spec.has_temperature:
         return (yield from _converse(policy, job))
     policy.set_temperature(temperature)
     try:

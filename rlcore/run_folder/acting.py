@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from rlcore.files.damaged_files import blaming, read_mapping
+from rlcore.files.damaged_files import damaged_on, read_mapping
 
 PLACE = "acting"
 NETWORKS = f"{PLACE}/networks.safetensors"
@@ -35,5 +35,5 @@ def saved_with(folder: Path) -> str | None:
     path = folder / _FACTS
     if not path.exists():
         return None
-    with blaming(path):
+    with damaged_on(path):
         return str(read_mapping(path)["algorithm"])

@@ -56,7 +56,7 @@ def ending(attempt: Path) -> Iterator[None]:
         state = "interrupted" if isinstance(error, KeyboardInterrupt) else "failed"
         reason = error.message if isinstance(error, UserError) else repr(error)
         with contextlib.suppress(OSError, UserError):  # a full disk, a folder that was moved
-            lock.require_held(attempt.parent.parent)
+            lock.require_lock(attempt.parent.parent)
             write_text(attempt / ENDED, json.dumps({"state": state, "reason": reason}) + "\n")
         raise
 

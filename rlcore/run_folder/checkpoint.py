@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rlcore.contracts.errors import NO_SPACE, CheckpointError, choosing
+from rlcore.contracts.errors import NO_SPACE, CheckpointError, choices_message
 from rlcore.files.atomic import new_folder
 from rlcore.files.damaged_files import OtherVersionError
 from rlcore.files.digests import DIGEST, check_digests, check_sizes
@@ -208,7 +208,7 @@ def named_checkpoint(folder: Path, name: str) -> Path:
     there = checkpoint_names(folder)
     if name not in there:
         raise CheckpointError(
-            f"{folder} has no checkpoint {name!r}{choosing(name, there)}",
+            f"{folder} has no checkpoint {name!r}{choices_message(name, there)}",
             hint="runner.keep_best=true lets a run mark its best one" if name == BEST else None,
         )
     return folder / name

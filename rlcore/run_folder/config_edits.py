@@ -11,7 +11,7 @@ from rlcore.config.differences import differences
 from rlcore.config.old_names import warn
 from rlcore.config.recipes import read_mapping
 from rlcore.contracts.errors import ConfigError
-from rlcore.terminal.text import short, some
+from rlcore.terminal.text import abbreviate_list, shorten
 
 if TYPE_CHECKING:
     from rlcore.run_folder.folder import RunFolder
@@ -38,12 +38,12 @@ def warn_of_edits(run: RunFolder) -> None:
         except ConfigError:
             continue  # the copy is missing or damaged, e.g. if the history was copied in part
         changes = [
-            f"{each.path} from {short(each.values[0], 60)} to {short(each.values[1], 60)}"
+            f"{each.path} from {shorten(each.values[0], 60)} to {shorten(each.values[1], 60)}"
             for each in differences(then, now)
         ]
         if not changes:
             return
         since = attempt.relative_to(run.path).as_posix()
-        found.append(f"{run.config} was changed since {since}: {some(changes, SHOWN)}")
+        found.append(f"{run.config} was changed since {since}: {abbreviate_list(changes, SHOWN)}")
     for warning in found[:1]:
         warn(warning)

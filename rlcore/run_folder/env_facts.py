@@ -14,7 +14,7 @@ from typing import Any
 
 from rlcore.config.instructions import RECORDED as FILE
 from rlcore.contracts.specs import ActionChannel, EnvSpec, StateChannel
-from rlcore.files.damaged_files import blaming, read_mapping
+from rlcore.files.damaged_files import damaged_on, read_mapping
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class EnvFacts:
     sentences: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, spec: EnvSpec) -> EnvFacts:
+    def from_spec(cls, spec: EnvSpec) -> EnvFacts:
         """Collect the facts of an env from its spec."""
         return cls(
             env=spec.name,
@@ -46,10 +46,12 @@ class EnvFacts:
             states=_channels(spec.states),
             actions=_channels(spec.actions),
             render_settings=dict(spec.render_settings),
-            sentences=dict(zip(spec.tasks, spec.descriptions, strict=True)),
+            sentences=dict(zip(spec.tasks, spec.instructions, strict=True)),
         )
 
-    def unlike(self, other: EnvFacts, *, pixels: bool = False) -> Iterator[tuple[str, Any, Any]]:
+    def differences(
+        self, other: EnvFacts, *, pixels: bool = False
+    ) -> Iterator[tuple[str, Any, Any]]:
         """Yield (field, ours, theirs) for each difference that affects a policy.
 
         These are the sizes and channels of actions and states, and the names and order of cameras.
@@ -62,8 +64,8 @@ class EnvFacts:
             ("action", self.actions, other.actions),
             ("state", self.states, other.states),
         ):
-            if width_of(mine) != width_of(others):
-                yield f"{what} entries", width_of(mine), width_of(others)
+            if total_size(mine) != total_size(others):
+                yield f"{what} entries", total_size(mine), total_size(others)
             # equal sizes may still have other meanings: other units, another controller
             for here, there in zip(mine, others, strict=False):
                 if here != there:
@@ -73,22 +75,22 @@ class EnvFacts:
         elif pixels and self.cameras != other.cameras:
             yield "cameras", dict(self.cameras), dict(other.cameras)
         if pixels:
-            yield from self.drawn_unlike(other)
+            yield from self.rendering_differences(other)
 
-    def drawn_unlike(self, other: EnvFacts) -> Iterator[tuple[str, Any, Any]]:
+    def rendering_differences(self, other: EnvFacts) -> Iterator[tuple[str, Any, Any]]:
         """Yield (setting, ours, theirs) of each render setting that both have and that differs."""
         for name, here in self.render_settings.items():
             there = other.render_settings.get(name, here)
             if here != there:
                 yield name, here, there
 
-    def told_unlike(self, other: EnvFacts) -> list[tuple[str, str, str]]:
+    def instruction_differences(self, other: EnvFacts) -> list[tuple[str, str, str]]:
         """Return (task, ours, theirs) of each common task whose instructions differ."""
         pairs = ((t, here, other.sentences.get(t, here)) for t, here in self.sentences.items())
         return [(task, here, there) for task, here, there in pairs if here != there]
 
 
-def width_of(channels: Iterable[Mapping[str, Any]]) -> int:
+def total_size(channels: Iterable[Mapping[str, Any]]) -> int:
     """Return the length of the vector that these channels form, the sum of their sizes."""
     return sum(channel["size"] for channel in channels)
 
@@ -97,7 +99,7 @@ def write_env_facts(folder: Path, spec: EnvSpec) -> None:
     """Record in a policy's folder the env in which it was trained."""
     from rlcore.files.atomic import write_text
 
-    write_text(folder / FILE, json.dumps(asdict(EnvFacts.of(spec)), indent=1) + "\n")
+    write_text(folder / FILE, json.dumps(asdict(EnvFacts.from_spec(spec)), indent=1) + "\n")
 
 
 def read_env_facts(folder: Path) -> EnvFacts | None:
@@ -109,7 +111,7 @@ def read_env_facts(folder: Path) -> EnvFacts | None:
     path = folder / FILE
     if not path.exists():
         return None
-    with blaming(path):
+    with damaged_on(path):
         return EnvFacts(**read_mapping(path))
 
 

@@ -11,19 +11,19 @@ from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 
-from rlcore.contracts.errors import CheckpointError, ConfigError, nearest
+from rlcore.contracts.errors import CheckpointError, ConfigError, nearest_choice
 from rlcore.files import lock
 from rlcore.files.atomic import sweep, write_text
-from rlcore.files.symlinks import require_no_way_out
+from rlcore.files.symlinks import require_self_contained
 from rlcore.run_folder import attempts
 from rlcore.run_folder.history import BEST, LATEST, SUPERSEDED, checkpoint_name, settle
-from rlcore.terminal.text import some
+from rlcore.terminal.text import abbreviate_list
 
 CONFIG, RECIPE, METRICS = "config.yaml", "recipe.yaml", "metrics.jsonl"
 WRITTEN_BY_READERS = ("replay", "report.html")
 """Names that commands write into a run's folder without its lock, perhaps at the same time.
 
-:meth:`RunFolder.held` spares their temporary files as long as the writer may be alive.
+:meth:`RunFolder.locked` spares their temporary files as long as the writer may be alive.
 """
 
 PLACE = "give the folder that holds config.yaml and checkpoints/, such as logs/quickstart"
@@ -32,7 +32,7 @@ SWEEP_TABLE = "sweep.txt"
 """File with the results of a sweep's jobs, in the folder that holds their run folders."""
 
 
-class Inside:
+class FolderPath:
     """Descriptor that returns the path of a file or folder inside a :class:`RunFolder`."""
 
     def __init__(self, name: str) -> None:
@@ -54,20 +54,20 @@ class RunFolder:
 
     path: Path
 
-    config = Inside(CONFIG)
-    manifest = Inside("manifest.json")
-    metrics = Inside(METRICS)
-    summary = Inside("summary.json")
-    recipe = Inside(RECIPE)
-    report = Inside("report.html")
-    tensorboard = Inside("tensorboard")
-    sft = Inside("sft")  # the policy after supervised training
-    checkpoints = Inside("checkpoints")
-    evaluations = Inside("eval")
+    config = FolderPath(CONFIG)
+    manifest = FolderPath("manifest.json")
+    metrics = FolderPath(METRICS)
+    summary = FolderPath("summary.json")
+    recipe = FolderPath(RECIPE)
+    report = FolderPath("report.html")
+    tensorboard = FolderPath("tensorboard")
+    sft = FolderPath("sft")  # the policy after supervised training
+    checkpoints = FolderPath("checkpoints")
+    evaluations = FolderPath("eval")
     # written once, and read by each resumed attempt
-    before = Inside("eval/before.parquet")
-    forgetting = Inside("eval/forgetting/before.parquet")
-    demonstrations = Inside("demonstrations")
+    before = FolderPath("eval/before.parquet")
+    forgetting = FolderPath("eval/forgetting/before.parquet")
+    demonstrations = FolderPath("demonstrations")
 
     @classmethod
     def create(cls, log_path: str | Path, experiment_name: str) -> RunFolder:
@@ -132,32 +132,32 @@ class RunFolder:
         write_text(self.config, text)
 
     @contextlib.contextmanager
-    def held(self, required: bool = True) -> Iterator[str | None]:
+    def locked(self, required: bool = True) -> Iterator[str | None]:
         """Hold the run's lock, so that no other process writes to it.
 
         First removes temporary files that a killed process left behind, and finishes its changes to
         the checkpoints. Yields a message for the user if a dead process held the lock, else None.
 
         Args:
-            required: see :func:`rlcore.files.lock.held`.
+            required: see :func:`rlcore.files.lock.locked`.
 
         Raises:
             CheckpointError: another process writes to the run, its folder is not writable, a link
                 in it points outside, or a folder is in place of a file or vice versa.
         """
-        require_no_way_out(self.path)
+        require_self_contained(self.path)
         self._require_shapes()
-        with lock.held(self.path, required=required) as before:
+        with lock.locked(self.path, required=required) as before:
             sweep(self.path, spare=WRITTEN_BY_READERS)
             settle(self.checkpoints)
             yield before
 
-    def require_held(self) -> None:
-        """Check that this process still holds the run: :func:`rlcore.files.lock.require_held`.
+    def require_lock(self) -> None:
+        """Check that this process still holds the run: :func:`rlcore.files.lock.require_lock`.
 
         Call it before writing results, as the folder may have been moved or replaced meanwhile.
         """
-        lock.require_held(self.path)
+        lock.require_lock(self.path)
 
     def _require_shapes(self) -> None:
         """Raise CheckpointError if a folder is where the run writes a file, or the reverse.
@@ -228,7 +228,7 @@ def _existing(path: str | Path) -> Path:
             f"there is no run at {str(path)[:200]}: {reason}", hint=PLACE
         ) from None
     known = {run.name: run for run in (*_runs(inside.parent), *_runs(Path("logs").absolute()))}
-    near = nearest(inside.name, known)
+    near = nearest_choice(inside.name, known)
     hint = PLACE if near is None else f"did you mean {known[near]}?"
     raise CheckpointError(f"there is no run at {inside}", hint=hint)
 
@@ -236,7 +236,7 @@ def _existing(path: str | Path) -> Path:
 def _runs_below(folder: Path) -> str:
     """Return a hint that names the runs directly below a folder, or how to name a run."""
     runs = _runs(folder) if folder.is_dir() else []
-    return f"the runs in it: {some([*map(str, runs)], SHOWN)}" if runs else PLACE
+    return f"the runs in it: {abbreviate_list([*map(str, runs)], SHOWN)}" if runs else PLACE
 
 
 def _take(wanted: Path) -> Path:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rlcore.contracts.errors import CheckpointError
-from rlcore.files.damaged_files import blaming, damaged, read_mapping
+from rlcore.files.damaged_files import damaged_error, damaged_on, read_mapping
 from rlcore.files.safetensors_header import read_headers
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def read_learner(folder: Path) -> dict[str, Any]:
     state, files, _ = check_learner(folder)
     tensors = []
     for file in files:
-        with blaming(folder / file, SafetensorError):
+        with damaged_on(folder / file, SafetensorError):
             tensors.append(load_file(folder / file))
     pieces = {name: [held[name] for held in tensors if name in held] for name in tensors[0]}
     joined = {name: own[0] if len(own) == 1 else Rows(own) for name, own in pieces.items()}
@@ -111,12 +111,12 @@ def check_learner(folder: Path) -> tuple[dict[str, Any], list[str], set[str]]:
         CheckpointError: a file is missing or damaged, or the files do not belong together.
     """
     facts = read_mapping(folder / COUNTERS)
-    with blaming(folder / COUNTERS):
+    with damaged_on(folder / COUNTERS):
         state, names, files = facts["state"], set(facts["tensors"]), facts["files"]
     if not isinstance(state, dict):
-        raise damaged(folder / COUNTERS, f"state can't be {state!r}")
+        raise damaged_error(folder / COUNTERS, f"state can't be {state!r}")
     if not (isinstance(files, list) and files and files == _files(len(files))):
-        raise damaged(folder / COUNTERS, f"files can't be {files!r:.200}")
+        raise damaged_error(folder / COUNTERS, f"files can't be {files!r:.200}")
     stored = {name: file for file in reversed(files) for name in read_headers(folder / file)}
     if names != set(stored):
         name = min(names ^ set(stored))

@@ -22,7 +22,7 @@ from packaging.requirements import Requirement
 from rlcore.contracts.specs import ComponentSpec, EnvSpec, OtherInterpreter
 from rlcore.files import cpuinfo
 from rlcore.files.atomic import write_text
-from rlcore.files.reading import Unreadable, read_json
+from rlcore.files.reading import UnreadableError, read_json
 from rlcore.plugins.distributions import folders, headers, normal, requires
 from rlcore.plugins.entry_points import installed
 from rlcore.run_folder.protocol_record import EvaluationProtocol
@@ -149,7 +149,7 @@ def build_manifest(
         "evaluated_on": evaluated_on,
         "caveats": dict(caveats or {}),
         "sentences": {
-            side: dict(zip(one.tasks, one.descriptions, strict=True)) for side, one in specs.items()
+            side: dict(zip(one.tasks, one.instructions, strict=True)) for side, one in specs.items()
         },
         "task_groups": {name: list(tasks) for name, tasks in specs["eval"].task_groups.items()},
     }
@@ -164,7 +164,7 @@ def earlier_versions(path: Path) -> dict[str, str]:
     try:
         kept = read_json(path)
         found = {"python": kept["python"], **kept["versions"]}
-    except (OSError, Unreadable, KeyError, TypeError):
+    except (OSError, UnreadableError, KeyError, TypeError):
         return {}
     return {
         name: version

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from rlcore.config.differences import differences
-from rlcore.terminal.text import short, some
+from rlcore.terminal.text import abbreviate_list, shorten
 
 NOT_MEASURED = (
     "env_type",  # in the field `env`
@@ -115,7 +115,7 @@ def describe_difference(there: Mapping[str, Any], here: Mapping[str, Any]) -> st
     for each in found:
         first, other = (_in_words(each.path, value) for value in each.values)
         parts.append(f"{each.path} {first} and {other}")
-    return some(parts, 3)
+    return abbreviate_list(parts, 3)
 
 
 def _is_simulator(path: str) -> bool:
@@ -123,4 +123,4 @@ def _is_simulator(path: str) -> bool:
 
 
 def _in_words(path: str, value: Any) -> str:
-    return UNRECORDED if value is None and _is_simulator(path) else short(value, 60)
+    return UNRECORDED if value is None and _is_simulator(path) else shorten(value, 60)

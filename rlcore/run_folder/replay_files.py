@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rlcore.files.damaged_files import blaming, read_mapping
+from rlcore.files.damaged_files import damaged_on, read_mapping
 from rlcore.files.safetensors_header import read_headers
 from rlcore.run_folder.learner_state import COUNTERS
 
@@ -52,7 +52,7 @@ def read_segment(file: Path) -> dict[str, Tensor]:
     from safetensors.torch import load_file
 
     read_headers(file)  # refuses anything but a regular file: load_file would block on a pipe
-    with blaming(file, SafetensorError):
+    with damaged_on(file, SafetensorError):
         return load_file(file)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from rlcore.contracts.errors import CheckpointError
 from rlcore.files.atomic import write_text
-from rlcore.files.damaged_files import blaming, damaged, of_another_version, read_json
+from rlcore.files.damaged_files import damaged_error, damaged_on, of_another_version, read_json
 from rlcore.files.digests import DIGEST, Extent, digests, sizes, text_digest
 
 FORMAT = "rlcore-checkpoint"
@@ -102,9 +102,9 @@ def read_facts(path: Path) -> dict[str, Any]:
         (OWN_DIGEST, (str,), "a text"),
     ):
         if type(facts.get(name)) not in kinds:
-            raise damaged(path, f"{name} must be {words}, got {facts.get(name)!r}")
+            raise damaged_error(path, f"{name} must be {words}, got {facts.get(name)!r}")
     if facts.pop(OWN_DIGEST) != own_digest(facts):
-        raise damaged(path, f"its {DIGEST} is not the one it was written with")
+        raise damaged_error(path, f"its {DIGEST} is not the one it was written with")
     return facts
 
 
@@ -122,7 +122,7 @@ def dependencies(path: Path, state: Mapping[str, Any]) -> dict[str, Extent]:
     Raises:
         CheckpointError: the state lacks these entries or they are malformed.
     """
-    with blaming(path):
+    with damaged_on(path):
         return {name: Extent(**facts) for name, facts in state[DEPENDS_ON].items()}
 
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from rlcore.config.schema import LoggerConfig, TimeoutsConfig
 from rlcore.contracts.errors import PluginError, RunWarning, UserError, warn
 from rlcore.contracts.protocols import Tracker
-from rlcore.files.atomic import replacing, sync
+from rlcore.files.atomic import atomic_write, sync
 from rlcore.files.reading import parse_json, read_lines
 from rlcore.plugins.import_target import load_target
 from rlcore.plugins.registry import Registry
@@ -97,7 +97,7 @@ class MetricsLog:
     def _copy(self) -> None:
         """Write a copy of the open file to the path, and continue with the copy."""
         self._file.seek(0)
-        with replacing(self._path) as partial, partial.open("wb") as copy:
+        with atomic_write(self._path) as partial, partial.open("wb") as copy:
             shutil.copyfileobj(self._file, copy)
         self._file.close()
         self._file = self._path.open("ab+")

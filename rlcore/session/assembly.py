@@ -35,7 +35,7 @@ class Assembly:
         further: configurations of the further sides, by name.
         played: names of the sides that are played; of the others only the specs are used.
         simulators: versions of the simulator packages of each played side, by side and package;
-            empty until :meth:`simulated_by`.
+            empty until :meth:`with_simulators`.
     """
 
     config: RunConfig
@@ -43,10 +43,10 @@ class Assembly:
     sides: dict[str, EnvSide]
     env_specs: dict[str, EnvSpec]
     worker_specs: WorkerSpecs
-    learned: tuple[Learned, ...] = ()
-    further: Mapping[str, RunConfig] = field(default_factory=dict)
-    played: tuple[str, ...] = ("train", "eval")
-    simulators: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    trained_starts: tuple[Learned, ...] = ()
+    further_configs: Mapping[str, RunConfig] = field(default_factory=dict)
+    active_sides: tuple[str, ...] = ("train", "eval")
+    simulator_versions: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     @property
     def policy_spec(self) -> PolicySpec:
@@ -64,23 +64,26 @@ class Assembly:
         return self.facts.placement
 
     @property
-    def played_specs(self) -> dict[str, EnvSpec]:
+    def active_specs(self) -> dict[str, EnvSpec]:
         """Specs of the played sides."""
-        return {side: spec for side, spec in self.env_specs.items() if side in self.played}
+        return {side: spec for side, spec in self.env_specs.items() if side in self.active_sides}
 
-    def evaluating(self, side: str) -> Assembly:
+    def for_evaluation(self, side: str) -> Assembly:
         """Return the assembly for an evaluation of a side.
 
         A further side takes the place of "eval", with its own configuration.
         """
-        if side not in self.further:
+        if side not in self.further_configs:
             return self
         return replace(
             self,
-            config=self.further[side],
+            config=self.further_configs[side],
             sides={**self.sides, "eval": self.sides[side]},
             env_specs={**self.env_specs, "eval": self.env_specs[side]},
-            simulators={**self.simulators, "eval": self.simulators.get(side, {})},
+            simulator_versions={
+                **self.simulator_versions,
+                "eval": self.simulator_versions.get(side, {}),
+            },
         )
 
     def interpreters(self) -> list[OtherInterpreter]:
@@ -91,9 +94,11 @@ class Assembly:
         Raises:
             UserError: an interpreter can't be used.
         """
-        return load_plugins().versions({side: self.sides[side].config for side in self.played})
+        return load_plugins().versions(
+            {side: self.sides[side].config for side in self.active_sides}
+        )
 
-    def simulated_by(self, interpreters: Sequence[OtherInterpreter]) -> Assembly:
+    def with_simulators(self, interpreters: Sequence[OtherInterpreter]) -> Assembly:
         """Return the assembly with the simulators' current versions in `simulators`.
 
         Args:
@@ -106,9 +111,9 @@ class Assembly:
                 self.env_specs[side],
                 elsewhere.get(side),
             )
-            for side in self.played
+            for side in self.active_sides
         }
-        return replace(self, simulators=versions)
+        return replace(self, simulator_versions=versions)
 
     @property
     def device(self) -> str:
@@ -165,8 +170,8 @@ def assemble(
         worker_specs=WorkerSpecs(
             config.cluster, members, nodes=placement.inventory.nodes, routes=facts.routes
         ),
-        further=further,
-        played=(*(config.env.sides if trains else config.played), *further),
+        further_configs=further,
+        active_sides=(*(config.env.sides if trains else config.active_envs), *further),
     )
 
 
@@ -227,7 +232,7 @@ def policy_settings(
     return PolicyWorkerSettings(
         policy_target=registry.get("model", config.actor.model.model_type).spec.target,
         algorithm_target=registry.get("algorithm", name).spec.target if name else "",
-        acts=bool(needs.acting),
+        acts=bool(needs.acting_networks),
         keeps=needs.replay,
         actor=config.actor,
         algorithm=config.algorithm,

@@ -25,7 +25,7 @@ from rlcore.plugins.entry_points import LEAVE_OUT
 from rlcore.process import watchdog
 from rlcore.process.call_with_timeout import call_with_timeout
 from rlcore.run_folder.metrics import LINE
-from rlcore.terminal.text import raised, short
+from rlcore.terminal.text import format_exception, shorten
 
 FINISHED = "rlcore_after_run"
 MAY_ADD = "a hook may add metrics: a name that no line of metrics.jsonl has already, and a number"
@@ -55,7 +55,7 @@ class RunHooks:
         self, manager: pluggy.PluginManager, timeout: float, plugins: PluginsConfig | None = None
     ) -> None:
         self._manager = manager
-        self._off = (plugins or PluginsConfig()).off
+        self._off = (plugins or PluginsConfig()).disabled
         self._timeout = timeout
         self._failure: HookError | None = None
         self._warned: set[tuple[str, str]] = set()  # (plugin, hook)
@@ -154,7 +154,7 @@ def _named(hook: str, impl: pluggy.HookImpl, error: BaseException) -> HookError:
         return HookError(f"{whose}: {error.message}", hint=error.hint or _hint(hook, impl))
     ours = error.__traceback__  # the frame that made the call
     trace = ours if ours is None else ours.tb_next or ours
-    return HookError(f"{whose}: {raised(error, trace)}", hint=_hint(hook, impl))
+    return HookError(f"{whose}: {format_exception(error, trace)}", hint=_hint(hook, impl))
 
 
 def _observes(impl: pluggy.HookImpl) -> bool:
@@ -184,7 +184,7 @@ def _added(
     """
     for name, value in before.items():
         if after.get(name) is not value:
-            found = short(after[name]) if name in after else "nothing"
+            found = shorten(after[name]) if name in after else "nothing"
             wrong = f"it changed the metric {name!r} from {value} to {found}"
             raise _named(hook, impl, PluginError(f"{wrong}; {MAY_ADD}"))
     added = {name: value for name, value in after.items() if name not in before}
@@ -194,6 +194,6 @@ def _added(
                 raise TypeError
             added[name] = float(value)
         except (TypeError, OverflowError):
-            wrong = f"it added the metric {short(name)}: {short(value)}"
+            wrong = f"it added the metric {shorten(name)}: {shorten(value)}"
             raise _named(hook, impl, PluginError(f"{wrong}; {MAY_ADD}")) from None
     return added

@@ -18,7 +18,7 @@ from rich.table import Column
 from rich.text import Text
 
 from rlcore.terminal.console import Canvas
-from rlcore.terminal.text import duration
+from rlcore.terminal.text import format_duration
 
 UPDATE_LINE = {
     "success": ("env/success_once", ".3f"),
@@ -146,8 +146,10 @@ class _Stand(ProgressColumn):
 
     def render(self, task: Task) -> Text:
         parts = [] if task.total is None else [f"{task.completed:.0f} of {task.total:.0f}"]
-        parts.append(duration(task.elapsed or 0.0))
-        parts += [] if task.time_remaining is None else [f"left {duration(task.time_remaining)}"]
+        parts.append(format_duration(task.elapsed or 0.0))
+        parts += (
+            [] if task.time_remaining is None else [f"left {format_duration(task.time_remaining)}"]
+        )
         return Text(", ".join([*parts, *filter(None, [task.fields["status"]])]))
 
 
@@ -237,18 +239,18 @@ class Progress:
         if skipped:
             parts.append(f"skipped {skipped:.0f}/{skipped + metrics[STEPS]:.0f} steps")
         spent = sum(metrics[key] for key in UPDATE_SECONDS if key in metrics)
-        parts += [duration(spent)] if self._verbose else []
+        parts += [format_duration(spent)] if self._verbose else []
         used = {name: metrics[key] for name, key in SHARES.items() if key in metrics}
         if self._verbose and (whole := sum(used.values())) > 0:
             parts += [f"{name} {seconds / whole:.0%}" for name, seconds in used.items()]
         parts.append(self._elapsed())
         if total > 0:
-            parts.append(f"left {duration((total - update) * spent + evaluating)}")
+            parts.append(f"left {format_duration((total - update) * spent + evaluating)}")
         of = f"/{total}" if total > 0 else ""
         self.line(f"update {update}{of}: {', '.join(parts)}")
 
     def _elapsed(self) -> str:
-        return f"elapsed {duration(time.perf_counter() - self._begin)}"
+        return f"elapsed {format_duration(time.perf_counter() - self._begin)}"
 
     def _result(self, label: str, phase: Phase, state: str, seconds: float) -> str:
         """Return e.g. `evaluate (after): 64 of 64, success 0.42, 12 s, elapsed 3 min 5 s`."""
@@ -256,4 +258,4 @@ class Progress:
         parts = [count] if phase.done or phase.total else []
         parts += [phase.status] if phase.status else []
         parts += [state] if state else []
-        return f"{label}: {', '.join([*parts, duration(seconds), self._elapsed()])}"
+        return f"{label}: {', '.join([*parts, format_duration(seconds), self._elapsed()])}"

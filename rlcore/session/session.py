@@ -36,7 +36,7 @@ from rlcore.session.assembly import Assembly
 from rlcore.session.callbacks import RunHooks
 from rlcore.session.progress import Clock, Progress
 from rlcore.session.trained_on import learned_before
-from rlcore.workers.backend import backend_of, make_group
+from rlcore.workers.backend import load_backend, make_group
 from rlcore.workers.group import WorkerGroup
 from rlcore.workers.worker_specs import WorkerSpecs
 
@@ -135,7 +135,7 @@ class Session:
         """Look up the simulators' versions again, report changes and update the manifest."""
         then = earlier_versions(self.folder.manifest)
         self.interpreters = self.assembly.interpreters()
-        self.assembly = self.assembly.simulated_by(self.interpreters)
+        self.assembly = self.assembly.with_simulators(self.interpreters)
         now = _manifest(self.assembly, None, self.interpreters)
         self.manifest |= {name: now[name] for name in ("versions", "packages", "interpreters")}
         self.tell_upgraded(then)
@@ -201,16 +201,18 @@ def open_session(
     registry, config = load_plugins(), assembly.config
     if not with_policy:
         assembly = replace(assembly, worker_specs=assembly.worker_specs.without_policy())
-    assembly = replace(assembly, learned=learned_before(config, folder))
+    assembly = replace(assembly, trained_starts=learned_before(config, folder))
     interpreters = assembly.interpreters()
-    assembly = assembly.simulated_by(interpreters)
+    assembly = assembly.with_simulators(interpreters)
     earlier = like or folder
     before = None if earlier is None else record.read_kernels(earlier.manifest)
     then = {} if folder is None else earlier_versions(folder.manifest)
-    worker_specs = replace(assembly.worker_specs, begun=None if before is None else before.kernels)
+    worker_specs = replace(
+        assembly.worker_specs, resumed_kernels=None if before is None else before.kernels
+    )
     runs = Path(config.runner.logger.log_path) if folder is None else folder.path.parent
-    apart = backend_of(config.cluster).require_equipped(config, worker_specs, runs)
-    worker_specs = replace(worker_specs, apart=apart)
+    apart = load_backend(config.cluster).check_nodes(config, worker_specs, runs)
+    worker_specs = replace(worker_specs, unshared_nodes=apart)
     manifest = _manifest(assembly, at, interpreters)
     logger, clock = config.runner.logger, Clock()
     with contextlib.ExitStack() as own:
@@ -218,7 +220,7 @@ def open_session(
         if folder is None:
             folder = RunFolder.create(logger.log_path, logger.experiment_name)
             try:
-                (holds or own).enter_context(folder.held(logger.require_lock))
+                (holds or own).enter_context(folder.locked(logger.require_lock))
             except UserError:
                 with contextlib.suppress(OSError):
                     folder.path.rmdir()
@@ -230,7 +232,7 @@ def open_session(
         )
         group = own.enter_context(make_group(worker_specs))
         progress.line(f"run folder: {folder.path}")
-        if worker_specs.apart:
+        if worker_specs.unshared_nodes:
             progress.line(_unshared(worker_specs))
         with clock.measure("start"), progress.phase("start workers"):
             group.start()
@@ -256,7 +258,9 @@ def open_session(
 
 def _unshared(worker_specs: WorkerSpecs) -> str:
     """Return the message about nodes without access to the run folder."""
-    named = ", ".join(worker_specs.node_name(number) for number in sorted(worker_specs.apart))
+    named = ", ".join(
+        worker_specs.node_name(number) for number in sorted(worker_specs.unshared_nodes)
+    )
     return f"not seen from {named}: what policies there write and read is sent (docs/cluster.md)"
 
 
@@ -272,7 +276,7 @@ def caveat(assembly: Assembly, side: str = "eval") -> str:
     """
     said = [assembly.env_specs[side].caveat]
     if side == "eval":
-        words = starts_in_words(assembly.config, assembly.env_specs, assembly.learned)
+        words = starts_in_words(assembly.config, assembly.env_specs, assembly.trained_starts)
         said.append(f"evaluated on {words}" if words != HELD_OUT else "")
     name = assembly.config.algorithm.name
     if name and algorithm_needs(assembly.config, load_plugins()).noise:
@@ -310,9 +314,9 @@ def _manifest(
         device=assembly.device,
         protocol=protocol(assembly),
         specs=specs,
-        code=code(interpreters, assembly.played_specs),
+        code=code(interpreters, assembly.active_specs),
         caveats={side: said for side in specs if (said := caveat(assembly, side))},
-        evaluated_on=starts_in_words(assembly.config, specs, assembly.learned),
+        evaluated_on=starts_in_words(assembly.config, specs, assembly.trained_starts),
         went_on_from=at,
         interpreters=interpreters,
     )
@@ -331,10 +335,13 @@ def protocol(assembly: Assembly) -> EvaluationProtocol:
         num_action_chunks=assembly.policy_spec.num_action_chunks,
         sampling=sampling(config),
         settings=settings_of(asdict(config.env.eval)),
-        facts=asdict(EnvFacts.of(spec)),
-        said={**dict(zip(spec.tasks, spec.descriptions, strict=True)), "": spec.sentences},
+        facts=asdict(EnvFacts.from_spec(spec)),
+        said={
+            **dict(zip(spec.tasks, spec.instructions, strict=True)),
+            "": spec.episode_instructions,
+        },
         caveat=spec.caveat,
-        simulator=assembly.simulators.get("eval", {}),
+        simulator=assembly.simulator_versions.get("eval", {}),
     )
 
 

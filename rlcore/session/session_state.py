@@ -14,7 +14,7 @@ from typing import Any
 
 from rlcore.contracts.errors import CheckpointError
 from rlcore.contracts.run import Steering, Totals
-from rlcore.files.damaged_files import blaming, damaged
+from rlcore.files.damaged_files import damaged_error, damaged_on
 from rlcore.files.digests import Extent
 from rlcore.run_folder import history
 from rlcore.run_folder.checkpoint import Checkpoint, load_checkpoint
@@ -84,7 +84,7 @@ def check_state(at: Checkpoint, seed: int) -> None:
     """
     lacking = [name for name in SAVED if name not in at.state]
     if lacking:
-        raise damaged(at.path / STATE, f"state lacks {', '.join(lacking)}")
+        raise damaged_error(at.path / STATE, f"state lacks {', '.join(lacking)}")
     _counters(at)
     if at.state["seed"] != seed:
         raise CheckpointError(
@@ -99,7 +99,7 @@ def _counters(at: Checkpoint) -> tuple[Totals, Steering]:
     Raises:
         CheckpointError: they have other fields, which another version may have written.
     """
-    with blaming(at.path / STATE):
+    with damaged_on(at.path / STATE):
         return Totals(**at.state["totals"]), Steering(**at.state["steering"])
 
 
@@ -111,7 +111,7 @@ def extents(at: Checkpoint) -> dict[str, Extent]:
     """
     extents = dependencies(at.path / STATE, at.state)
     if METRICS not in extents:
-        raise damaged(at.path / STATE, f"state.{DEPENDS_ON} names no {METRICS}")
+        raise damaged_error(at.path / STATE, f"state.{DEPENDS_ON} names no {METRICS}")
     return extents
 
 

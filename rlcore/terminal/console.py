@@ -15,7 +15,7 @@ from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 
 from rlcore.terminal.stdio import PlainOutput, TerminalText
-from rlcore.terminal.text import plain
+from rlcore.terminal.text import strip_control
 
 
 class Canvas(Console):
@@ -47,7 +47,9 @@ class Canvas(Console):
         Control segments pass unchanged: rich creates them to move the cursor.
         """
         for segment in super().render(renderable, options):
-            yield segment if segment.control else Segment(plain(segment.text), segment.style)
+            yield (
+                segment if segment.control else Segment(strip_control(segment.text), segment.style)
+            )
 
 
 def as_text(*parts: RenderableType, width: int) -> str:

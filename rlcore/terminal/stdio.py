@@ -14,7 +14,7 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any, TextIO, cast
 
-from rlcore.terminal.text import plain
+from rlcore.terminal.text import strip_control
 
 RAY_LISTENER = "ray_listen_error_messages"
 """Name of Ray's thread that prints long tracebacks. They are dropped: rlcore reports the errors."""
@@ -32,7 +32,7 @@ class PlainOutput:
         means: function applied to each text before writing; :class:`TerminalText`: no escaping.
     """
 
-    def __init__(self, stream: TextIO, means: Callable[[str], str] = plain) -> None:
+    def __init__(self, stream: TextIO, means: Callable[[str], str] = strip_control) -> None:
         self._stream = stream
         self._means = means
 

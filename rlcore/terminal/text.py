@@ -17,7 +17,7 @@ The line feed and the tabulator are not among them.
 """
 
 
-def plain(text: str) -> str:
+def strip_control(text: str) -> str:
     r"""Return the text with its control characters escaped (`\x1b`).
 
     Messages contain names and texts from outside, which must not control the terminal.
@@ -25,18 +25,20 @@ def plain(text: str) -> str:
     return CONTROL.sub(lambda match: match[0].encode("unicode_escape").decode("ascii"), text)
 
 
-def written(value: Any) -> str:
+def format_value(value: Any) -> str:
     """Format a value as in a configuration file or on the command line."""
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
     if isinstance(value, (list, tuple)):
-        return f"[{', '.join(map(written, value))}]"
+        return f"[{', '.join(map(format_value, value))}]"
     if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{name}: {written(entry)}" for name, entry in value.items()) + "}"
+        return (
+            "{" + ", ".join(f"{name}: {format_value(entry)}" for name, entry in value.items()) + "}"
+        )
     return str(value)
 
 
-def raised(error: BaseException, trace: TracebackType | None) -> str:
+def format_exception(error: BaseException, trace: TracebackType | None) -> str:
     """Format an exception: one line with its message and place, then the traceback.
 
     The place is omitted if the innermost frame is Python's import system.
@@ -53,7 +55,7 @@ def raised(error: BaseException, trace: TracebackType | None) -> str:
     return f"{summary}{location}\n{''.join(exception.format()).rstrip()}"
 
 
-def short(value: object, most: int = 80) -> str:
+def shorten(value: object, most: int = 80) -> str:
     """Format any value for an error message, in `most` characters at most."""
     try:
         text = repr(value)
@@ -62,7 +64,7 @@ def short(value: object, most: int = 80) -> str:
     return text if len(text) <= most else f"{text[: most - 3]}..."
 
 
-def duration(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     """Format a duration: `0.4 s`, `12 s`, `3 min 20 s`, `2 h 5 min`."""
     if seconds < 10:
         return f"{seconds:.1f} s"
@@ -73,13 +75,13 @@ def duration(seconds: float) -> str:
     return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
 
 
-def some(names: Sequence[str], most: int = 8) -> str:
+def abbreviate_list(names: Sequence[str], most: int = 8) -> str:
     """List the first `most` names, and the number of further ones: `a, b and 3 more`."""
     more = len(names) - most
     return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
 
 
-def spans(numbers: Iterable[int], to: str = "-", between: str = ",") -> str:
+def format_ranges(numbers: Iterable[int], to: str = "-", between: str = ",") -> str:
     """Format integers as ranges: `0, 1, 2, 2, 5` -> `0-2,5`."""
     ranges: list[list[int]] = []
     for number in sorted({*numbers}):

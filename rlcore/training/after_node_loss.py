@@ -14,7 +14,7 @@ from rlcore.config.schema import ClusterConfig, RunConfig
 from rlcore.contracts.errors import PlacementError, UserError, WorkerError, warn
 from rlcore.placement import find_inventory, joins
 from rlcore.session.assembly import Assembly, assemble
-from rlcore.workers.backend import backend_of
+from rlcore.workers.backend import load_backend
 
 POLL_SECONDS = 0.5
 
@@ -67,8 +67,8 @@ def with_smaller_micro_batches(assembly: Assembly, ranks: int) -> Assembly:
         ranks: number of actor processes when memory ran out.
     """
     config, actor = assembly.config, assembly.config.actor
-    tried = min(actor.micro_batch_size, actor.share_of_each(ranks))
-    size = actor.micro_batch_within(tried // 2, ranks) or 1
+    tried = min(actor.micro_batch_size, actor.chunks_per_rank(ranks))
+    size = actor.largest_micro_batch(tried // 2, ranks) or 1
     warn(f"memory ran out; the run goes on with actor.micro_batch_size={size}")
     smaller = replace(config, actor=replace(actor, micro_batch_size=size))
     if joins(config.cluster):
@@ -77,7 +77,7 @@ def with_smaller_micro_batches(assembly: Assembly, ranks: int) -> Assembly:
 
 
 def _laid_out(assembly: Assembly, config: RunConfig) -> Assembly:
-    return assemble(config, further=assembly.further)
+    return assemble(config, further=assembly.further_configs)
 
 
 def _await_head(address: str, cluster: ClusterConfig) -> None:
@@ -90,11 +90,11 @@ def _await_head(address: str, cluster: ClusterConfig) -> None:
     Raises:
         WorkerError: the head does not answer in time.
     """
-    backend, patience = backend_of(cluster), cluster.timeouts.nodes
+    backend, patience = load_backend(cluster), cluster.timeouts.nodes
     deadline, warned = time.monotonic() + patience, False
     while True:
         try:
-            return backend.require_answer(address, cluster.timeouts.ray)
+            return backend.check_address(address, cluster.timeouts.ray)
         except WorkerError as error:
             if not warned:
                 words = f"{error.message}; waiting up to {patience:g} s (cluster.timeouts.nodes)"

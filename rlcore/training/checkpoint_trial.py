@@ -34,7 +34,7 @@ def try_policy(session: Session) -> None:
         folder = scratch / POLICY
         folder.mkdir()
         session.group.save(folder, trial=True)
-        model = session.config.actor.model.beginning_with(folder)
+        model = session.config.actor.model.with_weights_from(folder)
         with_policy(session.assembly.facts, model, load_plugins())
 
 

@@ -19,7 +19,7 @@ from rlcore.config.schema import RunConfig
 from rlcore.contracts.errors import CheckpointError, ConfigError
 from rlcore.run_folder.checkpoint import Checkpoint
 from rlcore.run_folder.learner_state import MASTER, REFERENCE, check_learner
-from rlcore.terminal.text import written
+from rlcore.terminal.text import format_value
 
 
 def check_fixed_keys(
@@ -48,8 +48,8 @@ def check_fixed_keys(
     for key, then in changed:
         if key.fixed == "weights" and _is_read(config, key) and not _moved(then):
             raise ConfigError(
-                f"{key.path} can't be changed to {written(key.value)}: {run} began with "
-                f"{written(then)} and goes on from {at.path.name}",
+                f"{key.path} can't be changed to {format_value(key.value)}: {run} began with "
+                f"{format_value(then)} and goes on from {at.path.name}",
                 hint=f"leave it out; a new run can begin with what this one has learned: "
                 f"actor.model.model_path={at.policy_path}",
             )
@@ -61,7 +61,7 @@ def check_fixed_keys(
         if key.fixed == "initial" and began_random and runner.val_before_train:
             warn(
                 f"{key.path} has no effect on the initial weights, which were drawn with "
-                f"{written(then)}; a repeated evaluation before training would use others"
+                f"{format_value(then)}; a repeated evaluation before training would use others"
             )
     for sentence in render_differs(facts, at.path.name):
         warn(sentence)

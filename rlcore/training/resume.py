@@ -86,7 +86,7 @@ def find(assembly: Assembly, holds: ExitStack) -> Saved | None:
     trained = schema_tree.find(so_far, "runner.only_eval") is not True
     if config.runner.resume_dir is None and not trained:
         return None
-    note = holds.enter_context(folder.held(config.runner.logger.require_lock))
+    note = holds.enter_context(folder.locked(config.runner.logger.require_lock))
     saved = replace(_saved(Path(config.runner.resume_dir or folder.path)), note=note)
     if saved.checkpoint is not None:
         check_state(saved.checkpoint, config.runner.seed)
@@ -260,7 +260,7 @@ def same_evaluation(
             f"{saved.checkpoint.path.name} was written with: {path.name} {fault}; it is made again"
         )
         return None
-    found, assembly = _first_evaluation(path), session.assembly.evaluating(side)
+    found, assembly = _first_evaluation(path), session.assembly.for_evaluation(side)
     if found is None:
         return None
     then, now = read_note(path), made_with(assembly)
@@ -275,7 +275,7 @@ def same_evaluation(
 
 def _with_policy(assembly: Assembly, policy: Path) -> Facts:
     """Return the facts of the run when its policy is loaded from a folder."""
-    model = assembly.config.actor.model.beginning_with(policy)
+    model = assembly.config.actor.model.with_weights_from(policy)
     return with_policy(assembly.facts, model, load_plugins())
 
 

@@ -85,7 +85,7 @@ def _run_stages(session: Session, saved: resume.Saved | None) -> Summary:
     if config.sft.enabled:
         start = load_component("function", "starting_policy")(session)
     seen: dict[str, list[EpisodeResult]] = {}
-    forgets = FORGETTING in session.assembly.further
+    forgets = FORGETTING in session.assembly.further_configs
     if config.runner.val_before_train:
         seen["before"] = _before(session, saved, session.folder.before, "eval")
         if forgets:
@@ -180,7 +180,7 @@ def _updates(session: Session, update: int, stop: StopSignals) -> int:
             runner, update, session.totals.env_steps, before[0].env_steps
         )
         session.trackers.log(metrics, step=update)
-        if not session.config.chooses_on_validation:
+        if not session.config.selects_on_validation:
             session.successes.append(metrics["env/success_once"])
         ahead = _evaluating(session, update)
         session.progress.update_line(update, runner.max_epochs, metrics, ahead)
@@ -191,10 +191,10 @@ def _updates(session: Session, update: int, stop: StopSignals) -> int:
             return update
         last = update == runner.max_epochs or bool(session.steering.stopped)
         due = runner.val_check_interval > 0 and update % runner.val_check_interval == 0
-        if due and (session.config.chooses_on_validation or not last):
+        if due and (session.config.selects_on_validation or not last):
             with contextlib.suppress(HookError):  # reinforce raises it after the checkpoint
                 success = evaluate_to_choose(session, f"step_{update:06d}", update)
-                if session.config.chooses_on_validation:
+                if session.config.selects_on_validation:
                     session.successes.append(success)
         if session.due and not last:
             checkpoint(session, update)
@@ -276,7 +276,7 @@ def checkpoint(session: Session, update: int) -> None:
         CheckpointError: the checkpoint can't be written, or the latest checkpoint on the disk is
             not the one that this run wrote or resumed from.
     """
-    session.folder.require_held()
+    session.folder.require_lock()
     folder = session.folder.checkpoints
     require_latest(folder, session.latest)
     if session.latest == checkpoint_name(update):

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from rlcore.contracts.errors import WorkerError
 from rlcore.contracts.protocols import Policy
 from rlcore.learner import dtensor
-from rlcore.terminal.text import some
+from rlcore.terminal.text import abbreviate_list
 from rlcore.transport.arrays import byte_view, dtype_name
 from rlcore.transport.network import Address
 
@@ -173,7 +173,7 @@ def _require_same(announcement: Announcement, own: dict[str, TensorType]) -> Non
         if name in own and announced[name] != own[name]
     ]
     problems = [
-        f"{word} {some(names)}"
+        f"{word} {abbreviate_list(names)}"
         for word, names in (
             ("missing:", [name for name in own if name not in announced]),
             ("unexpected:", [name for name in announced if name not in own]),

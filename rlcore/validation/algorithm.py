@@ -14,7 +14,7 @@ from torch import Tensor
 from rlcore.contracts.errors import AlgorithmError
 from rlcore.contracts.metric import Metric
 from rlcore.run_folder.metrics import LINE, MEASURED
-from rlcore.validation.policy import described_answer
+from rlcore.validation.policy import describe_answer
 
 Loss = tuple[Tensor, dict[str, Metric]]
 
@@ -28,12 +28,12 @@ def checked_row_losses(name: str, answer: Any, rows: int) -> Loss:
         rows: number of rows of the replay for which the loss was called.
 
     Raises:
-        AlgorithmError: `answer` breaks the contract; see :func:`checked_terms`.
+        AlgorithmError: `answer` breaks the contract; see :func:`check_terms`.
     """
-    return checked_terms(name, answer, (rows,), f"a tensor of floats [{rows}], one a row")
+    return check_terms(name, answer, (rows,), f"a tensor of floats [{rows}], one a row")
 
 
-def checked_terms(
+def check_terms(
     name: str, answer: Any, shape: tuple[int, ...] = (), expected: str = "a tensor of one float []"
 ) -> Loss:
     """Check and return what a loss returned: a floating-point tensor, and metrics by name.
@@ -49,16 +49,16 @@ def checked_terms(
             loop uses for its own measurements.
     """
     if not (isinstance(answer, tuple) and len(answer) == 2):
-        raise fault(name, "loss", "", described_answer(answer), "(loss, metrics)")
+        raise fault(name, "loss", "", describe_answer(answer), "(loss, metrics)")
     loss, metrics = answer
     if not (isinstance(loss, Tensor) and loss.is_floating_point() and loss.shape == shape):
-        raise fault(name, "loss", "loss", described_answer(loss), expected)
+        raise fault(name, "loss", "loss", describe_answer(loss), expected)
     if not isinstance(metrics, Mapping):
-        raise fault(name, "loss", "metrics", described_answer(metrics), "a dict of Metric by name")
+        raise fault(name, "loss", "metrics", describe_answer(metrics), "a dict of Metric by name")
     for key, metric in metrics.items():
         if not (isinstance(key, str) and isinstance(metric, Metric)):
             what = f"metric {key!r}"
-            raise fault(name, "loss", what, described_answer(metric), "a Metric")
+            raise fault(name, "loss", what, describe_answer(metric), "a Metric")
         if key.startswith(MEASURED) or key in LINE:
             what, found = f"metric {key!r}", "a field of every line of metrics.jsonl"
             raise fault(name, "loss", what, found, "another name")

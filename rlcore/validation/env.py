@@ -135,7 +135,7 @@ def demonstration_fault(
         or _cameras_fault("frames", "frames of", spec, len(demonstration.frame_steps),
                           demonstration.frames)
         or _success_fault(np.asarray([demonstration.success]), ONE)
-        or _sentences_fault([demonstration.task_description], 1, ONE, named)
+        or _sentences_fault([demonstration.instruction], 1, ONE, named)
     )  # fmt: skip
 
 
@@ -249,7 +249,7 @@ def _steps_fault(steps: Any, length: int) -> Fault | None:
                  "a frame before steps 0, stride, 2 stride, ...")  # fmt: skip
 
 
-def checked_actions(spec: EnvSpec, num_envs: int, actions: np.ndarray) -> np.ndarray:
+def check_actions(spec: EnvSpec, num_envs: int, actions: np.ndarray) -> np.ndarray:
     """Convert the actions of a chunk to float32, check them, and return them.
 
     Args:

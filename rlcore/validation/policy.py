@@ -19,7 +19,7 @@ from safetensors import SafetensorError
 from rlcore.contracts.errors import PolicyError, UserError
 from rlcore.contracts.protocols import Evaluation, Inputs, PolicyOutput
 from rlcore.contracts.specs import PolicySpec
-from rlcore.terminal.text import some
+from rlcore.terminal.text import abbreviate_list
 from rlcore.validation.faults import described
 
 NUMBERS = "biufc"  # numpy dtype kinds of numbers, including bool and complex
@@ -140,7 +140,7 @@ def checked_saved(held: Any, load: Callable[[], Any]) -> None:
         if not any(part in name for part in merged) and not _same_bits(tensor, saved.get(name))
     ]
     if other:
-        found = f"another policy: {some(other)} differ once it is loaded"
+        found = f"another policy: {abbreviate_list(other)} differ once it is loaded"
         raise _error(held.spec, "save_pretrained", "what it wrote", found, "the weights it has")
 
 
@@ -181,7 +181,9 @@ def checked_groups(policy: Any) -> dict[str, list[torch.nn.Parameter]]:
             if one.requires_grad and one.numel() and id(one) not in seen]  # fmt: skip
     if free:
         expected = "all that require gradients; freeze others with requires_grad_(False)"
-        raise _error(spec, "parameter_groups", "its answer", f"without {some(free)}", expected)
+        raise _error(
+            spec, "parameter_groups", "its answer", f"without {abbreviate_list(free)}", expected
+        )
     return {group: list(parameters) for group, parameters in groups.items()}
 
 
@@ -189,7 +191,7 @@ def _require(
     right: bool, spec: PolicySpec, call: str, what: str, value: Any, expected: str
 ) -> None:
     if not right:
-        raise _error(spec, call, what, described_answer(value), expected)
+        raise _error(spec, call, what, describe_answer(value), expected)
 
 
 def _require_floats(
@@ -220,7 +222,7 @@ def _error(spec: PolicySpec, call: str, what: str, found: str, expected: str) ->
     )
 
 
-def described_answer(value: Any) -> str:
+def describe_answer(value: Any) -> str:
     """Return a text that follows "is", as :func:`rlcore.validation.faults.described`, but with the
     dtype and shape of tensors too."""
     if isinstance(value, torch.Tensor):

@@ -35,7 +35,7 @@ class Backend(Protocol):
             UserError: no cluster answers at the address, or none can be started.
         """
 
-    def require_answer(self, address: str, timeout: float) -> None:
+    def check_address(self, address: str, timeout: float) -> None:
         """Check that a cluster answers at an address within `timeout` seconds.
 
         Raises:
@@ -43,7 +43,7 @@ class Backend(Protocol):
             WorkerError: no cluster answers.
         """
 
-    def require_equipped(
+    def check_nodes(
         self, config: RunConfig, worker_specs: WorkerSpecs, runs: Path
     ) -> dict[int, frozenset[str]]:
         """Check that each node has the files that its workers read, before a run writes anything.
@@ -52,7 +52,7 @@ class Backend(Protocol):
             runs: the parent of the run's folder.
 
         Returns:
-            :attr:`rlcore.workers.worker_specs.WorkerSpecs.apart`.
+            :attr:`rlcore.workers.worker_specs.WorkerSpecs.unshared_nodes`.
 
         Raises:
             AssetError: a node lacks a file; the message names both.
@@ -62,7 +62,7 @@ class Backend(Protocol):
         """Return the group of workers, not yet started. Its `start` opens a :meth:`session`."""
 
 
-def backend_of(cluster: ClusterConfig) -> Backend:
+def load_backend(cluster: ClusterConfig) -> Backend:
     """Return the configured backend of a run.
 
     Raises:
@@ -74,4 +74,4 @@ def backend_of(cluster: ClusterConfig) -> Backend:
 
 def make_group(worker_specs: WorkerSpecs) -> WorkerGroup:
     """Return the configured backend's group of workers, not yet started."""
-    return backend_of(worker_specs.cluster).make_group(worker_specs)
+    return load_backend(worker_specs.cluster).make_group(worker_specs)

@@ -14,13 +14,13 @@ from typing import Any
 
 import numpy as np
 
-from rlcore.config.schema.env import OWN
+from rlcore.config.schema.env import OWN_INSTRUCTIONS
 from rlcore.contracts.errors import EnvError
 from rlcore.contracts.protocols import ChunkResult, Demonstration, Observation
 from rlcore.contracts.specs import EnvSpec, Episode
 from rlcore.validation.env import (
     accepted,
-    checked_actions,
+    check_actions,
     chunk_fault,
     demonstration_fault,
     films_fault,
@@ -61,12 +61,12 @@ class CheckedEnv:
         *,
         num_envs: int,
         spec: EnvSpec | None = None,
-        instructions: str | Mapping[str, str] = OWN,
+        instructions: str | Mapping[str, str] = OWN_INSTRUCTIONS,
     ) -> None:
         real = env.spec
         self.spec = real if spec is None else replace(spec, render_settings=real.render_settings)
         self.num_envs = num_envs
-        self.hosts = real.hosts or (0,) * num_envs
+        self.hosts = real.processes or (0,) * num_envs
         self._env = env
         for what, found, expected in (
             ("num_envs", env.num_envs, num_envs),
@@ -91,8 +91,10 @@ class CheckedEnv:
         self._instructions: list[str] | None = None
         if not isinstance(instructions, str):
             self._instructions = [instructions[task] for task in self.spec.tasks]
-        closed = self._instructions is None and not self.spec.open_sentences
-        self._named: Collection[str] | None = frozenset(self.spec.said) if closed else None
+        closed = self._instructions is None and not self.spec.open_instructions
+        self._named: Collection[str] | None = (
+            frozenset(self.spec.all_instructions) if closed else None
+        )
         self._episodes: list[Episode] = [Episode(0, 0)] * num_envs
         self._steps = np.zeros(num_envs, dtype=np.int64)
         self._running, self._solved = (np.zeros(num_envs, dtype=bool) for _ in range(2))
@@ -137,7 +139,7 @@ class CheckedEnv:
             EnvError: the env returns invalid data, exceeds its time limit or writes to an
                 observation that it returned earlier.
         """
-        actions = checked_actions(self.spec, self.num_envs, actions)
+        actions = check_actions(self.spec, self.num_envs, actions)
         running, length = self._running, actions.shape[1]
         result = self._env.chunk_step(actions)
         fault = chunk_fault(
@@ -187,14 +189,14 @@ class CheckedEnv:
         asked = {self._inner(episode): episode for episode in episodes}
         for demonstration in self._env.demonstrate(list(asked), **settings):
             fault = demonstration_fault(self.spec, demonstration, self._named)
-            episode, text = asked[demonstration.episode], demonstration.task_description
+            episode, text = asked[demonstration.episode], demonstration.instruction
             if fault is not None:
                 where = "" if fault.step is None else f", step {fault.step}"
                 raise self._error(fault, f"the expert's {self._address(episode)}{where}")
             if self._instructions is not None:
                 text = self._instructions[episode.task]
             success = bool(demonstration.success == 1)
-            yield replace(demonstration, episode=episode, task_description=text, success=success)
+            yield replace(demonstration, episode=episode, instruction=text, success=success)
 
     def record(self, rows: Sequence[int]) -> None:
         """Film these rows from now on, and no others."""

@@ -28,9 +28,9 @@ from rlcore.contracts.specs import Episode
 from rlcore.numerics.mkl import BatchInvariance, choose_for_workers, local_processor
 from rlcore.placement.routes import WeightRoute
 from rlcore.rollout.messages import InteractJob, InteractReport, RolloutJob, RolloutResult
-from rlcore.terminal.text import some
+from rlcore.terminal.text import abbreviate_list
 from rlcore.workers.policy_worker import PolicyWorkerSettings
-from rlcore.workers.worker_specs import OnCount, Part, WorkerSpecs
+from rlcore.workers.worker_specs import ConversationPart, OnCount, WorkerSpecs
 
 BUCKET_BYTES = 64 * 2**20
 """Default size in bytes of one message of weights."""
@@ -45,7 +45,7 @@ class WorkerGroup(ABC):
     def __init__(self, worker_specs: WorkerSpecs) -> None:
         self._worker_specs = worker_specs
         self._timeouts = worker_specs.cluster.timeouts
-        self.kernels = choose_for_workers([local_processor()], worker_specs.begun)
+        self.kernels = choose_for_workers([local_processor()], worker_specs.resumed_kernels)
         """Kernels of the workers; a backend that spans machines chooses them again, for all."""
         self.routes: tuple[WeightRoute, ...] = worker_specs.routes
         """Routes of weights to separate rollout workers; a backend may replace them."""
@@ -78,7 +78,9 @@ class WorkerGroup(ABC):
         """
 
     @abstractmethod
-    def _talk(self, parts: Sequence[Part], on_count: OnCount | None = None) -> list[Any]:
+    def _talk(
+        self, parts: Sequence[ConversationPart], on_count: OnCount | None = None
+    ) -> list[Any]:
         """Run a conversation between workers, and return the results of its parts in order.
 
         Args:
@@ -258,7 +260,7 @@ class WorkerGroup(ABC):
             raise WorkerError(
                 f"{name} and {unlike} hold unlike policies: {len(differ)} of {len(first)} "
                 "parameters, buffers and files beside them differ: "
-                f"{some(differ)}",
+                f"{abbreviate_list(differ)}",
                 hint="give actor.model.model_path and lora_path the same content on all nodes; "
                 "without them, the model must draw its weights from torch's own generator alone",
             )
@@ -303,13 +305,15 @@ class WorkerGroup(ABC):
         due = self.version() if self._worker_specs.separate else None
         self._turn("rollout")
         parts = [
-            Part("env", rank, "converse", {"job": job}, env_ranks=(rank,))
+            ConversationPart("env", rank, "converse", {"job": job}, env_ranks=(rank,))
             for rank, job in enumerate(interact)
         ]
         for rank, job in enumerate(rollout):
             answered = {route.env_rank for route in job.routes}
             job = replace(job, weights=due)
-            parts.append(Part("rollout", rank, "converse", {"job": job}, env_ranks=answered))
+            parts.append(
+                ConversationPart("rollout", rank, "converse", {"job": job}, env_ranks=answered)
+            )
         results = self._talk(parts, on_count)
         return results[: len(interact)], results[len(interact) :]
 
@@ -321,11 +325,11 @@ class WorkerGroup(ABC):
         parts = []
         for rank in rollouts:
             keys = [_pieces(rank, actor) for actor in actors]
-            parts.append(Part("rollout", rank, "hand_over", {"keys": keys}))
+            parts.append(ConversationPart("rollout", rank, "hand_over", {"keys": keys}))
         for rank in actors:
             keys = [_pieces(rollout, rank) for rollout in rollouts]
             told = {"keys": keys, "timeout": self._timeouts.sync}
-            parts.append(Part("actor", rank, "take_over", told))
+            parts.append(ConversationPart("actor", rank, "take_over", told))
         self._talk(parts)
 
     def sync(self) -> None:
@@ -338,7 +342,9 @@ class WorkerGroup(ABC):
         self._turn("actor")  # rollout workers can receive into offloaded weights
         shared = {"timeout": self._timeouts.sync, "bucket": self._bucket()}
         parts = [
-            Part("actor", rank, "publish", {"routes": self._routes_from("actor", rank), **shared})
+            ConversationPart(
+                "actor", rank, "publish", {"routes": self._routes_from("actor", rank), **shared}
+            )
             for rank in range(self.ranks("actor"))
         ]
         for rank in range(self.ranks("rollout")):
@@ -351,7 +357,7 @@ class WorkerGroup(ABC):
                 "hands_on": self._routes_from("rollout", rank),
                 "patience": self._timeouts.update if waits else self._timeouts.sync,
             }
-            parts.append(Part("rollout", rank, "pull", {**mine, **shared}))
+            parts.append(ConversationPart("rollout", rank, "pull", {**mine, **shared}))
         self._talk(parts)
 
     def weight_sync(self) -> list[str]:
@@ -384,7 +390,7 @@ class WorkerGroup(ABC):
         other = "actor" if component == "rollout" else "rollout"
         if other == "rollout" and not self._worker_specs.separate:
             return
-        policies = [member.settings for member in self._worker_specs.of(other)]
+        policies = [member.settings for member in self._worker_specs.members_of(other)]
         if any(isinstance(one, PolicyWorkerSettings) and one.offload for one in policies):
             self._call(other, "suspend", [{}] * self.ranks(other))
 

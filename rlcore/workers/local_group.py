@@ -15,13 +15,13 @@ from rlcore.numerics.mkl import apply
 from rlcore.placement.routes import IN_PROCESS
 from rlcore.process import watchdog
 from rlcore.rollout.messages import Conversation
-from rlcore.terminal.text import raised
+from rlcore.terminal.text import format_exception
 from rlcore.workers.channel import interleave
 from rlcore.workers.group import WorkerGroup
 from rlcore.workers.policy_worker import PolicyWorker, PolicyWorkerSettings
 from rlcore.workers.roles import ROLES, START, has_component
 from rlcore.workers.torch_settings import apart
-from rlcore.workers.worker_specs import OnCount, Part, WorkerSpecs
+from rlcore.workers.worker_specs import ConversationPart, OnCount, WorkerSpecs
 
 
 class LocalBackend:
@@ -31,10 +31,10 @@ class LocalBackend:
         """Return a context that does nothing: there is no cluster to share."""
         return nullcontext()
 
-    def require_answer(self, address: str, timeout: float) -> None:
+    def check_address(self, address: str, timeout: float) -> None:
         """Do nothing: this backend joins no cluster."""
 
-    def require_equipped(
+    def check_nodes(
         self, config: RunConfig, worker_specs: WorkerSpecs, runs: Path
     ) -> dict[int, frozenset[str]]:
         """Return an empty dict: there are no other nodes."""
@@ -63,7 +63,7 @@ class LocalGroup(WorkerGroup):
 
     def ranks(self, component: str) -> int:
         """Return 1, or 0 where the run has no such component."""
-        return len(self._worker_specs.of(component)[:1])
+        return len(self._worker_specs.members_of(component)[:1])
 
     def weight_sync(self) -> list[str]:
         """Return an empty list: weights stay in this process."""
@@ -91,7 +91,9 @@ class LocalGroup(WorkerGroup):
             call = getattr(self._workers[role], method)
             return [call(**arguments, **told) for arguments in per_rank]
 
-    def _talk(self, parts: Sequence[Part], on_count: OnCount | None = None) -> list[Any]:
+    def _talk(
+        self, parts: Sequence[ConversationPart], on_count: OnCount | None = None
+    ) -> list[Any]:
         return interleave(
             [self._part(self._role(part.component), part) for part in parts], on_count
         )
@@ -99,14 +101,14 @@ class LocalGroup(WorkerGroup):
     def _role(self, component: str) -> str:
         return next(role for role in self._workers if has_component(role, component))
 
-    def _part(self, role: str, part: Part) -> Conversation:
-        conversation: Conversation = getattr(self._workers[role], part.talk)(**part.arguments)
+    def _part(self, role: str, part: ConversationPart) -> Conversation:
+        conversation: Conversation = getattr(self._workers[role], part.method)(**part.arguments)
         limit = "env" if role == "env" else "policy"
         answer = None
-        with _told_once(role, part.talk), contextlib.closing(conversation):
+        with _told_once(role, part.method), contextlib.closing(conversation):
             while True:
                 try:
-                    with self._at_work(role, part.talk, limit):
+                    with self._at_work(role, part.method, limit):
                         request = conversation.send(answer)
                 except StopIteration as stop:
                     return stop.value
@@ -163,7 +165,7 @@ def _told_once(role: str, doing: str) -> Iterator[None]:
         ):
             trace = trace.tb_next
         raise WorkerError(
-            f"{role} worker failed while it was asked to {doing}: {raised(error, trace)}",
+            f"{role} worker failed while it was asked to {doing}: {format_exception(error, trace)}",
             hint="it ran in this process: breakpoint() stops there",
         ) from error
 

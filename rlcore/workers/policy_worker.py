@@ -206,7 +206,7 @@ class PolicyWorker:
 
         def load() -> Any:
             with torch.random.fork_rng(devices=[]):
-                return self.make(self._settings.actor.model.beginning_with(path))
+                return self.make(self._settings.actor.model.with_weights_from(path))
 
         folder = self._folder
         try:
@@ -217,7 +217,7 @@ class PolicyWorker:
 
     def load(self, path: str) -> None:
         """Replace the policy by a saved one: its weights, statistics and whatever else it saves."""
-        model = self._settings.actor.model.beginning_with(path)
+        model = self._settings.actor.model.with_weights_from(path)
         self._policy = None  # memory may not suffice for two
         self._copies.forget()
         self._take(self.make(model))

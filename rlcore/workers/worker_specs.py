@@ -46,9 +46,9 @@ class WorkerSpecs:
     cluster: ClusterConfig
     members: Mapping[str, tuple[Member, ...]]
     nodes: tuple[Node, ...] = ()
-    apart: Mapping[int, frozenset[str]] = field(default_factory=dict)
+    unshared_nodes: Mapping[int, frozenset[str]] = field(default_factory=dict)
     routes: tuple[WeightRoute, ...] = ()
-    begun: Kernels | None = None
+    resumed_kernels: Kernels | None = None
 
     @property
     def separate(self) -> bool:
@@ -67,7 +67,7 @@ class WorkerSpecs:
             return name
         return f"{name} on {self.node_name(self.members[role][rank].allocation.node)}"
 
-    def of(self, component: str) -> tuple[Member, ...]:
+    def members_of(self, component: str) -> tuple[Member, ...]:
         """Return the workers of a component by rank; empty if the run does not use it."""
         roles = [role for role in self.members if has_component(role, component)]
         return self.members[roles[0]] if roles else ()
@@ -78,7 +78,7 @@ class WorkerSpecs:
 
 
 @dataclass(frozen=True)
-class Part:
+class ConversationPart:
     """One worker's part in a conversation of several workers.
 
     Attributes:
@@ -90,6 +90,6 @@ class Part:
 
     component: str
     rank: int
-    talk: str
+    method: str
     arguments: Mapping[str, Any]
     env_ranks: Collection[int] = ()

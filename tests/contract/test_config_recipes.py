@@ -309,7 +309,7 @@ def test_recipes_of_published_checkpoints_look_for_their_sentences(name, tmp_pat
     assert words.findings(config) == []
     for side in (config.env.train, config.env.eval):
         spec = env_spec(load_plugins(), "env.train", side)
-        assert spec.said == tuple(f"Do {task} now" for task in spec.tasks)
+        assert spec.all_instructions == tuple(f"Do {task} now" for task in spec.tasks)
     scratch = compose([f"experiment={name}", "actor.model.model_path=null"])
     assert scratch.env.train.sentences == "own"
 

@@ -142,7 +142,7 @@ def test_keys_at_the_top_level_are_refused_with_their_places(key):
 TWO_ARMS = EnvSpec(
     name="two_arms",
     tasks=("cup",),
-    descriptions=("put the cup on the coaster",),
+    instructions=("put the cup on the coaster",),
     train_trials=range(10),
     heldout_trials=range(10, 20),
     cameras=tuple(CameraSpec(name, 224, 224) for name in ("head", "left", "right")),

@@ -200,13 +200,13 @@ def called(process: psutil.Process) -> str:
 
 
 def test_an_address_where_nobody_answers_is_refused_at_once():
-    from rlcore_ray.cluster import require_answer
+    from rlcore_ray.cluster import check_address
 
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))  # taken, but nobody listens
         address = f"127.0.0.1:{other.getsockname()[1]}"
         with pytest.raises(WorkerError, match=rf"address={address} \(.*refused"):
-            require_answer(address, 60.0)
+            check_address(address, 60.0)
         other.listen()  # takes the connection, and says nothing
         with pytest.raises(WorkerError, match=rf"address={address} within 0.1 s"):
-            require_answer(address, 0.1)
+            check_address(address, 0.1)

@@ -193,7 +193,7 @@ class Stuck:
     @observer
     def rlcore_after_rollout(self, run: Run, metrics: dict[str, float]) -> None:
         self.called.append(run.update)
-        run.keep("seen", run.update)
+        run.store("seen", run.update)
         if run.update == self._update:
             self.hangs.set()
             self.release.wait()

@@ -69,7 +69,9 @@ def test_what_was_learnt_loads_again(folder: Path, tmp_path: Path):
     spec = assembly.env_specs["eval"]
     policy = make(assembly.config.actor.model, env_spec=spec)
     policy.save_pretrained(tmp_path)
-    assert read_env_facts(saved) == EnvFacts.of(spec)  # written by the worker, not by the policy
+    assert read_env_facts(saved) == EnvFacts.from_spec(
+        spec
+    )  # written by the worker, not by the policy
     names = sorted(path.name for path in saved.iterdir() if path.name != FILE)
     assert {"model.safetensors", "rl_heads.safetensors", "dataset_statistics.json"} <= set(names)
     for name in names:

@@ -233,7 +233,7 @@ def test_the_command(log_path: Path, capsys: pytest.CaptureFixture[str]):
 def test_two_at_once(log_path: Path, capsys: pytest.CaptureFixture[str]):
     run = start(log_path, "short", "runner.max_epochs=1")
     files = contents(run)
-    with RunFolder.open(run).held():
+    with RunFolder.open(run).locked():
         assert main(["resume", str(run), "runner.max_epochs=2"]) == CheckpointError.exit_code
         assert f"{run} is in use by process {os.getpid()} on" in capsys.readouterr().err
         assert main(["report", str(run), "--output", str(log_path / "r.html")]) == 0  # reads

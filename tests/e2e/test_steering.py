@@ -53,8 +53,8 @@ class Steersman:
 
     @hookimpl
     def rlcore_after_update(self, run: Run, metrics: dict[str, float]) -> None:
-        seen = [*run.kept().get("steersman", []), metrics["train/actor/approx_kl"]]
-        run.keep("steersman", seen)
+        seen = [*run.stored().get("steersman", []), metrics["train/actor/approx_kl"]]
+        run.store("steersman", seen)
         run.set_lr_factors({"policy": 1 / (1 + len(seen)), "value": run.lr_factors["value"] * 1.5})
         metrics["steersman/kl"] = sum(seen)
 

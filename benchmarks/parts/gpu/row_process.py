@@ -93,7 +93,7 @@ def _status_of(error: Exception) -> str:
     kinds = {kind.__name__ for kind in type(error).__mro__}
     if kinds & {"OutOfMemoryError", "MemoryError"}:
         return "out of memory"
-    if kinds & {"ImportError", "PackageMissing", "AssetError"}:
+    if kinds & {"ImportError", "MissingPackageError", "AssetError"}:
         return "lacking"
     return "failed"
 

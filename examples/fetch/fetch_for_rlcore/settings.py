@@ -21,15 +21,15 @@ class FetchConfig(SimulatedEnvConfig):
     """The Fetch robot of gymnasium-robotics."""
 
     env_type: str = key("registered name of the env", "fetch")
-    max_episode_steps: int = key("time limit in env steps", 50, least=1)
-    image_size: int = key("height and width of frames", 64, least=16, most=480)
+    max_episode_steps: int = key("time limit in env steps", 50, minimum=1)
+    image_size: int = key("height and width of frames", 64, minimum=16, maximum=480)
 
 
 def env_spec(config: FetchConfig) -> EnvSpec:
     return EnvSpec(
         name="fetch",
         tasks=tuple(TASKS),
-        descriptions=tuple(told for _, told in TASKS.values()),
+        instructions=tuple(told for _, told in TASKS.values()),
         train_trials=range(10_000),
         heldout_trials=range(10_000, 20_000),
         cameras=(CameraSpec("front", config.image_size, config.image_size),),

@@ -19,7 +19,7 @@ class EntropyFloor(AlgorithmWrapping):
     """Keeps the entropy of a decision above a floor."""
 
     floor: float = key("of the mean entropy of a chunk's entries, in nats", 0.0)
-    coef: float = key("of the term", 0.1, least=0)
+    coef: float = key("of the term", 0.1, minimum=0)
 
 
 @dataclass

@@ -12,7 +12,7 @@ class RLOOConfig(PolicyGradientConfig):
     """REINFORCE with a leave-one-out baseline."""
 
     name: str = key("registered name of the algorithm", "rloo")
-    group_size: int = key("episodes of an update that share one start", 4, least=2)
+    group_size: int = key("episodes of an update that share one start", 4, minimum=2)
 
 
 def needs(config: RLOOConfig) -> OnPolicyNeeds:

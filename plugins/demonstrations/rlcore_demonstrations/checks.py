@@ -56,7 +56,7 @@ def check_start(assembly: Assembly, folder: RunFolder) -> None:
     """
     config, started = assembly.config, folder.sft.is_dir()
     if started:
-        model = config.actor.model.beginning_with(folder.sft)
+        model = config.actor.model.with_weights_from(folder.sft)
         with_policy(assembly.facts, model, load_plugins())
         check_seal(folder.sft, config.runner.seed)
         check_history(folder.path / "sft.json", folder.metrics)
@@ -151,7 +151,7 @@ def _supervision(facts: Facts) -> Iterator[str]:
     config, train, ranks = facts.config, facts.envs["train"], facts.workers["actor"]
     if config.collect.path is None and not train.has_expert:
         yield f"collect.path must name a data set: {train.name} has no scripted expert, got null"
-    if facts.policy is not None and facts.policy.sft is None:
+    if facts.policy is not None and facts.policy.sft_objective is None:
         yield f"sft.enabled must be false: {facts.policy.name} has no supervised loss, got true"
     chunk = config.actor.model.num_action_chunks
     if train.whole_chunks and config.collect.stride != chunk:

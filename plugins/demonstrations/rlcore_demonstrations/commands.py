@@ -14,10 +14,10 @@ COLLECT = Verb(
     "rlcore_demonstrations.collect:run",
     require=("env",),
     form=Form(flags={"--format": {"metavar": "NAME", "help": "collect.format, in short"}}),
-    makes="demonstrations",
-    trains=lambda _: True,
+    purpose="demonstrations",
+    plays_train=lambda _: True,
 )
-SFT = Verb("sft", "rlcore_demonstrations.sft:run", makes="supervised")
+SFT = Verb("sft", "rlcore_demonstrations.sft:run", purpose="supervised")
 
 
 def collect(arguments: Sequence[str]) -> int:

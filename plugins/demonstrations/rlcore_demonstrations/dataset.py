@@ -94,7 +94,7 @@ class DemonstrationWriter:
             trial=address.trial,
             replica=address.replica,
             task=self._info.tasks[address.task],
-            task_description=demonstration.task_description,
+            task_description=demonstration.instruction,
             success=bool(demonstration.success),
             length=len(demonstration.actions),
             file=f"{DATA}/{EPISODE_FILE.format(self._next)}",

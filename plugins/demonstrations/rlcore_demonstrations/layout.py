@@ -25,13 +25,13 @@ from rlcore.config.schema import CollectConfig
 from rlcore.contracts.errors import CheckpointError, ConfigError
 from rlcore.contracts.protocols import Demonstration
 from rlcore.contracts.specs import EnvSpec, Episode, OtherInterpreter
-from rlcore.files.atomic import replacing, write_text
-from rlcore.files.damaged_files import blaming, damaged, of_another_version, read_mapping
+from rlcore.files.atomic import atomic_write, write_text
+from rlcore.files.damaged_files import damaged_error, damaged_on, of_another_version, read_mapping
 from rlcore.files.reading import parse_json
 from rlcore.files.safetensors_header import TensorHeader, read_headers
 from rlcore.results.parquet import read_rows, schema_of, write_rows
 from rlcore.run_folder.checkpoint import writing
-from rlcore.run_folder.env_facts import EnvFacts, width_of
+from rlcore.run_folder.env_facts import EnvFacts, total_size
 from rlcore.run_folder.manifest import versions
 
 FORMAT = "rlcore-demonstrations"
@@ -97,7 +97,7 @@ class DataInfo(EnvFacts):
         # paths change when a data set is moved, and its files show their format
         del settings["path"], settings["output"], settings["format"]
         return cls(
-            **asdict(EnvFacts.of(spec)),
+            **asdict(EnvFacts.from_spec(spec)),
             tasks=list(spec.tasks),
             collect=settings,
             seed=seed,
@@ -106,7 +106,7 @@ class DataInfo(EnvFacts):
 
     def check_fits(self, spec: EnvSpec, path: Path) -> None:
         """Raise ConfigError unless a policy for `spec` can learn from this data."""
-        for what, mine, wanted in self.unlike(EnvFacts.of(spec), pixels=True):
+        for what, mine, wanted in self.differences(EnvFacts.from_spec(spec), pixels=True):
             raise ConfigError(
                 f"the demonstrations in {path} are of env {self.env!r} with {what} {mine}, "
                 f"env {spec.name!r} has {wanted}",
@@ -132,7 +132,7 @@ def read_info(path: Path) -> DataInfo:
     if not (path / INFO).is_file():
         raise CheckpointError(f"{path} is not a data set of demonstrations: it has no {INFO}")
     facts = read_mapping(path / INFO)
-    with blaming(path / INFO):
+    with damaged_on(path / INFO):
         kind, version = facts.pop("format"), facts.pop("version")
         if kind != FORMAT or version != FORMAT_VERSION:
             raise of_another_version(
@@ -155,7 +155,7 @@ def write_episode(path: Path, row: EpisodeRow, demonstration: Demonstration) -> 
     }
     arrays = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
     file = path / row.file
-    with writing(file, hint=GO_ON), replacing(file) as partial:
+    with writing(file, hint=GO_ON), atomic_write(file) as partial:
         save_file(arrays, partial, metadata={"row": json.dumps(asdict(row))})
 
 
@@ -169,7 +169,7 @@ def read_episode(path: Path, row: EpisodeRow, info: DataInfo) -> Demonstration:
     if not file.exists():
         raise CheckpointError(f"{path} is incomplete: {row.file} is missing")
     read_headers(file)  # also refuses a pipe, which would block the read
-    with blaming(file, SafetensorError):
+    with damaged_on(file, SafetensorError):
         with safe_open(file, framework="numpy") as archive:
             arrays = {name: archive.get_tensor(name) for name in archive.keys()}  # noqa: SIM118
         steps, states, actions = (arrays.pop(k) for k in ("frame_steps", "states", "actions"))
@@ -179,10 +179,12 @@ def read_episode(path: Path, row: EpisodeRow, info: DataInfo) -> Demonstration:
         bad = np.argwhere(~np.isfinite(array))
         if len(bad):
             step, entry = bad[0].tolist()
-            raise damaged(file, f"{name} at step {step}, entry {entry} is {array[step, entry]}")
+            raise damaged_error(
+                file, f"{name} at step {step}, entry {entry} is {array[step, entry]}"
+            )
     return Demonstration(
         episode=row.episode,
-        task_description=row.task_description,
+        instruction=row.task_description,
         frames=frames,
         frame_steps=steps,
         states=states,
@@ -203,8 +205,8 @@ def check_episode(path: Path, row: EpisodeRow, info: DataInfo) -> None:
     frames = steps.shape if steps is not None else ()
     wanted = {
         "frame_steps": TensorHeader("I64", frames[:1]),
-        "states": TensorHeader("F32", (row.length, width_of(info.states))),
-        "actions": TensorHeader("F32", (row.length, width_of(info.actions))),
+        "states": TensorHeader("F32", (row.length, total_size(info.states))),
+        "actions": TensorHeader("F32", (row.length, total_size(info.actions))),
         **{
             FRAMES + name: TensorHeader("U8", (*frames[:1], *size, 3))
             for name, size in info.cameras.items()
@@ -212,7 +214,7 @@ def check_episode(path: Path, row: EpisodeRow, info: DataInfo) -> None:
     }
     for name in sorted(stored.keys() | wanted.keys()):
         if stored.get(name) != wanted.get(name):
-            raise damaged(
+            raise damaged_error(
                 path / row.file, f"{name} is {stored.get(name)}, expected {wanted.get(name)}"
             )
 
@@ -225,7 +227,7 @@ def number_of(row: EpisodeRow) -> int:
 def read_row(file: Path) -> EpisodeRow:
     """Return the row in the metadata of an episode's file. Raises CheckpointError if damaged."""
     read_headers(file)
-    with blaming(file, SafetensorError), safe_open(file, framework="numpy") as archive:
+    with damaged_on(file, SafetensorError), safe_open(file, framework="numpy") as archive:
         return EpisodeRow(**parse_json(archive.metadata()["row"]))
 
 

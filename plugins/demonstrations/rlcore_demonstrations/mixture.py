@@ -23,7 +23,7 @@ from rlcore.demonstrations.datasets import (
     DatasetWriter,
     require_dataset,
 )
-from rlcore.files.reading import Unreadable, read_yaml
+from rlcore.files.reading import UnreadableError, read_yaml
 from rlcore.run_folder.env_facts import EnvFacts
 
 KEY = "mixture"
@@ -132,7 +132,7 @@ def _named(path: Path) -> object:
         return None
     try:
         settings = read_yaml(path, once=True)
-    except (OSError, Unreadable):
+    except (OSError, UnreadableError):
         return None  # another format that reads YAML reports the error
     return settings.get(KEY) if isinstance(settings, dict) else None
 

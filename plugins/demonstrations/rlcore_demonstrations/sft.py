@@ -82,7 +82,7 @@ def go_on(
     """
     config, folder = session.config, session.folder.path
     own, parts = config.sft.control == OWN_SUCCESSES, 1
-    if config.chooses_on_validation:
+    if config.selects_on_validation:
         parts = max(1, update // config.runner.val_check_interval)
     session.trackers.sync()
     work = ControlWork.of_run(
@@ -105,7 +105,7 @@ def go_on(
         }
         data = config.collect.path or session.folder.demonstrations
         history = _learn(session, "control", "control: more SFT", data, more=more)
-        if config.chooses_on_validation:
+        if config.selects_on_validation:
             session.group.sync()
             success = evaluate_to_choose(session, f"control_{part}", update, policy="control")
             if success > most:

@@ -18,7 +18,7 @@ from rlcore.contracts.specs import ActionChannel, CameraSpec, EnvSpec, Episode, 
 SPEC = EnvSpec(
     name="desk",
     tasks=("reach", "push"),
-    descriptions=("reach the cube", "push the cube"),
+    instructions=("reach the cube", "push the cube"),
     train_trials=range(0, 100),
     heldout_trials=range(100, 200),
     cameras=(CameraSpec("wrist", 2, 2), CameraSpec("front", 4, 6)),  # not as files sort them
@@ -36,7 +36,7 @@ def demonstration(task=0, trial=0, success=True, length=5):
     steps = np.arange(0, length, 2)
     return Demonstration(
         episode=Episode(task, trial, 0, group=4),
-        task_description=SPEC.descriptions[task] + " — now",
+        instruction=SPEC.instructions[task] + " — now",
         frames={
             "front": random.integers(0, 255, (len(steps), 4, 6, 3), dtype=np.uint8),
             "wrist": random.integers(0, 255, (len(steps), 2, 2, 3), dtype=np.uint8),

@@ -65,7 +65,7 @@ def test_a_teacher_and_a_loss(facts: Made) -> None:
         "collect.path must name a data set: toy has no scripted expert, got null"
     ]
     assert found.policy is not None
-    lossless = replace(found, policy=replace(found.policy, sft=None))
+    lossless = replace(found, policy=replace(found.policy, sft_objective=None))
     assert [*check_supervised(lossless)] == [
         "sft.enabled must be false: toy has no supervised loss, got true"
     ]

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from rlcore.contracts.learning import Among, Replay, Step, Terms
+from rlcore.contracts.learning import Replay, RowKind, Step, Terms
 from rlcore.contracts.protocols import Learning
 from rlcore.contracts.rng import RowKeys
 
@@ -30,16 +30,16 @@ def imitation_steps(
         batch_size,
         {"demonstrations": demonstrations, "successes": 1.0 - demonstrations},
     )
-    learning.numbers["rollout/replay_successes"] = float(learning.replay.count("successes"))
+    learning.statistics["rollout/replay_successes"] = float(learning.replay.count("successes"))
 
     def loss(rows: Tensor, keys: RowKeys) -> Terms:
-        return learning.imitation(rows, keys), {}
+        return learning.imitation_loss(rows, keys), {}
 
     for _ in range(steps if parts else 0):
         yield learning.step(draw(learning, parts), loss, trains=["policy"])
 
 
-def mixture(replay: Replay, size: int, shares: dict[Among, float]) -> dict[Among, int]:
+def mixture(replay: Replay, size: int, shares: dict[RowKind, float]) -> dict[RowKind, int]:
     """Return how many rows of each of two kinds make a batch.
 
     If only one of the kinds with a share has rows in the replay, it fills the whole batch.
@@ -54,10 +54,10 @@ def mixture(replay: Replay, size: int, shares: dict[Among, float]) -> dict[Among
     first, second = shares
     count = round(shares[first] * size)
     wanted = {first: count, second: size - count}
-    parts: dict[Among, int] = {kind: n for kind, n in wanted.items() if n and replay.count(kind)}
+    parts: dict[RowKind, int] = {kind: n for kind, n in wanted.items() if n and replay.count(kind)}
     return dict.fromkeys(parts, size) if len(parts) == 1 else parts
 
 
-def draw(learning: Learning, parts: dict[Among, int]) -> Tensor:
+def draw(learning: Learning, parts: dict[RowKind, int]) -> Tensor:
     """Draw the rows of a batch, int64 `[B]`, one kind after the other, as :func:`mixture` says."""
-    return torch.cat([learning.draw(count, among) for among, count in parts.items()])
+    return torch.cat([learning.sample(count, among) for among, count in parts.items()])

@@ -16,7 +16,7 @@ from rlcore.contracts import metric
 from rlcore.contracts.errors import PolicyError
 from rlcore.contracts.metric import Metric
 from rlcore.contracts.specs import PolicySpec
-from rlcore.terminal.text import some
+from rlcore.terminal.text import abbreviate_list
 
 LOGPROB_GAP = "train/actor/logprob_gap"
 GROSS = 10.0
@@ -60,8 +60,8 @@ def rough(policy: Any, found: float) -> str:
         f"average, at the weights that acted; expected at most {ROUNDING[precision]:g} in "
         f"{precision}, so that the first ratios are 1"
     )
-    if spec.rough_logprobs:
-        return f"{said}; the model says why: {spec.rough_logprobs}"
+    if spec.inexact_logprobs:
+        return f"{said}; the model says why: {spec.inexact_logprobs}"
     if found <= GROSS * ROUNDING[precision]:
         return said
     raise PolicyError(
@@ -86,18 +86,20 @@ def without_gradient(policy: Any, unreached: Sequence[nn.Parameter], trained: in
     """Return a warning about parameters that have had no gradient so far, or "" if there are none.
 
     Args:
-        policy: the trained policy; parameters whose names start with `spec.unread` are ignored.
+        policy: the trained policy; parameters whose names start with `spec.unused_parameters` are
+            ignored.
         unreached: trained parameters without a gradient.
         trained: number of all trained parameters.
     """
     missed = {id(parameter) for parameter in unreached}
     names = [name for name, one in policy.named_parameters() if id(one) in missed]
-    names = [name for name in names if not name.startswith(policy.spec.unread)]
+    names = [name for name in names if not name.startswith(policy.spec.unused_parameters)]
     if not names:
         return ""
     return (
         f"model {policy.spec.name}: no gradient reaches {len(names)} of {trained} parameters "
-        f"that are to be trained: {some(names)}; look for .detach() in evaluate and in the loss, "
+        f"that are to be trained: {abbreviate_list(names)}; look for .detach() in evaluate and in "
+        f"the loss, "
         "and for requires_grad_(False); those that are frozen on purpose belong in no group; "
         f"{HINT}"
     )

@@ -103,13 +103,13 @@ class OnPolicy(ABC):
             samples.old_logprobs = _logprobs(learning, samples)
         if self.needs.reference_logprobs:
             samples.reference_logprobs = _logprobs(learning, samples, reference=True)
-        learning.numbers |= advantage_metrics(advantages)
-        learning.numbers["train/actor/trained_samples"] = float(samples.trained.sum())
-        learning.numbers["train/actor/trained_fraction"] = float(samples.trained.float().mean())
+        learning.statistics |= advantage_metrics(advantages)
+        learning.statistics["train/actor/trained_samples"] = float(samples.trained.sum())
+        learning.statistics["train/actor/trained_fraction"] = float(samples.trained.float().mean())
         if not trains_policy:
-            learning.numbers["train/actor/lr"] = 0.0
+            learning.statistics["train/actor/lr"] = 0.0
         present = bool((batch.policy_version == update)[batch.valid.any(-1)].all())
-        compared = present and self.needs.acted_logprobs
+        compared = present and self.needs.exact_logprobs
         totals = samples.weights.sums()
         for epoch in range(config.update_epoch):
             for places in minibatches(
@@ -162,7 +162,7 @@ class OnPolicy(ABC):
         counts = len(piece) > 0
         new = learning.evaluate(rows[piece] if counts else FILLER)
         part = (held[piece] if counts else filler).to(new.logprobs.device)
-        if trains_policy and self.needs.acted_logprobs:
+        if trains_policy and self.needs.exact_logprobs:
             agreement.require_gradient(learning.policy.spec, new.logprobs)
         # no gradients for actions that were not executed, even if a loss ignores its weights
         now = Evaluation(
@@ -195,12 +195,12 @@ class OnPolicy(ABC):
         The answer is the same on all ranks. A KL of NaN is accepted here, because the optimizer
         skips and counts such a step. Also records remarks on log-prob gaps and missing gradients.
         """
-        policy, remarks = learning.policy, learning.remarks
+        policy, remarks = learning.policy, learning.warnings
         if compared:  # equal on all ranks, so that all of them enter the collective
-            gap = learning.over_all(metrics)[LOGPROB_GAP]
+            gap = learning.all_reduce(metrics)[LOGPROB_GAP]
             said = agreement.rough(policy, gap)
             remarks["log-probs"] = remarks.get("log-probs") or said
-        if self.target_kl is not None and learning.over_all(metrics)[APPROX_KL] > self.target_kl:
+        if self.target_kl is not None and learning.all_reduce(metrics)[APPROX_KL] > self.target_kl:
             return False
         if trains_policy:
             before = aimed if self._unreached is None else self._unreached

@@ -25,17 +25,24 @@ class PolicyGradientConfig(AlgorithmConfig):
         choices=("token_level", "action_level", "chunk_level"),
     )
     gamma: float = key(
-        "discount per chunk (chunk_level) or per env step (action_level)", 0.99, above=0, most=1
+        "discount per chunk (chunk_level) or per env step (action_level)",
+        0.99,
+        exclusive_minimum=0,
+        maximum=1,
     )
-    update_epoch: int = key("passes over a rollout", 1, least=1)
-    clip_ratio_low: float = key("ratio clipped below at 1 - this", 0.2, above=0, most=1)
-    clip_ratio_high: float = key("ratio clipped above at 1 + this", 0.2, above=0)
-    clip_ratio_c: float | None = key("dual clip for negative advantages; null: off", above=1)
+    update_epoch: int = key("passes over a rollout", 1, minimum=1)
+    clip_ratio_low: float = key(
+        "ratio clipped below at 1 - this", 0.2, exclusive_minimum=0, maximum=1
+    )
+    clip_ratio_high: float = key("ratio clipped above at 1 + this", 0.2, exclusive_minimum=0)
+    clip_ratio_c: float | None = key(
+        "dual clip for negative advantages; null: off", exclusive_minimum=1
+    )
     clip_log_ratio: float | None = key(
         "log ratio clamped to +- this, also against overflow (counted: "
         "train/actor/clamped_log_ratios); null: 20",
-        above=0,
-        most=20,
+        exclusive_minimum=0,
+        maximum=20,
     )
     entropy_bonus: float = key("coefficient of the entropy", 0.0)
     entropy_type: str = key(
@@ -43,7 +50,7 @@ class PolicyGradientConfig(AlgorithmConfig):
         "chunk_level",
         choices=("token_level", "action_level", "chunk_level"),
     )
-    kl_beta: float = key("coefficient of the k3 KL to the reference weights", 0.0, least=0)
+    kl_beta: float = key("coefficient of the k3 KL to the reference weights", 0.0, minimum=0)
     loss_agg_func: str = key(
         "weights of the samples",
         "token-mean",

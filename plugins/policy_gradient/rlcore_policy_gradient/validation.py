@@ -12,8 +12,8 @@ from torch import Tensor
 
 from rlcore.contracts.learning import Terms
 from rlcore.contracts.trajectory import Trajectory
-from rlcore.validation.algorithm import checked_terms, fault
-from rlcore.validation.policy import described_answer
+from rlcore.validation.algorithm import check_terms, fault
+from rlcore.validation.policy import describe_answer
 from rlcore_policy_gradient.minibatch import Advantages
 
 
@@ -30,7 +30,7 @@ def checked_advantages(name: str, trajectory: Trajectory, made: Any) -> Advantag
             finite, or marks actions as valid that were never executed.
     """
     if not isinstance(made, Advantages):
-        raise fault(name, "advantages", "", described_answer(made), "Advantages")
+        raise fault(name, "advantages", "", describe_answer(made), "Advantages")
     chunks, columns, actions, _ = trajectory.shape
     places = [chunks, columns]
     values = trajectory.values.shape[-1]
@@ -44,7 +44,7 @@ def checked_advantages(name: str, trajectory: Trajectory, made: Any) -> Advantag
         if not right or [*tensor.shape] not in shapes:
             dtype = str(kind).removeprefix("torch.")
             expected = f"a tensor {dtype} {' or '.join(map(str, shapes))}"
-            raise fault(name, "advantages", what, described_answer(tensor), expected)
+            raise fault(name, "advantages", what, describe_answer(tensor), expected)
         if not tensor.isfinite().all():
             chunk, column, entry = (~tensor.isfinite()).nonzero()[0].tolist()
             found = f"{float(tensor[chunk, column, entry])} in chunk {chunk} of column {column}"
@@ -67,7 +67,7 @@ def checked_loss(name: str, answer: Any, *, required: str | None = None) -> Term
     Raises:
         AlgorithmError: the result is not a scalar and metrics by name, or lacks the required one.
     """
-    loss, metrics = checked_terms(name, answer)
+    loss, metrics = check_terms(name, answer)
     if required is not None and required not in metrics:
         expected = f"{required} among them: target_kl is set"
         raise fault(name, "loss", "metrics", f"{sorted(metrics)}", expected)

@@ -28,7 +28,7 @@ def clipped(new, advantages, *, weights=None, clip_c=None, clip_log=None):
         clip_ratio_c=clip_c,
         clip_log_ratio=clip_log,
     )
-    return float(loss), {name: part.number(1) for name, part in metrics.items()}
+    return float(loss), {name: part.value(1) for name, part in metrics.items()}
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_an_outlier_is_counted_and_moves_nothing():
     assert loss.item() == pytest.approx(math.exp(20) + 0.8 - 1.0, rel=1e-6)
     loss.backward()
     assert new.grad is not None and new.grad.flatten().tolist() == [0.0, 0.0, -1.0]
-    numbers = {name: part.number(1) for name, part in metrics.items()}
+    numbers = {name: part.value(1) for name, part in metrics.items()}
     assert numbers["train/actor/clamped_log_ratios"] == 2
     # (e^20 - 1 - 20 + 100 - 1 + 0) / 3: a drift of the policy shows, and is a number
     assert numbers["train/actor/approx_kl"] == pytest.approx((math.exp(20) + 78) / 3, rel=1e-6)
@@ -87,7 +87,7 @@ def test_an_outlier_against_the_reference_is_counted():
     assert loss.item() == pytest.approx(math.exp(20) - 21 + 29, rel=1e-6)
     loss.backward()
     assert new.grad is not None and new.grad.flatten().tolist() == pytest.approx([0.0, 1.0])
-    assert metrics["train/actor/clamped_kl_reference"].number(1) == 1
+    assert metrics["train/actor/clamped_kl_reference"].value(1) == 1
 
 
 def test_policy_metrics_by_hand():
@@ -116,8 +116,8 @@ def test_k1_may_be_negative_and_leaves_out_what_is_invalid():
         clip_ratio_high=0.2,
     )
     # -(0.3 + 0.1 - 0.1) / 3
-    assert metrics["train/actor/approx_kl_k1"].number(1) == pytest.approx(-0.1)
-    assert metrics["train/actor/approx_kl"].number(1) > 0
+    assert metrics["train/actor/approx_kl_k1"].value(1) == pytest.approx(-0.1)
+    assert metrics["train/actor/approx_kl"].value(1) > 0
 
 
 @pytest.mark.parametrize("width, dual", list(itertools.product((1, 3), (None, 2.0))))
@@ -152,7 +152,7 @@ def test_policy_loss_against_a_loop(width, dual):
         total += float(weights[b, e, f]) * element
         kl += math.exp(log) - 1 - log
         kept, count = kept + clip, count + 1
-    numbers = {name: part.number(1) for name, part in metrics.items()}
+    numbers = {name: part.value(1) for name, part in metrics.items()}
     assert 0 < bounded < count
     assert float(loss) == pytest.approx(total, rel=1e-4)
     assert numbers["train/actor/policy_loss"] == pytest.approx(total, rel=1e-4)
@@ -187,7 +187,7 @@ def critic(values, old, returns, *, clip=0.5, delta=2.0, weights=None):
         value_clip=clip,
         huber_delta=delta,
     )
-    return float(loss), {name: part.number(1) for name, part in metrics.items()}
+    return float(loss), {name: part.value(1) for name, part in metrics.items()}
 
 
 @pytest.mark.parametrize(
@@ -227,12 +227,12 @@ def test_explained_variance_adds_up_over_parts():
         for p in (slice(0, 7), slice(7, 60), slice(60, 100))
     ]
     expected = 1 - (returns - values).var() / returns.var()
-    assert (parts[0] + parts[1] + parts[2]).number(1) == pytest.approx(float(expected), rel=1e-5)
+    assert (parts[0] + parts[1] + parts[2]).value(1) == pytest.approx(float(expected), rel=1e-5)
 
 
 def test_explained_variance_of_equal_returns_is_undefined():
     part = explained_variance(torch.arange(3.0), torch.full((3,), 0.1), torch.ones(3).bool())
-    assert math.isnan(part.number(1))
+    assert math.isnan(part.value(1))
 
 
 def test_entropy_is_a_weighted_sum():
@@ -250,7 +250,7 @@ def test_kl_to_reference_by_hand():
         weights=torch.full((2, 1, 1), 0.5),
     )
     assert float(loss) == pytest.approx(0.25)  # (1 - log 2 + log 2 - 1/2) / 2
-    assert metrics["train/actor/kl_reference"].number(1) == pytest.approx(0.25)
+    assert metrics["train/actor/kl_reference"].value(1) == pytest.approx(0.25)
 
 
 def test_metrics_reduce_over_elements_not_over_parts():
@@ -266,7 +266,7 @@ def test_metrics_reduce_over_elements_not_over_parts():
                 clip_ratio_high=0.25,
             )[1]
         )
-    numbers = metrics.numbers(optimizer_steps=2)
+    numbers = metrics.values(optimizer_steps=2)
     assert numbers["train/actor/clip_fraction"] == 0.25  # one of four, not the mean of 1 and 0
     assert numbers["train/actor/ratio_max"] == pytest.approx(1.5)
     # a loss is summed over micro-batches and averaged over optimizer steps

@@ -32,7 +32,7 @@ def test_what_the_contract_says_passes_untouched():
     less = replace(RIGHT, valid=torch.zeros(T, N, C, dtype=torch.bool))
     for right in (RIGHT, per_action, without_critic, less):
         assert checked_advantages("fine", PLAYED, right) is right
-    loss = torch.ones(()), {"a/b": metric.observed(1.0)}
+    loss = torch.ones(()), {"a/b": metric.observation(1.0)}
     assert checked_loss("fine", loss, required="a/b") == loss
 
 
@@ -82,11 +82,11 @@ def test_nothing_is_trained_on_that_was_not_executed():
         ((torch.ones((), dtype=torch.int64), {}), "loss() gave as loss a tensor int64 []"),
         ((torch.ones(()), None), "loss() gave as metrics a NoneType"),
         (
-            (torch.ones(()), {"time": metric.observed(1.0)}),
+            (torch.ones(()), {"time": metric.observation(1.0)}),
             "loss() gave as metric 'time' a field of every line of metrics.jsonl, expected another",
         ),
         (
-            (torch.ones(()), {"env/success_once": metric.observed(1.0)}),
+            (torch.ones(()), {"env/success_once": metric.observation(1.0)}),
             "loss() gave as metric 'env/success_once' a field of every line of metrics.jsonl",
         ),
         ((torch.ones(()), {"a/b": 1.0}), "loss() gave as metric 'a/b' a float, expected a Metric"),

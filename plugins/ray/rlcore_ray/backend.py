@@ -20,11 +20,11 @@ class RayBackend:
         """Join a Ray cluster, or start one on this machine; nested sessions share it."""
         return clusters.cluster_session(cluster)
 
-    def require_answer(self, address: str, timeout: float) -> None:
-        """See :func:`rlcore_ray.cluster.require_answer`."""
-        clusters.require_answer(address, timeout)
+    def check_address(self, address: str, timeout: float) -> None:
+        """See :func:`rlcore_ray.cluster.check_address`."""
+        clusters.check_address(address, timeout)
 
-    def require_equipped(
+    def check_nodes(
         self, config: RunConfig, worker_specs: WorkerSpecs, runs: Path
     ) -> dict[int, frozenset[str]]:
         """See :func:`rlcore_ray.node_files.require_node_files`.

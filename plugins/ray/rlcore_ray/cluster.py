@@ -49,7 +49,7 @@ def cluster_session(cluster: ClusterConfig) -> Iterator[None]:
     if cluster.address is None or not joins(cluster):
         require_startable()
     else:
-        require_answer(cluster.address, cluster.timeouts.ray)
+        check_address(cluster.address, cluster.timeouts.ray)
     with watchdog.mark_children():
         _start(cluster)
         health = RayHealth(cluster.timeouts.ray)
@@ -119,7 +119,7 @@ def _shut_down(health: RayHealth) -> None:
         ray.shutdown()
 
 
-def require_answer(address: str, timeout: float) -> None:
+def check_address(address: str, timeout: float) -> None:
     """Check that a cluster answers at an address, because Ray itself would try for minutes.
 
     Args:

@@ -28,7 +28,7 @@ from rlcore.placement.plan import Allocation
 from rlcore.rollout.messages import InteractReport
 from rlcore.workers.group import WorkerGroup
 from rlcore.workers.roles import FOLDERS, ROLES, START, has_component
-from rlcore.workers.worker_specs import Member, OnCount, Part, WorkerSpecs
+from rlcore.workers.worker_specs import ConversationPart, Member, OnCount, WorkerSpecs
 from rlcore_ray.channel import QUEUE_SIZE, WorkerLost
 from rlcore_ray.cluster import (
     alive_nodes,
@@ -61,7 +61,7 @@ class RayGroup(WorkerGroup):
         self._workers: dict[str, list[Any]] = {role: [] for role in worker_specs.members}
 
     def ranks(self, component: str) -> int:
-        return len(self._worker_specs.of(component))
+        return len(self._worker_specs.members_of(component))
 
     def _launch(self) -> None:
         self._session.enter_context(cluster_session(self._worker_specs.cluster))
@@ -76,7 +76,9 @@ class RayGroup(WorkerGroup):
     def _place(self) -> None:
         """Create the queues and the workers, without waiting until they have started."""
         self._nodes = nodes_for(self._worker_specs)
-        on = [self._nodes[member.allocation.node] for member in self._worker_specs.of("env")]
+        on = [
+            self._nodes[member.allocation.node] for member in self._worker_specs.members_of("env")
+        ]
         self._queues = Queues(self._nodes[0], on)
         self._waiting = Waiting(self._queues, self._health, self._timeouts.stop)
         for role, members in self._worker_specs.members.items():
@@ -86,7 +88,7 @@ class RayGroup(WorkerGroup):
     def _settle(self) -> None:
         """Set the same kernels on all workers, even if their processors differ."""
         offered = self._ask_all(lambda _, worker: worker.processor.remote())
-        self.kernels = choose_for_workers(offered, self._worker_specs.begun)
+        self.kernels = choose_for_workers(offered, self._worker_specs.resumed_kernels)
         self._ask_all(lambda _, worker: worker.adopt.remote(self.kernels))
 
     def _ask_all(self, ask: Callable[[str, Any], Any]) -> list[Any]:
@@ -135,7 +137,10 @@ class RayGroup(WorkerGroup):
             return self._waiting.results(refs, timeout, method, on_count)
 
     def _away(self, role: str) -> Away:
-        apart, members = self._worker_specs.apart, enumerate(self._worker_specs.members[role])
+        apart, members = (
+            self._worker_specs.unshared_nodes,
+            enumerate(self._worker_specs.members[role]),
+        )
         return Away(
             {n: one.allocation.node for n, one in members if one.allocation.node in apart}, apart
         )
@@ -156,9 +161,11 @@ class RayGroup(WorkerGroup):
         routes = max(1, sum(route.transport == "object_store" for route in self.routes))
         return min(super()._bucket(), min(stores(self._nodes)) // (BUCKETS_AT_ONCE * routes))
 
-    def _talk(self, parts: Sequence[Part], on_count: OnCount | None = None) -> list[Any]:
+    def _talk(
+        self, parts: Sequence[ConversationPart], on_count: OnCount | None = None
+    ) -> list[Any]:
         """See the base. Nothing is kept of a conversation that an env worker has left."""
-        doing = " and ".join({part.talk: None for part in parts})
+        doing = " and ".join({part.method: None for part in parts})
 
         def talk() -> list[Any]:
             refs = {}
@@ -166,7 +173,7 @@ class RayGroup(WorkerGroup):
                 role = self._role(part.component)
                 queues = {rank: self._queues.of[rank] for rank in part.env_ranks}
                 worker = self._workers[role][part.rank]
-                ref = worker.talk.remote(part.talk, dict(part.arguments), queues)
+                ref = worker.talk.remote(part.method, dict(part.arguments), queues)
                 refs[ref] = self._name(role, part.rank)
             try:
                 # no timeout of its own: each receive inside has one, and names what it waits for
@@ -288,7 +295,10 @@ class RayGroup(WorkerGroup):
         They are set if processes with a policy are on several nodes. Without them, a process may
         choose the loopback interface or a container bridge, which the other nodes can't reach.
         """
-        members = (*self._worker_specs.of("actor"), *self._worker_specs.of("rollout"))
+        members = (
+            *self._worker_specs.members_of("actor"),
+            *self._worker_specs.members_of("rollout"),
+        )
         apart = len({member.allocation.node for member in members}) > 1
         name = self._worker_specs.nodes[allocation.node].interface if apart else ""
         return dict.fromkeys(INTERFACE, name) if name else {}

@@ -52,7 +52,7 @@ def require_node_files(
         runs: parent of the run's folder, which may not exist yet.
 
     Returns:
-        :attr:`rlcore.workers.worker_specs.WorkerSpecs.apart`.
+        :attr:`rlcore.workers.worker_specs.WorkerSpecs.unshared_nodes`.
 
     Raises:
         AssetError: a node lacks something; the error names every node and what it lacks.
@@ -92,11 +92,11 @@ def components_of(
     config: RunConfig, worker_specs: WorkerSpecs, registry: Registry
 ) -> dict[str, list[Component]]:
     """What the workers load: "env", and with a policy "rollout" and "actor"."""
-    workers = [one.settings for one in worker_specs.of("env")]
+    workers = [one.settings for one in worker_specs.members_of("env")]
     sides = [one.sides.values() for one in workers if isinstance(one, EnvWorkerSettings)]
     envs = sorted({side.config.env_type for side in chain(*sides)})
     chosen = {"env": [registry.get("env", name) for name in envs]}
-    if config.actor.model.model_type and worker_specs.of("actor"):
+    if config.actor.model.model_type and worker_specs.members_of("actor"):
         chosen["rollout"] = [registry.get("model", config.actor.model.model_type)]
         name = config.algorithm.name
         chosen["actor"] = chosen["rollout"] + ([registry.get("algorithm", name)] if name else [])
@@ -137,7 +137,7 @@ def _token(runs: Path) -> Iterator[Path]:
 
 def _packages(config: RunConfig, loaded: Sequence[Component]) -> list[str]:
     """Distributions that simulators in rlcore's own interpreter import, as far as they are here."""
-    own = {env.env_type for env in config.played.values() if env.interpreter() is None}
+    own = {env.env_type for env in config.active_envs.values() if env.interpreter() is None}
     specs = [one.spec for one in loaded if one.spec.kind == "env" and one.spec.name in own]
     names = [name for spec in specs for name in spec.requirement_names]
     absent = extras.lacking(names)

@@ -6,7 +6,7 @@ import socket
 import threading
 
 import pytest
-from rlcore_ray.cluster import require_answer
+from rlcore_ray.cluster import check_address
 
 from rlcore.contracts.errors import ConfigError, WorkerError
 
@@ -23,7 +23,7 @@ def test_an_address_of_another_form_is_refused(
     monkeypatch.setenv("RAY_ADDRESS", address)
     named = address if way == "key" else f"auto (RAY_ADDRESS={address})"
     with pytest.raises(ConfigError) as error:
-        require_answer(address if way == "key" else "auto", 60.0)
+        check_address(address if way == "key" else "auto", 60.0)
     assert error.value.message.startswith(f"cluster.address={named} must be auto or HOST:PORT")
     assert "cluster.address=auto" in str(error.value.hint)
 
@@ -38,11 +38,11 @@ def test_the_address_of_the_variable_is_asked(monkeypatch: pytest.MonkeyPatch):
 
     monkeypatch.setattr("socket.create_connection", refuse)
     with pytest.raises(WorkerError, match=r"at cluster.address=auto \(RAY_ADDRESS=\[::1\]:6379\)"):
-        require_answer("auto", 60.0)
+        check_address("auto", 60.0)
     assert asked == [("::1", 6379)]
     for unset in ("", "auto"):
         monkeypatch.setenv("RAY_ADDRESS", unset)
-        require_answer("auto", 60.0)
+        check_address("auto", 60.0)
     assert len(asked) == 1
 
 
@@ -68,8 +68,8 @@ def test_another_program_at_the_address_is_none_of_ray(answer: bytes, is_ray: bo
         thread.start()
         address = f"127.0.0.1:{server.getsockname()[1]}"
         if is_ray:
-            require_answer(address, 60.0)
+            check_address(address, 60.0)
         else:
             with pytest.raises(WorkerError, match="another program listens there"):
-                require_answer(address, 60.0)
+                check_address(address, 60.0)
         thread.join()

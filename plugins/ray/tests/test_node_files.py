@@ -119,7 +119,7 @@ def test_nodes_of_policies_that_do_not_see_the_run_are_told_apart(run, monkeypat
     )
     apart = node_files.require_node_files(*run, {}, tmp_path / "logs")
     assert apart == {1: {str(tmp_path / "weights")}}
-    line = _unshared(replace(run[1], apart=apart))
+    line = _unshared(replace(run[1], unshared_nodes=apart))
     assert line.startswith("not seen from node 1 (b): what policies there write")
 
 

@@ -15,11 +15,11 @@ from rlcore.config.schema import ClusterConfig
 from rlcore.placement import Node
 from rlcore.placement.plan import Allocation
 from rlcore.rollout.messages import InteractReport, Route
-from rlcore.workers.worker_specs import Member, Part, WorkerSpecs
+from rlcore.workers.worker_specs import ConversationPart, Member, WorkerSpecs
 
 DIED = "env worker 0 on node 1 (b) died while it was asked to {} (killed, or out of memory?)"
 NODES = (Node(cpus=3, name="a", id="1"), Node(cpus=2, name="b", id="2"))
-TALK = [Part("env", 0, "converse", {}), Part("rollout", 0, "converse", {})]
+TALK = [ConversationPart("env", 0, "converse", {}), ConversationPart("rollout", 0, "converse", {})]
 
 
 @dataclass(frozen=True)

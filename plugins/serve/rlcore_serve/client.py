@@ -18,7 +18,7 @@ from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidSta
 from websockets.sync.client import ClientConnection, connect
 
 from rlcore.contracts.errors import PolicyError
-from rlcore.terminal.text import plain
+from rlcore.terminal.text import strip_control
 from rlcore_serve.settings import KEY_VARIABLE
 from rlcore_serve.wire import WireError, pack, unpack
 
@@ -195,5 +195,5 @@ def one_line(said: object) -> str:
 
     A long text, such as a traceback, is shortened to its end, which has the error.
     """
-    text = plain(" ".join(str(said).split()))
+    text = strip_control(" ".join(str(said).split()))
     return text if len(text) <= LONGEST_TEXT else f"...{text[3 - LONGEST_TEXT :]}"

@@ -12,10 +12,10 @@ from typing import Any, Literal
 
 import numpy as np
 
-from rlcore.contracts.errors import ConfigError, choosing
+from rlcore.contracts.errors import ConfigError, choices_message
 from rlcore.contracts.protocols import Observation
 from rlcore.contracts.specs import EnvSpec
-from rlcore.files.reading import Unreadable, read_yaml
+from rlcore.files.reading import UnreadableError, read_yaml
 from rlcore.files.typed import as_type
 
 KEY = "rlcore/key"
@@ -185,15 +185,15 @@ def platform_for(named: str, env: EnvSpec, key: str = "serve.platform") -> Platf
     except OSError:
         raise ConfigError(
             f"{key}={named} is neither a platform nor a YAML file that can be read"
-            f"{choosing(named, known)}",
+            f"{choices_message(named, known)}",
             hint=f"see {FILE}",
         ) from None
-    except Unreadable as error:
+    except UnreadableError as error:
         raise ConfigError(f"{key}={named}: {error}", hint=f"see {FILE}") from None
     try:
         entry = as_type(Entry, value)
         _check(entry)
-    except Unreadable as error:
+    except UnreadableError as error:
         raise ConfigError(f"{key}={named}: {error}", hint=f"see {FILE}") from None
     names = [camera.name for camera in env.cameras]
     wire = _camera_names(entry.cameras, names)
@@ -255,9 +255,9 @@ def served_platform(named: str, env: EnvSpec, largest: int) -> Platform:
 def _check(entry: Entry) -> None:
     """Raise Unreadable if the frame size is not positive, or no part of the state is named."""
     if entry.frame is not None and min(entry.frame) < 1:
-        raise Unreadable(f"frame must be height and width in pixels, got {list(entry.frame)}")
+        raise UnreadableError(f"frame must be height and width in pixels, got {list(entry.frame)}")
     if not entry.states:
-        raise Unreadable("states must name at least one part of the state, got []")
+        raise UnreadableError("states must name at least one part of the state, got []")
 
 
 def _camera_names(given: str | list[str] | dict[str, str], cameras: list[str]) -> dict[str, str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rlcore.config.schema import Door, ModelConfig, key
+from rlcore.config.schema import ModelConfig, TrustedKey, key
 from rlcore.contracts.errors import ConfigError
 from rlcore.contracts.specs import EnvSpec, PolicySpec
 from rlcore_serve.platforms import platform_for
@@ -21,19 +21,21 @@ class RemoteConfig(ModelConfig):
     url: str = key(
         "address of the server: ws://HOST:PORT",
         "",
-        door=Door("asks the server", ("",), risk="gets the key in RLCORE_SERVE_KEY"),
+        door=TrustedKey("asks the server", ("",), risk="gets the key in RLCORE_SERVE_KEY"),
     )
     platform: str = key(
         "names of observations on the wire: rlcore, libero, droid, aloha, or a YAML file", "rlcore"
     )
     connections: int = key("requests in flight at most, each on a connection of its own", 8,
-                           least=1, largest=1024)  # fmt: skip
+                           minimum=1, magnitude_limit=1024)  # fmt: skip
     reconnect_s: float = key(
         "longest time to reach the server, at the start and after a connection broke, in seconds",
-        60.0, least=0, most=86_400,
+        60.0, minimum=0, maximum=86_400,
     )  # fmt: skip
-    reply_s: float = key("longest time for an answer, in seconds", 120.0, above=0, most=86_400)
-    max_message_mb: float = key("largest answer, in MiB", 16.0, above=0, most=1024)
+    reply_s: float = key(
+        "longest time for an answer, in seconds", 120.0, exclusive_minimum=0, maximum=86_400
+    )
+    max_message_mb: float = key("largest answer, in MiB", 16.0, exclusive_minimum=0, maximum=1024)
 
 
 def policy_spec(config: RemoteConfig, env: EnvSpec) -> PolicySpec:

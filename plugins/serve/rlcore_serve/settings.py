@@ -12,7 +12,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from rlcore.config.schema import Settings, key
 from rlcore.config.schema_tree import walk
-from rlcore.contracts.errors import ConfigError, choosing
+from rlcore.contracts.errors import ConfigError, choices_message
 
 SECTION = "serve."
 KEY_VARIABLE = "RLCORE_SERVE_KEY"
@@ -27,37 +27,39 @@ class ServeConfig(Settings):
         "address it listens on; others than this machine's need a key; ::, unlike 0.0.0.0, is IPv6 "
         "alone", "127.0.0.1",
     )  # fmt: skip
-    port: int = key("port; 0: any that is free", 8000, least=0, most=65535)
+    port: int = key("port; 0: any that is free", 8000, minimum=0, maximum=65535)
     platform: str = key(
         "names of observations: rlcore, libero, droid, aloha, or a YAML file", "rlcore"
     )
-    max_batch: int = key("most observations in one forward", 8, least=1, largest=4096)
+    max_batch: int = key("most observations in one forward", 8, minimum=1, magnitude_limit=4096)
     max_wait_ms: float = key(
         "longest that an observation waits for others, in milliseconds; nobody is waited for who "
-        "is not connected", 5.0, least=0, most=60_000,
+        "is not connected", 5.0, minimum=0, maximum=60_000,
     )  # fmt: skip
     deterministic: bool = key("act without exploration noise", True)
     forward_batch: int | None = key(
         "rows of each forward, filled up: a row's actions are then the same to the bit, whoever "
         "shares its forward; null: as many as there are",
-        least=1, largest=4096,
+        minimum=1, magnitude_limit=4096,
     )  # fmt: skip
-    seed: int = key("of the draws of clients that send no key", 0, least=0)
-    max_clients: int = key("most connections; more are refused with 503", 64, least=1, most=10_000)
-    max_message_mb: float = key("largest message, in MiB", 16.0, above=0, most=1024)
+    seed: int = key("of the draws of clients that send no key", 0, minimum=0)
+    max_clients: int = key(
+        "most connections; more are refused with 503", 64, minimum=1, maximum=10_000
+    )
+    max_message_mb: float = key("largest message, in MiB", 16.0, exclusive_minimum=0, maximum=1024)
     message_s: float = key(
         "longest time for a handshake, for a message to come in whole and for an answer to be "
         "taken, in seconds; a client that has asked nothing yet keeps its place so long, and then "
         "until another wants it",
-        10.0, above=0, most=3600,
+        10.0, exclusive_minimum=0, maximum=3600,
     )  # fmt: skip
     forward_s: float | None = key(
         "longest time of a forward, in seconds, after which the server ends with an error; null: "
-        "cluster.timeouts.policy of the run", above=0, most=86_400,
+        "cluster.timeouts.policy of the run", exclusive_minimum=0, maximum=86_400,
     )  # fmt: skip
     drain_s: float = key(
         "on SIGTERM, longest time for observations that are being answered, in seconds",
-        30.0, least=0, most=3600,
+        30.0, minimum=0, maximum=3600,
     )  # fmt: skip
 
     @property
@@ -78,7 +80,8 @@ def read_settings(words: Sequence[str]) -> ServeConfig:
         name, equals, text = word.partition("=")
         if not equals or not name.startswith(SECTION) or name[len(SECTION) :] not in names:
             raise ConfigError(
-                f"{word!r:.100} is no key of serve{choosing(name.removeprefix(SECTION), names)}",
+                f"{word!r:.100} is no key of serve"
+                f"{choices_message(name.removeprefix(SECTION), names)}",
                 hint="rlcore serve --help",
             )
         own_name = name.removeprefix(SECTION)

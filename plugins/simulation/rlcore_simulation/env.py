@@ -17,7 +17,7 @@ import numpy as np
 from rlcore.contracts.errors import ConfigError, UserError, WorkerError
 from rlcore.contracts.protocols import ChunkResult, Demonstration, Observation
 from rlcore.contracts.specs import EnvSpec, Episode
-from rlcore.validation.env import checked_actions
+from rlcore.validation.env import check_actions
 from rlcore_simulation import interpreters, messages
 from rlcore_simulation.block import ObservationBlock
 from rlcore_simulation.checks import checked_episode, counted_episodes
@@ -81,7 +81,7 @@ class SimulatedEnv:
             whole = messages.Hosting(spec, source, config, range(num_envs), num_envs)
             self._fleet = SimulatorFleet(whole, num_processes, self._block)
             undo.callback(self._fleet.close)
-            self.spec = replace(spec, hosts=self._fleet.hosts)
+            self.spec = replace(spec, processes=self._fleet.hosts)
             self._fleet.start()
             undo.pop_all()
 
@@ -165,7 +165,7 @@ class SimulatedEnv:
         )
 
     def _play(self, actions: np.ndarray, *, render_terminated: bool, render_final: bool) -> None:
-        actions = checked_actions(self.spec, self.num_envs, actions)
+        actions = check_actions(self.spec, self.num_envs, actions)
         self._require_ready()
         self._playing = self._fleet.send(
             lambda hosted: messages.Play(

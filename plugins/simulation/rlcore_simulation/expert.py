@@ -58,7 +58,7 @@ def play_expert(simulator: AnySimulator, spec: EnvSpec, wish: Demonstrate) -> De
             before = checked_states(simulator, spec, where)
     return Demonstration(
         episode=wish.episode,
-        task_description=sentence,
+        instruction=sentence,
         frames={name: np.stack(kept) for name, kept in frames.items()},
         frame_steps=np.array(frame_steps, dtype=np.int64),
         states=np.stack(states),

@@ -40,8 +40,8 @@ def rlcore_doctor(config: RunConfig | None) -> list[dict[str, str]]:
         return [*doctor.installed(load_plugins()), *venv.findings()]
     longest = config.cluster.timeouts.env
     return [
-        *doctor.findings(config.played, load_plugins()),
-        *doctor.timeouts(config.played, longest),
+        *doctor.findings(config.active_envs, load_plugins()),
+        *doctor.timeouts(config.active_envs, longest),
     ]
 
 

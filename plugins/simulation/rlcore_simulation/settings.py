@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rlcore.config.schema import Door, EnvConfig, When, key
+from rlcore.config.schema import EnvConfig, TrustedKey, When, key
 from rlcore.contracts.errors import ConfigError
 from rlcore.contracts.specs import ComponentSpec
 from rlcore_simulation.detail import DETAILS, EXACT
@@ -66,15 +66,17 @@ class SimulatedEnvConfig(EnvConfig):
     simulator_timeout: float = key(
         "seconds a simulator process may take for one command before it counts as hung",
         120.0,
-        above=0,
+        exclusive_minimum=0,
     )
     python: str | None = key(
         "interpreter in whose environment the simulators run, as a path or a name, or the folder "
         "of its virtual environment; null: the one that rlcore runs in, or if that lacks something "
         "that they need, the newest that rlcore venv create made for the env",
         place="program",
-        door=Door(
-            "runs its simulators with", (None,), known="rlcore_simulation.known_interpreters:known"
+        door=TrustedKey(
+            "runs its simulators with",
+            (None,),
+            allowed="rlcore_simulation.known_interpreters:known",
         ),
     )
 

@@ -38,11 +38,11 @@ class LineConfig(SimulatedEnvConfig):
     """A point on a line."""
 
     env_type: str = key("name", "line")
-    max_episode_steps: int = key("time limit", 40, least=1)
-    cameras: int = key("how many of the two cameras", 2, least=0)
-    extra_states: int = key("entries of the state besides the position", 2, least=0)
+    max_episode_steps: int = key("time limit", 40, minimum=1)
+    cameras: int = key("how many of the two cameras", 2, minimum=0)
+    extra_states: int = key("entries of the state besides the position", 2, minimum=0)
     detail: str = key("of frames", EXACT)
-    pause: float = key("seconds a step takes", 0.0, least=0)
+    pause: float = key("seconds a step takes", 0.0, minimum=0)
     expert: bool = key("whether there is an expert", True)
     show_variable: str = key("an environment variable to show in sentences", "")
     checkout: str = key("folder whose commit is told", "")
@@ -59,8 +59,8 @@ def env_spec(config: LineConfig) -> EnvSpec:
     return EnvSpec(
         name="line",
         tasks=("left", "right"),
-        descriptions=("go left", "go right"),
-        sentences=tuple(
+        instructions=("go left", "go right"),
+        episode_instructions=tuple(
             f"go {side} in trial {n}" for side in ("left", "right") for n in range(200)
         ),
         train_trials=range(0, 100),

@@ -10,7 +10,7 @@ from rlcore_simulation import known_interpreters
 from rlcore_simulation.interpreters import look
 
 from rlcore.config.schema import RunConfig
-from rlcore.config.schema.keys import Door
+from rlcore.config.schema.keys import TrustedKey
 from rlcore.config.trusted_keys import require_closed_doors
 from rlcore.contracts.errors import AssetError, ConfigError
 
@@ -24,8 +24,8 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_run_from_elsewhere_may_name_an_interpreter_that_the_user_knows(
     home: Path, twin_venv: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    door = Door(
-        "runs its simulators with", (None,), known="rlcore_simulation.known_interpreters:known"
+    door = TrustedKey(
+        "runs its simulators with", (None,), allowed="rlcore_simulation.known_interpreters:known"
     )
     config = RunConfig()
     (key,) = (f for f in type(config.cluster).__dataclass_fields__.values() if f.name == "address")

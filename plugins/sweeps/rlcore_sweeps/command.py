@@ -37,7 +37,7 @@ from rlcore.contracts.errors import ConfigError, UserError
 from rlcore.files import lock
 from rlcore.run_folder.folder import SWEEP_TABLE, RunFolder
 from rlcore.terminal.stdio import tolerate_broken_output
-from rlcore.terminal.text import short
+from rlcore.terminal.text import shorten
 from rlcore_sweeps import table
 from rlcore_sweeps.admitted import is_admitted
 from rlcore_sweeps.composing import composed, composed_if
@@ -187,7 +187,7 @@ def _require_plain(order: Order, folder: Path) -> None:
     odd += [] if order.verb in VERBS else [order.verb]
     if odd:
         raise ConfigError(
-            f"{folder / FILE} holds {short(odd[0], SHOWN)}, which can run any code",
+            f"{folder / FILE} holds {shorten(odd[0], SHOWN)}, which can run any code",
             hint="if you trust whoever made the folder: --trust",
         )
 
@@ -249,7 +249,7 @@ def _played(order: Order, folder: Path | None = None, *, wary: bool = False) -> 
         hydra = [word for word in hydra if key_of(word) != DIR]
         where = f"{DIR}={quote(place)}"
         loader = replace(loader, typed=loader.typed | {where})
-        with lock.held(place, required=False):
+        with lock.locked(place, required=False):
             try:
                 require_own_files(place)
                 if not order.only_looks:

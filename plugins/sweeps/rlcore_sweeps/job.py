@@ -27,15 +27,15 @@ import psutil
 
 from rlcore.config.overrides import quote
 from rlcore.config.schema_tree import leaves
-from rlcore.contracts.errors import CheckpointError, ConfigError, UserError, choosing
+from rlcore.contracts.errors import CheckpointError, ConfigError, UserError, choices_message
 from rlcore.files.atomic import write_text
-from rlcore.files.damaged_files import blaming, read_mapping
+from rlcore.files.damaged_files import damaged_on, read_mapping
 from rlcore.files.reading import read_text
 from rlcore.files.symlinks import require_inside
 from rlcore.files.typed import as_type
 from rlcore.process import signals
 from rlcore.run_folder.folder import METRICS
-from rlcore.terminal.text import plain
+from rlcore.terminal.text import strip_control
 from rlcore_sweeps.pruning import FOLDER as STUDY
 from rlcore_sweeps.pruning import JOB
 
@@ -112,8 +112,8 @@ class Note:
             ) from None
         return replace(
             note,
-            label=plain(note.label),
-            error=plain(note.error),
+            label=strip_control(note.label),
+            error=strip_control(note.error),
             folder=_inside(sweep, note.folder),
         )
 
@@ -402,7 +402,7 @@ def objective_of(note: Note, paths: Sequence[str]) -> float | tuple[float, ...] 
     for path, value in zip(paths, values, strict=False):
         if value is None:
             raise ConfigError(
-                f"sweep.objective: {file} has no number {path!r}{choosing(path, kept)}"
+                f"sweep.objective: {file} has no number {path!r}{choices_message(path, kept)}"
             )
     found = tuple(value for value in values if value is not None)
     return found if len(found) > 1 else found[0]
@@ -435,7 +435,7 @@ def _last_metrics(run: Path, names: Sequence[str]) -> dict[str, float]:
     """Return the last logged value of each metric in `names` that was logged."""
     found: dict[str, float] = {}
     if any(METRIC in name for name in names):
-        with blaming(run / METRICS):
+        with damaged_on(run / METRICS):
             for line in read_text(run / METRICS).splitlines():
                 values = as_type(dict[str, Any], json.loads(line))
                 found |= {name: value for name, value in values.items() if name in names}
@@ -450,7 +450,7 @@ def _error(log: Path, code: int) -> str:
     """
     if code < 0 and -code not in (signal.SIGINT, signal.SIGTERM):
         return f"killed by {signal.Signals(-code).name}"
-    text = plain(log.read_bytes()[-ENDED:].decode(errors="replace").replace("\r", "\n"))
+    text = strip_control(log.read_bytes()[-ENDED:].decode(errors="replace").replace("\r", "\n"))
     said = re.findall(r"^error: (.*?)(?=^  hint: |\Z)", text, re.MULTILINE | re.DOTALL)
     lines = [line for line in text.splitlines() if line.strip()]
     return said[-1].strip() if said else lines[-1] if lines else f"exit code {code}"

@@ -26,9 +26,9 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
 from rlcore.config.catalog import Catalog
-from rlcore.contracts.errors import ConfigError, choosing, did_you_mean, nearest
+from rlcore.contracts.errors import ConfigError, choices_message, did_you_mean, nearest_choice
 from rlcore.plugins.registry import load_plugins
-from rlcore.terminal.text import short
+from rlcore.terminal.text import shorten
 from rlcore_sweeps.admitted import WHICH, is_admitted
 from rlcore_sweeps.names import name_of
 from rlcore_sweeps.request import SUBDIR, for_hydra, is_about_hydra, key_of, listed, readable
@@ -137,7 +137,7 @@ class SweepLoader(ConfigLoader):
         for word in sweep_overrides:
             if is_about_hydra(word):
                 raise ConfigError(
-                    f"{short(word)} is about Hydra, and differs between the jobs of a sweep",
+                    f"{shorten(word)} is about Hydra, and differs between the jobs of a sweep",
                     hint=f"what is searched are keys of a run; {key_of(word)} on the command line",
                 )
         own = listed(master_config.hydra.overrides.hydra)
@@ -215,7 +215,7 @@ class SweepLoader(ConfigLoader):
             admitted = option not in own.difference(installed.get_group_options(group))
         if not admitted:
             raise ConfigError(
-                f"{short(word, SHOWN)} may load or run code, and comes from a file",
+                f"{shorten(word, SHOWN)} may load or run code, and comes from a file",
                 hint=f"a file may give {WHICH}; give others on the command line",
             )
 
@@ -253,7 +253,7 @@ class SweepLoader(ConfigLoader):
                 parent = f"{key.rpartition('.')[0]}."
                 beside = [name for name in known if name.startswith(parent)]
                 return ConfigError(
-                    f"unknown key {key!r}{choosing(key, beside or known)}",
+                    f"unknown key {key!r}{choices_message(key, beside or known)}",
                     hint=self._owner(key) or "rlcore train --cfg hydra shows them all",
                 )
         cause = str(error.__cause__ or "").partition("\n")[0]
@@ -303,8 +303,8 @@ def _absent(group: str, option: str, options: Sequence[str]) -> ConfigError:
             f"{group}={option} is not installed; there are {', '.join(sorted(options))}",
             hint=f"pip install {published[option]}",
         )
-    said = f"there is no {group} {option!r}{choosing(option, options, also=published)}"
-    package = published.get(nearest(option, [*options, *published]) or "")
+    said = f"there is no {group} {option!r}{choices_message(option, options, also=published)}"
+    package = published.get(nearest_choice(option, [*options, *published]) or "")
     return ConfigError(said, hint=f"pip install {package}" if package else None)
 
 

@@ -11,7 +11,7 @@ import optuna
 from optuna.pruners import BasePruner
 from optuna.samplers import BaseSampler
 
-from rlcore.contracts.errors import ConfigError, choosing, did_you_mean
+from rlcore.contracts.errors import ConfigError, choices_message, did_you_mean
 from rlcore.contracts.rng import generator
 
 # CmaEsSampler is left out: it stores a pickle, and a sweep's folder may come from other people
@@ -72,7 +72,7 @@ def pruner_of(name: str, options: Mapping[str, Any]) -> BasePruner:
 
 def _find(what: str, name: str, known: Mapping[str, str], module: Any) -> Any:
     if name not in known:
-        raise ConfigError(f"there is no {what} {name!r}{choosing(name, known)}")
+        raise ConfigError(f"there is no {what} {name!r}{choices_message(name, known)}")
     return getattr(module, known[name])
 
 

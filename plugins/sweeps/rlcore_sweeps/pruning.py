@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from rlcore.files.atomic import write_text
-from rlcore.files.damaged_files import blaming, read_as
-from rlcore.files.reading import Unreadable
+from rlcore.files.damaged_files import damaged_on, read_as
+from rlcore.files.reading import UnreadableError
 
 if TYPE_CHECKING:
     from rlcore.contracts.run import Run
@@ -80,7 +80,7 @@ class Rule:
             CheckpointError: the file is damaged.
         """
         rule = read_as(cls, file)
-        with blaming(file):
+        with damaged_on(file):
             require_updates(known.steps for known in rule.known)
         return rule
 
@@ -156,7 +156,7 @@ class Steps:
         if not file.is_file():
             return cls()
         noted = read_as(cls, file)
-        with blaming(file):
+        with damaged_on(file):
             require_updates([noted.values])
         return noted
 
@@ -169,7 +169,7 @@ def require_updates(steps: Iterable[Mapping[str, float]]) -> None:
     """
     for name in (name for values in steps for name in values):
         if not (name.isascii() and name.isdecimal()):
-            raise Unreadable(f"a step must be a number of updates, got {name!r:.60}")
+            raise UnreadableError(f"a step must be a number of updates, got {name!r:.60}")
 
 
 def watch(run: Run, label: str, metrics: Mapping[str, float], sweep: Path, job: int) -> None:

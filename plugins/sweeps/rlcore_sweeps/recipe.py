@@ -21,7 +21,7 @@ from rlcore.config.overrides import quote
 from rlcore.config.recipes import read_mapping
 from rlcore.contracts.errors import ConfigError
 from rlcore.plugins.registry import load_plugins
-from rlcore.terminal.text import short
+from rlcore.terminal.text import shorten
 from rlcore_sweeps.admitted import WHICH, is_admitted
 from rlcore_sweeps.request import Order, flat, key_of
 
@@ -69,7 +69,7 @@ def _of(catalog: Catalog, name: str) -> list[str]:
     for word in words:
         if not is_admitted(word):
             raise ConfigError(
-                f"{file} sets {short(word, SHOWN)}, which may load or run code",
+                f"{file} sets {shorten(word, SHOWN)}, which may load or run code",
                 hint=f"a recipe gives {WHICH}; give others on the command line",
             )
     return words

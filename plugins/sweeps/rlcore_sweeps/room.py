@@ -19,7 +19,7 @@ from rlcore.checks.facts import gather_facts, planned
 from rlcore.config.schema import RunConfig
 from rlcore.contracts.errors import ConfigError, UserError
 from rlcore.files.atomic import write_text
-from rlcore.files.damaged_files import damaged, read_as
+from rlcore.files.damaged_files import damaged_error, read_as
 from rlcore.placement import Inventory
 from rlcore.placement.inventory import joins
 from rlcore.placement.memory import main_memory, usable
@@ -105,7 +105,7 @@ def _kept(file: Path) -> Share | None:
         return None
     share = read_as(Share, file)
     if share.cores < 0 or share.devices < 0 or share.jobs < 1:
-        raise damaged(file, f"no machine can be divided so: {share}")
+        raise damaged_error(file, f"no machine can be divided so: {share}")
     return share
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from rich.table import Table
 
 from rlcore.files.atomic import write_text
-from rlcore.files.damaged_files import blaming, read_mapping
+from rlcore.files.damaged_files import damaged_on, read_mapping
 from rlcore.files.typed import as_type
 from rlcore.run_folder.folder import SWEEP_TABLE
 from rlcore.terminal.console import as_text
@@ -94,7 +94,7 @@ def _figures(note: Note) -> dict[str, Any]:
     if not note.folder or not file.is_file():  # unfinished, or its verb writes no summary
         return {}
     figures = read_mapping(file)
-    with blaming(file):
+    with damaged_on(file):
         for name, entries in SHOWN.items():
             if figures.get(name) is None:
                 continue

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from rlcore.files.atomic import write_text
-from rlcore.files.damaged_files import blaming, read_as
-from rlcore.files.reading import Unreadable
+from rlcore.files.damaged_files import damaged_on, read_as
+from rlcore.files.reading import UnreadableError
 from rlcore.files.typed import as_type
 from rlcore_sweeps.pruning import require_updates
 
@@ -137,7 +137,7 @@ class Trials:
         if not file.is_file():
             return None
         trials = read_as(cls, file)
-        with blaming(file):
+        with damaged_on(file):
             trials._require_consistent()
         return trials
 
@@ -149,16 +149,16 @@ class Trials:
         """
         numbers = [trial.number for trial in self.trials]
         if numbers != list(range(len(numbers))):
-            raise Unreadable(f"trials must be numbered from 0, got {numbers!r:.60}")
+            raise UnreadableError(f"trials must be numbered from 0, got {numbers!r:.60}")
         if self.best is not None and (
             self.best not in numbers or self.trials[self.best].value is None
         ):
-            raise Unreadable(f"best must be the number of a complete trial, got {self.best}")
+            raise UnreadableError(f"best must be the number of a complete trial, got {self.best}")
         require_updates(run.steps for trial in self.trials for run in trial.runs)
         for name, value in self.heldout.items():
             as_type(Gain if name == "difference" else Measured, value, f"heldout.{name}")
         if self.heldout and "best" not in self.heldout:
-            raise Unreadable("heldout lacks 'best'")
+            raise UnreadableError("heldout lacks 'best'")
 
     @property
     def over(self) -> bool:

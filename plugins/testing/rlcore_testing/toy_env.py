@@ -103,7 +103,7 @@ class ToyEnv:
                 one._advance(executed[None].astype(np.float32))  # the cast a policy's actions get
             yield Demonstration(
                 episode=episode,
-                task_description=self.spec.descriptions[episode.task],
+                instruction=self.spec.instructions[episode.task],
                 frames={"top": np.stack(frames)},
                 frame_steps=np.arange(0, len(actions), stride, dtype=np.int64),
                 states=np.stack(states),
@@ -183,7 +183,7 @@ class ToyEnv:
         return {
             "cameras": {"top": np.stack([self._draw(row) for row in range(self.num_envs)])},
             "states": self._position.copy(),
-            "task_descriptions": [self.spec.descriptions[task] for task in self._task],
+            "task_descriptions": [self.spec.instructions[task] for task in self._task],
             "elapsed": (self._steps / self.spec.max_episode_steps).astype(np.float32),
         }
 

@@ -108,7 +108,7 @@ class ToyPolicy(nn.Module):
         observation: Observation = {
             "cameras": {name: f[index] for name, f in demonstration.frames.items()},
             "states": demonstration.states[steps],
-            "task_descriptions": [demonstration.task_description] * len(index),
+            "task_descriptions": [demonstration.instruction] * len(index),
             "elapsed": np.zeros(len(index), dtype=np.float32),
         }
         targets = demonstration.actions[np.minimum(ahead, length - 1)]

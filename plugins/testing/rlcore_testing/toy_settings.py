@@ -9,7 +9,7 @@ from pathlib import Path
 from rlcore_weights.headers import check_fit, read_headers
 
 from rlcore.config.schema import EnvConfig, ModelConfig, When, key
-from rlcore.contracts.errors import ConfigError, choosing
+from rlcore.contracts.errors import ConfigError, choices_message
 from rlcore.contracts.specs import (
     ActionChannel,
     Activations,
@@ -46,7 +46,9 @@ HASTE = ProtocolSpec(
 class ToyEnvConfig(EnvConfig):
     """A point in a square that should reach the side its sentence names."""
 
-    fail_at: int | None = key("fail inside the simulator at this env step, to test faults", least=1)
+    fail_at: int | None = key(
+        "fail inside the simulator at this env step, to test faults", minimum=1
+    )
     fail_how: str = key(
         "raise an error, kill the process, or hang",
         "raise",
@@ -61,8 +63,8 @@ class ToyModelConfig(ModelConfig):
     sentences. Takes states as they are, so their entries should be of order one."""
 
     precision: str = key("parameters and compute", "fp32", choices=("fp32",))
-    hidden: int = key("width of the hidden layers", 64, least=1, largest=65_536)
-    init_std: float = key("initial standard deviation of the actions", 0.3, above=0)
+    hidden: int = key("width of the hidden layers", 64, minimum=1, magnitude_limit=65_536)
+    init_std: float = key("initial standard deviation of the actions", 0.3, exclusive_minimum=0)
     value_type: str = key(
         "one value per decision or per executed action (algorithm.reward_type=action_level)",
         "chunk_level",
@@ -79,11 +81,11 @@ def env_spec(config: ToyEnvConfig) -> EnvSpec:
     tasks = tuple(GOALS if config.tasks is None else config.tasks)
     for task in tasks:
         if task not in GOALS:
-            raise ConfigError(f"toy has no task {task!r}{choosing(task, GOALS)}")
+            raise ConfigError(f"toy has no task {task!r}{choices_message(task, GOALS)}")
     return EnvSpec(
         name="toy",
         tasks=tasks,
-        descriptions=tuple(task.replace("-", " the ") + " side" for task in tasks),
+        instructions=tuple(task.replace("-", " the ") + " side" for task in tasks),
         train_trials=range(0, 1000),
         heldout_trials=range(1000, 2000),
         validation_trials=range(2000, 3000),
@@ -119,12 +121,12 @@ def policy_spec(config: ToyModelConfig, env: EnvSpec) -> PolicySpec:
         num_action_chunks=config.num_action_chunks,
         action_horizon=config.num_action_chunks,
         value_dim=_values(config),
-        sft="gaussian_likelihood",
+        sft_objective="gaussian_likelihood",
         parameters=parameters,
         trainable_parameters=parameters,
         activations=_activations(config, env),
         sample_bytes=_stored(config, env),
-        blocks=True,
+        has_blocks=True,
     )
 
 

@@ -223,7 +223,7 @@ class RoundedAndNoisy(Rounded):
     """What follows a start is drawn at each step, too."""
 
     changes: ClassVar[dict[str, object]] = {
-        "start_exactness": "stored_state", "course_repeats": False,
+        "start_exactness": "stored_state", "deterministic": False,
     }  # fmt: skip
     drift = 0.1
 
@@ -231,7 +231,7 @@ class RoundedAndNoisy(Rounded):
 class Noisy(RoundedAndNoisy):
     """Its starts are exact, what follows is not."""
 
-    changes: ClassVar[dict[str, object]] = {"course_repeats": False}
+    changes: ClassVar[dict[str, object]] = {"deterministic": False}
 
     def _start(self, row, episode):
         ToyEnv._start(self, row, episode)
@@ -253,7 +253,7 @@ class AnotherSentence(Rounded):
     """A word of its own in each start."""
 
     changes: ClassVar[dict[str, object]] = {
-        "start_exactness": "stored_state", "open_sentences": True,
+        "start_exactness": "stored_state", "open_instructions": True,
     }  # fmt: skip
     starts = 0
 
@@ -613,7 +613,7 @@ class DrawsByItself(RFT):
 
     def updates(self, learning):
         def loss(rows, keys):
-            return learning.imitation(rows, keys), {}
+            return learning.imitation_loss(rows, keys), {}
 
         for _ in range(10):
             rows = torch.randint(learning.replay.count("demonstrations"), (4,))

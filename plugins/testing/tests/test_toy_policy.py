@@ -12,7 +12,7 @@ KEYS = RowKeys(((0, 0), (0, 1)))
 OBSERVATION = {
     "cameras": {"top": np.zeros((2, 16, 16, 3), dtype=np.uint8)},
     "states": np.zeros((2, 2), dtype=np.float32),
-    "task_descriptions": list(env_spec(ToyEnvConfig()).descriptions[:2]),
+    "task_descriptions": list(env_spec(ToyEnvConfig()).instructions[:2]),
     "elapsed": np.zeros(2, dtype=np.float32),
 }
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from rlcore.config.recipes import read_mapping
-from rlcore.contracts.errors import PlacementError, choosing
+from rlcore.contracts.errors import PlacementError, choices_message
 from rlcore.placement import Inventory, Node
 
 KEY = "cluster.inventory"
@@ -71,14 +71,14 @@ def pretended(text: str) -> Inventory:
     found = tuple(node for entry in entries for node in _nodes(entry, f"{KEY}: {path}"))
     if not found:
         raise PlacementError(f"{KEY}: {path} must hold at least one node, got none")
-    return Inventory(found, assumed=_cards(found))
+    return Inventory(found, assumptions=_cards(found))
 
 
 def _some(nodes: int, node: Node, text: str, assumed: str) -> Inventory:
     if not nodes or not node.cpus:
         raise PlacementError(f"{KEY} must hold at least one node, one core or GPU, got {text!r}")
     _require_planable(nodes * node.cpus, f"{KEY} {text!r}")
-    return replace(Inventory.uniform(nodes, node), assumed=(*_cards([node]), assumed))
+    return replace(Inventory.uniform(nodes, node), assumptions=(*_cards([node]), assumed))
 
 
 def _cards(nodes: Sequence[Node]) -> tuple[str, ...]:
@@ -107,7 +107,7 @@ def _nodes(entry: Any, where: str) -> tuple[Node, ...]:
     for name in entry:
         if name not in _KEYS:
             raise PlacementError(
-                f"{where}: unknown key {name!r} of a node{choosing(str(name), _KEYS)}"
+                f"{where}: unknown key {name!r} of a node{choices_message(str(name), _KEYS)}"
             )
     count = {name: _whole(entry, name, where) for name in ("cpus", "gpus", "count")}
     labels = entry.get("labels") or {}

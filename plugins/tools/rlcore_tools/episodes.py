@@ -95,7 +95,7 @@ def stepped(env: CheckedEnv, spec: EnvSpec, episode: Episode, trace: Trace) -> D
             seen, success = result.observation, success or bool(result.success[0])
     return Demonstration(
         episode=episode,
-        task_description=trace.sentence,
+        instruction=trace.sentence,
         frames={name: np.stack(kept) for name, kept in frames.items()},
         frame_steps=np.arange(len(actions)),
         states=np.stack(states),

@@ -29,7 +29,7 @@ from rlcore.api import (
 from rlcore.config.schema import ModelConfig, RunConfig
 from rlcore.contracts.errors import ConfigError
 from rlcore.files.atomic import new_folder
-from rlcore.files.symlinks import require_no_way_out
+from rlcore.files.symlinks import require_self_contained
 from rlcore.plugins.import_target import load_target
 from rlcore.plugins.registry import Registry
 from rlcore.run_folder.acting import saved_with
@@ -95,7 +95,7 @@ def export(
             with _whole(config, checkpoint, registry, partial.parent) as folder:
                 write(folder, partial)
         elif adapters_only == (model.is_lora and model.save_adapters_only):
-            require_no_way_out(checkpoint.path)
+            require_self_contained(checkpoint.path)
             shutil.copytree(checkpoint.policy_path, partial, dirs_exist_ok=True)
         else:
             _convert(config, checkpoint, partial, registry, adapters_only=adapters_only)
@@ -128,7 +128,7 @@ def _whole(
     """
     model = config.actor.model
     if not (model.is_lora and model.save_adapters_only):
-        require_no_way_out(checkpoint.path)
+        require_self_contained(checkpoint.path)
         yield checkpoint.policy_path
         return
     with tempfile.TemporaryDirectory(dir=beside) as folder:
@@ -180,7 +180,7 @@ def _convert(
     If the checkpoint's policy has its adapters merged, they are restored from the learner's state
     onto the weights that the run started from. Otherwise the policy itself holds them.
     """
-    model = config.actor.model.beginning_with(checkpoint.policy_path)
+    model = config.actor.model.with_weights_from(checkpoint.policy_path)
     if adapters_only:
         model = _start(config, checkpoint)
     model = replace(model, save_adapters_only=adapters_only)
@@ -194,7 +194,7 @@ def _start(config: RunConfig, checkpoint: Checkpoint) -> ModelConfig:
     """Return the model settings with the weights that reinforcement learning started from."""
     model = config.actor.model
     if config.sft.enabled:
-        return model.beginning_with(open_run(checkpoint.path).folder.sft)
+        return model.with_weights_from(open_run(checkpoint.path).folder.sft)
     if model.model_path is None:
         raise ConfigError(
             "--adapter-only needs the model that the adapters adapt, but this run began with "
@@ -207,7 +207,7 @@ def _start(config: RunConfig, checkpoint: Checkpoint) -> ModelConfig:
 def _judge(config: RunConfig, folder: Path, registry: Registry) -> None:
     """Raise an error if the export could not be loaded again, judging by its headers alone."""
     adapters = (folder / ADAPTERS_CONFIG).is_file()
-    model = replace(config.actor.model.beginning_with(folder), save_adapters_only=adapters)
+    model = replace(config.actor.model.with_weights_from(folder), save_adapters_only=adapters)
     check_model(_with_model(config, model), registry)
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from rlcore.api import Checkpoint, SavedRun, open_run
 from rlcore.config.schema_tree import find
-from rlcore.files.damaged_files import blaming
+from rlcore.files.damaged_files import damaged_on
 from rlcore.files.reading import read_yaml
 from rlcore.results.tables import EpisodeResult, failures, read_results
 from rlcore.run_folder.folder import RunFolder
@@ -33,7 +33,7 @@ def acting(run: SavedRun, name: str | None = None) -> Checkpoint:
     Raises:
         CheckpointError: it is missing or damaged, or the policy is not a checkpoint of a run.
     """
-    other = None if name or run.named != run.folder.path else _of_another(run.folder)
+    other = None if name or run.path != run.folder.path else _of_another(run.folder)
     return run.checkpoint(name) if other is None else open_run(other).checkpoint()
 
 
@@ -51,7 +51,7 @@ def has_policy(folder: RunFolder) -> bool:
 
 def _of_another(folder: RunFolder) -> Path | None:
     """Return the checkpoint of another run that this run only evaluated, or None."""
-    with blaming(folder.config):
+    with damaged_on(folder.config):
         values = read_yaml(folder.config)
     model = find(values, "actor.model.model_path")
     if not find(values, "runner.only_eval") or not isinstance(model, str):

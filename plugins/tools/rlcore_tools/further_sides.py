@@ -9,7 +9,7 @@ from dataclasses import replace
 from rlcore.checks.further_sides import FORGETTING, VALIDATION
 from rlcore.config.component_specs import ask_spec
 from rlcore.config.schema import EnvConfig, RunConfig
-from rlcore.config.schema.env import OWN
+from rlcore.config.schema.env import OWN_INSTRUCTIONS
 from rlcore.contracts.errors import ConfigError, UserError
 from rlcore.contracts.specs import EnvSpec
 from rlcore.plugins.registry import Registry
@@ -83,7 +83,7 @@ def _untrained(config: RunConfig, registry: Registry) -> list[str]:
                 )
         return list(named)
     begins = config.actor.model.model_path is not None and config.runner.val_before_train
-    if not (begins and alike and env.eval.tasks and env.eval.sentences == OWN):
+    if not (begins and alike and env.eval.tasks and env.eval.sentences == OWN_INSTRUCTIONS):
         return []
     try:
         every = _tasks(replace(env.eval, tasks=None), registry, "env.eval")

@@ -91,10 +91,10 @@ def _bounds(key: schema_tree.Key) -> dict[str, Any]:
     They are left out if a value outside the range is allowed too, as it switches the key off.
     """
     of = key.range
-    if of.off is not None:
+    if of.disabled is not None:
         return {}
-    named = {"minimum": of.least, "exclusiveMinimum": of.above, "maximum": of.most,
-             "exclusiveMaximum": of.below}  # fmt: skip
+    named = {"minimum": of.minimum, "exclusiveMinimum": of.exclusive_minimum, "maximum": of.maximum,
+             "exclusiveMaximum": of.exclusive_maximum}  # fmt: skip
     return {name: bound for name, bound in named.items() if bound is not None}
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from rlcore.plugins import extras
 from rlcore.plugins.entry_points import Installed, installed
-from rlcore.terminal.text import some
+from rlcore.terminal.text import abbreviate_list
 from rlcore_tools.doctor import Row, row
 
 MOVED = {
@@ -86,7 +86,7 @@ def rows() -> list[Row]:
     for plugin, places in outdated():
         newer = f"pip install --upgrade {plugin.distribution}"
         fix = f"{newer}; for its author: rlcore check {plugin.name}"
-        found.append(row(plugin.name, some(places, 3), "missing", fix))
+        found.append(row(plugin.name, abbreviate_list(places, 3), "missing", fix))
     return found
 
 

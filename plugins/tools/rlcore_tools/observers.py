@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from rlcore.config.schema import VideoConfig
-    from rlcore.contracts.episodes import Film
+    from rlcore.contracts.episodes import LabelledFootage
     from rlcore.contracts.run import Run
 
 _warned: set[Path] = set()
@@ -37,13 +37,13 @@ def rlcore_after_update(run: Run, metrics: dict[str, float]) -> None:
         _warned.add(run.folder)
     for said in (far, nothing_learned(run.update, metrics), out_of_memory(run.update, metrics)):
         if said is not None:
-            run.line(f"warning: {said}")
+            run.print_line(f"warning: {said}")
     if run.config.plugins.tools.other_names:
         metrics |= other_names(metrics)
 
 
 @observer
-def rlcore_after_rollout(run: Run, films: Sequence[Film]) -> None:
+def rlcore_after_rollout(run: Run, films: Sequence[LabelledFootage]) -> None:
     """Write `video/train/update_000001.mp4`: the recorded episodes side by side."""
     if films:
         video = run.config.env.train.video_cfg
@@ -51,7 +51,7 @@ def rlcore_after_rollout(run: Run, films: Sequence[Film]) -> None:
 
 
 @observer
-def rlcore_after_eval(run: Run, label: str, films: Sequence[Film]) -> None:
+def rlcore_after_eval(run: Run, label: str, films: Sequence[LabelledFootage]) -> None:
     """Write `video/eval/LABEL.mp4`: the recorded episodes side by side.
 
     Each episode is also written to a file in `video/eval/LABEL/`, for the report.
@@ -80,15 +80,15 @@ def rlcore_after_run(run: Run, summary: Mapping[str, Any]) -> None:
     folder = RunFolder(run.folder)
     lost = failures.lines(folder, failures.conclusion(folder))
     for line in [*closing.lines(summary), *lost]:
-        run.line(line)
+        run.print_line(line)
     if run.config.plugins.tools.report:
         from rlcore_tools.report import write_report
 
-        run.line(f"report: {write_report(folder)}")
+        run.print_line(f"report: {write_report(folder)}")
 
 
 def _write_mosaic(
-    run: Run, films: Sequence[Film], video: VideoConfig, side: str, label: str
+    run: Run, films: Sequence[LabelledFootage], video: VideoConfig, side: str, label: str
 ) -> list[list[np.ndarray]]:
     """Write the films as one mosaic video, and return each film's frames as shown in it."""
     from rlcore.run_folder.folder import RunFolder

@@ -30,7 +30,7 @@ from rlcore.placement.memory import (
 from rlcore.placement.plan import Plan
 from rlcore.placement.routes import WeightRoute, describe_transports
 from rlcore.terminal.console import as_text
-from rlcore.terminal.text import spans
+from rlcore.terminal.text import format_ranges
 from rlcore_tools.propose import worth_leaving
 
 WIDTH = 100
@@ -150,7 +150,7 @@ def assumed(inventory: Inventory) -> list[str]:
         f"{format_bytes(NCCL)} of a GPU for each process on it that talks to others over NCCL",
     ]
     said = [
-        *inventory.assumed,
+        *inventory.assumptions,
         *(of_gpus if inventory.kind == "GPU" else []),
         f"{FREE:.0%} of any memory stays free: simulators and frames on their way are not counted",
     ]
@@ -199,5 +199,5 @@ def _held(what: str, need: float, have: int, kind: str = "") -> str:
 def _ranks(plan: Plan, process: Process) -> str:
     """Return where a process runs: its global ranks, or the CPU cores of its node."""
     if plan.inventory.kind == "GPU" and plan.is_on_cores(process):
-        return "cores " + spans(plan.allocation(process).local_ranks)
-    return spans(process.resources)
+        return "cores " + format_ranges(plan.allocation(process).local_ranks)
+    return format_ranges(process.resources)

@@ -45,7 +45,7 @@ def play_episodes(
             footage=gathered.videos.get(0, Footage(episode)),  # empty if the env has no camera
             deterministic=phase == "eval" and assembly.config.rollout.eval_deterministic,
             incidents=gathered.incidents,
-            versions=versions(assembly.interpreters(), assembly.played_specs),
+            versions=versions(assembly.interpreters(), assembly.active_specs),
         )
 
 
@@ -65,9 +65,11 @@ def gathered_again(
         record: record a frame of every simulated step.
     """
     evaluates, rollout = phase == "eval", assembly.config.rollout
-    assembly = assembly.simulated_by(assembly.interpreters())
+    assembly = assembly.with_simulators(assembly.interpreters())
     before = read_kernels(RunFolder.containing(checkpoint.path).manifest)
-    worker_specs = replace(assembly.worker_specs, begun=None if before is None else before.kernels)
+    worker_specs = replace(
+        assembly.worker_specs, resumed_kernels=None if before is None else before.kernels
+    )
     words = sampling(assembly.config) if evaluates else STOCHASTIC
     rules = protocol(assembly).digest if evaluates else ""
     with make_group(worker_specs) as group:

@@ -20,7 +20,7 @@ from rlcore.config.explain import explain
 from rlcore.config.overrides import keys_given
 from rlcore.config.recipes import read_mapping
 from rlcore.plugins.registry import load_plugins
-from rlcore.terminal.text import written
+from rlcore.terminal.text import format_value
 
 SECTIONS = {slot.group: slot.section for slot in SLOTS}
 """Section that the keys of an option's file belong to, by group; a recipe's belong to the root."""
@@ -44,15 +44,15 @@ def lines_on(path: str, words: Sequence[str], config_dirs: Sequence[str] = ()) -
     if key.section:
         return
     for when in key.when:
-        values = " or ".join(map(written, when.values or when.unless))
+        values = " or ".join(map(format_value, when.values or when.unless))
         yield f"read only where {when.other(path)} is {'' if when.values else 'not '}{values}"
-    yield f"default: {written(key.default)}"
+    yield f"default: {format_value(key.default)}"
     found = [*_of_files(catalog, root.recipe.choices, path), *_of_words(words, path)]
     for place, value in found:
-        yield f"set by {place}: {written(value)}"
+        yield f"set by {place}: {format_value(value)}"
     last = found[-1][1] if found else key.default
-    if last != key.value and written(last) != written(key.value):
-        yield f"then, from other keys or as its component was exchanged: {written(key.value)}"
+    if last != key.value and format_value(last) != format_value(key.value):
+        yield f"then, from other keys or as its component was exchanged: {format_value(key.value)}"
 
 
 def _of_words(words: Sequence[str], path: str) -> Iterator[tuple[str, Any]]:

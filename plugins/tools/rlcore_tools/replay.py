@@ -28,10 +28,10 @@ from rlcore.api import (
     Trace,
 )
 from rlcore.config.schema import RunConfig, VideoConfig
-from rlcore.contracts.episodes import Film
-from rlcore.contracts.errors import CheckpointError, ConfigError, choosing
+from rlcore.contracts.episodes import LabelledFootage
+from rlcore.contracts.errors import CheckpointError, ConfigError, choices_message
 from rlcore.contracts.specs import EnvSpec, Episode
-from rlcore.files.atomic import replacing, write_text
+from rlcore.files.atomic import atomic_write, write_text
 from rlcore.files.symlinks import require_inside
 from rlcore.results.tables import EpisodeResult
 from rlcore.results.tables import failures as failures_of
@@ -148,7 +148,7 @@ def run(
         drawn = None if larger is None else drawn_again(larger, phase, episode, trace)
         if larger is not None and drawn is None:
             console.print("simulated again it took another course: filmed as the policy saw it")
-        film = Film(drawn or played.footage, name, trace.sentence)
+        film = LabelledFootage(drawn or played.footage, name, trace.sentence)
         if film.footage.frames:  # an env may have no camera
             _write_film(film, getattr(assembly.config.env, phase).video_cfg, folder / VIDEO)
         _write_arrays(folder / ARRAYS, trace)
@@ -203,7 +203,7 @@ def _failed(
     if not lost:
         said = "all episodes succeeded" if of_task else "none was evaluated"
         if task and rows and not of_task:
-            said = f"no task {task!r}{choosing(task, {row.task for row in rows})}"
+            said = f"no task {task!r}{choices_message(task, {row.task for row in rows})}"
         raise CheckpointError(
             f"{run.folder.path} has no failure to film: {said}",
             hint=f"rlcore eval {run.folder.path} plays it, and lists failures",
@@ -240,7 +240,7 @@ def _make_folder(path: Path) -> Path:
 # -- output files -----------------------------------------------------------------------------
 
 
-def _write_film(film: Film, video: VideoConfig, path: Path) -> None:
+def _write_film(film: LabelledFootage, video: VideoConfig, path: Path) -> None:
     frames = caption(film) if video.info_on_video else film.footage.frames
     write_video(path, frames, fps=video.fps)
 
@@ -248,7 +248,7 @@ def _write_film(film: Film, video: VideoConfig, path: Path) -> None:
 def _write_arrays(path: Path, trace: Trace) -> None:
     from safetensors.numpy import save
 
-    with replacing(path) as partial:
+    with atomic_write(path) as partial:
         partial.write_bytes(save(trace.arrays))
 
 

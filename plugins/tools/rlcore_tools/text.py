@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from rlcore.terminal.text import plain, written
+from rlcore.terminal.text import format_value, strip_control
 
 
 def one_line(text: str) -> str:
     """Return a text in one line, with line breaks, tabs and control characters escaped."""
     if text.isprintable():
         return text
-    return plain(text).replace("\n", "\\n").replace("\t", "\\t")
+    return strip_control(text).replace("\n", "\\n").replace("\t", "\\t")
 
 
 def cut(text: str, most: int) -> str:
@@ -21,4 +21,4 @@ def cut(text: str, most: int) -> str:
 
 def rounded(value: Any) -> str:
     """Return a value as written on a command line; floats with five significant digits."""
-    return f"{value:.5g}" if isinstance(value, float) else written(value)
+    return f"{value:.5g}" if isinstance(value, float) else format_value(value)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from rlcore.contracts.errors import ConfigError
-from rlcore.terminal.text import some
+from rlcore.terminal.text import abbreviate_list
 
 
 def train_only(policy: Any, patterns: Sequence[str]) -> None:
@@ -30,7 +30,7 @@ def train_only(policy: Any, patterns: Sequence[str]) -> None:
         if not fnmatch.filter(names, pattern):
             raise ConfigError(
                 f"actor.trainable: no parameter that the model trains matches {pattern!r}; "
-                f"it trains {some(names)}",
+                f"it trains {abbreviate_list(names)}",
                 hint="rlcore train --help actor.trainable",
             )
     for name, one in every.items():

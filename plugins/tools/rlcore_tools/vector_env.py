@@ -25,7 +25,7 @@ from rlcore.api import Phase
 from rlcore.checks.facts import env_spec
 from rlcore.checks.ready import look, require
 from rlcore.config.schema import RunConfig
-from rlcore.contracts.errors import ConfigError, choosing
+from rlcore.contracts.errors import ConfigError, choices_message
 from rlcore.contracts.protocols import Observation
 from rlcore.contracts.specs import EnvSpec, Episode
 from rlcore.plugins.registry import load_plugins
@@ -94,7 +94,9 @@ class GymnasiumVectorEnv(VectorEnv[Info, np.ndarray, np.ndarray]):
         seeds, given = row_seeds(seed, self.num_envs), dict(options or {})
         for name in given:
             if name not in OPTIONS:
-                raise ConfigError(f"reset has no option {name!r}{choosing(str(name), OPTIONS)}")
+                raise ConfigError(
+                    f"reset has no option {name!r}{choices_message(str(name), OPTIONS)}"
+                )
         mask = reset_mask(given.get("reset_mask"), self.num_envs)
         if not self._started and not mask.all():
             raise gymnasium.error.ResetNeeded(
@@ -264,7 +266,9 @@ def observation_space(spec: EnvSpec) -> spaces.Dict:
     frames: dict[str, spaces.Space[Any]] = {
         one.name: spaces.Box(0, 255, (one.height, one.width, 3), np.uint8) for one in spec.cameras
     }
-    said = "".join(sorted({letter for text in spec.said for letter in text} | PRINTABLE))
+    said = "".join(
+        sorted({letter for text in spec.all_instructions for letter in text} | PRINTABLE)
+    )
     return spaces.Dict(
         {
             "cameras": spaces.Dict(frames),
@@ -315,7 +319,9 @@ def make_env(config: RunConfig, *, num_envs: int, side: Phase) -> GymnasiumVecto
     if not isinstance(num_envs, INTEGER) or num_envs < 1:
         raise ConfigError(f"num_envs must be an int of at least 1, got {num_envs!r}")
     if side not in config.env.sides:
-        raise ConfigError(f"there is no side {side!r}{choosing(str(side), config.env.sides)}")
+        raise ConfigError(
+            f"there is no side {side!r}{choices_message(str(side), config.env.sides)}"
+        )
     settings = config.env.sides[side]
     alone = replace(config, runner=replace(config.runner, only_eval=side == "eval"))
     require(look(alone, load_plugins(), whole=False)[1])

@@ -13,7 +13,7 @@ from typing import Any
 from rlcore.contracts.errors import CheckpointError, VerificationError
 from rlcore.evaluation.evaluate import conclude, evaluate
 from rlcore.evaluation.record import EPISODES, PROTOCOL, rules_of, versions_of
-from rlcore.files.damaged_files import blaming, damaged, read_mapping
+from rlcore.files.damaged_files import damaged_error, damaged_on, read_mapping
 from rlcore.results.tables import EpisodeResult, read_results
 from rlcore.run_folder.folder import RunFolder
 from rlcore.run_folder.manifest import changes
@@ -95,7 +95,7 @@ def of_evaluation(named: Path) -> Kept | None:
     if run.checkpoints.exists() or not file.is_file():
         return None
     manifest = read_mapping(run.manifest)
-    with blaming(run.manifest):
+    with damaged_on(run.manifest):
         rules = {"protocol": manifest["evaluation_protocol"], "seed": manifest["seeds"]["root"]}
         return Kept(file, rules, run.manifest, dict(manifest["versions"]), run)
 
@@ -114,7 +114,7 @@ def _require_all(
     asked = Counter((task, trial) for task, numbers in trials.items() for trial in numbers)
     if played != asked:
         task, trial = min((played - asked) + (asked - played))
-        raise damaged(
+        raise damaged_error(
             path,
             f"it holds {len(kept)} episodes where its protocol has {asked.total()}: {task} trial "
             f"{trial} is there {played[task, trial]} times instead of {asked[task, trial]}",
@@ -154,6 +154,6 @@ def _of_checkpoint(folder: Path) -> Kept:
     facts = read_mapping(says)
     versions = facts.get("versions")
     if not isinstance(versions, dict):
-        raise damaged(says, "it does not say with which versions it was made")
+        raise damaged_error(says, "it does not say with which versions it was made")
     rules = {key: facts.get(key) for key in ("protocol", "seed", "render_settings")}
     return Kept(folder / EPISODES, rules, says, versions, RunFolder.containing(folder))

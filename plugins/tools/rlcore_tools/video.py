@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rlcore.contracts.episodes import Film
+from rlcore.contracts.episodes import LabelledFootage
 from rlcore.contracts.errors import AssetError
-from rlcore.files.atomic import replacing
+from rlcore.files.atomic import atomic_write
 
 if TYPE_CHECKING:
     from PIL.ImageFont import FreeTypeFont, ImageFont
@@ -36,7 +36,7 @@ ENCODER_OPTIONS = {"libx264": {"crf": "24", "preset": "veryfast"}, "mpeg4": {}}
 CONTAINER_OPTIONS = {"movflags": "+faststart"}
 
 
-def caption(film: Film) -> list[np.ndarray]:
+def caption(film: LabelledFootage) -> list[np.ndarray]:
     """Add a strip with instruction, step, return so far and success below each frame.
 
     Returns:
@@ -45,7 +45,7 @@ def caption(film: Film) -> list[np.ndarray]:
     footage = film.footage
     # the smallest integer factor that makes the shorter side readable
     factor = max(1, math.ceil(READABLE_SIDE / min(footage.frames[0].shape[:2])))
-    lines = _wrapped(film.sentence, footage.frames[0].shape[1] * factor)
+    lines = _wrapped(film.instruction, footage.frames[0].shape[1] * factor)
     marks = zip(footage.frames, footage.steps, footage.returns, footage.successes, strict=True)
     return [
         _with_strip(
@@ -112,7 +112,7 @@ def write_video(path: Path, frames: Iterable[np.ndarray], fps: int = 20) -> None
     from av.video.stream import VideoStream
 
     with (
-        replacing(path) as partial,
+        atomic_write(path) as partial,
         av.open(str(partial), "w", format="mp4", options=CONTAINER_OPTIONS) as container,
     ):
         stream = container.add_stream(codec, rate=fps, options=ENCODER_OPTIONS[codec])

@@ -19,14 +19,14 @@ from rich.progress import track
 
 from rlcore.api import Phase, SavedRun
 from rlcore.config.schema import EnvConfig, RunConfig
-from rlcore.contracts.episodes import Film
-from rlcore.contracts.errors import FEW, UserError, warn
+from rlcore.contracts.episodes import LabelledFootage
+from rlcore.contracts.errors import MAX_LISTED_CHOICES, UserError, warn
 from rlcore.contracts.protocols import Observation
 from rlcore.contracts.rng import generator
 from rlcore.contracts.specs import EnvSpec, Episode
 from rlcore.results.tables import EpisodeResult
 from rlcore.run_folder.folder import RunFolder
-from rlcore.terminal.text import short, spans, written
+from rlcore.terminal.text import format_ranges, format_value, shorten
 from rlcore_tools.report import write_page
 from rlcore_tools.report.clips import Shelf
 from rlcore_tools.report.page import render
@@ -180,15 +180,15 @@ def _write(
     played: Sequence[EpisodeResult] = (),
 ) -> Path:
     spec = look.spec
-    trials = {name: spans(each, " to ", ", ") for name, each in spec.splits.items() if each}
+    trials = {name: format_ranges(each, " to ", ", ") for name, each in spec.splits.items() if each}
     facts = {
         "tasks": str(len(spec.tasks)),
         **{f"trials, {name}": text for name, text in trials.items()},
         "time limit": f"{spec.max_episode_steps} env steps",
         "same start again": spec.start_exactness.replace("_", " "),
-        "same course again": "yes" if spec.course_repeats else "no",
+        "same course again": "yes" if spec.deterministic else "no",
         "cameras": ", ".join(f"{c.name} {c.height} x {c.width}" for c in spec.cameras) or "none",
-        **{name: written(value) for name, value in spec.render_settings.items()},
+        **{name: format_value(value) for name, value in spec.render_settings.items()},
         **spec.versions,
     }
     page = render(
@@ -209,13 +209,20 @@ def _require_known(played: Sequence[EpisodeResult], spec: EnvSpec, folder: Path)
     unknown = sorted({one.task for one in played} - set(spec.tasks))
     if not unknown:
         return
-    some = ", ".join(short(name) for name in unknown[:FEW])
-    more = f" and {len(unknown) - FEW} more" if len(unknown) > FEW else ""
+    some = ", ".join(shorten(name) for name in unknown[:MAX_LISTED_CHOICES])
+    more = (
+        f" and {len(unknown) - MAX_LISTED_CHOICES} more"
+        if len(unknown) > MAX_LISTED_CHOICES
+        else ""
+    )
     said = (
         f"the evaluation in {folder} names tasks that env {spec.name} does not have: {some}{more}"
     )
     if all(one.task in unknown for one in played):
-        raise UserError(said, hint=f"its tasks: {', '.join(spec.tasks[:FEW])}; env.eval.tasks=...")
+        raise UserError(
+            said,
+            hint=f"its tasks: {', '.join(spec.tasks[:MAX_LISTED_CHOICES])}; env.eval.tasks=...",
+        )
     warn(f"{said}; they are left out")
 
 
@@ -276,7 +283,7 @@ def _random(env: CheckedEnv, look: Look, episode: Episode) -> Shown:
 def _again(run: SavedRun, one: EpisodeResult, *given: str, trust: bool) -> Shown:
     """Play an evaluated episode once more with the run's policy."""
     played = run.replay(one.task, one.trial, *given, trust=trust)
-    film = Film(played.footage, one.task, one.task)
+    film = LabelledFootage(played.footage, one.task, one.task)
     frames = caption(film) if played.footage.frames else []
     return Shown("policy", _went(played.result), played.result.success, _mp4(frames))
 

@@ -225,7 +225,7 @@ def _require_sealed(made: Any, component: ComponentSpec) -> None:
 class ActionCost(EnvWrapping):
     """Takes coef times the mean square of the action from each reward; units: half a range."""
 
-    coef: float = key("what an action at the end of its range costs", 0.01, least=0)
+    coef: float = key("what an action at the end of its range costs", 0.01, minimum=0)
 
 
 class CostlyActions(EnvWrapper):
@@ -250,7 +250,7 @@ class CostlyActions(EnvWrapper):
 class StateNoise(EnvWrapping):
     """Adds Gaussian noise to the state, so that a policy does not rely on its last digits."""
 
-    std: float = key("its standard deviation, in the env's units", 0.01, least=0)
+    std: float = key("its standard deviation, in the env's units", 0.01, minimum=0)
 
 
 def noisy_spec(spec: EnvSpec, settings: StateNoise) -> EnvSpec:
@@ -282,7 +282,7 @@ class NoisyStates(EnvWrapper):
 class EpisodeShift(AlgorithmWrapping):
     """Explores around the policy: all actions of a training episode are moved by one draw."""
 
-    std: float = key("of the draw, in units of half of each entry's range", 0.1, least=0)
+    std: float = key("of the draw, in units of half of each entry's range", 0.1, minimum=0)
 
 
 def shifted_needs(needs: AlgorithmNeeds, settings: EpisodeShift) -> AlgorithmNeeds:
@@ -291,7 +291,7 @@ def shifted_needs(needs: AlgorithmNeeds, settings: EpisodeShift) -> AlgorithmNee
     Raises:
         ConfigError: the algorithm uses log-probs of the executed actions, which the shift changes.
     """
-    if needs.acted_logprobs:
+    if needs.exact_logprobs:
         raise ConfigError(
             "wrapper 'episode_shift' changes actions after they were drawn, so it does not go with "
             "an algorithm that compares their log-probs",

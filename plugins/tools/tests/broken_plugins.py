@@ -431,7 +431,7 @@ def loss(self, now, batch):
          '@observer\ndef rlcore_after_update(run, metrics):\n    metrics["broken/percent"] = 1.0',
          "SEEN = []\n\n\n@hookimpl\ndef rlcore_after_update(run, metrics):\n"
          '    SEEN.append(1)\n    run.set_lr_factors({"policy": 1 / len(SEEN)})',
-         {"check": "remember with run.keep(name, value) alone"}),
+         {"check": "remember with run.store(name, value) alone"}),
 ]  # fmt: skip
 
 

@@ -29,8 +29,11 @@ def test_accelerators():
     assert pretended("1x24gb").nodes[0].gpu_memory == 22.5 * GIB
     # what no card is sold as is taken as it is
     assert pretended("1x23.5GB").nodes[0].gpu_memory == 23.5 * GIB
-    assert pretended("1x23.5GB").assumed == ("128 GiB of main memory for a GPU",)
-    assert inventory.assumed == ("79.1 GiB of a card sold as 80 GB", *pretended("1x1GB").assumed)
+    assert pretended("1x23.5GB").assumptions == ("128 GiB of main memory for a GPU",)
+    assert inventory.assumptions == (
+        "79.1 GiB of a card sold as 80 GB",
+        *pretended("1x1GB").assumptions,
+    )
 
 
 def test_cores():

@@ -14,7 +14,7 @@ from rlcore.contracts.specs import CameraSpec, EnvSpec, StateChannel
 SPEC = EnvSpec(
     name="two_arms",
     tasks=("cup",),
-    descriptions=("Use an arm to place the empty cup on the coaster.",),
+    instructions=("Use an arm to place the empty cup on the coaster.",),
     train_trials=range(1),
     heldout_trials=range(1, 2),
     cameras=(CameraSpec("head", 4, 6), CameraSpec("left", 2, 3), CameraSpec("right", 2, 3)),

@@ -7,7 +7,7 @@ from dataclasses import replace
 from rlcore_tools.placement_table import render
 
 from rlcore.config.schema import ClusterConfig
-from rlcore.contracts.specs import PolicySpec, gathered
+from rlcore.contracts.specs import PolicySpec, gathered_parameters
 from rlcore.placement import Inventory, Node, make_plan
 from rlcore.placement.memory import LEARNING, PROGRAM, Batch, memory_per_process
 from rlcore.placement.routes import plan_weight_routes
@@ -80,11 +80,11 @@ def test_what_is_gathered_at_once():
     shapes = {"head": (5,), "a.layers.0.w": (2, 3), "a.layers.0.b": (2,), "a.layers.1.w": (7,)}
     # the head's 5, and of blocks of 8, 7 and 1 the two largest
     shapes["b.layers.0.w"] = (1,)
-    assert gathered(shapes, r"(.*\.layers\.\d+)\.") == 20
+    assert gathered_parameters(shapes, r"(.*\.layers\.\d+)\.") == 20
 
 
 def test_reference_weights_and_what_acting_caches():
-    spec = replace(policy(1000, 100), cache_numbers=30)
+    spec = replace(policy(1000, 100), cache_size=30)
     # 8 rows of 30 numbers: 960 bytes, where there is a rollout; 400 of reference weights; it acts,
     # or it steps
     more = {"reference": True, "batch": Batch(rows=8)}
@@ -96,7 +96,7 @@ def test_reference_weights_and_what_acting_caches():
         ClusterConfig(component_placement={"env,rollout,actor": "all:0"}),
         Inventory.uniform(1, Node(cpus=2)),
     )
-    large = replace(policy(2**28, 2**28), cache_numbers=2**25)
+    large = replace(policy(2**28, 2**28), cache_size=2**25)
     lines = shown(plan, large, **more).splitlines()
     # 1 GiB of weights, 1 of gradients, 2 of moments, 1 of reference, 1 of cache; and
     # the program's 0.5 GiB

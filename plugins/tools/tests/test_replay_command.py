@@ -28,4 +28,4 @@ def test_simulators_are_in_this_process_but_for_those_of_another_interpreter(
 def test_an_episode_of_training_is_played_on_the_env_of_training() -> None:
     for phase, trains in (("eval", False), ("train", True)):
         request = SimpleNamespace(options={"phase": phase})
-        assert REPLAY.trains(request) is trains  # type: ignore[arg-type]
+        assert REPLAY.plays_train(request) is trains  # type: ignore[arg-type]

@@ -37,7 +37,7 @@ from rlcore.run_folder.folder import RunFolder
 from rlcore.run_folder.manifest import build_manifest, code, write_manifest
 from rlcore.run_folder.protocol_record import EvaluationProtocol
 from rlcore.run_folder.trackers import MetricsLog, read_metrics
-from rlcore.terminal.text import duration
+from rlcore.terminal.text import format_duration
 
 TOY = ["env=toy", "model=toy", "algorithm=ppo"]
 NAN = float("nan")
@@ -437,7 +437,7 @@ def test_one_value_and_equal_values_have_a_chart():
 
 
 def test_words():
-    assert [duration(s) for s in (0.04, 59.4, 59.6, 200, 7500)] == [
+    assert [format_duration(s) for s in (0.04, 59.4, 59.6, 200, 7500)] == [
         "0.0 s", "59 s", "1 min 0 s", "3 min 20 s", "2 h 5 min",
     ]  # fmt: skip
     assert [number(v) for v in (0, 0.25, 30000.0, 1e-5, 123456.0)] == [

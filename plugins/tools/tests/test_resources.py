@@ -29,7 +29,7 @@ def made(elsewhere: Path) -> Made:
     def make(node: Node, *overrides: str) -> Facts:
         words = ["env=toy", "model=toy", "algorithm=ppo", ALONE]
         config = compose([*words, *overrides])
-        plan = make_plan(config.cluster, Inventory((node,)), offloads=config.offloads)
+        plan = make_plan(config.cluster, Inventory((node,)), offloads=config.offloaded_roles)
         facts = gather_facts(config, load_plugins(), plan)
         assert facts.policy is not None
         large = replace(facts.policy, parameters=GIB, trainable_parameters=GIB, library_bytes=0)

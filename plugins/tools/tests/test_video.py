@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from rlcore_tools.video import GREEN, RED, caption, mosaic, write_video
 
-from rlcore.contracts.episodes import Film, Footage
+from rlcore.contracts.episodes import Footage, LabelledFootage
 from rlcore.contracts.errors import AssetError
 from rlcore.contracts.specs import Episode
 
@@ -28,7 +28,7 @@ def episode(frames, size=(8, 6), value=0, returns=None, success_at=None):
         returns or [0.0] * frames,
         [success_at is not None and step >= success_at for step in steps],
     )
-    return Film(footage, "push-v3", "push")
+    return LabelledFootage(footage, "push-v3", "push")
 
 
 def test_mosaic_places_holds_and_colours():

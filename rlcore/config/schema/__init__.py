@@ -20,7 +20,7 @@ from rlcore.config.schema.actor import (
 from rlcore.config.schema.algorithm import AlgorithmConfig, NetworkOptimConfig
 from rlcore.config.schema.cluster import ClusterConfig, TimeoutsConfig
 from rlcore.config.schema.env import CHECKPOINT, EnvConfig, EnvPair, VideoConfig
-from rlcore.config.schema.keys import Door, Range, Settings, When, key
+from rlcore.config.schema.keys import Range, Settings, TrustedKey, When, key
 from rlcore.config.schema.model import ModelConfig
 from rlcore.config.schema.plugins import PluginConfig, PluginsConfig
 from rlcore.config.schema.rollout import RolloutConfig, RolloutModelConfig
@@ -34,7 +34,6 @@ __all__ = [
     "AlgorithmConfig",
     "ClusterConfig",
     "CollectConfig",
-    "Door",
     "EnvConfig",
     "EnvPair",
     "FSDPConfig",
@@ -54,6 +53,7 @@ __all__ = [
     "SFTConfig",
     "Settings",
     "TimeoutsConfig",
+    "TrustedKey",
     "VideoConfig",
     "When",
     "key",
@@ -86,23 +86,24 @@ class RunConfig(Settings):
     recipe: RecipeConfig = key("where the values come from", RecipeConfig())
 
     @property
-    def divides(self) -> int:
+    def shard_over(self) -> int:
         """Return the number of actor processes over which one copy of the parameters is sharded.
 
-        Encoded as :attr:`FSDPConfig.divides`; 1 on the local backend and if the run only evaluates.
+        Encoded as :attr:`FSDPConfig.shard_over`; 1 on the local backend and if the run only
+        evaluates.
         """
         divides_nothing = self.runner.only_eval or self.cluster.backend == "local"
-        return 1 if divides_nothing else self.actor.fsdp_config.divides
+        return 1 if divides_nothing else self.actor.fsdp_config.shard_over
 
     @property
-    def chooses_on_validation(self) -> bool:
+    def selects_on_validation(self) -> bool:
         """Return whether validation starts decide which checkpoint `runner.keep_best` keeps."""
         evaluates = self.runner.keep_best and self.runner.val_check_interval > 0
         validates = self.env.validation.trials_per_task or self.env.eval.split == "validation"
         return evaluates and bool(validates)
 
     @property
-    def played(self) -> dict[str, EnvConfig]:
+    def active_envs(self) -> dict[str, EnvConfig]:
         """Return the settings of the envs that the run plays, by side.
 
         With `runner.only_eval` that is "eval" alone.
@@ -110,7 +111,7 @@ class RunConfig(Settings):
         return {"eval": self.env.eval} if self.runner.only_eval else self.env.sides
 
     @property
-    def offloads(self) -> tuple[str, ...]:
+    def offloaded_roles(self) -> tuple[str, ...]:
         """Return which of "rollout" and "actor" offload to host memory (`enable_offload`)."""
         asked = {"rollout": self.rollout.enable_offload, "actor": self.actor.enable_offload}
         return tuple(name for name, leaves in asked.items() if leaves)

@@ -12,28 +12,31 @@ from rlcore.config.schema.model import ModelConfig
 class OptimConfig(Settings):
     """AdamW of the policy and its value head; not of networks that an algorithm has of its own."""
 
-    lr: float = key("policy learning rate", 1e-5, above=0)
+    lr: float = key("policy learning rate", 1e-5, exclusive_minimum=0)
     value_lr: float = key(
-        "critic learning rate", 1e-4, above=0, when=When("actor.model.add_value_head", (True,))
+        "critic learning rate",
+        1e-4,
+        exclusive_minimum=0,
+        when=When("actor.model.add_value_head", (True,)),
     )
-    adam_beta1: float = key("AdamW beta 1", 0.9, least=0, below=1)
-    adam_beta2: float = key("AdamW beta 2", 0.95, least=0, below=1)
-    adam_eps: float = key("AdamW epsilon", 1e-8, above=0)
-    weight_decay: float = key("AdamW weight decay", 0.0, least=0)
-    clip_grad: float = key("clip gradients to this norm", 1.0, above=0)
+    adam_beta1: float = key("AdamW beta 1", 0.9, minimum=0, exclusive_maximum=1)
+    adam_beta2: float = key("AdamW beta 2", 0.95, minimum=0, exclusive_maximum=1)
+    adam_eps: float = key("AdamW epsilon", 1e-8, exclusive_minimum=0)
+    weight_decay: float = key("AdamW weight decay", 0.0, minimum=0)
+    clip_grad: float = key("clip gradients to this norm", 1.0, exclusive_minimum=0)
     lr_scheduler: str = key(
         "learning-rate schedule after warm-up", "constant", choices=("constant", "cosine")
     )
-    lr_warmup_steps: int = key("optimizer steps of linear warm-up", 0, least=0)
+    lr_warmup_steps: int = key("optimizer steps of linear warm-up", 0, minimum=0)
     total_training_steps: int | None = key(
         "optimizer steps at which the cosine reaches 0; required with it",
-        least=1,
+        minimum=1,
         when=When("lr_scheduler", ("cosine",)),
     )
 
 
-WHOLE = "no_shard"
-DIVIDED = When("actor.fsdp_config.sharding_strategy", unless=(WHOLE,))
+NO_SHARD = "no_shard"
+WHEN_SHARDED = When("actor.fsdp_config.sharding_strategy", unless=(NO_SHARD,))
 
 
 @dataclass
@@ -43,7 +46,7 @@ class MixedPrecisionConfig(Settings):
     reduce_dtype: str | None = key(
         "dtype in which gradients are summed over actor processes; null: that of the parameters",
         choices=("fp32", "bf16"),
-        when=DIVIDED,
+        when=WHEN_SHARDED,
     )
 
 
@@ -56,37 +59,37 @@ class FSDPConfig(Settings):
         "no_shard: each actor process holds all parameters; full_shard: shard parameters, "
         "gradients and optimizer state, gather block by block; shard_grad_op: keep gathered "
         "parameters until backward; hybrid_shard: shard one copy over fsdp_size processes",
-        WHOLE,
-        choices=(WHOLE, "shard_grad_op", "full_shard", "hybrid_shard"),
+        NO_SHARD,
+        choices=(NO_SHARD, "shard_grad_op", "full_shard", "hybrid_shard"),
     )
     fsdp_size: int | None = key(
         "actor processes over which one copy of the parameters is sharded; null: those of a node",
-        least=1,
+        minimum=1,
         when=When("sharding_strategy", ("hybrid_shard",)),
     )
     reshard_after_forward: bool | None = key(
         "free a gathered block after its forward; null: unless sharding_strategy=shard_grad_op",
-        when=DIVIDED,
+        when=WHEN_SHARDED,
     )
     cpu_offload: bool = key(
         "keep sharded parameters, gradients and moments in host memory, and step AdamW there",
         False,
-        when=DIVIDED,
+        when=WHEN_SHARDED,
     )
     mixed_precision: MixedPrecisionConfig = key("dtypes of reductions", MixedPrecisionConfig())
 
     @property
-    def divides(self) -> int:
+    def shard_over(self) -> int:
         """Return the number of actor processes over which one copy of the parameters is sharded.
 
         0: all processes; 1: parameters are not sharded; -1: the processes of a node.
         """
         if self.sharding_strategy == "hybrid_shard":
             return self.fsdp_size or -1
-        return 1 if self.sharding_strategy == WHOLE else 0
+        return 1 if self.sharding_strategy == NO_SHARD else 0
 
     @property
-    def gathers_again(self) -> bool:
+    def reshards(self) -> bool:
         """Return whether a block is freed after its forward and gathered again for its backward."""
         asked = self.reshard_after_forward
         return self.sharding_strategy != "shard_grad_op" if asked is None else asked
@@ -107,10 +110,10 @@ class ActorConfig(Settings):
         "same accelerator works; the weights stay if one process acts and learns",
         False,
     )
-    micro_batch_size: int = key("chunks per forward and backward of a rank", 128, least=1)
-    global_batch_size: int = key("chunks per optimizer step over all ranks", 1024, least=1)
+    micro_batch_size: int = key("chunks per forward and backward of a rank", 128, minimum=1)
+    global_batch_size: int = key("chunks per optimizer step over all ranks", 1024, minimum=1)
 
-    def share_of_each(self, ranks: int) -> int:
+    def chunks_per_rank(self, ranks: int) -> int:
         """Return the chunks per rank of an optimizer step, rounded up.
 
         This is an upper limit for the size of a micro-batch.
@@ -120,7 +123,7 @@ class ActorConfig(Settings):
         """
         return -(-self.global_batch_size // ranks)
 
-    def micro_batch_within(self, most: int, ranks: int) -> int | None:
+    def largest_micro_batch(self, most: int, ranks: int) -> int | None:
         """Return the largest micro-batch size that divides an optimizer step evenly over the ranks.
 
         Args:

@@ -14,14 +14,14 @@ from rlcore.contracts.specs import AdamW
 class NetworkOptimConfig(Settings):
     """Optimizer of a network of the algorithm; its learning rate stands beside it, as critic_lr."""
 
-    adam_beta1: float = key("AdamW beta 1", AdamW.beta1, least=0, below=1)
-    adam_beta2: float = key("AdamW beta 2", AdamW.beta2, least=0, below=1)
-    adam_eps: float = key("AdamW epsilon", AdamW.eps, above=0)
-    weight_decay: float = key("AdamW weight decay", AdamW.weight_decay, least=0)
+    adam_beta1: float = key("AdamW beta 1", AdamW.beta1, minimum=0, exclusive_maximum=1)
+    adam_beta2: float = key("AdamW beta 2", AdamW.beta2, minimum=0, exclusive_maximum=1)
+    adam_eps: float = key("AdamW epsilon", AdamW.eps, exclusive_minimum=0)
+    weight_decay: float = key("AdamW weight decay", AdamW.weight_decay, minimum=0)
     clip_grad: float | None = key(
         "clip the gradient of this network to this norm; null: it is not clipped",
         AdamW.clip_grad,
-        above=0,
+        exclusive_minimum=0,
     )
 
     @property
@@ -46,7 +46,7 @@ class AlgorithmConfig(Settings):
 
     unused: ClassVar[Mapping[str, str]] = {}
     name: str = key("registered name of the algorithm", "???")
-    group_size: int = key("episodes of an update that share one start", 1, least=1)
+    group_size: int = key("episodes of an update that share one start", 1, minimum=1)
     wrappers: list[Any] = key(
         "what changes the algorithm, from inside out: NAME or {NAME: {key: value}}", []
     )

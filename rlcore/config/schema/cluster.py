@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from rlcore.config.schema.keys import Door, Settings, When, key
+from rlcore.config.schema.keys import Settings, TrustedKey, When, key
 
 
 @dataclass
@@ -15,33 +15,37 @@ class TimeoutsConfig(Settings):
     nodes: float = key(
         "for cluster.num_nodes nodes to join",
         60.0,
-        above=0,
+        exclusive_minimum=0,
         when=When("cluster.address", unless=(None, "local")),
     )
-    start: float = key("until all workers have started", 180.0, above=0)
+    start: float = key("until all workers have started", 180.0, exclusive_minimum=0)
     env: float = key(
         "for one chunk of simulation, or a reset, in which a simulator that hangs is found and "
         "started anew: more than env.*.simulator_timeout; on the local backend, to close them too",
         300.0,
-        above=0,
+        exclusive_minimum=0,
     )
-    policy: float = key("for one decision of the policy", 300.0, above=0)
-    update: float = key("for one policy update or supervised phase", 7200.0, above=0)
-    sync: float = key("for one bucket of weights, or one piece of a trajectory", 120.0, above=0)
+    policy: float = key("for one decision of the policy", 300.0, exclusive_minimum=0)
+    update: float = key("for one policy update or supervised phase", 7200.0, exclusive_minimum=0)
+    sync: float = key(
+        "for one bucket of weights, or one piece of a trajectory", 120.0, exclusive_minimum=0
+    )
     stop: float = key(
         "for a worker to stop by itself before it is killed; for the whole run after a second "
         "Ctrl-C or SIGTERM",
         10.0,
-        above=0,
+        exclusive_minimum=0,
     )
     ray: float = key(
         "for Ray itself to answer: its processes, and the queues between workers",
         60.0,
-        above=0,
+        exclusive_minimum=0,
         when=When("cluster.backend", ("ray",)),
     )
-    hook: float = key("for a hook of a plugin during a run", 3600.0, above=0)
-    tracker: float = key("for a tracker to start, to take metrics, and to close", 60.0, above=0)
+    hook: float = key("for a hook of a plugin during a run", 3600.0, exclusive_minimum=0)
+    tracker: float = key(
+        "for a tracker to start, to take metrics, and to close", 60.0, exclusive_minimum=0
+    )
 
 
 @dataclass
@@ -56,7 +60,7 @@ class ClusterConfig(Settings):
     num_nodes: int = key(
         "number of nodes that must join the cluster",
         1,
-        least=1,
+        minimum=1,
         when=When("backend", unless=("local",)),
     )
     inventory: str | None = key(
@@ -65,7 +69,7 @@ class ClusterConfig(Settings):
     )
     address: str | None = key(
         "address of a running Ray cluster, or auto; null starts a new one on this machine",
-        door=Door("joins the Ray cluster at", (None, "auto", "local")),
+        door=TrustedKey("joins the Ray cluster at", (None, "auto", "local")),
         when=When("backend", unless=("local",)),
     )
     network_interface: str | None = key(
@@ -89,8 +93,8 @@ class ClusterConfig(Settings):
         "how often in a row crashed or hanging simulators are restarted, with their episodes "
         "played again from the start, before the run ends",
         3,
-        least=0,
+        minimum=0,
     )
     torch_threads: int | None = key(
-        "torch threads of a policy worker; null: all its CPU cores", least=1, largest=1024
+        "torch threads of a policy worker; null: all its CPU cores", minimum=1, magnitude_limit=1024
     )

@@ -25,13 +25,13 @@ class VideoConfig(Settings):
     num_episodes: int = key(
         "episodes filmed per rollout or evaluation, spread over tasks",
         8,
-        least=0,
+        minimum=0,
         when=When("save_video", (True,)),
     )
-    fps: int = key("frames per second", 20, least=1, largest=1000)
+    fps: int = key("frames per second", 20, minimum=1, magnitude_limit=1000)
 
 
-OWN = "own"  # the env's instructions
+OWN_INSTRUCTIONS = "own"  # the env's instructions
 CHECKPOINT, LEROBOT = "checkpoint", "lerobot"  # instructions that are searched for in files
 
 
@@ -46,32 +46,34 @@ class EnvConfig(Settings):
         "the policy's instructions: own, the env's sentences; checkpoint, those it was trained "
         "on, looked for in its folder, beside it and in an installed lerobot; lerobot, the last "
         "of these; or a file: task: sentence (YAML, JSON; FILE:KEY for a mapping inside)",
-        OWN,
+        OWN_INSTRUCTIONS,
         own=True,
     )
     trials_per_task: int = key(
-        "evaluation: trials of each task visited, each exactly once per pass", 10, least=1
+        "evaluation: trials of each task visited, each exactly once per pass", 10, minimum=1
     )
     allow_training_trials: bool = key(
         "evaluation: allow starts used in training; such results are marked", False
     )
-    total_num_envs: int = key("sub-envs over all env workers", 8, least=1, largest=65_536)
+    total_num_envs: int = key("sub-envs over all env workers", 8, minimum=1, magnitude_limit=65_536)
     rollout_epoch: int = key(
         "training: episodes per sub-env and update; evaluation: passes, how often each start is "
         "played, each time with different random draws of the policy",
         1,
-        least=1,
+        minimum=1,
     )
-    max_episode_steps: int = key("time limit in env steps", 100, least=1)
+    max_episode_steps: int = key("time limit in env steps", 100, minimum=1)
     max_steps_per_rollout_epoch: int | None = key(
-        "env steps of a column; null: max_episode_steps; larger only with auto_reset", least=1
+        "env steps of a column; null: max_episode_steps; larger only with auto_reset", minimum=1
     )
     auto_reset: bool = key("start the next episode in the same column when one ends", False)
     ignore_terminations: bool = key("only the time limit ends an episode", False)
     reward_coef: float = key("factor by which rewards are multiplied", 1.0)
     use_rel_reward: bool = key("use the change of the reward since the previous step", False)
     num_processes: int | None = key(
-        "simulator processes per env worker; null: one per CPU core", least=0, largest=1024
+        "simulator processes per env worker; null: one per CPU core",
+        minimum=0,
+        magnitude_limit=1024,
     )
     enable_offload: bool = key(
         "free the simulation's memory on an accelerator while an actor on the same accelerator "
@@ -99,7 +101,7 @@ class EnvConfig(Settings):
         """
         return None
 
-    def settle(self, spec: ComponentSpec) -> None:
+    def resolve(self, spec: ComponentSpec) -> None:
         """Set values that depend on this machine. Called while a configuration is composed.
 
         Args:
@@ -115,7 +117,7 @@ class ValidationConfig(Settings):
         "validation starts of each task of env.eval, played every runner.val_check_interval "
         "updates in place of those of env.eval; 0: none",
         0,
-        least=0,
+        minimum=0,
     )
 
 
@@ -127,7 +129,7 @@ class ForgettingConfig(Settings):
         "by name; []: none; null: four, where the env has others than those that are trained on "
         "and the policy begins from actor.model.model_path"
     )
-    trials_per_task: int = key("starts of each of them, of the split of env.eval", 8, least=1)
+    trials_per_task: int = key("starts of each of them, of the split of env.eval", 8, minimum=1)
 
 
 @dataclass

@@ -41,43 +41,43 @@ class Range:
             likely a typing error.
     """
 
-    least: float | None = None
-    above: float | None = None
-    most: float | None = None
-    below: float | None = None
-    off: float | None = None
-    largest: float = LARGEST
+    minimum: float | None = None
+    exclusive_minimum: float | None = None
+    maximum: float | None = None
+    exclusive_maximum: float | None = None
+    disabled: float | None = None
+    magnitude_limit: float = LARGEST
 
     def __contains__(self, value: float) -> bool:
-        return value == self.off or (
-            -self.largest <= value <= self.largest
-            and (self.least is None or value >= self.least)
-            and (self.above is None or value > self.above)
-            and (self.most is None or value <= self.most)
-            and (self.below is None or value < self.below)
+        return value == self.disabled or (
+            -self.magnitude_limit <= value <= self.magnitude_limit
+            and (self.minimum is None or value >= self.minimum)
+            and (self.exclusive_minimum is None or value > self.exclusive_minimum)
+            and (self.maximum is None or value <= self.maximum)
+            and (self.exclusive_maximum is None or value < self.exclusive_maximum)
         )
 
     def __str__(self) -> str:
         """Return the range in words that follow "must be" in an error."""
-        low = self.least if self.above is None else self.above
-        high = self.most if self.below is None else self.below
+        low = self.minimum if self.exclusive_minimum is None else self.exclusive_minimum
+        high = self.maximum if self.exclusive_maximum is None else self.exclusive_maximum
         if low is not None and high is not None:
             opening, closing = (
-                "[" if self.above is None else "(",
-                "]" if self.below is None else ")",
+                "[" if self.exclusive_minimum is None else "(",
+                "]" if self.exclusive_maximum is None else ")",
             )
             text = f"in {opening}{low:g}, {high:g}{closing}"
         elif low is not None:
-            text = f"{'at least' if self.above is None else 'more than'} {low:g}"
+            text = f"{'at least' if self.exclusive_minimum is None else 'more than'} {low:g}"
         elif high is not None:
-            text = f"{'at most' if self.below is None else 'less than'} {high:g}"
+            text = f"{'at most' if self.exclusive_maximum is None else 'less than'} {high:g}"
         else:
             text = "a finite number"
-        return text if self.off is None else f"{self.off:g} (off) or {text}"
+        return text if self.disabled is None else f"{self.disabled:g} (off) or {text}"
 
 
 @dataclass(frozen=True)
-class Door:
+class TrustedKey:
     """The risk of a key that can load code or leak a secret.
 
     Attributes:
@@ -89,9 +89,9 @@ class Door:
         risk: the risk, for an error: it follows "which".
     """
 
-    does: str
-    harmless: tuple[Any, ...]
-    known: str = ""
+    effect: str
+    harmless_values: tuple[Any, ...]
+    allowed: str = ""
     risk: str = "can run any code"
 
 
@@ -124,15 +124,15 @@ def key(
     default: Any = None,
     *,
     choices: Sequence[str] | None = None,
-    least: float | None = None,
-    above: float | None = None,
-    most: float | None = None,
-    below: float | None = None,
-    off: float | None = None,
-    largest: float = LARGEST,
+    minimum: float | None = None,
+    exclusive_minimum: float | None = None,
+    maximum: float | None = None,
+    exclusive_maximum: float | None = None,
+    disabled: float | None = None,
+    magnitude_limit: float = LARGEST,
     own: bool = False,
     place: Place | None = None,
-    door: Door | None = None,
+    door: TrustedKey | None = None,
     when: When | Sequence[When] = (),
     fixed: Fixed | None = None,
 ) -> Any:
@@ -162,7 +162,9 @@ def key(
     metadata = {
         "help": help,
         "choices": tuple(choices or ()),
-        "range": Range(least, above, most, below, off, largest),
+        "range": Range(
+            minimum, exclusive_minimum, maximum, exclusive_maximum, disabled, magnitude_limit
+        ),
         "own": own,
         "place": place,
         "door": door,

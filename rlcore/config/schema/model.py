@@ -30,18 +30,20 @@ class ModelConfig(Settings):
     precision: str = key(
         "parameters and compute; the optimizer's are fp32", "fp32", choices=("fp32", "bf16")
     )
-    num_action_chunks: int = key("C: actions executed per decision", 5, least=1, largest=4096)
+    num_action_chunks: int = key(
+        "C: actions executed per decision", 5, minimum=1, magnitude_limit=4096
+    )
     action_dim: int | None = key(
-        "entries of an env action; null: the env's", least=1, largest=4096, own=True
+        "entries of an env action; null: the env's", minimum=1, magnitude_limit=4096, own=True
     )
     add_value_head: bool | None = key("add a critic; null: where the algorithm needs values")
-    num_images_in_input: int = key("cameras the policy takes", 1, least=1, largest=64)
+    num_images_in_input: int = key("cameras the policy takes", 1, minimum=1, magnitude_limit=64)
     is_lora: bool = key("train low-rank adapters instead of the weights", False, fixed="weights")
     lora_rank: int = key(
         "rank of the adapters (alpha equals it)",
         32,
-        least=1,
-        largest=65_536,
+        minimum=1,
+        magnitude_limit=65_536,
         when=When("is_lora", (True,)),
         fixed="weights",
     )
@@ -52,7 +54,7 @@ class ModelConfig(Settings):
         when=When("is_lora", (True,)),
     )
 
-    def beginning_with(self, folder: str | Path) -> ModelConfig:
+    def with_weights_from(self, folder: str | Path) -> ModelConfig:
         """Return a copy that starts from the weights in a folder; `lora_path` becomes None.
 
         Args:

@@ -22,7 +22,7 @@ class PluginsConfig(Settings):
     """Settings of plugins, by the names of their entry points."""
 
     @staticmethod
-    def of(sections: Mapping[str, PluginConfig]) -> PluginsConfig:
+    def from_sections(sections: Mapping[str, PluginConfig]) -> PluginsConfig:
         """Return a section with an attribute for each of these sections.
 
         Its class is created at run time, with a field for each plugin.
@@ -32,10 +32,10 @@ class PluginsConfig(Settings):
     def __reduce__(self) -> tuple[Any, ...]:
         sections = {each.name: getattr(self, each.name) for each in fields(self)}
         # the class is created at run time, so pickle could not import it
-        return PluginsConfig.of, (sections,), vars(self)
+        return PluginsConfig.from_sections, (sections,), vars(self)
 
     @property
-    def off(self) -> set[str]:
+    def disabled(self) -> set[str]:
         """Return the names of plugins whose hooks are not called."""
         return {each.name for each in fields(self) if not getattr(self, each.name).enabled}
 

@@ -25,7 +25,7 @@ class RolloutConfig(Settings):
 
     model: RolloutModelConfig = key("the acting policy", RolloutModelConfig())
     pipeline_stage_num: int = key(
-        "pipeline stages: one simulates while the policy computes actions for another", 1, least=1
+        "pipeline stages: one simulates while the policy computes actions for another", 1, minimum=1
     )
     enable_offload: bool = key(
         "offload the acting weights to host memory while an actor on the same accelerator updates",
@@ -33,8 +33,8 @@ class RolloutConfig(Settings):
     )
     forward_batch: int | None = key(
         "fixed forward batch (padded), for bitwise equal trajectories; null: all waiting rows",
-        least=1,
-        largest=65_536,
+        minimum=1,
+        magnitude_limit=65_536,
     )
     sync: str = key(
         "how weights are sent to rollout processes that are not actors too; auto: over Ray's "
@@ -46,6 +46,6 @@ class RolloutConfig(Settings):
     eval_deterministic: bool = key("evaluate without exploration noise", True)
     eval_temperature: float | None = key(
         "softmax temperature of evaluations, for models that sample tokens; null: that of training",
-        above=0,
+        exclusive_minimum=0,
         when=When("eval_deterministic", (False,)),
     )

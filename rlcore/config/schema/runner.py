@@ -27,27 +27,31 @@ class LoggerConfig(Settings):
 class RunnerConfig(Settings):
     """Length of a run, its evaluations and checkpoints."""
 
-    seed: int = key("root of all randomness", 0, least=0, largest=2**63 - 1)
-    max_epochs: int = key("policy updates; -1: no limit", 10, least=1, off=-1)
+    seed: int = key("root of all randomness", 0, minimum=0, magnitude_limit=2**63 - 1)
+    max_epochs: int = key("policy updates; -1: no limit", 10, minimum=1, disabled=-1)
     max_steps: int = key(
-        "env steps after which training ends; -1: no limit", -1, least=1, largest=10**12, off=-1
+        "env steps after which training ends; -1: no limit",
+        -1,
+        minimum=1,
+        magnitude_limit=10**12,
+        disabled=-1,
     )
     only_eval: bool = key("evaluate the model and stop", False)
     val_before_train: bool = key("evaluate before the first update", True)
     val_check_interval: int = key(
-        "updates between evaluations; -1: only before and after", -1, least=1, off=-1
+        "updates between evaluations; -1: only before and after", -1, minimum=1, disabled=-1
     )
     save_interval: int | None = key(
         "updates between checkpoints; null: so many that a run that is killed loses at most a "
         "tenth of its updates (of max_epochs, or where max_steps ends it of its env steps; without "
         "either 10 updates); -1: only the last",
-        least=1,
-        off=-1,
+        minimum=1,
+        disabled=-1,
     )
     keep_last: int | None = key(
         "number of newest checkpoints to keep; null: all, and where save_interval is null too the "
         "newest alone",
-        least=1,
+        minimum=1,
         when=When("save_interval", unless=(-1,)),
     )
     keep_best: bool = key(

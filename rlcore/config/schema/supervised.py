@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from rlcore.config.schema.keys import Settings, When, key
 
-TO_LEARN = When("sft.enabled", (True,))  # `rlcore collect` reads these keys too
+WHEN_SFT = When("sft.enabled", (True,))  # `rlcore collect` reads these keys too
 
 
 @dataclass
@@ -17,42 +17,46 @@ class CollectConfig(Settings):
         "train and sft: data set to learn from, which must be there: a folder, or a file that "
         "describes one; null: demonstrations are collected into the run",
         place="data",
-        when=TO_LEARN,
+        when=WHEN_SFT,
     )
     output: str | None = key(
         "rlcore collect: folder to write the data set to, or to go on with; null: "
         "<run>/demonstrations",
         place="written",
-        when=TO_LEARN,
+        when=WHEN_SFT,
     )
     format: str = key(
         "how a new data set is written (rlcore plugins lists those of kind dataset); one that is "
         "there is read as what it is",
         "safetensors",
-        when=TO_LEARN,
+        when=WHEN_SFT,
     )
     episodes_per_task: int = key(
-        "successful demonstrations kept per task", 10, least=1, when=TO_LEARN
+        "successful demonstrations kept per task", 10, minimum=1, when=WHEN_SFT
     )
     action_noise: float = key(
         "std of the noise on executed actions, for recovery, in units of half of each entry's "
         "range: of the action itself where it lies in [-1, 1]",
         0.0,
-        least=0,
-        when=TO_LEARN,
+        minimum=0,
+        when=WHEN_SFT,
     )
     speed: float = key(
-        "factor on the expert's motion commands, in (0, 1]", 1.0, above=0, most=1, when=TO_LEARN
+        "factor on the expert's motion commands, in (0, 1]",
+        1.0,
+        exclusive_minimum=0,
+        maximum=1,
+        when=WHEN_SFT,
     )
-    stride: int = key("env steps between rendered frames", 1, least=1, when=TO_LEARN)
+    stride: int = key("env steps between rendered frames", 1, minimum=1, when=WHEN_SFT)
     max_episode_steps: int | None = key(
         "time limit of a demonstration in env steps; null: env.train.max_episode_steps",
-        least=1,
-        when=TO_LEARN,
+        minimum=1,
+        when=WHEN_SFT,
     )
 
 
-WITH_SFT = When("enabled", (True,))
+WHEN_ENABLED = When("enabled", (True,))
 OWN_SUCCESSES = "own_successes"
 
 
@@ -63,39 +67,43 @@ class SFTConfig(Settings):
     enabled: bool = key(
         "run supervised training before reinforcement learning", False, fixed="weights"
     )
-    max_steps: int = key("optimizer steps", 1000, least=1, when=WITH_SFT)
-    batch_size: int = key("frames per optimizer step", 64, least=1, when=WITH_SFT)
-    lr: float = key("learning rate", 1e-3, above=0, when=WITH_SFT)
-    lr_warmup_steps: int = key("optimizer steps of linear warm-up", 50, least=0, when=WITH_SFT)
+    max_steps: int = key("optimizer steps", 1000, minimum=1, when=WHEN_ENABLED)
+    batch_size: int = key("frames per optimizer step", 64, minimum=1, when=WHEN_ENABLED)
+    lr: float = key("learning rate", 1e-3, exclusive_minimum=0, when=WHEN_ENABLED)
+    lr_warmup_steps: int = key(
+        "optimizer steps of linear warm-up", 50, minimum=0, when=WHEN_ENABLED
+    )
     lr_scheduler: str = key(
         "constant, or a cosine to 0 at max_steps (patience may end training before that); "
         "in a control, to 0 at its last step",
         "constant",
         choices=("constant", "cosine"),
-        when=WITH_SFT,
+        when=WHEN_ENABLED,
     )
-    weight_decay: float = key("AdamW weight decay", 0.0, least=0, when=WITH_SFT)
+    weight_decay: float = key("AdamW weight decay", 0.0, minimum=0, when=WHEN_ENABLED)
     val_fraction: float = key(
         "share of the demonstrations held out for validation, at least one; 0: none",
         0.2,
-        least=0,
-        below=1,
-        when=WITH_SFT,
+        minimum=0,
+        exclusive_maximum=1,
+        when=WHEN_ENABLED,
     )
-    val_interval: int = key("optimizer steps between validation losses", 50, least=1, when=WITH_SFT)
+    val_interval: int = key(
+        "optimizer steps between validation losses", 50, minimum=1, when=WHEN_ENABLED
+    )
     patience: int | None = key(
         "validations without a 5% improvement after which training ends; null: only at max_steps",
-        least=1,
-        when=WITH_SFT,
+        minimum=1,
+        when=WHEN_ENABLED,
     )
     memory_gb: float = key("GB of samples a policy worker keeps, of data decoded as it trains",
-                           4.0, least=0, when=WITH_SFT, fixed="no")  # fmt: skip
+                           4.0, minimum=0, when=WHEN_ENABLED, fixed="no")  # fmt: skip
     decoders: int = key("processes of a policy worker that decode such data ahead (LeRobot)",
-                        2, least=1, most=64, when=WITH_SFT, fixed="no")  # fmt: skip
+                        2, minimum=1, maximum=64, when=WHEN_ENABLED, fixed="no")  # fmt: skip
     decoder_timeout: float = key(
         "longest time for such a process to answer, in seconds; then it is killed, and the run "
         "ends with an error",
-        120.0, above=0, when=WITH_SFT, fixed="no",
+        120.0, exclusive_minimum=0, when=WHEN_ENABLED, fixed="no",
     )  # fmt: skip
     control: str | None = key(
         "run a control: after training, continue SFT from the same start, for as many samples as "
@@ -103,6 +111,6 @@ class SFTConfig(Settings):
         "demonstrations, or with own_successes on these and the successful training episodes, half "
         "of a batch each; null: none",
         choices=("demonstrations", OWN_SUCCESSES),
-        when=WITH_SFT,
+        when=WHEN_ENABLED,
         fixed="no",  # it is read after training
     )

@@ -48,7 +48,7 @@ def test_settings_that_do_not_fit_each_other_are_refused(facts, problems, overri
         (lambda f: replace(f, needs=AlgorithmNeeds(demonstrations=True)),
          "collect.path must name a data set, as plain learns from demonstrations, or sft.enabled"),
         (lambda f: replace(f, needs=AlgorithmNeeds(imitation=True),
-                           policy=replace(f.policy, sft=None)),
+                           policy=replace(f.policy, sft_objective=None)),
          "algorithm must not be plain, which imitates: toy has no supervised loss"),
         (lambda f: replace(f, needs=AlgorithmNeeds(replay=ReplayNeeds(1)),
                            placement=replace(f.placement, shard_over=2)),
@@ -66,7 +66,7 @@ def test_parts_that_do_not_fit_each_other_are_refused(facts, problems, change, s
 
 def test_a_policy_acts_in_an_env_like_the_one_it_was_trained_in(facts, problems):
     """Unless supervised training is to learn the numbers anew."""
-    known = replace(facts(), trained_in=EnvFacts.of(facts().envs["train"]))
+    known = replace(facts(), trained_in=EnvFacts.from_spec(facts().envs["train"]))
     assert problems(known) == []
     for change, sentence in (
         ({"cameras": {"side": [8, 8]}}, "cameras of env.train must be those with which"),
@@ -95,7 +95,7 @@ def test_a_state_of_the_same_length_may_be_another_one(facts, problems):
     assert "joint_position" in said and "got {'meaning': 'position', 'size': 2} of toy" in said
     assert problems(replace(found, policy=replace(joints, states=env.states))) == []
     # what rlcore itself wrote into the folder is nearer, and supervised training learns it anew
-    trained_here = replace(found, policy=joints, trained_in=EnvFacts.of(env))
+    trained_here = replace(found, policy=joints, trained_in=EnvFacts.from_spec(env))
     assert problems(trained_here) == []
     assert problems(replace(facts("sft.enabled=true"), policy=joints)) == []
 

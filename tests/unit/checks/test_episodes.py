@@ -73,7 +73,7 @@ def test_passes_and_temperatures_that_mean_something(facts, problems):
     assert problems(facts(*twice, "rollout.eval_deterministic=false")) == []
     assert problems(facts(*twice[:1], "rollout.eval_temperature=1")) == []
     found = facts(*twice, "rollout.eval_temperature=0.6")
-    flow = replace(found.policy, starts_from_noise=True, temperature=True)
+    flow = replace(found.policy, starts_from_noise=True, has_temperature=True)
     assert problems(replace(found, policy=flow)) == []
 
 

@@ -15,8 +15,8 @@ def test_a_policy_is_told_of_the_sentences_of_all_envs_it_acts_in(registry):
     sides = ["env.train.tasks=[reach-left]", "env.eval.tasks=[reach-right]"]
     config = compose([*TOY, *sides], registry=registry)
     found = gather_facts(config, registry)
-    train, test = (found.envs[side].descriptions for side in ("train", "eval"))
-    assert train != test and found.policy_env.said == (*train, *test)
-    third = replace(found.envs["eval"], sentences=("put it down", *test))
+    train, test = (found.envs[side].instructions for side in ("train", "eval"))
+    assert train != test and found.policy_env.all_instructions == (*train, *test)
+    third = replace(found.envs["eval"], episode_instructions=("put it down", *test))
     told = gather_facts(config, registry, further={"third": third}).policy_env
-    assert told == replace(found.envs["train"], sentences=(*train, *test, "put it down"))
+    assert told == replace(found.envs["train"], episode_instructions=(*train, *test, "put it down"))

@@ -36,7 +36,9 @@ def test_other_words_than_in_training_are_announced(registry, toy_run, tmp_path)
     ]
     config, plan = toy_run()
     facts = check(config, registry, plan)
-    trained = replace(EnvFacts.of(facts.envs["train"]), sentences={"reach-up": "Go up", "fly": "x"})
+    trained = replace(
+        EnvFacts.from_spec(facts.envs["train"]), sentences={"reach-up": "Go up", "fly": "x"}
+    )
     assert said(replace(facts, trained_in=trained)) == [
         "the sentence of reach-up is 'Go up' when actor.model.model_path was trained and 'reach "
         "the up side' in env.train"
@@ -61,7 +63,7 @@ def test_demonstrations_under_other_words_are_announced(registry, toy_run, tmp_p
     facts = check(config, registry, plan)
     read = replace(config, collect=replace(config.collect, path=str(tmp_path)))
     facts = replace(facts, config=read)
-    spec = replace(facts.envs["train"], descriptions=("go", *facts.envs["train"].descriptions[1:]))
+    spec = replace(facts.envs["train"], instructions=("go", *facts.envs["train"].instructions[1:]))
     write_info(tmp_path, DataInfo.of_collection(spec, CollectConfig(), 0))
     assert said(facts) == [
         f"the sentence of reach-left is 'go' in the demonstrations of {tmp_path} and 'reach the "

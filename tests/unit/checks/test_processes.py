@@ -62,7 +62,7 @@ def test_one_copy_of_the_parameters_on_each_node(registry, problems, actors, siz
     ]  # fmt: skip
     config = compose(words, registry=registry)
     inventory = Inventory.uniform(2, Node(cpus=8, gpus=2))
-    plan = make_plan(config.cluster, inventory, registry, shard_over=config.divides)
+    plan = make_plan(config.cluster, inventory, registry, shard_over=config.shard_over)
     said = [each for each in problems(gather_facts(config, registry, plan)) if "fsdp" in each]
     assert len(said) == bool(sentence) and all(sentence in each for each in said)
 
@@ -110,7 +110,7 @@ def test_in_one_process_weights_take_no_way(facts):
 )  # fmt: skip
 def test_a_policy_without_blocks_is_gathered_as_a_whole(facts, problems, words, sentence):
     found = facts(*(f"actor.fsdp_config.{word}" for word in words.split()))
-    known = replace(found, policy=replace(found.policy, blocks=False))
+    known = replace(found, policy=replace(found.policy, has_blocks=False))
     said = [each for each in problems(known) if "fsdp" in each]
     assert len(said) == bool(sentence) and all(sentence in each for each in said)
     assert not [each for each in problems(found) if "fsdp" in each]
@@ -131,12 +131,12 @@ def test_a_policy_without_blocks_is_gathered_as_a_whole(facts, problems, words, 
 def test_who_can_not_leave_is_told_so(facts, mapping, key, reason):
     asked = [f"cluster.component_placement={mapping}", f"{key}.enable_offload=true"]
     found = facts(*asked)
-    found = replace(found, placement=replace(found.placement, offloads=found.config.offloads))
-    said = list(offload_has_no_effect(found))
+    found = replace(found, placement=replace(found.placement,
+    offloads=found.config.offloaded_roles)) said = list(offload_has_no_effect(found))
     assert bool(said) == bool(reason)
     assert not reason or f"{key}.enable_offload=true does nothing: {reason}" in said[0]
     cores = make_plan(
-        found.config.cluster, Inventory.uniform(1, Node(cpus=4)), offloads=found.config.offloads
-    )
+        found.config.cluster, Inventory.uniform(1, Node(cpus=4)),
+    offloads=found.config.offloaded_roles )
     (said,) = offload_has_no_effect(replace(found, placement=cores))
     assert "its processes sit on cores, and all their memory is the host's" in said

@@ -159,7 +159,7 @@ def test_a_draft_has_the_defaults_of_keys_that_must_be_given(left_open: list[str
     words = ["experiment=open", *WORDS[3:]]
     with pytest.raises(IncompleteRecipeError) as caught:
         compose(words, config_dirs=["mine"])
-    assert [type(one) for one in caught.value.several] == [MissingValueError, MissingValueError]
+    assert [type(one) for one in caught.value.errors] == [MissingValueError, MissingValueError]
     draft = caught.value.draft
     assert draft.env.eval.sentences == "own" and draft.actor.model.model_path is None
     assert compose(words, config_dirs=["mine"], draft=True) == draft

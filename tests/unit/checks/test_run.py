@@ -156,7 +156,9 @@ def test_other_pixels_than_those_of_the_checkpoint_are_announced(registry, toy_r
     config, plan = toy_run()
     facts = check(config, registry, plan)
     train = replace(facts.envs["train"], render_settings={"fast_render": True})
-    trained = replace(EnvFacts.of(train), render_settings={"fast_render": False, "assets": "own"})
+    trained = replace(
+        EnvFacts.from_spec(train), render_settings={"fast_render": False, "assets": "own"}
+    )
     envs = {**facts.envs, "train": train}
     with pytest.warns(ConfigWarning, match="fast_render was False when actor.model.model_path"):
         announce(replace(facts, envs=envs, trained_in=trained))

@@ -102,7 +102,7 @@ def test_a_recipes_file_that_lies_elsewhere(tmp_path):
     [(("experiment=logs/run", "a=1"), "logs/run"), (("a=1", "experiment=x"), None), ((), None)],
 )
 def test_what_stands_first_is_named(overrides, named):
-    assert Request(overrides).named == named
+    assert Request(overrides).recipe == named
 
 
 @pytest.mark.parametrize("word", ["hydra/launcher=joblib", "+hydra.callbacks.a=b"])

@@ -16,7 +16,7 @@ from rlcore.config.compose import compose, load, to_yaml
 from rlcore.config.explain import explain
 from rlcore.config.old_names import ConfigWarning
 from rlcore.config.schema import RunConfig
-from rlcore.contracts.errors import ConfigError, PackageMissing, PluginError
+from rlcore.contracts.errors import ConfigError, MissingPackageError, PluginError
 from rlcore.plugins import extras
 
 TOY = ["env=toy", "model=toy", "algorithm=plain"]
@@ -248,7 +248,7 @@ defaults:
 def test_a_recipe_of_absent_extras_names_all_of_them(made, metadata):
     files = {"experiment/e.yaml": RECIPE, "experiment/f.yaml": RECIPE.replace("owl", "toy")}
     for more in ([], ["env=toy"]):  # what a recipe says of its env is not known without it
-        with pytest.raises(PackageMissing) as caught:
+        with pytest.raises(MissingPackageError) as caught:
             made(base=["experiment=e", *more], files=files)
         assert str(caught.value) == (
             "experiment 'e' needs env 'hut_5' and model 'owl', not installed: "

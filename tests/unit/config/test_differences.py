@@ -1,7 +1,7 @@
 """Differences of configurations, and the recipe they are measured against."""
 
 from rlcore.config.compose import compose, load, recipe_of, to_yaml
-from rlcore.config.differences import Differing, differences
+from rlcore.config.differences import KeyDifference, differences
 
 TOY = ["env=toy", "model=toy", "algorithm=ppo"]
 
@@ -10,16 +10,16 @@ def test_leaves_that_differ_in_the_order_they_appear():
     first = {"a": {"x": 1, "y": [1, 2]}, "b": None, "c": {}}
     second = {"a": {"x": 1, "y": [1, 3]}, "b": None, "c": {"new": "n"}}
     assert differences(first, second) == [
-        Differing("a.y", ([1, 2], [1, 3])),
-        Differing("c", ({}, None)),
-        Differing("c.new", (None, "n")),
+        KeyDifference("a.y", ([1, 2], [1, 3])),
+        KeyDifference("c", ({}, None)),
+        KeyDifference("c.new", (None, "n")),
     ]
     assert differences(first, first) == []
 
 
 def test_of_several_and_without_what_is_ignored():
     configs = [{"name": {"it": i}, "names": 0, "seed": seed} for i, seed in enumerate((1, 1, 2))]
-    assert differences(*configs, ignore=("name",)) == [Differing("seed", (1, 1, 2))]
+    assert differences(*configs, ignore=("name",)) == [KeyDifference("seed", (1, 1, 2))]
 
 
 def test_the_recipe_of_a_configuration_is_what_its_choices_give():

@@ -193,15 +193,18 @@ def test_a_run_is_planned_without_them(registry, checkpoint):
 
 
 def test_the_spec_says_what_is_told():
-    fewer = replace(OWN, tasks=OWN.tasks[1:3], descriptions=OWN.descriptions[1:3])
-    assert with_instructions(fewer, GIVEN, "env.eval").said == ("Go to the right", "Go up")
+    fewer = replace(OWN, tasks=OWN.tasks[1:3], instructions=OWN.instructions[1:3])
+    assert with_instructions(fewer, GIVEN, "env.eval").all_instructions == (
+        "Go to the right",
+        "Go up",
+    )
     assert with_instructions(OWN, "own", "env.eval") is OWN
     with pytest.raises(ConfigError, match="none for task 'reach-up' and 1 more of toy; it has"):
         with_instructions(OWN, {"reach-left": "a", "reach-right": "b"}, "env.eval")
     misspelt = {task.replace("up", "upp"): sentence for task, sentence in GIVEN.items()}
     with pytest.raises(ConfigError, match=r"'reach-up'.* Did you mean 'reach-upp'"):
         with_instructions(OWN, misspelt, "env.eval")
-    varying = replace(OWN, sentences=("go left in the kitchen", *OWN.descriptions))
+    varying = replace(OWN, episode_instructions=("go left in the kitchen", *OWN.instructions))
     with pytest.raises(
         ConfigError, match=r"env.eval.sentences must be own: .* from episode to epi"
     ):
@@ -218,8 +221,8 @@ def test_a_configuration_holds_the_sentences_themselves(registry, written, elsew
     again = load(written("config.yaml", to_yaml(config)), registry=registry)
     assert again.env == config.env
     facts = gather_facts(config, registry)
-    assert facts.policy_env.said == tuple(GIVEN.values())
-    assert dict(EnvFacts.of(facts.envs["train"]).sentences) == GIVEN
+    assert facts.policy_env.all_instructions == tuple(GIVEN.values())
+    assert dict(EnvFacts.from_spec(facts.envs["train"]).sentences) == GIVEN
     inline = compose([*TOY, "env.eval.sentences={reach-left: Go to the left}"], registry=registry)
     assert inline.env.eval.sentences == {"reach-left": "Go to the left"}
 

@@ -24,7 +24,7 @@ heard: list[int] = []
 class PatienceConfig(PluginConfig):
     """When to give up."""
 
-    waits: int = key("evaluations that are waited for", 3, least=1, most=9)
+    waits: int = key("evaluations that are waited for", 3, minimum=1, maximum=9)
 
 
 @hookimpl

@@ -30,7 +30,7 @@ def wide(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_spec_is_narrowed_by_name():
     spec = narrowed(ALL, ["reach-down", "reach-left"], "env.train")
     assert spec.tasks == ("reach-down", "reach-left")
-    assert spec.descriptions == ("reach the down side", "reach the left side")
+    assert spec.instructions == ("reach the down side", "reach the left side")
     assert spec.task_groups == {"horizontal": ("reach-left",), "vertical": ("reach-down",)}
     assert narrowed(ALL, ["reach-left"], "env.train").task_groups == {"horizontal": ("reach-left",)}
     assert narrowed(ALL, None, "env.train") is ALL
@@ -66,7 +66,7 @@ def test_each_task_is_named_once(registry, wide, tasks):
 @pytest.mark.parametrize(
     ("found", "message"),
     [
-        (replace(ALL, descriptions=("reach",)), "1 descriptions, expected one for each of \\("),
+        (replace(ALL, instructions=("reach",)), "1 instructions, expected one for each of \\("),
         (
             {"tasks": ()},
             "env.train: the spec function of env 'toy' .* must give EnvSpec",
@@ -101,8 +101,8 @@ def test_the_spec_of_a_policy_is_one(registry, monkeypatch, found, message):
     [
         ({"max_episode_steps": 0}, "max_episode_steps is 0, expected an int of at least 1"),
         ({"max_episode_steps": "20"}, "max_episode_steps is '20'"),
-        ({"tasks": ("a", "a"), "descriptions": ("x", "y")}, "tasks is ('a', 'a'), expected"),
-        ({"tasks": "ab", "descriptions": ("x", "y")}, "tasks is 'ab', expected a tuple of str"),
+        ({"tasks": ("a", "a"), "instructions": ("x", "y")}, "tasks is ('a', 'a'), expected"),
+        ({"tasks": "ab", "instructions": ("x", "y")}, "tasks is 'ab', expected a tuple of str"),
         ({"train_trials": [1, 2]}, "train_trials is a list, expected a range"),
         ({"cameras": (CameraSpec("front", 0, 16),)}, "camera 'front' is 0 x 16"),
         ({"cameras": (CameraSpec("a", 4, 4),) * 2}, "cameras are named ['a', 'a']"),

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from rlcore.contracts.errors import PluginError
-from rlcore.contracts.run import DEEPEST_KEPT, Run
+from rlcore.contracts.run import MAX_STORED_DEPTH, Run
 from rlcore.files.reading import check_depth
 
 
@@ -55,12 +55,18 @@ def nested(depth: int) -> list:
             "a weight above 0, got 0 for all",
         ),
         (lambda run: run.stop(""), "needs a reason, as a string, got ''"),
-        (lambda run: run.keep("mine", {1, 2}), "run.keep('mine', ...) takes what JSON has"),
-        (lambda run: run.keep("mine", float("inf")), "takes what JSON has"),
-        (lambda run: run.keep("mine", nested(DEEPEST_KEPT)), "its values are nested too deeply"),
-        (lambda run: run.keep("mine", nested(100_000)), "takes what JSON has"),
-        (lambda run: run.keep("mine", "x" * 2**20), "at most 1048576 characters in all, got 10485"),
-        (lambda run: run.keep(("a", 1), 1), "needs a name, as a string, got ('a', 1)"),
+        (lambda run: run.store("mine", {1, 2}), "run.store('mine', ...) takes what JSON has"),
+        (lambda run: run.store("mine", float("inf")), "takes what JSON has"),
+        (
+            lambda run: run.store("mine", nested(MAX_STORED_DEPTH)),
+            "its values are nested too deeply",
+        ),
+        (lambda run: run.store("mine", nested(100_000)), "takes what JSON has"),
+        (
+            lambda run: run.store("mine", "x" * 2**20),
+            "at most 1048576 characters in all, got 10485",
+        ),
+        (lambda run: run.store(("a", 1), 1), "needs a name, as a string, got ('a', 1)"),
     ],
 )
 def test_a_wish_that_can_not_be_met_changes_nothing(
@@ -77,20 +83,20 @@ def test_what_is_read_can_not_be_written_to(run: Run):
         run.task_weights["left"] = 2.0  # type: ignore[index]
     with pytest.raises(AttributeError):
         run.update = 3  # type: ignore[misc]
-    run.keep("mine", {"seen": [1]})
-    run.kept()["mine"]["seen"].append(2)
-    assert run.kept()["mine"] == {"seen": [1]}
+    run.store("mine", {"seen": [1]})
+    run.stored()["mine"]["seen"].append(2)
+    assert run.stored()["mine"] == {"seen": [1]}
 
 
 def test_brackets_in_a_text_are_not_lists(run: Run):
-    run.keep("mine", "[" * 200 + '"')
-    assert run.kept()["mine"] == "[" * 200 + '"'
+    run.store("mine", "[" * 200 + '"')
+    assert run.stored()["mine"] == "[" * 200 + '"'
 
 
 def test_what_is_kept_is_at_once_what_a_resume_finds(run: Run):
     """JSON has no tuples, and its keys are texts."""
-    run.keep("mine", {1: (2, 3)})
-    assert run.kept()["mine"] == {"1": [2, 3]}
+    run.store("mine", {1: (2, 3)})
+    assert run.stored()["mine"] == {"1": [2, 3]}
 
 
 def test_the_first_reason_counts(run: Run):
@@ -107,5 +113,5 @@ def test_a_plugin_pays_for_no_tensor_library():
 
 
 def test_the_deepest_value_is_kept_and_a_checkpoint_can_be_read(run):
-    run.keep("mine", nested(DEEPEST_KEPT - 1))
-    check_depth(json.dumps({"state": {"steering": {"kept": dict(run.kept())}}}))
+    run.store("mine", nested(MAX_STORED_DEPTH - 1))
+    check_depth(json.dumps({"state": {"steering": {"kept": dict(run.stored())}}}))

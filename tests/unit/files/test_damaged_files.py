@@ -3,7 +3,7 @@
 import pytest
 
 from rlcore.contracts.errors import CheckpointError
-from rlcore.files.damaged_files import blaming, read_json, read_mapping
+from rlcore.files.damaged_files import damaged_on, read_json, read_mapping
 
 
 @pytest.mark.parametrize(
@@ -38,16 +38,16 @@ def test_a_missing_file(tmp_path):
 def test_values_that_are_not_as_expected(tmp_path, take, said):
     path = tmp_path / "facts.json"
     path.write_text('{"names": ["a"], "count": 1}')
-    with pytest.raises(CheckpointError, match=said), blaming(path):
+    with pytest.raises(CheckpointError, match=said), damaged_on(path):
         take(read_mapping(path))
 
 
 def test_only_what_it_was_asked_for_is_blamed_on_the_file(tmp_path):
     """A bug stays a bug; a library's own kind of error is named."""
-    with pytest.raises(ZeroDivisionError), blaming(tmp_path):
+    with pytest.raises(ZeroDivisionError), damaged_on(tmp_path):
         1 / 0  # noqa: B018
     with (
         pytest.raises(CheckpointError, match="division by zero"),
-        blaming(tmp_path, ZeroDivisionError),
+        damaged_on(tmp_path, ZeroDivisionError),
     ):
         1 / 0  # noqa: B018

@@ -19,13 +19,13 @@ import pytest
 from rlcore.contracts.errors import CheckpointError
 from rlcore.files import lock
 
-held = partial(lock.held, required=True)
+held = partial(lock.locked, required=True)
 
 HOLD = """
 import sys, time
 from pathlib import Path
 from rlcore.files import lock
-with lock.held(Path(sys.argv[1]), required=True):
+with lock.locked(Path(sys.argv[1]), required=True):
     print("held", flush=True)
     time.sleep(60)
 """
@@ -145,7 +145,7 @@ def test_a_holder_notices_that_its_folder_is_another(tmp_path: Path, struck: str
     run, elsewhere = tmp_path / "run", tmp_path / "elsewhere"
     run.mkdir()
     with held(run):
-        lock.require_held(run)
+        lock.require_lock(run)
         if struck == "without its lock":
             (run / lock.NAME).unlink()
         else:
@@ -155,8 +155,8 @@ def test_a_holder_notices_that_its_folder_is_another(tmp_path: Path, struck: str
         if struck == "copied in its place":
             shutil.copytree(elsewhere, run)
         with pytest.raises(CheckpointError, match="moved, removed or replaced"):
-            lock.require_held(run)
-    lock.require_held(run)  # nobody's now
+            lock.require_lock(run)
+    lock.require_lock(run)  # nobody's now
     if elsewhere.exists():
         with held(elsewhere):
             pass
@@ -221,8 +221,8 @@ def test_a_file_system_without_flock_is_refused_unless_asked_for(
     assert not any(tmp_path.iterdir())
     for way in ("runner.logger.log_path", "-o flock", "nolock", "runner.logger.require_lock=false"):
         assert way in error.value.hint
-    with lock.held(tmp_path, required=False):
-        lock.require_held(tmp_path)
+    with lock.locked(tmp_path, required=False):
+        lock.require_lock(tmp_path)
     assert not (tmp_path / lock.NAME).exists()
 
 
@@ -230,4 +230,4 @@ def test_a_holder_notices_that_another_took_over(tmp_path: Path):
     with held(tmp_path):  # on a file system whose locks mean nothing to other machines
         (tmp_path / lock.NAME).write_text("process 1 on far.away since 2026-01-01 00:00:00")
         with pytest.raises(CheckpointError, match="moved, removed or replaced"):
-            lock.require_held(tmp_path)
+            lock.require_lock(tmp_path)

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import pytest
 
-from rlcore.files.reading import Unreadable
+from rlcore.files.reading import UnreadableError
 from rlcore.files.typed import as_type
 
 
@@ -74,12 +74,12 @@ def test_a_wrong_type_is_named_with_its_key_and_value(changes, said):
     if said is None:
         as_type(Note, value)
         return
-    with pytest.raises(Unreadable) as caught:
+    with pytest.raises(UnreadableError) as caught:
         as_type(Note, value)
     assert str(caught.value) == said
 
 
 @pytest.mark.parametrize("value", [None, [], "x", 5, [("number", 1)]])
 def test_a_file_that_holds_no_mapping(value):
-    with pytest.raises(Unreadable, match=r"^it must be a mapping of names to values, got"):
+    with pytest.raises(UnreadableError, match=r"^it must be a mapping of names to values, got"):
         as_type(Note, value)

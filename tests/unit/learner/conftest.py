@@ -36,7 +36,7 @@ class LinearPolicy(nn.Module):
         self.log_std = nn.Parameter(torch.tensor(0.1))
         self.evaluated: list[int] = []
         self.spec = PolicySpec(
-            "linear", 0, 4, entries, actions, actions, value_width, sft="flow_matching"
+            "linear", 0, 4, entries, actions, actions, value_width, sft_objective="flow_matching"
         )
 
     def evaluate(self, inputs, replay) -> Evaluation:
@@ -64,7 +64,7 @@ class LinearPolicy(nn.Module):
 class ToyConfig(PolicyGradientConfig):
     critic_warmup_updates: int = 0
     target_kl: float | None = None
-    acted_logprobs: bool = False  # most tests train on log-probs that are a little off
+    exact_logprobs: bool = False  # most tests train on log-probs that are a little off
 
 
 class ToyActorCritic(ClippedSurrogate):
@@ -76,7 +76,7 @@ class ToyActorCritic(ClippedSurrogate):
         self.needs = AlgorithmNeeds(
             values=True,
             reference_logprobs=config.kl_beta != 0,
-            acted_logprobs=config.acted_logprobs,
+            exact_logprobs=config.exact_logprobs,
         )
 
     def trains_policy(self, update: int) -> bool:

@@ -48,8 +48,8 @@ class OwnCritic:
     def __init__(self, *, critic_steps: int = 2, names: tuple[str, ...] = ("value_of",)) -> None:
         self.critic_steps, self.names = critic_steps, names
         self.needs = AlgorithmNeeds(
-            acted_logprobs=False,
-            networks=(NetworkNeeds("value_of", lr=LR, lag=LAG),),
+            exact_logprobs=False,
+            networks=(NetworkNeeds("value_of", lr=LR, polyak=LAG),),
             replay=ReplayNeeds(10**6),
             imitation=True,
         )
@@ -62,9 +62,9 @@ class OwnCritic:
         replay, value_of = learning.replay, learning.networks["value_of"]
 
         def targets(rows: torch.Tensor) -> torch.Tensor:
-            then = replay.following(rows, chunks=2, gamma=0.9)
+            then = replay.n_step_targets(rows, chunks=2, gamma=0.9)
             with torch.no_grad():
-                after = learning.lagged["value_of"](then.inputs["features"]).squeeze(1)
+                after = learning.target_networks["value_of"](then.inputs["features"]).squeeze(1)
             return then.rewards + then.discounts * after
 
         def critic(rows: torch.Tensor, keys: Any) -> Any:
@@ -73,11 +73,11 @@ class OwnCritic:
 
         def actor(rows: torch.Tensor, keys: Any) -> Any:
             better = targets(rows) - value_of(replay.inputs(rows)["features"]).squeeze(1)
-            return better.clamp(max=1.0).exp() * learning.imitation(rows, keys), {}
+            return better.clamp(max=1.0).exp() * learning.imitation_loss(rows, keys), {}
 
         for _ in range(self.critic_steps):
-            yield learning.step(learning.draw(16), critic, trains=["value_of"])
-        yield learning.step(learning.draw(16), actor, trains=["policy"])
+            yield learning.step(learning.sample(16), critic, trains=["value_of"])
+        yield learning.step(learning.sample(16), actor, trains=["policy"])
 
 
 def bench() -> Any:

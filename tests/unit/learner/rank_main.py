@@ -61,7 +61,7 @@ def disagreement(parts: Any, actor: ActorConfig, mine: Trajectory | None, rank: 
             now = policy.evaluate(mine.inputs, mine.replay).logprobs
         made = mine.sample_index >= 0
         mine.logprobs[made] = now[mine.sample_index[made]]
-    config = parts.ToyConfig(name="toy", acted_logprobs=True)
+    config = parts.ToyConfig(name="toy", exact_logprobs=True)
     learner = Learner(policy, parts.ToyActorCritic(config), actor, config, seed=0)
     try:
         learner.update(mine, 0)

@@ -99,7 +99,7 @@ def linear() -> Any:
 def blocked() -> Any:
     """The same, its mean in a block: what is left is gathered with the critic."""
     policy = bench().LinearPolicy()
-    policy.spec = replace(policy.spec, blocks=True)
+    policy.spec = replace(policy.spec, has_blocks=True)
     policy.blocks = lambda: [policy.mean]
     return policy
 
@@ -107,7 +107,7 @@ def blocked() -> Any:
 def narrow() -> Any:
     """Fewer rows than three ranks: two for the mean, one for the critic."""
     policy = bench().LinearPolicy(actions=1, entries=2)
-    policy.spec = replace(policy.spec, blocks=True)
+    policy.spec = replace(policy.spec, has_blocks=True)
     policy.blocks = lambda: [policy.mean]
     return policy
 
@@ -141,7 +141,7 @@ def deep(*, tied: bool = False, frozen: bool = False, half: bool = False) -> Cal
         def __init__(self) -> None:
             super().__init__()
             self.stack, self.rest = nn.ModuleList(Block() for _ in range(3)), nn.Linear(4, 4)
-            self.spec = replace(self.spec, blocks=True)
+            self.spec = replace(self.spec, has_blocks=True)
             if half:
                 for linear in (*(block.linear for block in self.stack), self.rest):
                     linear.bfloat16()
@@ -296,7 +296,7 @@ def learner(case: Case, policy: Any) -> Learner:
     config: AlgorithmConfig = Config(name=case.algorithm, **case.settings)
     actor = ActorConfig(optim=OptimConfig(**OPTIM | case.optim), **case.actor)
     algorithm = Algorithm(config)
-    algorithm.needs = replace(algorithm.needs, acted_logprobs=False)  # they are a little off
+    algorithm.needs = replace(algorithm.needs, exact_logprobs=False)  # they are a little off
     return Learner(policy, algorithm, actor, config, seed=0)
 
 

@@ -43,10 +43,10 @@ class Shifting:
     """Draws two chunks, takes the one that a lagged network likes better, and shifts it."""
 
     needs = AlgorithmNeeds(
-        acted_logprobs=False,
+        exact_logprobs=False,
         networks=(
-            NetworkNeeds("shift", lr=0.1, acts="live"),
-            NetworkNeeds("taste", lr=0.1, lag=0.5, acts="lagged"),
+            NetworkNeeds("shift", lr=0.1, acts_with="online"),
+            NetworkNeeds("taste", lr=0.1, polyak=0.5, acts_with="target"),
             NetworkNeeds("more", lr=0.1),
         ),
         replay=ReplayNeeds(10**6),
@@ -55,7 +55,7 @@ class Shifting:
     def networks(self, policy, inputs):
         return {"shift": Shift(), "taste": Shift(), "more": nn.Linear(1, 1)}
 
-    def acting(self, policy, env, networks):
+    def acting_head(self, policy, env, networks):
         assert sorted(networks) == ["shift", "taste"]
         return ShiftingActs(networks)
 
@@ -65,7 +65,7 @@ class Shifting:
         def loss(rows, keys):
             return (shift.by - 1).square() + (taste.by - 1).square().expand(len(rows)), {}
 
-        yield learning.step(learning.draw(4), loss, trains=["shift", "taste"])
+        yield learning.step(learning.sample(4), loss, trains=["shift", "taste"])
         shift.learned.fill_(1)
 
 
@@ -132,7 +132,7 @@ def test_a_policy_without_acting_networks_stays_as_it_is():
 
 def test_what_acts_is_what_learns(trained):
     policy, learner = trained
-    live, lagged = learner._networks.live, learner._networks.lagged
+    live, lagged = learner._networks.online, learner._networks.targets
     # AdamW's first step is its rate: 0 -> 0.1; the lagged copy goes half of the way
     assert policy.networks["shift"].by.item() == pytest.approx(0.1)
     assert live["taste"].by.item() == pytest.approx(0.1)
@@ -171,10 +171,10 @@ def test_it_is_saved_and_loaded_with_the_policy(trained, tmp_path, play):
     assert np.array_equal(act(loaded), act(policy))
     # a new run begins with what is there, its lagged copy and what is behind it alike
     again = learner_of(loaded)
-    assert again._networks.live["taste"].by.item() == pytest.approx(0.05)
+    assert again._networks.online["taste"].by.item() == pytest.approx(0.05)
     # a resumed one goes on
     again.load_state_dict(learner.state_dict())
-    assert again._networks.live["taste"].by.item() == pytest.approx(0.1)
+    assert again._networks.online["taste"].by.item() == pytest.approx(0.1)
     assert float(loaded.networks["taste"].by) == pytest.approx(0.05)
 
 
@@ -202,7 +202,7 @@ def test_a_lagged_copy_that_acts_needs_a_lag():
             Shifting.needs,
             networks=(
                 *Shifting.needs.networks[:1],
-                NetworkNeeds("taste", lr=0.1, acts="lagged"),
+                NetworkNeeds("taste", lr=0.1, acts_with="target"),
                 *Shifting.needs.networks[2:],
             ),
         )

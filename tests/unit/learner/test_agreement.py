@@ -19,7 +19,7 @@ SMALL = {"global_batch_size": 8, "micro_batch_size": 3}
 @pytest.fixture
 def fresh(bench):
     """A bench whose algorithm says that log-probs are those of acting."""
-    return lambda **settings: bench(**{"acted_logprobs": True, "actor": SMALL, **settings})
+    return lambda **settings: bench(**{"exact_logprobs": True, "actor": SMALL, **settings})
 
 
 def spoilt(made: Any, change: Any) -> None:
@@ -87,7 +87,7 @@ def test_the_rounding_is_that_of_the_precision(fresh, acted, half, off, outcome)
 
 def test_a_policy_that_announces_it_is_told_once_and_goes_on(fresh, acted):
     made = fresh()
-    made.policy.spec = replace(made.policy.spec, rough_logprobs="it acts with a quantised copy")
+    made.policy.spec = replace(made.policy.spec, inexact_logprobs="it acts with a quantised copy")
     trajectory = acted(made.policy, gap=0.5)
     for update in range(2):
         trajectory.policy_version[:] = update
@@ -126,7 +126,7 @@ def test_parameters_without_a_gradient_are_named_once(fresh, acted):
     made = fresh()
     policy = made.policy
     policy.excused = nn.Parameter(torch.ones(1))
-    policy.spec = replace(policy.spec, unread=("excused",))
+    policy.spec = replace(policy.spec, unused_parameters=("excused",))
     groups = policy.parameter_groups()
     policy.parameter_groups = lambda: {**groups, "policy": [*groups["policy"], policy.excused]}
     made = replace(made, learner=type(made.learner)(

@@ -35,7 +35,7 @@ class PolicyAlone(OwnCritic):
 
 def test_a_step_trains_what_it_names_alone(play):
     learner, policy = made(CriticAlone())
-    before, network = copy.deepcopy(policy.state_dict()), learner._networks.live["value_of"]
+    before, network = copy.deepcopy(policy.state_dict()), learner._networks.online["value_of"]
     first = network.weight.detach().clone()
     metrics = learner.update(play(value_width=0), 0)
     assert all(torch.equal(before[name], one) for name, one in policy.state_dict().items())
@@ -44,10 +44,10 @@ def test_a_step_trains_what_it_names_alone(play):
     assert {"train/value_of/loss", "train/value_of/grad_norm"} <= metrics.keys()
     # its loss passes through the critic, which stays
     learner, policy = made(PolicyAlone())
-    network = copy.deepcopy(learner._networks.live["value_of"].state_dict())
+    network = copy.deepcopy(learner._networks.online["value_of"].state_dict())
     learner.update(play(value_width=0), 0)
     assert not torch.equal(before["mean.weight"], policy.mean.weight)
-    now = learner._networks.live["value_of"].state_dict()
+    now = learner._networks.online["value_of"].state_dict()
     assert all(torch.equal(network[name], one) for name, one in now.items())
     assert all(one.requires_grad for group in learner._groups.values() for one in group)
 
@@ -58,7 +58,7 @@ def test_settings_of_the_policys_optimizer_move_the_policy_alone(play):
     for settings in ({}, others):
         learner, policy = made(**settings)
         learner.update(play(value_width=0), 0)
-        moved.append((policy.mean.weight, learner._networks.live["value_of"].weight))
+        moved.append((policy.mean.weight, learner._networks.online["value_of"].weight))
     (policy, network), (other_policy, other_network) = moved
     assert torch.equal(network, other_network)
     assert not torch.equal(policy, other_policy)
@@ -79,7 +79,7 @@ def test_each_network_of_a_step_has_its_own_gradient_norm(play):
             def loss(rows, keys):
                 return (3 * first + 4 * second).expand(len(rows)), {}
 
-            yield learning.step(learning.draw(4), loss, trains=list(self.names))
+            yield learning.step(learning.sample(4), loss, trains=list(self.names))
 
     metrics = made(Two())[0].update(play(value_width=0), 0)
     norms = [metrics[f"train/{name}/grad_norm"] for name in ("first", "second")]
@@ -95,7 +95,7 @@ def test_a_network_that_learns_nothing_ends_the_run_whatever_else_learns(play):
                 features = learning.replay.inputs(rows)["features"]
                 return learning.networks["value_of"](features).squeeze(1) * float("nan"), {}
 
-            yield learning.step(learning.draw(16), broken, trains=["value_of"])
+            yield learning.step(learning.sample(16), broken, trains=["value_of"])
             for _ in range(3):
                 yield list(super().updates(learning))[-1]
 
@@ -106,7 +106,9 @@ def test_a_network_that_learns_nothing_ends_the_run_whatever_else_learns(play):
 
 def test_a_lagged_copy_follows_by_its_share(play):
     learner, _ = made(CriticAlone())
-    live, lagged = (held["value_of"] for held in (learner._networks.live, learner._networks.lagged))
+    live, lagged = (
+        held["value_of"] for held in (learner._networks.online, learner._networks.targets)
+    )
     start = live.weight.detach().clone()
     assert torch.equal(start, lagged.weight) and not lagged.weight.requires_grad
     learner.update(play(value_width=0), 0)
@@ -115,9 +117,9 @@ def test_a_lagged_copy_follows_by_its_share(play):
 
 
 def test_weights_depend_on_the_seed_alone():
-    one, other = (made(seed=3)[0]._networks.live["value_of"].weight for _ in range(2))
+    one, other = (made(seed=3)[0]._networks.online["value_of"].weight for _ in range(2))
     assert torch.equal(one, other)
-    assert not torch.equal(one, made(seed=4)[0]._networks.live["value_of"].weight)
+    assert not torch.equal(one, made(seed=4)[0]._networks.online["value_of"].weight)
 
 
 def test_other_networks_than_needed_are_refused():
@@ -132,7 +134,7 @@ def test_a_loss_must_have_a_number_for_each_row(play, shape):
             def loss(rows, keys):
                 return torch.zeros(shape), {}
 
-            yield learning.step(learning.draw(4), loss, trains=["policy"])
+            yield learning.step(learning.sample(4), loss, trains=["policy"])
 
     with pytest.raises(AlgorithmError, match=r"a tensor of floats \[4\], one a row"):
         made(Wrong())[0].update(play(value_width=0), 0)

@@ -83,12 +83,12 @@ def test_rows_are_counted_column_by_column_and_success_is_the_whole_episodes():
     assert [made.count(among) for among in ("all", "successes", "demonstrations")] == [5, 3, 0]
     assert made.inputs(torch.tensor([4, 0, 2]))["x"].flatten().tolist() == [4, 0, 2]
     made.add(1, rollout(won=False))
-    made.teach(shown(3))  # these come first
+    made.add_demonstrations(shown(3))  # these come first
     assert [made.count(among) for among in ("all", "successes", "demonstrations")] == [10, 3, 3]
     assert made.inputs(torch.tensor([12, 1, 3]))["x"].flatten().tolist() == [4, 50, 0]
-    assert set(made.draw(100, "successes", (0, "a")).tolist()) == {3, 4, 5}
-    assert set(made.draw(100, "demonstrations", (0, "a")).tolist()) == {0, 1, 2}
-    assert set(made.draw(200, "all", (0, "a")).tolist()) == set(range(3, 13))
+    assert set(made.sample(100, "successes", (0, "a")).tolist()) == {3, 4, 5}
+    assert set(made.sample(100, "demonstrations", (0, "a")).tolist()) == {0, 1, 2}
+    assert set(made.sample(200, "all", (0, "a")).tolist()) == set(range(3, 13))
 
 
 def test_successes_of_each_task_come_as_often():
@@ -96,7 +96,7 @@ def test_successes_of_each_task_come_as_often():
     for number, task in enumerate([2, 2, 2, 7]):  # 5 decisions each, 3 of them of successes
         batch = rollout()
         made.add(number, replace(batch, task=torch.full_like(batch.task, task)))
-    drawn = {kind: made.draw(3000, kind, (0, "a")) for kind in ("all", "successes")}
+    drawn = {kind: made.sample(3000, kind, (0, "a")) for kind in ("all", "successes")}
     share = {kind: float((rows >= 15).float().mean()) for kind, rows in drawn.items()}
     assert share == pytest.approx({"all": 0.25, "successes": 0.5}, abs=0.03)
 
@@ -105,24 +105,24 @@ def test_draws_depend_on_their_key_alone():
     one, other = store(), store()
     for made in (one, other):
         made.add(0, rollout())
-        made.draw(3, "all", (1,))
-    assert torch.equal(one.draw(9, "all", (7, "s", 2)), other.draw(9, "all", (7, "s", 2)))
-    assert not torch.equal(one.draw(9, "all", (7, "s", 2)), one.draw(9, "all", (7, "s", 3)))
+        made.sample(3, "all", (1,))
+    assert torch.equal(one.sample(9, "all", (7, "s", 2)), other.sample(9, "all", (7, "s", 2)))
+    assert not torch.equal(one.sample(9, "all", (7, "s", 2)), one.sample(9, "all", (7, "s", 3)))
     with pytest.raises(AlgorithmError, match="demonstrations from its replay, which has none"):
-        one.draw(1, "demonstrations", (0,))
+        one.sample(1, "demonstrations", (0,))
 
 
 def test_following_discounts_executed_steps_and_stops_at_the_end():
     made = store()
     made.add(0, rollout())
-    two = made.following(torch.tensor([0, 1, 3]), chunks=2, gamma=0.5)
+    two = made.n_step_targets(torch.tensor([0, 1, 3]), chunks=2, gamma=0.5)
     # row 0: 1 + 2/2 + 3/4 + 4/8, then decision 2 after four steps; row 1: 3 + 4/2 + 5/4 and the
     # end; row 3: 0 + 1/2 and the time limit
     assert two.rewards.tolist() == [3.25, 6.25, 0.5]
     assert two.discounts.tolist() == [0.0625, 0.0, 0.0]
-    assert two.known.tolist() == [True, True, False]
+    assert two.valid.tolist() == [True, True, False]
     assert two.inputs["x"][0].tolist() == [2.0]
-    one = made.following(torch.tensor([0, 1, 2, 3, 4]), chunks=1, gamma=0.5)
+    one = made.n_step_targets(torch.tensor([0, 1, 2, 3, 4]), chunks=1, gamma=0.5)
     assert one.rewards.tolist() == [2.0, 5.0, 5.0, 0.5, 0.0]
     assert one.discounts.tolist() == [0.25, 0.25, 0.0, 0.25, 0.0]
     assert one.inputs["x"].flatten().tolist()[:2] == [1.0, 2.0]
@@ -147,7 +147,7 @@ def test_episodes_of_one_column_are_kept_apart():
     made = store()
     made.add(0, batch)
     assert made.count("successes") == 1
-    assert made.following(torch.tensor([1]), chunks=1, gamma=0.5).discounts.tolist() == [0.0]
+    assert made.n_step_targets(torch.tensor([1]), chunks=1, gamma=0.5).discounts.tolist() == [0.0]
     assert made.action_targets(torch.tensor([1]))[1].tolist() == [[True, True, False, False]]
 
 
@@ -237,4 +237,4 @@ def test_columns_come_in_canonical_order_whoever_played_them():
     )  # fmt: skip
     made.add(0, canonical(swapped))
     assert made.inputs(torch.arange(5))["x"].flatten().tolist() == [0, 1, 2, 3, 4]
-    assert made.following(torch.tensor([0]), chunks=3, gamma=1.0).rewards.tolist() == [15.0]
+    assert made.n_step_targets(torch.tensor([0]), chunks=3, gamma=1.0).rewards.tolist() == [15.0]

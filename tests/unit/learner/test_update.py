@@ -416,7 +416,7 @@ def test_what_a_batch_shows_is_not_what_a_loss_says_of_it(bench, acted):
 
     def loss(now, batch):
         answer, metrics = right(now, batch)
-        return answer, {**metrics, "rollout/rewards": metric.observed(99.0)}
+        return answer, {**metrics, "rollout/rewards": metric.observation(99.0)}
 
     made.algorithm.loss = loss
     assert made.learner.update(trajectory, 0)["rollout/rewards"] == plain != 99

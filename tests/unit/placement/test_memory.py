@@ -126,7 +126,7 @@ def test_what_is_gathered_of_divided_parameters_never_goes_to_the_host():
 
 SPEC = PolicySpec(
     "arm", 1, 4, 4, 5, 5, parameters=1000, trainable_parameters=100, gathered_parameters=300,
-    cache_numbers=3, activations=Activations(50, 20, 7), sample_bytes=11, library_bytes=13,
+    cache_size=3, activations=Activations(50, 20, 7), sample_bytes=11, library_bytes=13,
 )  # fmt: skip
 BATCH = Batch(rows=2, samples=8, taught=9, stored=6)
 
@@ -211,7 +211,7 @@ def test_what_an_algorithm_owns_is_counted_where_it_learns():
     """1000 parameters with weights, gradients and two moments, 16 bytes each, and 100 with a lagged
     copy besides, 20; a replay lies in main memory."""
     spec = PolicySpec("policy", 0, 0, 1, 1, 1, parameters=10)
-    own = (NetworkNeeds("one", 1e-3, 1000), NetworkNeeds("two", 1e-3, 100, lag=0.05))
+    own = (NetworkNeeds("one", 1e-3, 1000), NetworkNeeds("two", 1e-3, 100, polyak=0.05))
     for role, state, replay in (("actor", 18_000, 7), ("rollout", 0, 0)):
         bare = memory_per_process(role, spec, "fp32", batch=Batch())
         need = memory_per_process(role, spec, "fp32", networks=own, batch=Batch(replay=7))

@@ -23,23 +23,24 @@ def bare(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_all_that_is_missing_is_named_at_once(bare: None) -> None:
     """The import names libGL only, and the next one would name libSM."""
     assert (
-        system_libraries.mend(f"libGL.so.1: {SAID}") == "apt-get install -y libgl1 libsm6 libxext6"
+        system_libraries.install_hint(f"libGL.so.1: {SAID}")
+        == "apt-get install -y libgl1 libsm6 libxext6"
     )
 
 
 def test_the_library_that_was_not_found_is_named_though_it_loads_here(bare: None) -> None:
     """As it was another machine, or another process, that did not find it."""
     command = "apt-get install -y libx11-6 libgl1 libsm6 libxext6"
-    assert system_libraries.mend(f"ImportError: libX11.so.6: {SAID}") == command
+    assert system_libraries.install_hint(f"ImportError: libX11.so.6: {SAID}") == command
 
 
 def test_of_another_library_only_the_file_is_known() -> None:
     wanted = "install the package of this system that holds libacme-2.so.1.0"
-    assert system_libraries.mend(f"libacme-2.so.1.0: {SAID}") == wanted
+    assert system_libraries.install_hint(f"libacme-2.so.1.0: {SAID}") == wanted
 
 
 def test_imports_that_fail_for_another_reason_are_left_alone() -> None:
-    assert system_libraries.mend("No module named 'libGL'") is None
+    assert system_libraries.install_hint("No module named 'libGL'") is None
 
 
 def test_what_the_linker_finds_is_told_from_what_it_does_not() -> None:

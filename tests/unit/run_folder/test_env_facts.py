@@ -13,7 +13,7 @@ from rlcore.run_folder.env_facts import FILE, EnvFacts, read_env_facts, write_en
 SPEC = EnvSpec(
     name="desk",
     tasks=("reach",),
-    descriptions=("reach the cube",),
+    instructions=("reach the cube",),
     train_trials=range(0, 10),
     heldout_trials=range(10, 20),
     cameras=(CameraSpec("wrist", 2, 2), CameraSpec("front", 4, 6)),
@@ -28,30 +28,39 @@ def test_a_round_trip_finds_nothing_different(tmp_path):
     assert read_env_facts(tmp_path) is None  # published ones say nothing
     write_env_facts(tmp_path, SPEC)
     read = read_env_facts(tmp_path)
-    assert read == EnvFacts.of(SPEC)
+    assert read == EnvFacts.from_spec(SPEC)
     assert list(read.cameras) == ["wrist", "front"]
-    assert [*read.unlike(EnvFacts.of(SPEC)), *read.drawn_unlike(EnvFacts.of(SPEC))] == []
+    assert [
+        *read.differences(EnvFacts.from_spec(SPEC)),
+        *read.rendering_differences(EnvFacts.from_spec(SPEC)),
+    ] == []
 
 
 def test_what_is_different_is_named():
     metres = replace(SPEC, actions=(replace(SPEC.actions[0], low=-0.1, high=0.1),))
-    ((what, here, there),) = EnvFacts.of(SPEC).unlike(EnvFacts.of(metres))
+    ((what, here, there),) = EnvFacts.from_spec(SPEC).differences(EnvFacts.from_spec(metres))
     assert (what, here["low"], there["low"]) == ("actions", -1.0, -0.1)
     wider = replace(SPEC, actions=(*SPEC.actions, *SPEC.actions))
-    ((what, here, there),) = EnvFacts.of(SPEC).unlike(EnvFacts.of(wider))
+    ((what, here, there),) = EnvFacts.from_spec(SPEC).differences(EnvFacts.from_spec(wider))
     assert (what, there) == ("action entries", 2 * here)
     swapped = replace(SPEC, cameras=SPEC.cameras[::-1])
-    assert [*EnvFacts.of(SPEC).unlike(EnvFacts.of(swapped))] == [
+    assert [*EnvFacts.from_spec(SPEC).differences(EnvFacts.from_spec(swapped))] == [
         ("cameras", ["wrist", "front"], ["front", "wrist"])
     ]
     larger = replace(SPEC, cameras=tuple(replace(one, height=99) for one in SPEC.cameras))
-    assert [*EnvFacts.of(SPEC).unlike(EnvFacts.of(larger))] == []  # policies resize
-    ((what, here, there),) = EnvFacts.of(SPEC).unlike(EnvFacts.of(larger), pixels=True)
+    assert [
+        *EnvFacts.from_spec(SPEC).differences(EnvFacts.from_spec(larger))
+    ] == []  # policies resize
+    ((what, here, there),) = EnvFacts.from_spec(SPEC).differences(
+        EnvFacts.from_spec(larger), pixels=True
+    )
     assert what == "cameras" and here["wrist"][0] != 99 and there["wrist"][0] == 99
     drawn = replace(SPEC, render_settings={"fast_render": False, "gl": "egl"})
-    assert [*EnvFacts.of(SPEC).drawn_unlike(EnvFacts.of(drawn))] == [("fast_render", True, False)]
-    assert [*EnvFacts.of(SPEC).unlike(EnvFacts.of(drawn))] == []
-    assert [*EnvFacts.of(SPEC).unlike(EnvFacts.of(drawn), pixels=True)] == [
+    assert [*EnvFacts.from_spec(SPEC).rendering_differences(EnvFacts.from_spec(drawn))] == [
+        ("fast_render", True, False)
+    ]
+    assert [*EnvFacts.from_spec(SPEC).differences(EnvFacts.from_spec(drawn))] == []
+    assert [*EnvFacts.from_spec(SPEC).differences(EnvFacts.from_spec(drawn), pixels=True)] == [
         ("fast_render", True, False)
     ]
 

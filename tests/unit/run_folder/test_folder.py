@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from rlcore.contracts.errors import CheckpointError, ConfigError
-from rlcore.files.atomic import new_folder, replacing, sweep, write_text
+from rlcore.files.atomic import atomic_write, new_folder, sweep, write_text
 from rlcore.run_folder.folder import RunFolder
 
 
@@ -63,7 +63,7 @@ def test_layout(tmp_path):
 
 def test_a_write_that_fails_leaves_the_old_file(tmp_path):
     write_text(tmp_path / "a" / "file.txt", "old")
-    with pytest.raises(RuntimeError), replacing(tmp_path / "a" / "file.txt") as partial:
+    with pytest.raises(RuntimeError), atomic_write(tmp_path / "a" / "file.txt") as partial:
         partial.write_text("half")
         raise RuntimeError
     assert [path.name for path in (tmp_path / "a").iterdir()] == ["file.txt"]
@@ -121,5 +121,5 @@ def test_a_report_that_its_writer_left_is_swept(tmp_path):
     alive = run.path / f".partial-{os.getpid()}-report.html"
     for unfinished in (left, alive):
         unfinished.write_text("<html>")
-    with run.held():
+    with run.locked():
         assert alive.exists() and not left.exists()

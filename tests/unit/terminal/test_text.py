@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from rlcore.terminal.text import plain, short, some, spans, written
+from rlcore.terminal.text import (
+    abbreviate_list,
+    format_ranges,
+    format_value,
+    shorten,
+    strip_control,
+)
 
 
 @pytest.mark.parametrize(
@@ -19,7 +25,7 @@ from rlcore.terminal.text import plain, short, some, spans, written
     ],
 )
 def test_a_value_is_written_as_it_is_typed(value, text):
-    assert written(value) == text
+    assert format_value(value) == text
 
 
 def test_a_long_value_is_cut_and_any_object_has_a_text():
@@ -27,20 +33,20 @@ def test_a_long_value_is_cut_and_any_object_has_a_text():
         def __repr__(self) -> str:
             raise ValueError
 
-    assert short("abc") == "'abc'"
-    assert short("x" * 100, 20) == "'" + "x" * 16 + "..."  # 20 characters
-    assert "Stranger object at" in short(Stranger(), 200)
+    assert shorten("abc") == "'abc'"
+    assert shorten("x" * 100, 20) == "'" + "x" * 16 + "..."  # 20 characters
+    assert "Stranger object at" in shorten(Stranger(), 200)
 
 
 def test_many_names_are_counted():
-    assert some(["a", "b"], 2) == "a, b"
-    assert some(["a", "b", "c", "d", "e"], 2) == "a, b and 3 more"
+    assert abbreviate_list(["a", "b"], 2) == "a, b"
+    assert abbreviate_list(["a", "b", "c", "d", "e"], 2) == "a, b and 3 more"
 
 
 def test_numbers_that_follow_each_other_are_spans():
-    assert spans([3, 1, 2, 7, 2]) == "1-3,7"
-    assert spans([3, 1, 2, 7], " to ", ", ") == "1 to 3, 7"
-    assert spans([]) == ""
+    assert format_ranges([3, 1, 2, 7, 2]) == "1-3,7"
+    assert format_ranges([3, 1, 2, 7], " to ", ", ") == "1 to 3, 7"
+    assert format_ranges([]) == ""
 
 
 @pytest.mark.parametrize(
@@ -56,4 +62,4 @@ def test_numbers_that_follow_each_other_are_spans():
     ],
 )
 def test_what_steers_a_terminal_is_spelled_out(text, shown):
-    assert plain(text) == shown
+    assert strip_control(text) == shown

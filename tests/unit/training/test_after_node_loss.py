@@ -14,7 +14,7 @@ from rlcore.contracts.errors import MicroBatchError, PlacementError, RunWarning,
 from rlcore.placement import Inventory, Node
 from rlcore.session.assembly import assemble
 from rlcore.training import after_node_loss, train
-from rlcore.workers.backend import backend_of
+from rlcore.workers.backend import load_backend
 
 NODE = Node(cpus=2, name="a", id="1")
 WORDS = ["env=toy", "model=toy", "algorithm=ppo", "cluster.timeouts.nodes=0.1"]
@@ -167,8 +167,8 @@ def test_nodes_are_asked_within_a_session(over_two, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr("rlcore_ray.cluster.cluster_session", opened)
     monkeypatch.setattr("rlcore_ray.backend.require_node_files", lambda *_: list(inside))
     run = made("{env: 0, rollout: 0, actor: 3}")
-    backend = backend_of(run.config.cluster)
-    assert backend.require_equipped(run.config, run.worker_specs, tmp_path) == [2]
+    backend = load_backend(run.config.cluster)
+    assert backend.check_nodes(run.config, run.worker_specs, tmp_path) == [2]
 
 
 def test_a_cluster_of_its_own_is_started_anew():
@@ -182,4 +182,4 @@ def test_a_cluster_of_its_own_is_started_anew():
     [(128, 1024, 16, 64), (128, 1024, 1, 128), (100, 960, 8, 60), (8, 6, 4, None)],
 )
 def test_the_micro_batch_divides_what_a_rank_gets(wanted, batch, ranks, most):
-    assert ActorConfig(global_batch_size=batch).micro_batch_within(wanted, ranks) == most
+    assert ActorConfig(global_batch_size=batch).largest_micro_batch(wanted, ranks) == most

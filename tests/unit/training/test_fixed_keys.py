@@ -93,7 +93,7 @@ def test_frames_of_another_detail_than_the_checkpoints_are_announced(settle):
     envs = {**toy.envs, "train": pixel}
     said = "render_detail was exact when step_000001 was trained and is pixel in env.train"
     with pytest.warns(ConfigWarning, match=said):
-        settle(*begun, envs=envs, trained_in=EnvFacts.of(exact))
+        settle(*begun, envs=envs, trained_in=EnvFacts.from_spec(exact))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        settle(*begun, envs=envs, trained_in=EnvFacts.of(pixel))
+        settle(*begun, envs=envs, trained_in=EnvFacts.from_spec(pixel))

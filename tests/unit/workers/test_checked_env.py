@@ -263,7 +263,7 @@ DEMONSTRATIONS = {
     ),
     "nan action": (put("demonstrate", "actions", np.nan, (1, 0)), r"step 1: actions is \[nan, "),
     "success is nan": (put("demonstrate", "success", np.nan), "success is nan, expected true or"),
-    "no sentence": (put("demonstrate", "task_description", " "), "the sentence is ' '"),
+    "no sentence": (put("demonstrate", "instruction", " "), "the sentence is ' '"),
     "float frames": (
         put("demonstrate", "frames", lambda a: {"top": a["top"] / 255}), "frames of 'top' is float",
     ),
@@ -386,7 +386,7 @@ def test_demonstrations_are_of_the_tasks_asked_for(wide, log_path):
     path = collect.run(assemble(compose(words), collects=True))
     demonstrations = DemonstrationSet(path)
     assert {task for task, _ in demonstrations.starts()} == {"reach-down"}
-    assert {demo.task_description for demo in demonstrations} == {"reach the down side"}
+    assert {demo.instruction for demo in demonstrations} == {"reach the down side"}
     assert all(demo.states[-1][1] < demo.states[0][1] for demo in demonstrations)  # it goes down
 
 
@@ -417,7 +417,7 @@ def test_a_policy_is_told_the_sentences_of_the_run():
     assert env.chunk_step(still()).observation["task_descriptions"] == first["task_descriptions"]
     swapped = env.reset([1], [Episode(3, 1)] * 3)
     assert swapped["task_descriptions"] == ["Go to the right", "Go down", "Go to the left"]
-    told = {demo.episode: demo.task_description for demo in env.demonstrate(episodes, **ASKED)}
+    told = {demo.episode: demo.instruction for demo in env.demonstrate(episodes, **ASKED)}
     assert told == dict(zip(episodes, first["task_descriptions"], strict=True))
 
 
@@ -447,7 +447,7 @@ def test_a_run_says_what_its_policy_was_told(log_path, monkeypatch):
     facts = read_env_facts(run / "checkpoints/step_000001/actor")
     assert facts is not None and facts.sentences == {"reach-up": "Go up"}
     demonstrations = DemonstrationSet(run / "demonstrations")
-    assert {demo.task_description for demo in demonstrations} == {"Go up"}
+    assert {demo.instruction for demo in demonstrations} == {"Go up"}
     assert demonstrations.info.sentences == {"reach-up": "Go up"}
 
 
@@ -509,7 +509,7 @@ def test_films_that_are_none_are_named(films, said):
 def test_a_sentence_that_the_spec_does_not_name_is_refused(call, said):
     def change(asked: str, answer: Any) -> Any:
         if asked == call == "demonstrate":
-            return replace(answer, task_description="sing")
+            return replace(answer, instruction="sing")
         if asked == call:
             (answer if call == "reset" else answer.observation)["task_descriptions"][1] = "sing"
         return answer
@@ -523,7 +523,7 @@ def test_a_sentence_that_the_spec_does_not_name_is_refused(call, said):
     told.reset(range(ROWS), EPISODES)
     told.chunk_step(still())
     # nobody could list what it says
-    open_ended = played(change, spec=replace(env_spec(CONFIG), open_sentences=True))
+    open_ended = played(change, spec=replace(env_spec(CONFIG), open_instructions=True))
     list(open_ended.demonstrate(EPISODES, **ASKED))
     assert "sing" in {*open_ended.reset(range(ROWS), EPISODES)["task_descriptions"],
                       *open_ended.chunk_step(still()).observation["task_descriptions"],

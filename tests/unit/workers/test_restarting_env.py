@@ -129,7 +129,7 @@ def test_a_version_that_cannot_be_told_ends_no_run(mortal):
 def test_a_course_that_does_not_repeat_is_not_replayed(mortal):
     """Starts are had again, what followed them is not; demonstrations begin at a start."""
     env = mortal({1, 3})
-    env.spec = replace(env.spec, course_repeats=False)
+    env.spec = replace(env.spec, deterministic=False)
     env.reset(options={"episodes": [Episode(0, 0)] * ROWS})
     assert env.incidents == ["died in call 1"]
     env.chunk_step(np.zeros((ROWS, CHUNK, 2), np.float32))  # dies with the episodes at their start
@@ -138,7 +138,7 @@ def test_a_course_that_does_not_repeat_is_not_replayed(mortal):
     with pytest.raises(SimulatorError):
         env.chunk_step(np.zeros((ROWS, CHUNK, 2), np.float32))
     env = mortal({2})
-    env.spec = replace(env.spec, course_repeats=False)
+    env.spec = replace(env.spec, deterministic=False)
     settings = {"action_noise": 0.1, "speed": 1.0, "stride": 1, "seed": 0}
     episodes = [Episode(task, 0) for task in range(3)]
     assert len(list(env.demonstrate(episodes, **settings))) == 3 and len(env.incidents) == 1

@@ -20,7 +20,14 @@ from torch import Tensor, nn
 from rlcore.contracts import metric
 from rlcore.contracts.errors import ConfigError
 from rlcore.contracts.learning import Step, Terms
-from rlcore.contracts.protocols import Acting, Inputs, Learning, Policy, PolicyOutput, TakesNoise
+from rlcore.contracts.protocols import (
+    ActingHead,
+    Inputs,
+    Learning,
+    NoisePolicy,
+    Policy,
+    PolicyOutput,
+)
 from rlcore.contracts.rng import RowKeys
 from rlcore.contracts.specs import EnvSpec, PolicySpec
 from rlcore_algo_dsrl.networks import LEARNED, SEEN, UNTRAINED, NoiseActor, Temperature
@@ -42,22 +49,24 @@ class DSRL:
         Raises:
             ConfigError: `noise_rows` exceeds the number of rows of the policy's noise.
         """
-        config, (horizon, *_) = self._config, policy.noise
+        config, (horizon, *_) = self._config, policy.noise_shape
         if config.noise_rows > horizon:
             raise ConfigError(
                 f"algorithm.noise_rows must be at most {horizon}, the rows of {policy.name}'s "
                 f"noise, or 0 for all of them, got {config.noise_rows}"
             )
         hidden, rows = tuple(config.hidden), config.noise_rows or horizon
-        entries = rows * int(np.prod(policy.noise[1:]))
+        entries = rows * int(np.prod(policy.noise_shape[1:]))
         critic = Critic(inputs, entries, heads=config.heads, hidden=hidden)
         actor = NoiseActor(
-            critic.encoder.size, rows, policy.noise, bound=config.bound, hidden=hidden
+            critic.encoder.size, rows, policy.noise_shape, bound=config.bound, hidden=hidden
         )
         made: dict[str, nn.Module] = {"actor": actor, "critic": critic}
         return made | ({"temperature": Temperature(config.alpha)} if config.alpha_lr else {})
 
-    def acting(self, policy: PolicySpec, env: EnvSpec, networks: Mapping[str, nn.Module]) -> Acting:
+    def acting_head(
+        self, policy: PolicySpec, env: EnvSpec, networks: Mapping[str, nn.Module]
+    ) -> ActingHead:
         return Steering(cast(NoiseActor, networks["actor"]), cast(Critic, networks["critic"]))
 
     def updates(self, learning: Learning) -> Iterator[Step]:
@@ -69,8 +78,8 @@ class DSRL:
         """
         config, actor = self._config, cast(NoiseActor, learning.networks["actor"])
         kept = learning.replay.count()
-        learning.numbers["rollout/replay_decisions"] = float(kept)
-        learning.numbers["rollout/replay_successes"] = float(learning.replay.count("successes"))
+        learning.statistics["rollout/replay_decisions"] = float(kept)
+        learning.statistics["rollout/replay_successes"] = float(learning.replay.count("successes"))
         if actor.stage == UNTRAINED:
             actor.stage.fill_(SEEN)
             if config.noise_rows:
@@ -79,10 +88,10 @@ class DSRL:
             return
         sac = SoftActorCritic(config, learning)
         for step in range(config.steps):
-            rows = learning.draw(config.batch_size)
+            rows = learning.sample(config.batch_size)
             yield learning.step(rows, sac.critic_loss, trains=["critic"])
             if step % config.actor_every == config.actor_every - 1:
-                rows = learning.draw(config.batch_size)
+                rows = learning.sample(config.batch_size)
                 yield learning.step(rows, sac.actor_loss, trains=sac.trained_with_actor)
         actor.stage.fill_(LEARNED)
 
@@ -94,7 +103,7 @@ class SoftActorCritic:
         self._config, self._replay = config, learning.replay
         self._actor = cast(NoiseActor, learning.networks["actor"])
         self._critic = cast(Critic, learning.networks["critic"])
-        self._lagged = cast(Critic, learning.lagged["critic"])
+        self._lagged = cast(Critic, learning.target_networks["critic"])
         self._temperature = cast("Temperature | None", learning.networks.get("temperature"))
 
     @property
@@ -131,7 +140,7 @@ class SoftActorCritic:
         sampled from the actor at s'. The entropy term is present with `backup_entropy`.
         """
         config = self._config
-        then = self._replay.following(rows, chunks=1, gamma=1.0)
+        then = self._replay.n_step_targets(rows, chunks=1, gamma=1.0)
         shift = self._shift(keys, "shift_then")
         noise, density = self._sample(self._critic.features(then.inputs, shift), keys, "noise_then")
         features = self._lagged.features(then.inputs, shift)
@@ -139,7 +148,7 @@ class SoftActorCritic:
         if config.backup_entropy:
             ahead = ahead - self._alpha * density
         rewards = then.rewards - config.step_penalty
-        return rewards + config.gamma * then.discounts * ahead, then.known
+        return rewards + config.gamma * then.discounts * ahead, then.valid
 
     def actor_loss(self, rows: Tensor, keys: RowKeys) -> Terms:
         """Return alpha log pi(w | s) - Q(s, w), `[B]`, and metrics.
@@ -184,7 +193,7 @@ class SoftActorCritic:
 
 
 class Steering:
-    """Acts with the noise actor; see :class:`rlcore.contracts.protocols.Acting`.
+    """Acts with the noise actor; see :class:`rlcore.contracts.protocols.ActingHead`.
 
     The initial noise of each decision is stored in the `replay` of its output.
     """
@@ -207,7 +216,7 @@ class Steering:
         """
         actor, decides = self._actor, bool(self._actor.stage == LEARNED)
         explores = not deterministic and bool(actor.stage != UNTRAINED)
-        noise = keys.normal("initial", policy.spec.noise)
+        noise = keys.normal("initial", policy.spec.noise_shape)
         if decides:
             device = next(actor.parameters()).device
             tensors: Any = {name: torch.from_numpy(array) for name, array in inputs.items()}
@@ -221,7 +230,7 @@ class Steering:
         elif explores:
             own, _ = actor.decided(torch.from_numpy(noise))
             noise = actor.unrolled(own).numpy()
-        output = cast(TakesNoise, policy).act(
+        output = cast(NoisePolicy, policy).act(
             inputs, keys, deterministic=deterministic or explores, noise=noise
         )
         return replace(output, replay={**output.replay, NOISE: torch.from_numpy(noise)})

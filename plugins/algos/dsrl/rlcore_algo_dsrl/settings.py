@@ -27,38 +27,43 @@ class DSRLConfig(AlgorithmConfig):
         "actor_optim, critic_optim, alpha_optim are of the networks that learn",
     }
     name: str = key("registered name of the algorithm", "dsrl")
-    bound: float = key("the actor's noise is within +- this", 1.0, above=0)
+    bound: float = key("the actor's noise is within +- this", 1.0, exclusive_minimum=0)
     noise_rows: int = key(
         "rows of the noise that the actor decides; the last one is repeated up to the policy's "
         "horizon; 0: all rows are decided",
         0,
-        least=0,
+        minimum=0,
     )
-    start: int = key("decisions in the replay before the first step", 500, least=1)
-    steps: int = key("gradient steps of the critic in an update", 200, least=1)
-    actor_every: int = key("steps of the critic to one of the actor", 1, least=1)
-    batch_size: int = key("decisions of a step", 256, least=1)
+    start: int = key("decisions in the replay before the first step", 500, minimum=1)
+    steps: int = key("gradient steps of the critic in an update", 200, minimum=1)
+    actor_every: int = key("steps of the critic to one of the actor", 1, minimum=1)
+    batch_size: int = key("decisions of a step", 256, minimum=1)
     gamma: float = key(
-        "discount of a decision, whatever number of env steps it makes", 0.99, above=0, most=1
+        "discount of a decision, whatever number of env steps it makes",
+        0.99,
+        exclusive_minimum=0,
+        maximum=1,
     )
     step_penalty: float = key(
         "taken from the reward of every decision: 1 makes rewards of 0 and 1 at success -1 and 0",
         1.0,
-        least=0,
+        minimum=0,
     )
-    heads: int = key("networks of the critic", 10, least=1)
+    heads: int = key("networks of the critic", 10, minimum=1)
     target: str = key("what a target makes of the heads", "mean", choices=("mean", "min"))
     backup_entropy: bool = key(
         "add the actor's entropy to targets, where it may outweigh rewards", False
     )
     alpha: float = key(
-        "weight of the actor's entropy; in the beginning, where alpha_lr is not 0", 1.0, least=0
+        "weight of the actor's entropy; in the beginning, where alpha_lr is not 0", 1.0, minimum=0
     )
     target_entropy: float | None = key("of the actor, in nats; null: -entries / 2")
-    tau: float = key("how far the lagged critic goes in a step", 0.005, above=0, most=1)
-    actor_lr: float = key("learning rate of the actor", 1e-4, least=0)
-    critic_lr: float = key("learning rate of the critic", 3e-4, least=0)
-    alpha_lr: float = key("learning rate of alpha; 0: it stays", 3e-4, least=0)
+    tau: float = key(
+        "how far the lagged critic goes in a step", 0.005, exclusive_minimum=0, maximum=1
+    )
+    actor_lr: float = key("learning rate of the actor", 1e-4, minimum=0)
+    critic_lr: float = key("learning rate of the critic", 3e-4, minimum=0)
+    alpha_lr: float = key("learning rate of alpha; 0: it stays", 3e-4, minimum=0)
     actor_optim: NetworkOptimConfig = key("optimizer of the actor", NetworkOptimConfig())
     critic_optim: NetworkOptimConfig = key("optimizer of the critic", NetworkOptimConfig())
     alpha_optim: NetworkOptimConfig = key(
@@ -66,12 +71,12 @@ class DSRLConfig(AlgorithmConfig):
         NetworkOptimConfig(),
         when=When("alpha_lr", unless=(0,)),
     )
-    hidden: list[int] = key("widths of the layers of actor and critic", [128, 128, 128], least=1)
+    hidden: list[int] = key("widths of the layers of actor and critic", [128, 128, 128], minimum=1)
     augment: bool = key("move images of a batch by up to 4 pixels", True)
     replay_mib: int = key(
         "MiB of decisions that are kept, of all actor processes; the oldest rollouts go first",
         1024,
-        least=1,
+        minimum=1,
     )
 
 
@@ -89,21 +94,21 @@ def needs(config: DSRLConfig) -> AlgorithmNeeds:
             f"and {config.alpha_lr}"
         )
     actor = NetworkNeeds(
-        "actor", config.actor_lr, MOST, acts="live", optim=config.actor_optim.adamw
+        "actor", config.actor_lr, MOST, acts_with="online", optim=config.actor_optim.adamw
     )
     critic = NetworkNeeds(
         "critic",
         config.critic_lr,
         MOST,
-        lag=config.tau,
-        acts="live",
+        polyak=config.tau,
+        acts_with="online",
         optim=config.critic_optim.adamw,
     )
     temperature = NetworkNeeds("temperature", config.alpha_lr, 1, optim=config.alpha_optim.adamw)
     return AlgorithmNeeds(
-        acted_logprobs=False,
+        exact_logprobs=False,
         networks=(actor, critic, temperature) if config.alpha_lr else (actor, critic),
-        replay=ReplayNeeds(config.replay_mib * 2**20, decided=(NOISE,)),
+        replay=ReplayNeeds(config.replay_mib * 2**20, outputs=(NOISE,)),
         noise=True,
         frozen=True,
     )

@@ -15,7 +15,7 @@ from rlcore_testing.conformance.trajectories import Bandit, bandit_inputs
 
 from rlcore.config.compose import compose
 from rlcore.contracts.errors import ConfigError
-from rlcore.contracts.learning import Following
+from rlcore.contracts.learning import NStepTargets
 from rlcore.contracts.rng import RowKeys
 from rlcore.contracts.specs import AdamW, PolicySpec
 
@@ -53,9 +53,9 @@ class Rows:
         noise = torch.tensor([0.1, 0.2, 0.3])[:, None, None]
         return {"features": torch.ones(ROWS, 1), NOISE: noise}
 
-    def following(self, rows, *, chunks, gamma):
+    def n_step_targets(self, rows, *, chunks, gamma):
         assert (chunks, gamma) == (1, 1.0)  # a chunk's reward is not discounted within it
-        return Following(
+        return NStepTargets(
             torch.tensor([0.0, 1.0, 0.0]),
             torch.tensor([1.0, 0.0, 0.0]),
             torch.tensor([True, True, False]),
@@ -156,7 +156,7 @@ def test_exploring_is_by_the_noise_alone(stage):
 def test_settings_that_contradict_each_other():
     with pytest.raises(ConfigError, match="alpha must be more than 0 to be learned"):
         needs(DSRLConfig(alpha=0.0))
-    spec = PolicySpec("flow", 0, 1, 1, 1, 1, noise=(4, 2))
+    spec = PolicySpec("flow", 0, 1, 1, 1, 1, noise_shape=(4, 2))
     with pytest.raises(ConfigError, match="noise_rows must be at most 4"):
         DSRL(DSRLConfig(noise_rows=5)).networks(spec, bandit_inputs(1))
 

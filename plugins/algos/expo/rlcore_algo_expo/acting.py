@@ -56,7 +56,8 @@ class Choice:
     def act(
         self, policy: Policy, inputs: Inputs, keys: RowKeys, *, deterministic: bool
     ) -> PolicyOutput:
-        """Return the best candidate of each row; see :class:`rlcore.contracts.protocols.Acting`.
+        """Return the best candidate of each row; see
+        :class:`rlcore.contracts.protocols.ActingHead`.
 
         Until the edits are ready, the policy acts alone.
         """

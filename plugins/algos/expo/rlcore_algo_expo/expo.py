@@ -61,7 +61,9 @@ class EXPO:
         size, scale = critic.encoder.size, config.edit_scale
         return {"critic": critic, "edit": EditActor(size, chunk, points=points, scale=scale)}
 
-    def acting(self, policy: PolicySpec, env: EnvSpec, networks: Mapping[str, nn.Module]) -> Choice:
+    def acting_head(
+        self, policy: PolicySpec, env: EnvSpec, networks: Mapping[str, nn.Module]
+    ) -> Choice:
         critic, edit = cast(Critic, networks["critic"]), cast(EditActor, networks["edit"])
         return Choice(env, critic, edit, self._config)
 
@@ -75,7 +77,7 @@ class EXPO:
         edit = cast(EditActor, learning.networks["edit"])
         if learning.update + 1 >= config.warmup and replay.count("successes"):
             edit.ready.fill_(1.0)
-        learning.numbers["train/edit/ready"] = float(edit.ready)
+        learning.statistics["train/edit/ready"] = float(edit.ready)
         yield from imitation_steps(
             learning,
             steps=config.imitation_steps,
@@ -88,7 +90,7 @@ class EXPO:
         shares = {"successes": config.successes, "failures": 1.0 - config.successes}
         parts = mixture(learning.replay, config.batch_size, shares)  # type: ignore[arg-type]
         for number in range(config.critic_steps if parts else 0):
-            won = {kind: learning.draw(count, kind) for kind, count in parts.items()}
+            won = {kind: learning.sample(count, kind) for kind, count in parts.items()}
             of_successes = won.get("successes", torch.zeros(0, dtype=torch.int64))
             critics = partial(self._critic_loss, learning, of_successes)
             yield learning.step(torch.cat([*won.values()]), critics, trains=["critic"])
@@ -136,7 +138,7 @@ class EXPO:
         spec = learning.policy.spec
         # the setting is per chunk, whereas the replay discounts per env step
         gamma = config.gamma ** (1.0 / spec.num_action_chunks)
-        then = replay.following(rows, chunks=config.chunks, gamma=gamma)
+        then = replay.n_step_targets(rows, chunks=config.chunks, gamma=gamma)
         goes_on = then.discounts > 0
         choice = self._choice(learning)
         range_ = choice.range.to(then.discounts.device)
@@ -148,13 +150,13 @@ class EXPO:
             chunks = torch.stack([torch.from_numpy(one.actions) for one in outputs])
         else:
             chunks = replay.actions(torch.where(goes_on.cpu(), rows + config.chunks, rows))[None]
-        lagged = cast(Critic, learning.lagged["critic"])
+        lagged = cast(Critic, learning.target_networks["critic"])
         features = lagged.features(then.inputs, draw_shift(keys, "next_shift"))
         best = choice.best(features, range_.units(chunks.to(features.device)), keys)
         target = then.rewards + then.discounts * least_of_two(best.values, keys)
         return (
             target,
-            then.known,
+            then.valid,
             {
                 "train/edit/chosen": metric.mean((best.index >= len(chunks)).float(), goes_on),
                 "train/edit/size": metric.mean(best.edits, goes_on),
@@ -165,7 +167,7 @@ class EXPO:
         """Return alpha log pi(e | s, a) - mean_i Q'_i(s, a + e), `[B]`, and metrics, where e is an
         edit of the played chunk a, and a + e is clamped to the range."""
         replay, edit = learning.replay, cast(EditActor, learning.networks["edit"])
-        judge = cast(Critic, learning.lagged["critic"])
+        judge = cast(Critic, learning.target_networks["critic"])
         with torch.no_grad():
             features = judge.features(replay.inputs(rows), draw_shift(keys, "shift"))
         range_ = self._choice(learning).range.to(features.device)
@@ -181,5 +183,5 @@ class EXPO:
     def _choice(self, learning: Learning) -> Choice:
         """Return the choice as the rollout policy makes it: target critics and live edits."""
         edit = learning.networks["edit"]
-        networks = {"critic": learning.lagged["critic"], "edit": edit}
-        return self.acting(learning.policy.spec, learning.env, networks)
+        networks = {"critic": learning.target_networks["critic"], "edit": edit}
+        return self.acting_head(learning.policy.spec, learning.env, networks)

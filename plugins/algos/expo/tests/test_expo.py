@@ -162,8 +162,8 @@ def test_critics_learn_hand_worked_targets():
     # y = r + 0.5 min(2, 1): 0.5, 0.5, and 1 at the end. (2 - y)^2 + (1 - y)^2: 2.5, 2.5, 1; the
     # last decision before the time limit: nobody knows what came then
     assert losses.tolist() == [2.5, 2.5, 1.0, 2.5, 0.0]
-    assert metrics["train/critic/td_error"].number(1) == pytest.approx((2.5 * 3 + 1) / 2 / 4)
-    assert metrics["train/critic/q_successes"].number(1) == 1.5
+    assert metrics["train/critic/td_error"].value(1) == pytest.approx((2.5 * 3 + 1) / 2 / 4)
+    assert metrics["train/critic/q_successes"].value(1) == 1.5
 
 
 def test_edits_climb_the_critic():

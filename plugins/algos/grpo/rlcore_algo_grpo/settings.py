@@ -21,10 +21,13 @@ class GRPOConfig(PolicyGradientConfig):
         "the policy is trained alone: there is no critic", "actor", choices=("actor",)
     )
     group_size: int = key(
-        "G: episodes that share a start and are compared with each other", 8, least=1
+        "G: episodes that share a start and are compared with each other", 8, minimum=1
     )
     gamma: float = key(
-        "must be 1: the score of an episode is its undiscounted return", 1.0, above=0, most=1
+        "must be 1: the score of an episode is its undiscounted return",
+        1.0,
+        exclusive_minimum=0,
+        maximum=1,
     )
     normalize_advantages: bool = key(
         "divide by the group's standard deviation too; false subtracts the mean only", True
@@ -47,7 +50,7 @@ class GRPOConfig(PolicyGradientConfig):
         False,
     )
     refill_max_rounds: int = key(
-        "most rounds of new groups per update", 8, least=1, when=When("refill", (True,))
+        "most rounds of new groups per update", 8, minimum=1, when=When("refill", (True,))
     )
 
 

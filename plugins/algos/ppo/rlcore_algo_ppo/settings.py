@@ -18,23 +18,26 @@ class PPOConfig(PolicyGradientConfig):
     loss_type: str = key(
         "policy and critic are trained together", "actor_critic", choices=("actor_critic",)
     )
-    gae_lambda: float = key("lambda of GAE, in [0, 1]", 0.95, least=0, most=1)
+    gae_lambda: float = key("lambda of GAE, in [0, 1]", 0.95, minimum=0, maximum=1)
     bootstrap_type: str = key(
         "bootstrap after an episode's end: none; standard: if the time limit ended it; always: "
         "at any end whose final observation has a value",
         "none",
         choices=("none", "standard", "always"),
     )
-    value_coef: float = key("coefficient of the value loss", 1.0, least=0)
-    value_clip: float | None = key("values clipped to the old one +- this; null: off", 0.2, above=0)
+    value_coef: float = key("coefficient of the value loss", 1.0, minimum=0)
+    value_clip: float | None = key(
+        "values clipped to the old one +- this; null: off", 0.2, exclusive_minimum=0
+    )
     huber_delta: float | None = key(
-        "error above which the value loss is linear; null: never", 10.0, above=0
+        "error above which the value loss is linear; null: never", 10.0, exclusive_minimum=0
     )
     critic_warmup_updates: int = key(
-        "number of first updates that train only the critic", 0, least=0
+        "number of first updates that train only the critic", 0, minimum=0
     )
     target_kl: float | None = key(
-        "end an update before a minibatch whose approximate KL exceeds this; null: never", above=0
+        "end an update before a minibatch whose approximate KL exceeds this; null: never",
+        exclusive_minimum=0,
     )
 
 

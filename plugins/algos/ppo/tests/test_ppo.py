@@ -83,7 +83,7 @@ def test_loss_is_the_sum_of_its_terms_by_hand():
     loss, metrics = PPO(config).loss(now, batch)
     kl = 1 - torch.tensor(2.0).log()
     assert float(loss) == pytest.approx(float(-2 + 0.1 * 2.5 - 0.5 * 4 + 3 * kl))
-    assert metrics["train/critic/value_loss"].number(1) == pytest.approx(2.5)
+    assert metrics["train/critic/value_loss"].value(1) == pytest.approx(2.5)
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ def test_an_entropy_per_chunk_counts_once_per_chunk(shape, level, expected):
     )
     config = PPOConfig(entropy_bonus=0.5, entropy_type=level)
     loss, metrics = PPO(config).loss(now, batch)
-    assert metrics["train/actor/entropy"].number(1) == pytest.approx(expected)
+    assert metrics["train/actor/entropy"].value(1) == pytest.approx(expected)
     assert float(loss) == pytest.approx(-0.5 * expected)
 
 

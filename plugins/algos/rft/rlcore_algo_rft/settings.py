@@ -18,25 +18,25 @@ class RFTConfig(AlgorithmConfig):
         "actor.global_batch_size": "algorithm.batch_size is the size of its steps"
     }
     name: str = key("registered name of the algorithm", "rft")
-    steps: int = key("gradient steps of an update", 100, least=1)
-    batch_size: int = key("decisions and frames of a step", 64, least=1)
+    steps: int = key("gradient steps of an update", 100, minimum=1)
+    batch_size: int = key("decisions and frames of a step", 64, minimum=1)
     demonstrations: float = key(
         "share of a step's batch that is drawn from the demonstrations, of sft or collect.path; "
         "the rest are own successes, and where there are none yet all of it; 0: none are read",
         0.5,
-        least=0,
-        most=1,
+        minimum=0,
+        maximum=1,
     )
     episode_shift: float = key(
         "exploration: std of a shift of all actions of a training episode, drawn once an episode, "
         "in units of half of each entry's range",
         0.0,
-        least=0,
+        minimum=0,
     )
     replay_mib: int = key(
         "MiB of own successes that are kept, of all actor processes; the oldest go first",
         1024,
-        least=1,
+        minimum=1,
     )
 
 
@@ -44,7 +44,7 @@ def needs(config: RFTConfig) -> AlgorithmNeeds:
     """Return the needs: a replay of successes, demonstrations if their share is not 0, and a policy
     that can imitate."""
     return AlgorithmNeeds(
-        acted_logprobs=False,
+        exact_logprobs=False,
         replay=ReplayNeeds(config.replay_mib * 2**20, failures=False),
         demonstrations=config.demonstrations > 0,
         imitation=True,

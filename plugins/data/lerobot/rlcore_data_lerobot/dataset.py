@@ -26,7 +26,7 @@ from rlcore.contracts.errors import CheckpointError, ConfigError
 from rlcore.contracts.protocols import Demonstration
 from rlcore.contracts.specs import EnvSpec
 from rlcore.demonstrations.datasets import DatasetSummary
-from rlcore.files.damaged_files import damaged
+from rlcore.files.damaged_files import damaged_error
 from rlcore.run_folder.env_facts import EnvFacts
 from rlcore_data_lerobot.frames import Picture, TableFrames, VideoFrames
 from rlcore_data_lerobot.index import (
@@ -196,7 +196,7 @@ class LeRobotSet:
                 hint="collect more: rlcore collect",
             )
         says = self._described or self.index.path
-        for what, mine, wanted in self.facts.unlike(EnvFacts.of(spec), pixels=True):
+        for what, mine, wanted in self.facts.differences(EnvFacts.from_spec(spec), pixels=True):
             raise ConfigError(
                 f"the demonstrations in {says} have {what} {mine}, env {spec.name!r} has {wanted}",
                 hint=f"change what {says} says, or the settings of the env"
@@ -223,7 +223,7 @@ class LeRobotSet:
                 with opened(file) as table:
                     absent = set(self.mapping.columns) - set(table.schema_arrow.names)
                 if absent:
-                    raise damaged(file, f"it has no column {min(absent)!r}")
+                    raise damaged_error(file, f"it has no column {min(absent)!r}")
         for window in self._survey.windows:
             self._check_end(window)
         first = next((part for part in self._survey.parts if part.row.success), None)
@@ -396,7 +396,7 @@ class LeRobotSet:
         says = f"it has no frame at {window.last:.10g} s for episode {window.entry.number}"
         says += f", as it ends at {end:.4f} s"
         if window.steady and same_clock(rate, self.index.fps):
-            raise damaged(window.file, says)
+            raise damaged_error(window.file, says)
         says += f"; it has {rate:g} frames a second, {INFO} says {self.index.fps:g}"
         raise contradicted(window.file, says, CLOCK)
 
@@ -425,7 +425,7 @@ class LeRobotSet:
         steps = np.arange(0, length, mapping.stride)
         return Demonstration(
             episode=part.row.episode,
-            task_description=part.sentence,
+            instruction=part.sentence,
             frames=LazyFrames(
                 {
                     name: self._reader(name, camera, entry, table, part.start + steps)
@@ -458,7 +458,7 @@ class LeRobotSet:
             bad = np.argwhere(~np.isfinite(column))
             if len(bad):
                 row, place = bad[0].tolist()
-                raise damaged(
+                raise damaged_error(
                     entry.data,
                     f"{name} of episode {entry.number} at row {first + row}, entry {place} "
                     f"is {column[row, place]}",

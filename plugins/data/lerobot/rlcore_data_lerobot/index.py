@@ -27,8 +27,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rlcore.contracts.errors import CheckpointError, warn
-from rlcore.files.damaged_files import blaming, read_mapping
-from rlcore.files.reading import LONGEST_LINE, POINTER, decode, open_regular, parse_json
+from rlcore.files.damaged_files import damaged_on, read_mapping
+from rlcore.files.reading import MAX_LINE_BYTES, POINTER, decode, open_regular, parse_json
 
 INFO = "meta/info.json"
 FACTS = "meta/rlcore.json"
@@ -97,7 +97,7 @@ def judging(file: Path) -> Iterator[None]:
     """Raise CheckpointError for anything inside that can't be read (:func:`blaming`), and for what
     is read but :class:`Unfit`, which is no damage."""
     try:
-        with blaming(file):
+        with damaged_on(file):
             yield
     except CheckpointError as error:
         if isinstance(error.__cause__, Unfit):
@@ -277,7 +277,7 @@ def require_small(file: Path, table: pq.ParquetFile, columns: Sequence[str]) -> 
 def require(file: Path) -> None:
     """Raise CheckpointError for a file that is missing, or that Git LFS has not downloaded yet."""
     try:
-        with blaming(file), open_regular(file) as stream:
+        with damaged_on(file), open_regular(file) as stream:
             if stream.read(len(POINTER)) == POINTER:
                 raise ValueError("it is a pointer of Git LFS: run git lfs pull in its folder")
     except CheckpointError as error:
@@ -294,7 +294,7 @@ def opened(file: Path, *, texts: bool = False) -> Iterator[pq.ParquetFile]:
         texts: read those that are repeated once.
     """
     require(file)
-    with blaming(file, pa.ArrowException), open_regular(file) as stream:
+    with damaged_on(file, pa.ArrowException), open_regular(file) as stream:
         names = pq.ParquetFile(stream).schema_arrow.names if texts else None
         stream.seek(0)
         yield pq.ParquetFile(stream, read_dictionary=names)
@@ -469,10 +469,10 @@ def _entry(number: Any, length: Any, data: Path, clips: Mapping[str, Clip]) -> E
 
 
 def _lines(file: Path) -> Iterator[dict[str, Any]]:
-    with blaming(file), open_regular(file) as stream:
-        while text := stream.readline(LONGEST_LINE + 1):
-            if len(text) > LONGEST_LINE:
-                raise ValueError(f"a line is longer than {LONGEST_LINE} bytes")
+    with damaged_on(file), open_regular(file) as stream:
+        while text := stream.readline(MAX_LINE_BYTES + 1):
+            if len(text) > MAX_LINE_BYTES:
+                raise ValueError(f"a line is longer than {MAX_LINE_BYTES} bytes")
             if not text.strip():
                 continue
             line = parse_json(decode(text))

@@ -15,9 +15,9 @@ from typing import Any, cast, get_args
 
 import numpy as np
 
-from rlcore.contracts.errors import ConfigError, choosing
+from rlcore.contracts.errors import ConfigError, choices_message
 from rlcore.contracts.specs import ActionChannel, ActionMeaning, StateChannel
-from rlcore.files.reading import Unreadable, read_yaml, reason_of
+from rlcore.files.reading import UnreadableError, error_reason, read_yaml
 from rlcore.run_folder.env_facts import EnvFacts
 from rlcore_data_lerobot.index import IMAGES, Index
 
@@ -110,8 +110,8 @@ def read_description(file: Path) -> Description:
     """Read a description. Raises ConfigError if it is unreadable or names no data set."""
     try:
         settings = read_yaml(file, once=True)
-    except (OSError, Unreadable) as error:
-        raise ConfigError(f"can't read {file}: {reason_of(error)}", hint=f"see {PAGE}") from None
+    except (OSError, UnreadableError) as error:
+        raise ConfigError(f"can't read {file}: {error_reason(error)}", hint=f"see {PAGE}") from None
     asked = _Asked(file, settings, "")
     asked.only("data", "cameras", "states", "actions", "stride")
     data = file.parent / asked.text("data", "the folder of the LeRobot data set")
@@ -213,7 +213,9 @@ def _source(asked: _Asked, index: Index, more: tuple[str, ...]) -> tuple[Source,
     found = _SOURCE.fullmatch(text)
     numbers = [name for name, one in index.features.items() if one["dtype"] not in IMAGES]
     if found is None or found[1] not in numbers:
-        raise asked.wrong(f"{text!r} is no feature with numbers{choosing(text, numbers)}", "from")
+        raise asked.wrong(
+            f"{text!r} is no feature with numbers{choices_message(text, numbers)}", "from"
+        )
     shape = index.features[found[1]]["shape"]
     width = math.prod(shape)
     entries = None if found[2] is None else _entries(asked, found[2], index, found[1], width)
@@ -240,7 +242,9 @@ def _entries(asked: _Asked, text: str, index: Index, feature: str, width: int) -
                 raise asked.wrong(f"{feature} has {width} entries, {text!r} names others", "from")
             entries += range(first, stop)
         else:
-            raise asked.wrong(f"{feature} has no entry {part!r}{choosing(part, names)}", "from")
+            raise asked.wrong(
+                f"{feature} has no entry {part!r}{choices_message(part, names)}", "from"
+            )
     if max(entries) >= width:
         raise asked.wrong(f"{feature} has {width} entries, {text!r} names others", "from")
     return tuple(entries)
@@ -278,7 +282,9 @@ class _Asked:
             raise self.wrong(f"expected keys {', '.join(names)}, got {self.value!r}")
         for name in self.value:
             if name not in names:
-                raise self.wrong(f"there is no such key{choosing(str(name), names)}", str(name))
+                raise self.wrong(
+                    f"there is no such key{choices_message(str(name), names)}", str(name)
+                )
 
     def each(self, name: str, what: str) -> list[tuple[str, _Asked]]:
         found = self._get(name, what, dict, ...)
@@ -293,7 +299,7 @@ class _Asked:
     def choice(self, name: str, what: str, choices: list[str]) -> str:
         found = self.text(name, what)
         if found not in choices:
-            raise self.wrong(f"{found!r} is no such feature{choosing(found, choices)}", name)
+            raise self.wrong(f"{found!r} is no such feature{choices_message(found, choices)}", name)
         return found
 
     def number(self, name: str, what: str, default: Any = ...) -> float:

@@ -15,7 +15,7 @@ from rlcore_demonstrations.layout import DataInfo, EpisodeRow
 
 from rlcore.contracts.errors import CheckpointError
 from rlcore.files.atomic import write_text
-from rlcore.files.damaged_files import blaming, damaged, read_mapping
+from rlcore.files.damaged_files import damaged_error, damaged_on, read_mapping
 from rlcore.files.reading import parse_json, read_lines
 from rlcore_data_lerobot.index import FACTS, Index
 from rlcore_data_lerobot.mapping import Camera, Mapping, Source
@@ -60,17 +60,17 @@ def own_of(path: Path, index: Index | None = None) -> Own | None:
     if not (path / FACTS).is_file():
         return None
     facts = read_mapping(path / FACTS)
-    with blaming(path / FACTS):
+    with damaged_on(path / FACTS):
         complete = bool(facts.pop("complete"))
         info = DataInfo(**facts)
     count = 0 if index is None else len(index.entries)
     if not count:
         return Own(info, (), complete)
-    with blaming(path / ROWS):
+    with damaged_on(path / ROWS):
         # the last one may be of an episode that was never finished
         rows = [EpisodeRow(**parse_json(line)) for line in read_lines(path / ROWS)][:count]
     if len(rows) != count:
-        raise damaged(path / ROWS, f"it has {len(rows)} episodes, meta/info.json {count}")
+        raise damaged_error(path / ROWS, f"it has {len(rows)} episodes, meta/info.json {count}")
     return Own(info, rows, complete)
 
 

@@ -25,7 +25,7 @@ import av
 import numpy as np
 from PIL import Image, ImageOps, UnidentifiedImageError
 
-from rlcore.files.damaged_files import blaming
+from rlcore.files.damaged_files import damaged_on
 from rlcore_data_lerobot.index import (
     INFO,
     LARGEST_NUMBER,
@@ -105,7 +105,7 @@ def about_video(file: Path, most: int = LARGEST_PICTURE) -> tuple[float, float]:
 @contextmanager
 def _open_video(file: Path, most: int) -> Iterator[_Video]:
     require(file)
-    with blaming(file, av.FFmpegError):
+    with damaged_on(file, av.FFmpegError):
         try:
             about = file.stat()
             yield _opened(file, most, about.st_mtime_ns, about.st_size, threading.get_ident())

@@ -29,8 +29,8 @@ from rlcore.config.schema import CollectConfig
 from rlcore.contracts.errors import ConfigError
 from rlcore.contracts.protocols import Demonstration
 from rlcore.contracts.specs import EnvSpec, Episode, OtherInterpreter
-from rlcore.files.atomic import replacing, write_text
-from rlcore.files.damaged_files import blaming, read_mapping
+from rlcore.files.atomic import atomic_write, write_text
+from rlcore.files.damaged_files import damaged_on, read_mapping
 from rlcore.files.reading import parse_json, read_lines
 from rlcore.run_folder.checkpoint import writing
 from rlcore_data_lerobot import stats, video
@@ -130,7 +130,7 @@ class LeRobotWriter:
                 f"{len(demonstration.frame_steps)} of {length} steps",
                 hint="set collect.stride=1",
             )
-        number, sentence = len(self._rows), demonstration.task_description
+        number, sentence = len(self._rows), demonstration.instruction
         known = sentence in self._sentences
         if not known:
             self._sentences.append(sentence)
@@ -144,7 +144,7 @@ class LeRobotWriter:
                 found[IMAGES + name] = stats.of_frames(frames)
                 if not self._images:
                     file = self.path / self._place("video", number, IMAGES + name)
-                    with replacing(file) as partial:
+                    with atomic_write(file) as partial:
                         video.encode(partial, frames, FPS)
             row = EpisodeRow(
                 task_index=address.task,
@@ -200,7 +200,7 @@ class LeRobotWriter:
         if self._version not in V3:
             lines = list(read_lines(self.path / "meta/episodes_stats.jsonl"))[:count]
             for line in lines:
-                with blaming(self.path / "meta/episodes_stats.jsonl"):
+                with damaged_on(self.path / "meta/episodes_stats.jsonl"):
                     one = parse_json(line)["stats"]
                     found.append({k: _arrays(v) for k, v in one.items()})
             return found
@@ -302,7 +302,7 @@ class LeRobotWriter:
         # LeRobot looks a sentence up in the frame's index, which pandas finds by this
         about = {"index_columns": ["task"], "column_indexes": [], "columns": columns}
         table = table.replace_schema_metadata({"pandas": json.dumps(about)})
-        with replacing(self.path / "meta/tasks.parquet") as partial:
+        with atomic_write(self.path / "meta/tasks.parquet") as partial:
             pq.write_table(table, partial)
 
     def _write_row(self, row: EpisodeRow, number: int, found: dict[str, stats.Stats]) -> None:
@@ -412,7 +412,7 @@ def _table(columns: Mapping[str, np.ndarray], pictures: Mapping[str, np.ndarray]
 def _write_table(table: pa.Table, file: Path) -> None:
     """Atomically; LeRobot's reader takes all that ends in .parquet, finished or not."""
     unfinished = file.with_suffix(".unfinished")
-    with replacing(unfinished) as partial:
+    with atomic_write(unfinished) as partial:
         pq.write_table(table, partial, compression="snappy")
     unfinished.replace(file)
 

@@ -12,7 +12,7 @@ from rlcore.contracts.specs import ActionChannel, CameraSpec, EnvSpec, Episode, 
 SPEC = EnvSpec(
     name="desk",
     tasks=("reach", "push"),
-    descriptions=("reach the cube", "push the cube"),
+    instructions=("reach the cube", "push the cube"),
     train_trials=range(0, 100),
     heldout_trials=range(100, 200),
     cameras=(CameraSpec("wrist", 16, 16), CameraSpec("front", 24, 32)),  # not as files sort them
@@ -35,7 +35,7 @@ def demonstration(task=0, trial=0, success=True, length=7):
 
     return Demonstration(
         episode=Episode(task, trial, 0, group=4),
-        task_description=SPEC.descriptions[task] + " — now",
+        instruction=SPEC.instructions[task] + " — now",
         frames={"wrist": frames(16, 16), "front": frames(24, 32)},
         frame_steps=np.arange(length),
         states=random.normal(size=(length, 3)).astype(np.float32),

@@ -67,7 +67,7 @@ def compared(tmp_path: Path, keys: Sequence[str], model: Sequence[str], most: fl
     sets = {form: list(format_of(path).read(path).split(0.0, 0)[0]) for form, path in paths.items()}
     for form, episodes in sets.items():
         for mine, one in zip(episodes, sets["safetensors"], strict=True):
-            assert mine.episode == one.episode and mine.task_description == one.task_description
+            assert mine.episode == one.episode and mine.instruction == one.instruction
             np.testing.assert_array_equal(mine.states, one.states)
             np.testing.assert_array_equal(mine.actions, one.actions)
             for name, frames in one.frames.items():

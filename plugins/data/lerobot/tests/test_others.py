@@ -39,7 +39,7 @@ def test_numbers_become_the_envs_and_frames_are_those_of_their_rows(tmp_path, ve
     learned, held_back = data.split(0.0, seed=0)
     assert not len(held_back)
     # the second episode is two demonstrations, as it has two sentences
-    assert [(one.task_description, len(one.actions)) for one in learned] == [
+    assert [(one.instruction, len(one.actions)) for one in learned] == [
         ("lift the pot", 5),
         ("lift the pot", 2),
         ("put it down", 2),
@@ -181,7 +181,7 @@ def test_forms_that_converters_of_others_write(tmp_path, version):
     data = format_of(file).read(file)
     data.check(SPEC)
     learned = data.split(0.0, seed=0)[0]
-    assert [(one.episode.trial, one.task_description) for one in learned] == [
+    assert [(one.episode.trial, one.instruction) for one in learned] == [
         (0, texts[0]),
         (2, texts[1]),
     ]
@@ -198,7 +198,7 @@ def test_sentences_are_those_of_the_rows(tmp_path):
     tasks = path / "meta/tasks.jsonl"
     tasks.write_text(tasks.read_text().replace("lift the pot", "raise the pot"))
     learned = format_of(file).read(file).split(0.0, seed=0)[0]
-    assert [(one.episode.trial, one.task_description) for one in learned] == [
+    assert [(one.episode.trial, one.instruction) for one in learned] == [
         (0, "raise the pot"),
         (1, "raise the pot"),
         (1, "put it down"),
@@ -364,5 +364,5 @@ def test_scalars_may_be_lists_of_one(tmp_path):
         found = found.set_column(found.column_names.index(name), name, column)
     pq.write_table(found, table)
     after = list(format_of(file).read(file).split(0.0, 0)[0])
-    assert [one.task_description for one in after] == [one.task_description for one in before]
+    assert [one.instruction for one in after] == [one.instruction for one in before]
     np.testing.assert_array_equal(after[2].frames["front"], before[2].frames["front"])

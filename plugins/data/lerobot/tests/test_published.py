@@ -52,7 +52,7 @@ def read_as_env(sets: Path, name: str, cameras: int):  # type: ignore[no-untyped
     spec = EnvSpec(
         name="arm",
         tasks=("pick",),
-        descriptions=("pick up the cube",),
+        instructions=("pick up the cube",),
         train_trials=range(0, 9),
         heldout_trials=range(9, 20),
         cameras=(CameraSpec("up", 32, 32),)[:cameras],
@@ -88,7 +88,7 @@ def test_they_are_read(sets: Path, name: str, cameras: int, lengths: list[int]) 
         pq.write_table(table, path / "meta/tasks.parquet")
     read = read_as_env(sets, name, cameras)
     assert [len(one.actions) for one in read] == lengths
-    assert {one.task_description for one in read} == {"pick up the cube"}
+    assert {one.instruction for one in read} == {"pick up the cube"}
     tables = [pq.read_table(file) for file in sorted(path.glob("data/*/*.parquet"))]
     columns = ("observation.state", "observation.velocity")
     states, velocities = (

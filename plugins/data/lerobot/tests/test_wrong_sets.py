@@ -45,7 +45,7 @@ def refused(tmp_path, *words, kind=CheckpointError, **named):
     with pytest.raises(kind) as caught:
         read(tmp_path, **named)
     error = caught.value
-    assert not error.several
+    assert not error.errors
     for word in words:
         assert str(word) in error.message, error.message
     assert "damaged" not in error.message and "copy or download" not in (error.hint or "")
@@ -458,13 +458,13 @@ def test_sentences_that_are_no_text(tmp_path, text):
 def test_sentences_in_columns_of_other_names(tmp_path, columns):
     path = foreign(tmp_path / "pots", "v3.0")
     pq.write_table(pa.table(columns), path / "meta/tasks.parquet")
-    assert {one.task_description for one in read(tmp_path)[0]} == {"lift it", "put it"}
+    assert {one.instruction for one in read(tmp_path)[0]} == {"lift it", "put it"}
     (path / "meta/tasks.parquet").unlink()
     if "__index_level_0__" in columns or isinstance(columns["task_index"][0], float):
         return  # forms of tables alone
     rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
     (path / "meta/tasks.jsonl").write_text("\n".join(map(json.dumps, rows)))
-    assert {one.task_description for one in read(tmp_path)[0]} == {"lift it", "put it"}
+    assert {one.instruction for one in read(tmp_path)[0]} == {"lift it", "put it"}
 
 
 @pytest.mark.parametrize(
@@ -609,7 +609,7 @@ def test_texts_that_grow_far_beyond_their_file(tmp_path):
     table = pa.table({"task_index": range(10_000), "task": texts})
     pq.write_table(table, path / "meta/tasks.parquet")
     before = pa.total_allocated_bytes()
-    assert {one.task_description for one in read(tmp_path)[0]} == {text}
+    assert {one.instruction for one in read(tmp_path)[0]} == {text}
     assert pa.total_allocated_bytes() - before < 64 << 20
 
 

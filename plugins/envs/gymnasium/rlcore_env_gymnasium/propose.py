@@ -27,7 +27,7 @@ def mapping_of(ident: str) -> str:
     success = usual[0] if usual else f"return:{facts['threshold'] or 1:g}"
     spec = env_spec(replace(config, success=success))
     rows = {
-        "instruction": spec.descriptions[0],
+        "instruction": spec.instructions[0],
         "cameras": camera_sources(config, facts),
         "states": [each["place"] for each in state_parts(config, facts)],
         "actions": {"joint_delta": spec.action_dim},

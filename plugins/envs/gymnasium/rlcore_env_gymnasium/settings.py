@@ -36,8 +36,8 @@ class GymnasiumConfig(SimulatedEnvConfig):
         "(pixels.top); {}: none; null: the pictures of the observation, or else render"
     )
     image_size: int | None = key(
-        "height and width that pictures are brought to; null: as they are", 64, least=1,
-        largest=4096,
+        "height and width that pictures are brought to; null: as they are", 64, minimum=1,
+        magnitude_limit=4096,
     )  # fmt: skip
     states: list[str] | None = key(
         "places of the observation's numbers that make the state, in order; null: all"

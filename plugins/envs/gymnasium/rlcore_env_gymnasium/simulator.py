@@ -31,7 +31,7 @@ class GymSimulator:
 
     def __init__(self, config: GymnasiumConfig) -> None:
         self._view = View(config)
-        self._sentence = env_spec(config).descriptions[0]
+        self._sentence = env_spec(config).instructions[0]
         self._env = make(config.id, dict(config.kwargs or {}), renders=self._view.renders)
         self._judge = Judge(config)
         self._seen: Any = None

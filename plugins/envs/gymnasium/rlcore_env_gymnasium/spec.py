@@ -16,7 +16,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, cast, get_args
 
-from rlcore.contracts.errors import AssetError, ConfigError, choosing
+from rlcore.contracts.errors import AssetError, ConfigError, choices_message
 from rlcore.contracts.specs import ActionChannel, ActionMeaning, CameraSpec, EnvSpec, StateChannel
 from rlcore_env_gymnasium.settings import HEADLESS, GymnasiumConfig
 
@@ -53,7 +53,7 @@ def env_spec(config: GymnasiumConfig) -> EnvSpec:
     spec = EnvSpec(
         name="gymnasium",
         tasks=(name,),
-        descriptions=(config.instruction or name,),
+        instructions=(config.instruction or name,),
         train_trials=TRAIN,
         heldout_trials=HELDOUT,
         validation_trials=VALIDATION,
@@ -62,7 +62,7 @@ def env_spec(config: GymnasiumConfig) -> EnvSpec:
         actions=_actions(config, facts["action"]),
         max_episode_steps=config.max_episode_steps,
         start_exactness="bitwise" if facts["starts"] == "bitwise" else "stored_state",
-        course_repeats=facts["course"],
+        deterministic=facts["course"],
         render_settings={"image_size": config.image_size or 0},
         renders_final=config.render_final,
         versions={**facts["brought"], "gymnasium": facts["gymnasium"]},
@@ -129,7 +129,7 @@ def _cameras(config: GymnasiumConfig, facts: Mapping[str, Any]) -> list[CameraSp
         if source not in sizes:
             raise ConfigError(
                 f"camera {name!r} of {config.id}: there is no picture {source!r}"
-                f"{choosing(source, sizes, none='it has none')}",
+                f"{choices_message(source, sizes, none='it has none')}",
                 hint="env.train.cameras={}, for none",
             )
         height, width = sizes[source]
@@ -150,7 +150,8 @@ def state_parts(config: GymnasiumConfig, facts: Mapping[str, Any]) -> list[Mappi
     for place in chosen:
         if place not in known:
             raise ConfigError(
-                f"states of {config.id}: there are no numbers {place!r}{choosing(place, known)}"
+                f"states of {config.id}: there are no numbers {place!r}"
+                f"{choices_message(place, known)}"
             )
     return [known[place] for place in chosen]
 
@@ -163,7 +164,7 @@ def _actions(config: GymnasiumConfig, action: Mapping[str, Any]) -> tuple[Action
     for meaning in meanings:
         if meaning not in MEANINGS:
             raise ConfigError(
-                f"actions: there is no meaning {meaning!r}{choosing(meaning, MEANINGS)}"
+                f"actions: there is no meaning {meaning!r}{choices_message(meaning, MEANINGS)}"
             )
     if sum(meanings.values()) != size:
         raise ConfigError(

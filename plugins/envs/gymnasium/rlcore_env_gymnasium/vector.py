@@ -19,7 +19,7 @@ from rlcore_simulation.checks import checked_episode, counted_episodes
 from rlcore.contracts.errors import EnvError, UserError
 from rlcore.contracts.protocols import ChunkResult, Demonstration, Observation
 from rlcore.contracts.specs import Episode
-from rlcore.validation.env import checked_actions
+from rlcore.validation.env import check_actions
 from rlcore_env_gymnasium.judge import Judge
 from rlcore_env_gymnasium.probe import action_of, registered
 from rlcore_env_gymnasium.settings import GymnasiumConfig
@@ -96,7 +96,7 @@ class VectorEnv:
         return result.observation, result.rewards[:, 0], *ends, {"success": result.success}
 
     def chunk_step(self, actions: np.ndarray) -> ChunkResult:
-        actions = checked_actions(self.spec, self.num_envs, actions)
+        actions = check_actions(self.spec, self.num_envs, actions)
         rows, chunk = actions.shape[:2]
         rewards = np.zeros((rows, chunk), np.float32)
         terminated, truncated, valid = (np.zeros((rows, chunk), bool) for _ in range(3))
@@ -242,7 +242,7 @@ class VectorEnv:
         return {
             "cameras": {name: frames.copy() for name, frames in self._frames.items()},
             "states": self._states.copy(),
-            "task_descriptions": [self.spec.descriptions[0]] * self.num_envs,
+            "task_descriptions": [self.spec.instructions[0]] * self.num_envs,
             "elapsed": elapsed.astype(np.float32),
         }
 

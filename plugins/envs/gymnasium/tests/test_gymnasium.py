@@ -70,7 +70,7 @@ def here(monkeypatch):
 )
 def test_exactness_is_measured_and_declared(here, name, exactness, repeats):
     spec = specs.env_spec(GymnasiumConfig(id=f"rlcore-test/{name}-v0"))
-    assert (spec.start_exactness, spec.course_repeats) == (exactness, repeats)
+    assert (spec.start_exactness, spec.deterministic) == (exactness, repeats)
 
 
 def test_an_env_whose_seed_fixes_nothing_is_refused(here):

@@ -17,7 +17,7 @@ from rlcore_simulation.downloads import TRY_OUT, download_command, is_whole
 
 from rlcore.contracts.errors import AssetError
 from rlcore.files import hub
-from rlcore.terminal.text import some
+from rlcore.terminal.text import abbreviate_list
 from rlcore_env_libero.installed import ASSETS_PACKAGE, COMMAND, REPAIR, libero_folder
 from rlcore_env_libero.problem import Problem, read_problem, task_file
 
@@ -101,7 +101,7 @@ def require_assets(root: Path, tasks: Iterable[str]) -> None:
     """
     missing = sorted(missing_files(root, tasks))
     if missing:
-        named = some(missing, 3)
+        named = abbreviate_list(missing, 3)
         message = f"LIBERO's assets: {len(missing)} file(s) missing or damaged in {root}: {named}"
         meant = _meant(root)
         if meant is not None:

@@ -21,7 +21,7 @@ class LiberoConfig(MujocoEnvConfig):
         "time limit in env steps; published: "
         + ", ".join(f"{suite} {steps}" for suite, steps in STEPS.items()),
         STEPS["libero_10"],
-        least=1,
+        minimum=1,
     )
     starts: str = key(
         "split: 40 of a task's 50 init states for training, 10 held out; all: all 50 belong to "
@@ -33,7 +33,7 @@ class LiberoConfig(MujocoEnvConfig):
         "steps without motion after a reset, not counted in the episode; openpi and OpenVLA-OFT "
         "wait 10, RLinf 15",
         10,
-        least=0,
+        minimum=0,
     )
     reset_gripper_open: bool = key("open the gripper meanwhile, or leave it as it is", True)
     gripper: str = key(
@@ -44,7 +44,7 @@ class LiberoConfig(MujocoEnvConfig):
     )
     cameras: list[str] = key("cameras in the order in which policies take them", list(CAMERAS))
     image_size: int = key(
-        "height and width of frames in pixels; published: 256", 256, least=1, largest=4096
+        "height and width of frames in pixels; published: 256", 256, minimum=1, magnitude_limit=4096
     )
     fast_render: bool = key(
         "no shadows, reflections and antialiasing: faster, but other pixels; in the manifest",
@@ -64,5 +64,5 @@ class LiberoConfig(MujocoEnvConfig):
         "compiled tasks that a process keeps for the next episode while no row plays them (100 MB "
         "or more each; a task takes up to seconds to compile)",
         10,
-        least=0,
+        minimum=0,
     )

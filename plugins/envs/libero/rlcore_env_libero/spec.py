@@ -5,7 +5,7 @@ from __future__ import annotations
 from rlcore_mujoco.view import Camera, View
 from rlcore_simulation.settings import each_once
 
-from rlcore.contracts.errors import ConfigError, choosing, did_you_mean
+from rlcore.contracts.errors import ConfigError, choices_message, did_you_mean
 from rlcore.contracts.specs import ActionChannel, CameraSpec, EnvSpec, StateChannel
 from rlcore_env_libero.cameras import CAMERAS, COLLISION_GEOMS
 from rlcore_env_libero.settings import LiberoConfig
@@ -41,7 +41,7 @@ def env_spec(config: LiberoConfig) -> EnvSpec:
     return EnvSpec(
         name="libero",
         tasks=tasks,
-        descriptions=tuple(sentence(task) for task in tasks),
+        instructions=tuple(sentence(task) for task in tasks),
         train_trials=range(INIT_STATES) if everything else TRAIN_TRIALS,
         heldout_trials=range(0) if everything else HELDOUT_TRIALS,
         validation_trials=range(0) if everything else VALIDATION_TRIALS,
@@ -98,7 +98,7 @@ def _tasks(config: LiberoConfig) -> tuple[str, ...]:
 def _cameras(config: LiberoConfig) -> list[str]:
     for camera in config.cameras:
         if camera not in CAMERAS:
-            raise ConfigError(f"cameras has no {camera!r}{choosing(camera, CAMERAS)}")
+            raise ConfigError(f"cameras has no {camera!r}{choices_message(camera, CAMERAS)}")
     if len(set(config.cameras)) != len(config.cameras):
         raise ConfigError(f"cameras must name each camera once, got {config.cameras}")
     return config.cameras

@@ -24,7 +24,7 @@ from rlcore_simulation.checks import checked_episode, counted_episodes
 from rlcore.contracts.errors import UserError, WorkerError
 from rlcore.contracts.protocols import ChunkResult, Demonstration, Observation
 from rlcore.contracts.specs import EnvSpec, Episode
-from rlcore.validation.env import checked_actions
+from rlcore.validation.env import check_actions
 from rlcore_env_maniskill.actions import ActionScale
 from rlcore_env_maniskill.raw import capture, make_raw, prepare_frames, robot_state, sentences
 from rlcore_env_maniskill.robots import ROBOTS
@@ -108,7 +108,7 @@ class BatchedEnv:
     def _play(
         self, actions: np.ndarray, *, render_terminated: bool, render_final: bool
     ) -> ChunkResult:
-        actions = checked_actions(self.spec, self.num_envs, actions)
+        actions = check_actions(self.spec, self.num_envs, actions)
         self._require_ready()
         rows, chunk = actions.shape[:2]
         rewards = np.zeros((rows, chunk), dtype=np.float32)

@@ -19,7 +19,7 @@ from mani_skill.envs.sapien_env import BaseEnv
 from mani_skill.utils.registration import REGISTERED_ENVS
 from mani_skill.utils.structs import Articulation
 
-from rlcore.contracts.errors import ConfigError, choosing
+from rlcore.contracts.errors import ConfigError, choices_message
 from rlcore_env_maniskill.assets import require_robot
 from rlcore_env_maniskill.backend import rendering_device
 from rlcore_env_maniskill.fast_render import draw_contact_shapes
@@ -158,7 +158,7 @@ def _sensor(env: BaseEnv, name: str) -> str:
     if name == THIRD_PERSON and standing:
         return standing[0]
     if name not in sensors:
-        raise ConfigError(f"this task has no camera {name!r}{choosing(name, sensors)}")
+        raise ConfigError(f"this task has no camera {name!r}{choices_message(name, sensors)}")
     return name
 
 

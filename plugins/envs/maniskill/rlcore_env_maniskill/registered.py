@@ -18,7 +18,7 @@ from typing import Any
 
 from rlcore_simulation import interpreters
 
-from rlcore.contracts.errors import AssetError, ConfigError, UserError, choosing
+from rlcore.contracts.errors import AssetError, ConfigError, UserError, choices_message
 from rlcore_env_maniskill.robots import ROBOTS
 from rlcore_env_maniskill.tasks import ASSETS_ROBOT, LIST_TASKS, REWARDS, Task, task_of
 
@@ -159,7 +159,7 @@ def require_registered(name: str, modules: Iterable[str]) -> None:
     if name not in REGISTERED_ENVS:
         raise ConfigError(
             "no task in ManiSkill or in the modules of env.*.register is called "
-            f"{name!r}{choosing(name, REGISTERED_ENVS)}",
+            f"{name!r}{choices_message(name, REGISTERED_ENVS)}",
             hint=LIST_TASKS,
         )
     require_assets(name)

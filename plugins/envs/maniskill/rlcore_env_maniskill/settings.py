@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from rlcore_simulation.settings import SimulatedEnvConfig, render_detail_key
 
-from rlcore.config.schema import Door, When, key
+from rlcore.config.schema import TrustedKey, When, key
 from rlcore.contracts.specs import ComponentSpec
 from rlcore_env_maniskill.robots import ARM_COMMANDS
 
@@ -23,7 +23,7 @@ class ManiSkillConfig(SimulatedEnvConfig):
     register: list[str] = key(
         "modules to import that register tasks of your own with ManiSkill",
         [],
-        door=Door("imports the modules", ([],)),
+        door=TrustedKey("imports the modules", ([],)),
     )
     sim_backend: str = key(
         "cpu: a simulator per sub-env, spread over processes; gpu: one batched simulation",
@@ -49,10 +49,14 @@ class ManiSkillConfig(SimulatedEnvConfig):
         when=DRAWN,
     )
     image_size: int = key(
-        "height of frames in pixels, and their width", 224, least=1, largest=4096, when=DRAWN
+        "height of frames in pixels, and their width",
+        224,
+        minimum=1,
+        magnitude_limit=4096,
+        when=DRAWN,
     )
     image_width: int | None = key(
-        "width of frames in pixels; null: image_size", least=1, largest=4096, when=DRAWN
+        "width of frames in pixels; null: image_size", minimum=1, magnitude_limit=4096, when=DRAWN
     )
     show_goal: bool = key(
         "render what ManiSkill hides from cameras, such as PickCube's goal; in the manifest",
@@ -97,7 +101,7 @@ class ManiSkillConfig(SimulatedEnvConfig):
         "put-on-plate: what stays the same in all episodes, by number: {object: 0, table: 3}; "
         "also plate, place, yaw and what a variant adds",
         {},
-        least=0,
+        minimum=0,
     )
     stand_ins: bool = key(
         "put-on-plate: primitive shapes and a panda in place of the benchmark's assets; figures on "
@@ -112,7 +116,7 @@ class ManiSkillConfig(SimulatedEnvConfig):
     )
     state_size: int | None = key(
         "size of ManiSkill's flat state, for tasks that rlcore does not know",
-        least=1,
+        minimum=1,
         when=When("obs_mode", ("state",)),
     )
     rebuild_scene: bool = key(
@@ -124,7 +128,7 @@ class ManiSkillConfig(SimulatedEnvConfig):
     cached_simulators: int = key(
         "idle simulators that a process keeps for the next episode of their task",
         4,
-        least=0,
+        minimum=0,
         when=ON_CPU,
     )
 

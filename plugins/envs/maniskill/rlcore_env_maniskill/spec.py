@@ -8,9 +8,9 @@ from importlib.metadata import version
 from rlcore_simulation.detail import EXACT, SETTING
 from rlcore_simulation.settings import each_once, groups_of
 
-from rlcore.contracts.errors import ConfigError, choosing
+from rlcore.contracts.errors import ConfigError, choices_message
 from rlcore.contracts.specs import ActionChannel, CameraSpec, EnvSpec, StateChannel
-from rlcore.terminal.text import written
+from rlcore.terminal.text import format_value
 from rlcore_env_maniskill.experts import CONTROL_MODES, EXPERT_TASKS, planned
 from rlcore_env_maniskill.hub_files import DATA_SET, assets_folder
 from rlcore_env_maniskill.registered import ARMS, facts_of, registered_task
@@ -76,8 +76,8 @@ def env_spec(config: ManiSkillConfig) -> EnvSpec:
     return EnvSpec(
         name="maniskill",
         tasks=tasks,
-        descriptions=tuple(task_of(task).sentence for task in tasks),
-        sentences=_sentences(config, tasks),
+        instructions=tuple(task_of(task).sentence for task in tasks),
+        episode_instructions=_sentences(config, tasks),
         train_trials=TRAIN_TRIALS,
         heldout_trials=HELDOUT_TRIALS,
         validation_trials=VALIDATION_TRIALS,
@@ -86,7 +86,7 @@ def env_spec(config: ManiSkillConfig) -> EnvSpec:
         actions=actions,
         max_episode_steps=config.max_episode_steps,
         start_exactness="bitwise" if config.sim_backend == "cpu" else "stored_state",
-        course_repeats=config.sim_backend == "cpu" and config.rebuild_scene,
+        deterministic=config.sim_backend == "cpu" and config.rebuild_scene,
         # groups: the training setting, and the suites of its variants
         task_groups=groups_of(tasks, {"ind": (MAIN,), **SUITES}),
         has_expert=all(has_expert(config, task) for task in tasks),
@@ -113,7 +113,9 @@ def robot_name(config: ManiSkillConfig, task: str) -> str:
         ConfigError: the robot is unknown, or the task can't be played with it.
     """
     if config.robot is not None and config.robot not in ROBOTS:
-        raise ConfigError(f"there is no robot {config.robot!r}{choosing(config.robot, ROBOTS)}")
+        raise ConfigError(
+            f"there is no robot {config.robot!r}{choices_message(config.robot, ROBOTS)}"
+        )
     if task_of(task) is PUT_ON_PLATE:
         fitting = list(STAND_IN_ROBOTS) if config.stand_ins else [ASSETS_ROBOT]
         own = fitting[0]
@@ -236,8 +238,8 @@ def _tasks(config: ManiSkillConfig) -> tuple[str, ...]:
     for key, usual in {"fast_render": False, SETTING: EXACT}.items():
         if (value := vars(config)[key]) != usual:
             raise ConfigError(
-                f"{key}={written(value)} is for rendering on a CPU, got sim_backend=gpu",
-                hint=f"set {key}={written(usual)}",
+                f"{key}={format_value(value)} is for rendering on a CPU, got sim_backend=gpu",
+                hint=f"set {key}={format_value(usual)}",
             )
     if not task_of(tasks[0]).starts_are_states:
         fitting = [name for name in TASKS if TASKS[name].starts_are_states]
@@ -265,7 +267,9 @@ def _cameras(config: ManiSkillConfig, robots: Mapping[str, str]) -> tuple[Camera
         known = (THIRD_PERSON, *its, *ROBOTS[robot].cameras)
         for name in names:
             if name not in known:
-                raise ConfigError(f"task {task!r} has no camera {name!r}{choosing(name, known)}")
+                raise ConfigError(
+                    f"task {task!r} has no camera {name!r}{choices_message(name, known)}"
+                )
     return tuple(CameraSpec(name, config.image_size, config.frame_width) for name in names)
 
 
@@ -287,7 +291,7 @@ def _check_held(config: ManiSkillConfig, tasks: tuple[str, ...]) -> None:
     """Check the names of held factors; their ranges are checked when the task is built."""
     for name in config.hold:
         if name not in FACTORS:
-            raise ConfigError(f"hold has no {name!r}{choosing(name, FACTORS)}")
+            raise ConfigError(f"hold has no {name!r}{choices_message(name, FACTORS)}")
     others = [task for task in tasks if task_of(task) is not PUT_ON_PLATE]
     if config.hold and others:
         raise ConfigError(

@@ -75,14 +75,14 @@ def test_state_spec_has_no_camera() -> None:
 
 
 def test_what_follows_a_start_repeats_in_a_scene_without_a_history() -> None:
-    assert env_spec(small_config()).course_repeats
+    assert env_spec(small_config()).deterministic
     spec = env_spec(small_config(rebuild_scene=False))
-    assert spec.start_exactness == "bitwise" and not spec.course_repeats
+    assert spec.start_exactness == "bitwise" and not spec.deterministic
 
 
 def test_gpu_starts_are_stored_states_without_experts() -> None:
     spec = env_spec(small_config(sim_backend="gpu"))
-    assert not spec.course_repeats
+    assert not spec.deterministic
     assert spec.start_exactness == "stored_state" and not spec.has_expert
 
 
@@ -472,12 +472,12 @@ def test_plugin_strings_lead_to_what_they_name() -> None:
 
 def test_put_on_plate_names_all_sentences_of_its_variants() -> None:
     """25 objects: 17 plates in the template of training, and 16 other templates with its plate."""
-    said = env_spec(small_config(tasks=[MAIN])).said
+    said = env_spec(small_config(tasks=[MAIN])).all_instructions
     assert len(said) == len(set(said)) == 25 * (17 + 16)
-    assert env_spec(small_config(tasks=["PutOnPlateInScene25Plate-v1"])).said == said
-    mixed = env_spec(small_config(tasks=[PICK, MAIN])).said
+    assert env_spec(small_config(tasks=["PutOnPlateInScene25Plate-v1"])).all_instructions == said
+    mixed = env_spec(small_config(tasks=[PICK, MAIN])).all_instructions
     assert mixed == (task_of(PICK).sentence, *said)
-    assert env_spec(ManiSkillConfig(tasks=[PICK])).sentences == ()
+    assert env_spec(ManiSkillConfig(tasks=[PICK])).episode_instructions == ()
 
 
 def test_names_of_a_folder_of_assets_are_said(tmp_path: Path) -> None:

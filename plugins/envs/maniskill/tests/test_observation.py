@@ -29,5 +29,5 @@ def test_the_documents_observation(make: EnvMaker, hand: bool) -> None:
         assert wrists is None
     assert states.shape == (2, env.spec.state_dim) and states.dtype == torch.float32
     assert printed["task_descriptions"] == 2 * [
-        f"What action should the robot take to {env.spec.descriptions[0].lower()}?"
+        f"What action should the robot take to {env.spec.instructions[0].lower()}?"
     ]

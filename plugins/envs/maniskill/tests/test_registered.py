@@ -45,7 +45,7 @@ def laundry(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 def test_a_task_of_the_user_needs_no_entry_in_our_table(laundry: None) -> None:
     settings = {"tasks": ["FoldShirt-v0"], "register": ["rlcore_test_laundry"]}
     spec = env_spec(small_config(**settings, cameras=["hand_camera"]))  # of the class's own robot
-    assert spec.descriptions == ("fold shirt",) and not spec.has_expert
+    assert spec.instructions == ("fold shirt",) and not spec.has_expert
     assert "rlcore_test_laundry" not in sys.modules and "mani_skill" not in sys.modules
     with pytest.raises(ConfigError, match="has no reward 'dense', it has sparse"):
         env_spec(small_config(**settings, reward="dense"))

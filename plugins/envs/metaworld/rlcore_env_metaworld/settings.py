@@ -21,7 +21,9 @@ class MetaWorldConfig(MujocoEnvConfig):
         "mt50",
         choices=("mt50", "mt10", "ml45_train", "ml45_test"),
     )
-    image_size: int = key("height and width of frames in pixels", 480, least=1, largest=4096)
+    image_size: int = key(
+        "height and width of frames in pixels", 480, minimum=1, magnitude_limit=4096
+    )
     camera: str = key(
         "camera; corner2_published is the view of the published results",
         "corner2_published",
@@ -39,10 +41,10 @@ class MetaWorldConfig(MujocoEnvConfig):
     settle_steps: int = key(
         "steps without motion after a reset, not counted in the episode; RLinf's env waits 16",
         15,
-        least=0,
+        minimum=0,
     )
     cached_simulators: int = key(
         "idle simulators that a process keeps for the next episode of their task (60 MB each)",
         50,
-        least=0,
+        minimum=0,
     )

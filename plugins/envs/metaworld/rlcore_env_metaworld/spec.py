@@ -5,7 +5,7 @@ from __future__ import annotations
 from rlcore_mujoco.view import Camera, View
 from rlcore_simulation.settings import each_once, groups_of
 
-from rlcore.contracts.errors import ConfigError, choosing
+from rlcore.contracts.errors import ConfigError, choices_message
 from rlcore.contracts.specs import ActionChannel, CameraSpec, EnvSpec, StateChannel
 from rlcore_env_metaworld.cameras import CAMERAS
 from rlcore_env_metaworld.settings import MetaWorldConfig
@@ -27,7 +27,7 @@ def env_spec(config: MetaWorldConfig) -> EnvSpec:
     return EnvSpec(
         name="metaworld",
         tasks=tasks,
-        descriptions=tuple(SENTENCES[task] for task in tasks),
+        instructions=tuple(SENTENCES[task] for task in tasks),
         train_trials=TRAIN_TRIALS,
         heldout_trials=HELDOUT_TRIALS,
         validation_trials=VALIDATION_TRIALS,
@@ -58,7 +58,8 @@ def _tasks(config: MetaWorldConfig) -> tuple[str, ...]:
     for task in config.tasks:
         if task not in offered:
             raise ConfigError(
-                f"task {task!r} is not in benchmark {config.benchmark!r}{choosing(task, offered)}",
+                f"task {task!r} is not in benchmark {config.benchmark!r}"
+                f"{choices_message(task, offered)}",
                 hint="rlcore train env=metaworld --help env.train.tasks lists them",
             )
     return each_once("task", config.tasks)

@@ -25,7 +25,7 @@ def test_demonstrations_succeed_and_replay(shared_env: SimulatedEnv) -> None:
         assert np.abs(each.actions).max() <= 1.0
         np.testing.assert_array_equal(each.frame_steps, np.arange(0, length, 4))
         assert each.frames[CAMERA].shape == (len(each.frame_steps), 32, 32, 3)
-        assert each.task_description == env.spec.descriptions[each.episode.task]
+        assert each.instruction == env.spec.instructions[each.episode.task]
         # the stored actions, played again, succeed in the very last step
         start, _ = env.reset(options={"episodes": [each.episode] * 3})
         np.testing.assert_array_equal(start["states"][0], each.states[0])

@@ -106,7 +106,7 @@ def test_who_only_evaluates_asks_nothing_of_the_interpreter_of_training(twin_ven
         assemble(compose(words)).interpreters()
     evaluates = compose([*words, "env.train.num_processes=0", "runner.only_eval=true"])
     made = assemble(evaluates)
-    assert [one.side for one in made.interpreters()] == [*made.played_specs] == ["eval"]
+    assert [one.side for one in made.interpreters()] == [*made.active_specs] == ["eval"]
     with pytest.raises(AssetError, match=r"env\.train\.python: /no/python is no Python"):
         # as replay may
         assemble(compose([*words, "runner.only_eval=true"]), trains=True).interpreters()

@@ -76,7 +76,7 @@ def test_ml45_holds_out_five_tasks_from_training() -> None:
 def test_spec_is_narrowed_by_name() -> None:
     spec = env_spec(MetaWorldConfig(tasks=["push-v3", BUTTON], image_size=64, fast_render=True))
     assert spec.tasks == ("push-v3", BUTTON)
-    assert spec.descriptions[1] == SENTENCES[BUTTON]
+    assert spec.instructions[1] == SENTENCES[BUTTON]
     assert spec.task_groups == {"easy": (BUTTON,), "hard": ("push-v3",)}
     assert (spec.state_dim, spec.action_dim) == (4, 4)
     assert spec.cameras[0].height == spec.cameras[0].width == 64
@@ -86,10 +86,10 @@ def test_spec_is_narrowed_by_name() -> None:
 
 
 def test_the_detail_of_frames_is_part_of_what_a_checkpoint_knows() -> None:
-    exact, pixel = (EnvFacts.of(env_spec(MetaWorldConfig(**one)))
+    exact, pixel = (EnvFacts.from_spec(env_spec(MetaWorldConfig(**one)))
                     for one in ({}, {"render_detail": "pixel"}))  # fmt: skip
-    assert [*exact.drawn_unlike(pixel)] == [("render_detail", "exact", "pixel")]
-    assert [*exact.unlike(pixel)] == []  # announced, and not refused
+    assert [*exact.rendering_differences(pixel)] == [("render_detail", "exact", "pixel")]
+    assert [*exact.differences(pixel)] == []  # announced, and not refused
 
 
 def test_spec_says_whether_final_frames_are_drawn() -> None:

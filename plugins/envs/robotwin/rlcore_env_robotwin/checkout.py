@@ -15,7 +15,7 @@ from pathlib import Path
 from rlcore_simulation.checkout import commit_of
 
 from rlcore.contracts.errors import AssetError
-from rlcore.terminal.text import some
+from rlcore.terminal.text import abbreviate_list
 from rlcore_env_robotwin.arguments import randomization
 from rlcore_env_robotwin.settings import RoboTwinConfig
 
@@ -117,7 +117,7 @@ def require_assets(config: RoboTwinConfig, tasks: Iterable[str]) -> None:
     folder, root = repository(config), assets_root(config)
     missing = list(_missing(config, folder, root, tasks))
     if missing:
-        named = some(missing, 3)
+        named = abbreviate_list(missing, 3)
         raise AssetError(
             f"RoboTwin's assets are missing or empty in {root}: {named}; only stand_ins=true does "
             "without",

@@ -8,7 +8,7 @@ from rlcore_simulation.doctor import Row, missing, row
 
 from rlcore.config import schema_tree
 from rlcore.contracts.errors import AssetError
-from rlcore.terminal.text import written
+from rlcore.terminal.text import format_value
 from rlcore_env_robotwin.checkout import CLONE, repository, require_assets, require_packages
 from rlcore_env_robotwin.settings import RoboTwinConfig
 from rlcore_env_robotwin.spec import env_spec
@@ -61,4 +61,4 @@ def _ignored(env: RoboTwinConfig) -> Iterator[str]:
         yield f"setting={env.setting}"
     for key in schema_tree.walk(env.task_config):
         if not key.section and key.path not in OF_BOTH and key.value != key.default:
-            yield f"task_config.{key.path}={written(key.value)}"
+            yield f"task_config.{key.path}={format_value(key.value)}"

@@ -9,7 +9,7 @@ from rlcore_tools.import_rules import UNSAID, Foreign, ImportRule
 
 from rlcore.config.old_names import take, warn
 from rlcore.contracts.errors import ConfigError
-from rlcore.terminal.text import some, written
+from rlcore.terminal.text import abbreviate_list, format_value
 from rlcore_env_robotwin.arguments import COLLECTION, NOT_OBSERVED, OBSERVED, preset
 
 TASK = "env.*.task_config"
@@ -59,11 +59,11 @@ def drop_old_keys(layers: list[dict[str, Any]], sides: list[str]) -> None:
         path = rule.theirs.replace("*", side)
         found, value = take(layer, path)
         if found and rule.only is not None and value not in rule.only:
-            allowed = " or ".join(map(written, rule.only))
+            allowed = " or ".join(map(format_value, rule.only))
             raise ConfigError(f"{path} must be {allowed}, or left out: {rule.says}, got {value!r}")
         dropped += [path] if found else []
     if dropped:
-        warn(f"{some(dropped)}: without effect, and no longer read; leave them out")
+        warn(f"{abbreviate_list(dropped)}: without effect, and no longer read; leave them out")
 
 
 RULES = (

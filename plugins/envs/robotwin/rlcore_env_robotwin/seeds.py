@@ -85,13 +85,13 @@ def _read(path: str, split: str) -> dict[str, Any]:
     """Read the file of a split; return its entries by task."""
     key = f"{split}_seeds_path"
     # needs PyYAML, which stand-ins do not
-    from rlcore.files.reading import read_json, reason_of
+    from rlcore.files.reading import error_reason, read_json
 
     try:
         found = read_json(Path(path))
     except (OSError, ValueError) as error:
         raise ConfigError(
-            f"{key}: {path} can't be read: {reason_of(error)}",
+            f"{key}: {path} can't be read: {error_reason(error)}",
             hint=f"{_without(split)} lets the expert find them",
         ) from None
     if not isinstance(found, dict):

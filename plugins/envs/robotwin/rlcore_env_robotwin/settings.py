@@ -21,15 +21,17 @@ class DomainRandomizationConfig(Settings):
     random_background: bool | None = key("textures on wall and table")
     cluttered_table: bool | None = key("up to ten other objects on the table")
     clean_background_rate: float | None = key(
-        "share of starts without a texture, of wall and table each", least=0, most=1
+        "share of starts without a texture, of wall and table each", minimum=0, maximum=1
     )
     random_head_camera_dis: float | None = key(
-        "how far in metres the head camera may be moved", least=0
+        "how far in metres the head camera may be moved", minimum=0
     )
-    random_table_height: float | None = key("how much lower in metres the table may stand", least=0)
+    random_table_height: float | None = key(
+        "how much lower in metres the table may stand", minimum=0
+    )
     random_light: bool | None = key("random colours of the lights")
     crazy_random_light_rate: float | None = key(
-        "share of the starts with random lights in which they flicker", least=0, most=1
+        "share of the starts with random lights in which they flicker", minimum=0, maximum=1
     )
 
 
@@ -51,7 +53,7 @@ class TaskConfig(Settings):
     step_lim: int | None = key(
         "env steps after which RoboTwin takes no more actions, at least max_episode_steps; null: "
         "max_episode_steps",
-        least=1,
+        minimum=1,
     )
     planner_backend: str = key(
         "planner of RoboTwin's expert, which finds the starts that can be solved",
@@ -68,7 +70,7 @@ class TaskConfig(Settings):
     )
     camera: RobotCameraConfig = key("cameras", RobotCameraConfig())
     clear_cache_freq: int = key(
-        "starts after which SAPIEN's cache of meshes and textures is emptied", 8, least=1
+        "starts after which SAPIEN's cache of meshes and textures is emptied", 8, minimum=1
     )
 
 
@@ -83,12 +85,12 @@ class RoboTwinConfig(SimulatedEnvConfig):
     tasks: list[str] | None = key(
         f"some of {', '.join(TASKS)}; null: the one of task_config.task_name", own=True
     )
-    max_episode_steps: int = key("time limit in env steps; published: 200", 200, least=1)
+    max_episode_steps: int = key("time limit in env steps; published: 200", 200, minimum=1)
     simulator_timeout: float = key(
         "seconds a simulator process may take for one command before it counts as hung; to find "
         "starts takes the expert a minute or more",
         600.0,
-        above=0,
+        exclusive_minimum=0,
     )
     task_config: TaskConfig = key("RoboTwin's own settings", TaskConfig())
     setting: str = key(
@@ -150,8 +152,8 @@ class RoboTwinConfig(SimulatedEnvConfig):
         "of the stand-ins: how far starts lie apart. Things start at this share of the way from "
         "where they are in trial 0 to where they would be; 1: all over RoboTwin's ranges",
         1.0,
-        above=0,
-        most=1,
+        exclusive_minimum=0,
+        maximum=1,
         when=STAND_INS,
     )
     robotwin_path: str | None = key(

@@ -7,7 +7,7 @@ import re
 
 from rlcore_simulation.settings import each_once
 
-from rlcore.contracts.errors import ConfigError, choosing
+from rlcore.contracts.errors import ConfigError, choices_message
 from rlcore.contracts.specs import ActionChannel, CameraSpec, EnvSpec, StateChannel
 from rlcore_env_robotwin.arguments import preset, randomization
 from rlcore_env_robotwin.checkout import code_versions
@@ -48,7 +48,7 @@ def env_spec(config: RoboTwinConfig) -> EnvSpec:
     return EnvSpec(
         name="robotwin",
         tasks=tasks,
-        descriptions=tuple(SENTENCES[task] for task in tasks),
+        instructions=tuple(SENTENCES[task] for task in tasks),
         train_trials=train,
         heldout_trials=heldout,
         validation_trials=VALIDATION_TRIALS,
@@ -71,7 +71,7 @@ def env_spec(config: RoboTwinConfig) -> EnvSpec:
         },
         renders_final=config.render_final,
         suspends=True,
-        open_sentences=not config.stand_ins and config.instruction_type != "task",
+        open_instructions=not config.stand_ins and config.instruction_type != "task",
         caveat=CAVEAT if config.stand_ins else _caveat(config),
         versions={} if config.stand_ins else code_versions(config),
     )
@@ -112,7 +112,7 @@ def _tasks(config: RoboTwinConfig) -> tuple[str, ...]:
         if task not in offered:
             which = "the stand-in scene has" if config.stand_ins else "RoboTwin has"
             raise ConfigError(
-                f"{where}: {which} no task {task!r}{choosing(task, offered)}",
+                f"{where}: {which} no task {task!r}{choices_message(task, offered)}",
                 hint="stand_ins=false plays RoboTwin itself" if task in TASKS else LIST_TASKS,
             )
     return tasks

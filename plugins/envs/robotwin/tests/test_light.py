@@ -158,15 +158,15 @@ def test_states_can_be_poses_of_the_hands() -> None:
 
 def test_sentences_are_open_where_robotwin_writes_them() -> None:
     """A file has one sentence per task, which RoboTwin's own would then contradict."""
-    assert env_spec(settings()).open_sentences
-    assert not env_spec(settings(instruction_type="task")).open_sentences
-    assert not env_spec(settings(stand_ins=True)).open_sentences
+    assert env_spec(settings()).open_instructions
+    assert not env_spec(settings(instruction_type="task")).open_instructions
+    assert not env_spec(settings(stand_ins=True)).open_instructions
     with pytest.raises(ConfigError, match="differ from episode to episode"):
         with_instructions(env_spec(settings()), {TASK: "stack them"}, "env.train")
     spec = with_instructions(
         env_spec(settings(instruction_type="task")), {TASK: "stack them"}, "env.train"
     )
-    assert spec.descriptions == ("stack them",)
+    assert spec.instructions == ("stack them",)
 
 
 def test_several_tasks_are_grouped_by_family() -> None:

@@ -21,7 +21,7 @@ from pathlib import Path
 from rlcore_simulation import interpreters
 
 from rlcore.contracts.errors import AssetError
-from rlcore.plugins.system_libraries import mend
+from rlcore.plugins.system_libraries import install_hint
 
 FOLDERS = tuple(
     Path(folder)
@@ -89,7 +89,7 @@ def _try(variables: tuple[tuple[str, str], ...], asked: str) -> None:
         ) from error
     if done.returncode:
         said = done.stderr.strip().splitlines()[-1:] or [f"exit code {done.returncode}"]
-        library = mend(said[0])
+        library = install_hint(said[0])
         if library is not None:
             raise AssetError(f"SAPIEN can't be loaded: {said[0]}", hint=library)
         raise AssetError(

@@ -48,9 +48,9 @@ def activations(config: OpenPIModelConfig, resolved: Resolved) -> Activations:
         prefix * (3 * size.vlm_width + 3 * size.vlm_mlp),
     )
     return Activations(
-        kept=first + depth * tower + layers * layer + steps * size.depth * ahead + last,
+        stored=first + depth * tower + layers * layer + steps * size.depth * ahead + last,
         recomputed=first + expert.numbers(left) + max(tower, layer, ahead) + last,
-        passing=pixels + max(pixels, expert.numbers(inside)),
+        transient=pixels + max(pixels, expert.numbers(inside)),
     )
 
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rlcore.contracts.errors import ConfigError, choosing
+from rlcore.contracts.errors import ConfigError, choices_message
 from rlcore.contracts.specs import StateChannel
 
 Transform = Callable[[np.ndarray], np.ndarray]
@@ -200,7 +200,7 @@ def data_config(name: str) -> DataConfig:
     """
     if name not in DATA_CONFIGS:
         raise ConfigError(
-            f"actor.model.openpi.config_name has no {name!r}{choosing(name, DATA_CONFIGS)}"
+            f"actor.model.openpi.config_name has no {name!r}{choices_message(name, DATA_CONFIGS)}"
         )
     return DATA_CONFIGS[name]
 

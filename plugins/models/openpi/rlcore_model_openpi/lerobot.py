@@ -23,7 +23,7 @@ import numpy as np
 from rlcore_weights.headers import read_headers
 
 from rlcore.contracts.errors import CheckpointError
-from rlcore.files.damaged_files import blaming, read_json
+from rlcore.files.damaged_files import damaged_on, read_json
 from rlcore_model_openpi.normalize import FIELDS, Formula, Stats, checked_stats
 
 TYPES = {"pi0": False, "pi05": True}
@@ -242,7 +242,7 @@ def _steps(path: Path) -> dict[str, dict[str, Any]]:
     if not path.is_file():
         return {}
     content = read_json(path)
-    with blaming(path):
+    with damaged_on(path):
         entries = {
             entry.get("registry_name", entry.get("class")): entry for entry in content["steps"]
         }
@@ -334,7 +334,7 @@ def _cameras(path: Path, content: Mapping[str, Any]) -> int | None:
     "Empty cameras", which LeRobot fills with blank images, don't count.
     """
     features = content.get("input_features") or {}
-    with blaming(path):
+    with damaged_on(path):
         names = [name for name, one in features.items() if one["type"] == "VISUAL"]
     cameras = [name for name in names if _EMPTY not in name]
     base = all(name.endswith(SLOTS) for name in cameras)
@@ -356,7 +356,7 @@ def _delta_mask(
     step = steps.get(_RELATIVE, named)
     if not step.get("enabled"):
         return ()
-    with blaming(path):
+    with damaged_on(path):
         entries = int(content["output_features"]["action"]["shape"][0])
     names = [str(name).lower() for name in step.get("action_names") or []][:entries]
     absolute = [str(joint).lower() for joint in step.get("exclude_joints") or [] if joint]

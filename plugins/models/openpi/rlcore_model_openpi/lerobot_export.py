@@ -18,8 +18,8 @@ import numpy as np
 
 from rlcore.contracts.errors import CheckpointError, ConfigError
 from rlcore.files.atomic import write_text
-from rlcore.files.damaged_files import blaming, read_mapping
-from rlcore.run_folder.env_facts import EnvFacts, read_env_facts, width_of
+from rlcore.files.damaged_files import damaged_on, read_mapping
+from rlcore.run_folder.env_facts import EnvFacts, read_env_facts, total_size
 from rlcore_model_openpi.data_configs import data_config
 from rlcore_model_openpi.files import variants
 from rlcore_model_openpi.lerobot import AFTER, BEFORE
@@ -42,7 +42,7 @@ def write_lerobot(folder: Path, target: Path) -> None:
     """
     path = folder / CONFIG_FILE
     content = read_mapping(path)
-    with blaming(path):
+    with damaged_on(path):
         size = NetworkSize(**content["size"])
         trained, model = content["trained_with"], content["model"]
     _check(size, trained)
@@ -58,8 +58,8 @@ def write_lerobot(folder: Path, target: Path) -> None:
         stats_path,
         formulas["state"],
         formulas["actions"],
-        state_dim=width_of(facts.states),
-        action_dim=width_of(facts.actions),
+        state_dim=total_size(facts.states),
+        action_dim=total_size(facts.actions),
     )
     assert normalizer.state is not None  # read_stats refuses a file without
     config["normalization_mapping"] = {
@@ -67,7 +67,7 @@ def write_lerobot(folder: Path, target: Path) -> None:
         "STATE": _mode(formulas["state"]),
         "ACTION": _mode(formulas["actions"]),
     }
-    config |= _relative(published.delta_mask or (), width_of(facts.actions))
+    config |= _relative(published.delta_mask or (), total_size(facts.actions))
     stats = {
         "observation.state": _theirs(normalizer.state, formulas["state"]),
         "action": _theirs(normalizer.actions, formulas["actions"]),
@@ -121,12 +121,12 @@ def _config(
         f"observation.images.{name}": {"type": "VISUAL", "shape": [3, side, side]}
         for name in cameras
     }
-    state = {"type": "STATE", "shape": [width_of(facts.states)]}
+    state = {"type": "STATE", "shape": [total_size(facts.states)]}
     return {
         "type": "pi05" if size.pi05 else "pi0",
         "n_obs_steps": 1,
         "input_features": {**images, "observation.state": state},
-        "output_features": {"action": {"type": "ACTION", "shape": [width_of(facts.actions)]}},
+        "output_features": {"action": {"type": "ACTION", "shape": [total_size(facts.actions)]}},
         **variants(size),
         "dtype": "bfloat16" if model["precision"] == "bf16" else "float32",
         "chunk_size": size.action_horizon,

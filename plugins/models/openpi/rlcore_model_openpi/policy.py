@@ -69,7 +69,7 @@ def make(config: OpenPIModelConfig, *, env_spec: EnvSpec) -> OpenPIPolicy:
 
 
 class OpenPIPolicy(nn.Module):
-    """See :class:`rlcore.contracts.protocols.TakesNoise`.
+    """See :class:`rlcore.contracts.protocols.NoisePolicy`.
 
     Args:
         config: settings; :meth:`save_pretrained` writes them too.

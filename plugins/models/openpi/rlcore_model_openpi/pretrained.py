@@ -36,7 +36,9 @@ def fresh_processor(resolved: Resolved, env_spec: EnvSpec) -> Processor:
     normalizer = Normalizer.identity(
         env_spec.state_dim, env_spec.action_dim, resolved.action_formula
     )
-    return Processor(resolved, fresh_tokenizer(env_spec.said, resolved.size), normalizer)
+    return Processor(
+        resolved, fresh_tokenizer(env_spec.all_instructions, resolved.size), normalizer
+    )
 
 
 def load_processor(config: OpenPIModelConfig, resolved: Resolved, env_spec: EnvSpec) -> Processor:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from rlcore.contracts.errors import CheckpointError
-from rlcore.files.damaged_files import blaming, damaged, read_json
+from rlcore.files.damaged_files import damaged_error, damaged_on, read_json
 from rlcore_model_openpi.lerobot import VARIANTS, LeRobotPolicy, read_policy
 from rlcore_model_openpi.normalize import Formula
 
@@ -76,7 +76,7 @@ def conventions(delta_mask: tuple[bool, ...], formulas: Mapping[str, Formula]) -
 
 
 def _ours(path: Path, content: Mapping[str, Any]) -> Published:
-    with blaming(path):
+    with damaged_on(path):
         kept = content.get("conventions", {})
         formulas = {name: Formula(**scaled) for name, scaled in kept.get("scaled", {}).items()}
         mask = kept.get("delta_mask")
@@ -113,10 +113,12 @@ def _check_values(path: Path, trained: Mapping[str, Any]) -> None:
     for name in _COUNTS:
         value = trained.get(name, 1)
         if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= _MOST:
-            raise damaged(path, f"{name} must be a whole number in 1..{_MOST}, it is {value!r}")
+            raise damaged_error(
+                path, f"{name} must be a whole number in 1..{_MOST}, it is {value!r}"
+            )
     for name in _FLAGS:
         if not isinstance(trained.get(name, False), bool):
-            raise damaged(path, f"{name} must be true or false, it is {trained[name]!r}")
+            raise damaged_error(path, f"{name} must be true or false, it is {trained[name]!r}")
     for name in VARIANTS:
         value = trained.get(name, "")
         if isinstance(value, str) and value.endswith(_LORA):

@@ -24,15 +24,15 @@ class OpenPIConfig:
         "generation"
     )
     action_horizon: int | None = key(
-        "H: actions predicted per decision; null: config_name's", least=1, largest=4096
+        "H: actions predicted per decision; null: config_name's", minimum=1, magnitude_limit=4096
     )
     max_token_len: int | None = key(
         "L: prompt tokens after padding; null: the size's, or 200 with discrete_state_input",
-        least=2,
-        largest=65_536,
+        minimum=2,
+        magnitude_limit=65_536,
     )
     num_images_in_input: int | None = key(
-        "cameras the policy reads; null: actor.model.num_images_in_input", least=1, most=3
+        "cameras the policy reads; null: actor.model.num_images_in_input", minimum=1, maximum=3
     )
     discrete_state_input: bool | None = key(
         "π0.5: write the state into the prompt as 256 bins (false: don't use the state); "
@@ -41,7 +41,7 @@ class OpenPIConfig:
     asset_id: str | None = key(
         "folder of norm_stats.json below the checkpoint; null: config_name's, or the only one"
     )
-    num_steps: int = key("K: denoising steps per decision", 10, least=1, largest=10_000)
+    num_steps: int = key("K: denoising steps per decision", 10, minimum=1, magnitude_limit=10_000)
     noise_method: str = key(
         "how training rollouts explore; flow_ode: not at all",
         "flow_sde",
@@ -50,7 +50,7 @@ class OpenPIConfig:
     noise_level: float = key(
         "flow_sde, flow_cps: scale of the exploration noise",
         0.5,
-        least=0,
+        minimum=0,
         when=(EXPLORES_BY_LEVEL, When("noise_anneal", (False,))),
     )
     noise_anneal: bool = key(
@@ -61,13 +61,13 @@ class OpenPIConfig:
     noise_params: list[float] = key(
         "level at the start, level at the end, updates in between",
         [0.7, 0.3, 400.0],
-        least=0,
+        minimum=0,
         when=(EXPLORES_BY_LEVEL, When("noise_anneal", (True,))),
     )
     noise_logvar_range: list[float] = key(
         "flow_noise: minimum and maximum std of the noise head",
         [0.08, 0.16],
-        above=0,
+        exclusive_minimum=0,
         when=When("noise_method", ("flow_noise",)),
     )
     joint_logprob: bool = key(
@@ -109,8 +109,8 @@ class OpenPIConfig:
     )
     critic_hidden: list[int] | None = key(
         "hidden widths of the critic; null: config_name's",
-        least=1,
-        largest=65_536,
+        minimum=1,
+        magnitude_limit=65_536,
         when=WITH_CRITIC,
     )
 

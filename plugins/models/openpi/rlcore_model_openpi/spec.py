@@ -7,8 +7,8 @@ from pathlib import Path
 
 from rlcore_weights.headers import count
 
-from rlcore.contracts.errors import all_of
-from rlcore.contracts.specs import EnvSpec, PolicySpec, StateChannel, gathered
+from rlcore.contracts.errors import run_checks
+from rlcore.contracts.specs import EnvSpec, PolicySpec, StateChannel, gathered_parameters
 from rlcore_model_openpi.activations import LIBRARIES, activations
 from rlcore_model_openpi.contradictions import check_settings
 from rlcore_model_openpi.data_configs import STATES
@@ -55,18 +55,20 @@ def policy_spec(config: OpenPIModelConfig, env_spec: EnvSpec) -> PolicySpec:
     from rlcore_model_openpi.tokenizer import fresh_tokenizer, load_tokenizer
 
     if config.model_path is None:
-        tokenizer = fresh_tokenizer(env_spec.said, resolved.size)
+        tokenizer = fresh_tokenizer(env_spec.all_instructions, resolved.size)
     else:
         folder = Path(config.model_path)
         check_written(folder, resolved)
         check_heads(folder, resolved, heads_trained_with(config))
         check_beside(folder)
-        _, tokenizer, _ = all_of(
+        _, tokenizer, _ = run_checks(
             partial(check_folder, folder, resolved.size, _head_shapes(config, resolved)),
             partial(load_tokenizer, folder, resolved.size),
             partial(load_stats, config, resolved, env_spec),
         )
-    tokenizer.checked(env_spec.said, env_spec.state_dim if resolved.discrete_state else None)
+    tokenizer.checked(
+        env_spec.all_instructions, env_spec.state_dim if resolved.discrete_state else None
+    )
     total, trainable = _parameters(config, resolved)
     return PolicySpec(
         name=config.model_type,
@@ -77,19 +79,19 @@ def policy_spec(config: OpenPIModelConfig, env_spec: EnvSpec) -> PolicySpec:
         num_action_chunks=config.num_action_chunks,
         action_horizon=resolved.size.action_horizon,
         value_dim=resolved.values,
-        sft="flow_matching",
+        sft_objective="flow_matching",
         parameters=total,
         trainable_parameters=trainable,
-        gathered_parameters=gathered(network_shapes(resolved.size), BLOCKS),
-        cache_numbers=_cached(config, resolved),
+        gathered_parameters=gathered_parameters(network_shapes(resolved.size), BLOCKS),
+        cache_size=_cached(config, resolved),
         activations=activations(config, resolved),
         sample_bytes=_stored(config, resolved),
         library_bytes=LIBRARIES if resolved.size.vision == "siglip" else 0,
-        gradient_checkpointing=True,
-        blocks=True,
+        has_checkpointing=True,
+        has_blocks=True,
         starts_from_noise=True,
-        noise=(resolved.size.action_horizon, resolved.size.action_dim),
-        unread=_unread(config, resolved),
+        noise_shape=(resolved.size.action_horizon, resolved.size.action_dim),
+        unused_parameters=_unread(config, resolved),
     )
 
 

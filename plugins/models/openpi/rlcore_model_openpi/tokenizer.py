@@ -17,8 +17,8 @@ import numpy as np
 import sentencepiece
 
 from rlcore.contracts.errors import CheckpointError, ConfigError
-from rlcore.files.damaged_files import damaged
-from rlcore.files.reading import Unreadable, read_bytes, reason_of
+from rlcore.files.damaged_files import damaged_error
+from rlcore.files.reading import UnreadableError, error_reason, read_bytes
 from rlcore_model_openpi.sizes import NetworkSize
 from rlcore_model_openpi.tokenizer_files import TOKENIZER_FILES, find_tokenizer
 
@@ -167,9 +167,9 @@ def load_tokenizer(folder: Path, size: NetworkSize) -> PromptTokenizer:
     try:
         return PromptTokenizer(read_bytes(path), size.max_token_len, size.vocab)
     except OSError as error:
-        raise CheckpointError(f"{path} can't be read: {reason_of(error)}") from error
-    except Unreadable as error:
-        raise damaged(path, str(error)) from error
+        raise CheckpointError(f"{path} can't be read: {error_reason(error)}") from error
+    except UnreadableError as error:
+        raise damaged_error(path, str(error)) from error
     except CheckpointError as error:
         raise CheckpointError(f"{path}: {error.message}", hint=error.hint) from error
 

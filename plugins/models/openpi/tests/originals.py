@@ -160,7 +160,7 @@ def write_norm_stats(folder: Path, stats: Stats) -> None:
 
 def write_tokenizer(folder: Path, size: NetworkSize, env: EnvSpec) -> None:
     """A small tokenizer under the name of PaliGemma's."""
-    model = train_tokenizer(env.said, size.vocab)
+    model = train_tokenizer(env.all_instructions, size.vocab)
     (folder / "paligemma_tokenizer.model").write_bytes(model)
 
 

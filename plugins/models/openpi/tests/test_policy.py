@@ -375,7 +375,7 @@ def test_what_a_decision_keeps_is_planned(env_spec, observe, openpi):
     cache = policy.actor._encode(prefix)
     kept = [tensor for layer in cache.layers for tensor in layer]
     kept += [] if cache.output is None else [cache.output]
-    assert sum(tensor.numel() for tensor in kept) == 2 * policy.spec.cache_numbers
+    assert sum(tensor.numel() for tensor in kept) == 2 * policy.spec.cache_size
 
 
 def test_expert_only_leaves_the_vlm_alone(env_spec, observe, demonstrate):

@@ -115,7 +115,7 @@ def test_sentences_of_many_tasks_stay_apart(other_env):
     verbs = ("push", "pull", "open", "close", "reach")
     things = ("drawer", "door", "window", "lever", "handle", "peg", "mug", "ball", "box", "plug")
     sentences = [f"{verb} the {thing} with care" for verb in verbs for thing in things]
-    made = processor(replace(other_env(), tasks=tuple(sentences), descriptions=tuple(sentences)))
+    made = processor(replace(other_env(), tasks=tuple(sentences), instructions=tuple(sentences)))
     tokens, mask = made.tokenizer(sentences)
     assert len({row.tobytes() for row in tokens}) == 50
     assert mask.sum(axis=1).max() <= 12
@@ -124,7 +124,7 @@ def test_sentences_of_many_tasks_stay_apart(other_env):
 def test_real_sentences_stay_apart_and_fit(env_spec):
     tasks = pytest.importorskip("rlcore_env_metaworld.tasks", reason="MetaWorld plugin is absent")
     sentences = tuple(tasks.SENTENCES.values())
-    spec = replace(env_spec, tasks=tuple(tasks.SENTENCES), descriptions=sentences)
+    spec = replace(env_spec, tasks=tuple(tasks.SENTENCES), instructions=sentences)
     made = processor(spec, max_token_len=None)
     tokens, mask = made.tokenizer(sentences)
     assert len({row.tobytes() for row in tokens}) == len(sentences) == 50

@@ -52,12 +52,12 @@ def test_what_a_decision_keeps_of_the_prefix():
     """Keys and values of 18 layers of one head of 256: 2 * 18 * 256 = 9216 numbers a token. A
     camera has (224 / 14)^2 = 256 tokens, the prompt 48, or 200 where it holds the state."""
     config = OpenPIModelConfig(openpi=OpenPIConfig(size=None))
-    assert policy_spec(config, other(4, 4)).cache_numbers == (256 + 48) * 9216
+    assert policy_spec(config, other(4, 4)).cache_size == (256 + 48) * 9216
     config.num_images_in_input = 2
-    assert policy_spec(config, other(4, 4)).cache_numbers == (512 + 48) * 9216
+    assert policy_spec(config, other(4, 4)).cache_size == (512 + 48) * 9216
     state = {"config_name": "pi05_aloha_robotwin", "discrete_state_input": True}
     config = OpenPIModelConfig(num_images_in_input=3, openpi=OpenPIConfig(size=None, **state))
-    assert policy_spec(config, other(14, 14)).cache_numbers == (768 + 200) * 9216
+    assert policy_spec(config, other(14, 14)).cache_size == (768 + 200) * 9216
 
 
 def test_a_critic_of_the_vlm_keeps_its_output():
@@ -65,11 +65,11 @@ def test_a_critic_of_the_vlm_keeps_its_output():
     values, and 64 of output. A critic that reads padding is given 2 masked cameras more: 216."""
     after = {"value_after_vlm": True}
     first = {**after, "value_vlm_mode": "first_token"}
-    assert policy_spec(settings(), other(4, 4)).cache_numbers == 88 * 256
-    assert policy_spec(settings(openpi=first), other(4, 4)).cache_numbers == 88 * (256 + 64)
-    assert policy_spec(settings(openpi=after), other(4, 4)).cache_numbers == 216 * (256 + 64)
+    assert policy_spec(settings(), other(4, 4)).cache_size == 88 * 256
+    assert policy_spec(settings(openpi=first), other(4, 4)).cache_size == 88 * (256 + 64)
+    assert policy_spec(settings(openpi=after), other(4, 4)).cache_size == 216 * (256 + 64)
     bare = policy_spec(settings(openpi=after, add_value_head=False), other(4, 4))
-    assert bare.cache_numbers == 88 * 256
+    assert bare.cache_size == 88 * 256
 
 
 def test_a_value_per_action(env_spec):
@@ -228,7 +228,9 @@ def test_the_component_names_what_exists():
 
 def test_prompts_of_all_sentences_must_fit(env_spec):
     """A prompt is BOS, the sentence and a newline: four tokens are too few for nine words."""
-    told = replace(env_spec, sentences=("put the kitchen shovel on the gramophone disk",))
+    told = replace(
+        env_spec, episode_instructions=("put the kitchen shovel on the gramophone disk",)
+    )
     policy_spec(settings(), told)
     with pytest.raises(ConfigError, match=r"max_token_len must be at least .* kitchen shovel"):
         policy_spec(settings(openpi={"max_token_len": 4}), told)

@@ -47,7 +47,7 @@ def policy_spec(config: OpenVLAConfig, env_spec: EnvSpec) -> PolicySpec:
         written=config.num_action_chunks * resolved.action_dim - 1,  # the last is never an input
         causal=True,
     )
-    return replace(spec, cache_numbers=_cached(config, resolved))
+    return replace(spec, cache_size=_cached(config, resolved))
 
 
 def _cached(config: OpenVLAConfig, resolved: Resolved) -> int:

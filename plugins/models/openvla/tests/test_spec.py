@@ -32,8 +32,8 @@ def test_published_size():
     assert spec.parameters - bare.parameters == 2_163_456
     assert (spec.action_dim, spec.num_action_chunks, spec.action_horizon) == (7, 1, 1)
     # keys and values of 32 layers of 32 heads of 128, for 256 patches and 50 + 7 - 1 tokens
-    assert spec.cache_numbers == 2 * 32 * (256 + 56) * 4096
-    assert (spec.value_dim, spec.state_dim, spec.sft) == (1, 0, "token_cross_entropy")
+    assert spec.cache_size == 2 * 32 * (256 + 56) * 4096
+    assert (spec.value_dim, spec.state_dim, spec.sft_objective) == (1, 0, "token_cross_entropy")
     lora = policy_spec(OpenVLAConfig(num_action_chunks=1, is_lora=True), paper_env(action=7))
     assert lora.trainable_parameters == pytest.approx(110e6, rel=0.02)
 
@@ -76,7 +76,7 @@ def test_a_chunk_longer_than_an_episode(capsys):
 def test_shipped_options_pass_the_checks(path):
     config = OpenVLAConfig(**yaml.safe_load(path.read_text()), add_value_head=True)
     spec = policy_spec(config, paper_env())
-    assert spec.name == "openvla" and spec.value_dim == 1 and spec.gradient_checkpointing
+    assert spec.name == "openvla" and spec.value_dim == 1 and spec.has_checkpointing
     assert spec.parameters < 1e6 or path.stem == "openvla"
 
 

@@ -24,8 +24,8 @@ class OpenVLAOFTConfig(PrismaticModelConfig):
     proprio_dim: int = key(
         "official: entries of the state it reads",
         7,
-        least=1,
-        largest=4096,
+        minimum=1,
+        magnitude_limit=4096,
         when=When("use_proprio", (True,)),
     )
     use_film: bool = key("official: the sentence modulates the vision towers", False)

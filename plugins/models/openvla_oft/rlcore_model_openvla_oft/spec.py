@@ -81,7 +81,7 @@ def policy_spec(config: OpenVLAOFTConfig, env_spec: EnvSpec) -> PolicySpec:
         sft=None if l1 else "token_cross_entropy",
         written=config.num_action_chunks * resolved.action_dim + between,
     )
-    return replace(spec, temperature=not l1, evaluation_only=_EVALUATION_ONLY if l1 else "")
+    return replace(spec, has_temperature=not l1, evaluation_only=_EVALUATION_ONLY if l1 else "")
 
 
 def _parts(config: OpenVLAOFTConfig, resolved: Resolved) -> tuple[Component, ...]:

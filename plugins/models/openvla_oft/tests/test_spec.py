@@ -43,8 +43,12 @@ def test_facts_of_the_published_model(env_spec):
     pool = 1152 + 4 * 1152**2 + 6 * 1152 + siglip_mlp
     assert spec.parameters == 7_541_237_184 + critic
     assert spec.parameters - spec.trainable_parameters == dino + siglip + pool
-    assert (spec.action_horizon, spec.value_dim, spec.sft) == (8, 1, "token_cross_entropy")
-    assert spec.gradient_checkpointing and not spec.evaluation_only
+    assert (spec.action_horizon, spec.value_dim, spec.sft_objective) == (
+        8,
+        1,
+        "token_cross_entropy",
+    )
+    assert spec.has_checkpointing and not spec.evaluation_only
 
 
 def test_counts_are_those_of_the_policy(env_spec):
@@ -160,7 +164,9 @@ def test_a_policy_with_an_l1_head(env_spec, observe, tmp_path):
 
 def test_prompts_of_all_sentences_must_fit_before_anything_starts(env_spec):
     """Not only of those by which the tasks are known."""
-    told = replace(env_spec, sentences=("put the kitchen shovel on the gramophone disk, please",))
+    told = replace(
+        env_spec, episode_instructions=("put the kitchen shovel on the gramophone disk, please",)
+    )
     policy_spec(settings(), told)
     with pytest.raises(ConfigError, match=r"(?s)max_prompt_length must be at least .* shovel"):
         policy_spec(settings(max_prompt_length=4), told)

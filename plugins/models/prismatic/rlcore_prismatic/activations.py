@@ -46,11 +46,11 @@ def activations(
     )
     between += part.numbers(size.depth * tokens * size.width)
     return Activations(
-        kept=ends
+        stored=ends
         + size.depth * layer
         + sum(depth * block for depth, block in zip(depths, blocks, strict=True)),
         recomputed=ends + between + max([layer, *blocks]),
-        passing=max(_pixels(size, images), _passing(part, size, images, tokens)),
+        transient=max(_pixels(size, images), _passing(part, size, images, tokens)),
     )
 
 

@@ -23,7 +23,7 @@ from rlcore_weights.layouts import has_weights
 from rlcore_weights.torch_files import resave
 
 from rlcore.contracts.errors import CheckpointError
-from rlcore.files.damaged_files import damaged, read_mapping
+from rlcore.files.damaged_files import damaged_error, read_mapping
 from rlcore_prismatic.layout import FILM, Shape, is_film, low_rank_shapes
 from rlcore_prismatic.sizes import SIZE_HINT
 
@@ -140,10 +140,12 @@ def adapter_settings(folder: Path) -> AdapterSettings:
         )
     for name, ranks_there in (("r", [rank]), ("rank_pattern", _values(path, ranks))):
         if not all(type(each) is int and each >= 1 for each in ranks_there):
-            raise damaged(path, f"its rank {name} is {rank if name == 'r' else ranks!r}")
+            raise damaged_error(path, f"its rank {name} is {rank if name == 'r' else ranks!r}")
     for name, there in (("lora_alpha", [alpha]), ("alpha_pattern", _values(path, alphas))):
         if not all(type(each) in (int, float) and 0 < each < math.inf for each in there):
-            raise damaged(path, f"its {name} is {alpha if name == 'lora_alpha' else alphas!r}")
+            raise damaged_error(
+                path, f"its {name} is {alpha if name == 'lora_alpha' else alphas!r}"
+            )
     trained = content.get("modules_to_save") or ()
     base = content.get("base_model_name_or_path")
     return AdapterSettings(
@@ -211,7 +213,7 @@ def read_adapters(
         wanted |= {f"{ADAPTER_PREFIX}{name}": shape for name, shape in film.items()}
     check_fit(file, headers, wanted, hint=SIZE_HINT)
     if not modules:
-        raise damaged(file, "it holds no adapters")
+        raise damaged_error(file, "it holds no adapters")
     trained = {own: name for name, own in whole.items() if _is_trained(name, settings)}
     copies = {own: name for name, own in whole.items() if own not in trained}
     of_network = tuple(dict.fromkeys(m for m in modules if f"{m}.weight" in weights))
@@ -272,12 +274,12 @@ def _matches(pattern: str, module: str) -> bool:
 def _values(path: Path, patterns: object) -> list[Any]:
     """Return the values of a mapping, after checking that its keys are regular expressions."""
     if not isinstance(patterns, dict):
-        raise damaged(path, f"its patterns are {patterns!r}, not a mapping")
+        raise damaged_error(path, f"its patterns are {patterns!r}, not a mapping")
     for pattern in patterns:
         try:
             re.compile(pattern)
         except re.error as error:
-            raise damaged(path, f"{pattern!r} is no pattern: {error}") from None
+            raise damaged_error(path, f"{pattern!r} is no pattern: {error}") from None
     return list(patterns.values())
 
 

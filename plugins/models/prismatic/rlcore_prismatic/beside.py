@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from rlcore.files.damaged_files import read_mapping
-from rlcore.files.symlinks import leads_out
+from rlcore.files.symlinks import leaves_folder
 from rlcore_prismatic.config_files import PREPROCESSOR_FILE, RLCORE
 from rlcore_prismatic.folders import Folders
 from rlcore_prismatic.statistics import CONFIG_FILE
@@ -31,7 +31,7 @@ def keep_files(folders: Folders, target: Path) -> None:
     for place in reversed(folders.places):
         for pattern in _KEPT:
             for file in place.glob(pattern):
-                if file.is_file() and not leads_out(place, file):
+                if file.is_file() and not leaves_folder(place, file):
                     shutil.copyfile(file, target / file.name)
 
 

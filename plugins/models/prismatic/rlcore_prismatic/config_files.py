@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from rlcore.contracts.errors import CheckpointError
-from rlcore.files.damaged_files import damaged, read_mapping
+from rlcore.files.damaged_files import damaged_error, read_mapping
 from rlcore_prismatic.sizes import SIZE_HINT, PrismaticSize
 from rlcore_prismatic.statistics import CONFIG_FILE
 
@@ -101,13 +101,13 @@ def with_pixels(path: Path, size: PrismaticSize) -> PrismaticSize:
     if rounded and isinstance(rounded, list) and all(isinstance(each, dict) for each in rounded):
         means, stds = ([each.get(name) for each in rounded] for name in ("mean", "std"))
     elif rounded:
-        raise damaged(path, f"its tvf_normalize_params are {rounded!r}")
+        raise damaged_error(path, f"its tvf_normalize_params are {rounded!r}")
     else:
         means, stds = (content.get(name) for name in ("means", "stds"))
     if not means and not stds:
         return size
     if not all(_pixels(each, count) for each in (means, stds)) or min(map(min, stds)) <= 0:
-        raise damaged(
+        raise damaged_error(
             path,
             f"it must have three means and three positive stds for each of {count} vision "
             f"tower(s), got {means!r} and {stds!r}",

@@ -300,7 +300,7 @@ def _fresh_processor(
     """Make the processor of a model from scratch. Its statistics have the name that a load of
     what is saved asks for: `unnorm_key`, or else the env's."""
     size = resolved.size
-    prompts = fresh_tokenizer(env_spec.said, resolved.prompt_length, size)
+    prompts = fresh_tokenizer(env_spec.all_instructions, resolved.prompt_length, size)
     key = config.unnorm_key or env_spec.name
     found = {
         key: {

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from rlcore.contracts.errors import CheckpointError, ConfigError
 from rlcore.contracts.specs import EnvSpec
-from rlcore.files.damaged_files import damaged
+from rlcore.files.damaged_files import damaged_error
 from rlcore_prismatic import statistics
 from rlcore_prismatic.config_files import PREPROCESSOR_FILE, with_pixels
 from rlcore_prismatic.folders import Folders, find_folders
@@ -101,7 +101,7 @@ def resolve(config: PrismaticModelConfig, env: EnvSpec) -> Resolved:
         entries=entries,
         num_images=config.num_images_in_input,
         values=values if config.add_value_head else 0,
-        prompt_length=_prompt_length(config, folders, size, env.said),
+        prompt_length=_prompt_length(config, folders, size, env.all_instructions),
     )
 
 
@@ -122,7 +122,9 @@ def _prompt_length(
     trained = written_settings(folders).get("max_prompt_length")
     least = trained if isinstance(trained, int) else STEP
     if least > LONGEST_PROMPT:
-        raise damaged(folders.find(statistics.CONFIG_FILE), f"its max_prompt_length is {least}")
+        raise damaged_error(
+            folders.find(statistics.CONFIG_FILE), f"its max_prompt_length is {least}"
+        )
     try:
         return derived_length(sentences, folders.find(TOKENIZER_FILE).parent, size, least)
     except CheckpointError:  # what is wrong with the checkpoint is said when all of it is checked

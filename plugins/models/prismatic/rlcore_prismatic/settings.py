@@ -31,16 +31,18 @@ class PrismaticModelConfig(ModelConfig):
     )
     action_entries: list[int] | None = key(
         "entries of the model's action that the env executes, e.g. [0,1,2,6] of 7; null: all",
-        least=0,
+        minimum=0,
     )
-    temperature: float = key("softmax temperature of sampled tokens", 1.0, above=0)
-    top_k: int = key("sample tokens from the k most likely; 0 or -1: from all", -1, least=0, off=-1)
+    temperature: float = key("softmax temperature of sampled tokens", 1.0, exclusive_minimum=0)
+    top_k: int = key(
+        "sample tokens from the k most likely; 0 or -1: from all", -1, minimum=0, disabled=-1
+    )
     max_prompt_length: int | None = key(
         "L: prompt tokens after padding; null: as many as the sentences of env.train and env.eval "
         "need, in steps of 32, and no fewer than the checkpoint was trained with",
         50,
-        least=2,
-        largest=65_536,
+        minimum=2,
+        magnitude_limit=65_536,
     )
     center_crop: bool = key("show the policy the middle 90% of each image, enlarged", False)
     value_type: str = key(
@@ -50,7 +52,11 @@ class PrismaticModelConfig(ModelConfig):
         when=WITH_CRITIC,
     )
     critic_hidden: list[int] = key(
-        "hidden widths of the critic", [512, 128], least=1, largest=65_536, when=WITH_CRITIC
+        "hidden widths of the critic",
+        [512, 128],
+        minimum=1,
+        magnitude_limit=65_536,
+        when=WITH_CRITIC,
     )
     critic_elapsed: bool = key(
         "the critic also reads the elapsed fraction of the episode", False, when=WITH_CRITIC

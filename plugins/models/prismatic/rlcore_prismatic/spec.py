@@ -7,8 +7,8 @@ from functools import partial
 
 from rlcore_weights.headers import count
 
-from rlcore.contracts.errors import all_of
-from rlcore.contracts.specs import EnvSpec, PolicySpec, StateChannel, gathered
+from rlcore.contracts.errors import run_checks
+from rlcore.contracts.specs import EnvSpec, PolicySpec, StateChannel, gathered_parameters
 from rlcore_prismatic.activations import LIBRARIES, activations, stored
 from rlcore_prismatic.adapters import Adapters, read_adapters
 from rlcore_prismatic.files import check_folders
@@ -65,16 +65,16 @@ def checked_spec(
     folders, adapters = resolved.folders, None
     states: tuple[StateChannel, ...] = ()
     if folders is None:
-        fresh_tokenizer(env.said, resolved.prompt_length, resolved.size)
+        fresh_tokenizer(env.all_instructions, resolved.prompt_length, resolved.size)
     else:
         check_beside(folders)
         place = folders.find(TOKENIZER_FILE).parent
-        tokenizer, found, adapters = all_of(
+        tokenizer, found, adapters = run_checks(
             partial(load_tokenizer, place, resolved.prompt_length, resolved.size),
             partial(load_statistics, config, resolved),
             partial(_check_weights, config, resolved, folders, head),
         )
-        tokenizer.checked(env.said)
+        tokenizer.checked(env.all_instructions)
         if found.key.startswith("libero_") and resolved.proprio_dim:
             states = LIBERO_STATE
     total, trainable = _parameters(config, resolved, head, adapters)
@@ -87,16 +87,18 @@ def checked_spec(
         num_action_chunks=config.num_action_chunks,
         action_horizon=config.num_action_chunks,
         value_dim=resolved.values,
-        sft=sft,
+        sft_objective=sft,
         parameters=total,
         trainable_parameters=trainable,
-        gathered_parameters=gathered(network_shapes(resolved.size, film=resolved.film), BLOCKS),
+        gathered_parameters=gathered_parameters(
+            network_shapes(resolved.size, film=resolved.film), BLOCKS
+        ),
         activations=activations(config, resolved, behind=written, causal=causal),
         sample_bytes=stored(config, resolved),
         library_bytes=LIBRARIES,
-        gradient_checkpointing=True,
-        blocks=True,
-        temperature=True,
+        has_checkpointing=True,
+        has_blocks=True,
+        has_temperature=True,
     )
 
 

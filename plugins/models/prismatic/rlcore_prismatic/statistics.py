@@ -21,7 +21,7 @@ import numpy as np
 
 from rlcore.contracts.errors import CheckpointError, did_you_mean
 from rlcore.files.atomic import write_text
-from rlcore.files.damaged_files import damaged, read_mapping
+from rlcore.files.damaged_files import damaged_error, read_mapping
 
 FILE_NAME = "dataset_statistics.json"
 CONFIG_FILE = "config.json"
@@ -158,7 +158,7 @@ def read(folder: Path) -> Statistics:
             content = read_mapping(folder / name)
             kept = content.get("norm_stats") or {} if name == CONFIG_FILE else content
             if not isinstance(kept, dict):
-                raise damaged(folder / name, f"its norm_stats are {kept!r}, not a mapping")
+                raise damaged_error(folder / name, f"its norm_stats are {kept!r}, not a mapping")
             found |= kept
     if not found:
         raise CheckpointError(

@@ -12,7 +12,7 @@ from typing import Any
 from rlcore.config.old_names import warn
 from rlcore.contracts.errors import CheckpointError
 from rlcore.files.damaged_files import read_mapping
-from rlcore.terminal.text import written
+from rlcore.terminal.text import format_value
 from rlcore_prismatic.config_files import RLCORE
 from rlcore_prismatic.folders import Folders
 from rlcore_prismatic.settings import PrismaticModelConfig
@@ -61,13 +61,14 @@ def check_same(config: PrismaticModelConfig, folders: Folders, names: Sequence[s
     different = [name for name in names if trained.get(name, asked[name]) != asked[name]]
     if different:
         sentences = [
-            f"actor.model.{name} must be {written(trained[name])}, got {written(asked[name])}"
+            f"actor.model.{name} must be {format_value(trained[name])}, got "
+            f"{format_value(asked[name])}"
             for name in different
         ]
         raise CheckpointError(
             f"{folders.own} was trained with other settings: {'; '.join(sentences)}",
             hint="set "
-            + " ".join(f"actor.model.{name}={written(trained[name])}" for name in different),
+            + " ".join(f"actor.model.{name}={format_value(trained[name])}" for name in different),
         )
 
 

@@ -47,7 +47,7 @@ def demonstrated(
     observation: Observation = {
         "cameras": {name: frames[index] for name, frames in demonstration.frames.items()},
         "states": demonstration.states[steps],
-        "task_descriptions": [demonstration.task_description] * len(index),
+        "task_descriptions": [demonstration.instruction] * len(index),
         "elapsed": (steps / max_episode_steps).astype(np.float32),
     }
     return observation, *action_chunks(demonstration.actions, steps, horizon)

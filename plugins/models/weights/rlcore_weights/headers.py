@@ -8,7 +8,7 @@ from pathlib import Path
 
 from rlcore.contracts.errors import CheckpointError
 from rlcore.files.safetensors_header import TensorHeader, read_headers
-from rlcore.terminal.text import some
+from rlcore.terminal.text import abbreviate_list
 
 __all__ = ["FLOATS", "TensorHeader", "check_fit", "count", "read_headers"]
 
@@ -59,7 +59,9 @@ def check_fit(
         },
     }
     lines = [
-        f"{kind} ({len(names)}): {some(sorted(names))}" for kind, names in faults.items() if names
+        f"{kind} ({len(names)}): {abbreviate_list(sorted(names))}"
+        for kind, names in faults.items()
+        if names
     ]
     if lines:
         raise CheckpointError(

@@ -21,8 +21,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from rlcore.contracts.errors import CheckpointError
-from rlcore.files.damaged_files import damaged, read_mapping
-from rlcore.terminal.text import some
+from rlcore.files.damaged_files import damaged_error, read_mapping
+from rlcore.terminal.text import abbreviate_list
 from rlcore_weights.headers import TensorHeader, read_headers
 from rlcore_weights.torch_files import place_of_weights, read_pickled_headers, resave
 
@@ -122,7 +122,8 @@ def stored_weights(folder: Path, *, hint: str) -> StoredWeights:
     adapters = sorted(file.name for file in folder.glob("adapter_*") if file.is_file())
     if adapters and not stored.adapters:
         raise CheckpointError(
-            f"{folder} holds weights in {path.name}, and adapters in {some(adapters)}: whether "
+            f"{folder} holds weights in {path.name}, and adapters in {abbreviate_list(adapters)}: "
+            f"whether "
             "these are merged into the weights already is written nowhere",
             hint="if they are, move the files of the adapters away; if not, merge them where they "
             "were trained (in peft: model.merge_and_unload().save_pretrained(FOLDER))",
@@ -141,7 +142,7 @@ def _refuse_others(folder: Path, used: Set[Path]) -> None:
     others = [path for path in there - used if path.is_file()]
     if others:
         ours, theirs = (
-            some(sorted(str(path.relative_to(folder)) for path in paths))
+            abbreviate_list(sorted(str(path.relative_to(folder)) for path in paths))
             for paths in ([path for path in used if path.is_file()], others)
         )
         raise CheckpointError(
@@ -256,13 +257,15 @@ def _plain(
         if adapts := _LOW_RANK.fullmatch(own):
             group, key = parts.setdefault(f"{adapts['module']}.weight", {}), adapts["part"]
         if key in group:
-            raise damaged(path, f"{group[key]} and {name} are the same weight")
+            raise damaged_error(path, f"{group[key]} and {name} are the same weight")
         group[key] = name
     kept = {own: headers[name] for own, name in names.items()}
     adapters = {}
     for weight, part in parts.items():
         if not (low := _low_rank(kept.get(weight), part, headers, places)):
-            raise damaged(path, f"the adapter of {weight} does not fit it: {sorted(part.values())}")
+            raise damaged_error(
+                path, f"the adapter of {weight} does not fit it: {sorted(part.values())}"
+            )
         adapters[weight] = low
     return StoredWeights(
         kept,
@@ -301,7 +304,7 @@ def _index(path: Path) -> dict[str, str]:
     if not isinstance(index, dict) or not all(
         isinstance(file, str) and Path(file).name == file != "" for file in index.values()
     ):  # no path leads out of the folder
-        raise damaged(path, "it has no weight_map from tensors to files")
+        raise damaged_error(path, "it has no weight_map from tensors to files")
     return index
 
 
@@ -328,6 +331,6 @@ def _sharded(path: Path, index: Mapping[str, str]) -> StoredWeights:
         found = read_headers(folder / name)
         if found.keys() != named[name]:
             lacking = sorted(named[name] ^ found.keys())
-            raise damaged(folder / name, f"it does not match the index for {lacking[0]}")
+            raise damaged_error(folder / name, f"it does not match the index for {lacking[0]}")
         headers |= found
     return _plain(path, headers, {name: (folder / index[name], name) for name in headers})

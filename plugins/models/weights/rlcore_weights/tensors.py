@@ -19,9 +19,9 @@ from safetensors.torch import save, save_file
 from torch import Tensor, nn
 
 from rlcore.contracts.errors import CheckpointError
-from rlcore.files.atomic import replacing
-from rlcore.files.damaged_files import damaged
-from rlcore.files.outline import leaves_data_out
+from rlcore.files.atomic import atomic_write
+from rlcore.files.damaged_files import damaged_error
+from rlcore.files.outline import skips_data
 from rlcore_weights.headers import FLOATS
 from rlcore_weights.layouts import Place, StoredWeights, file_headers
 from rlcore_weights.torch_files import find_state, unsafe
@@ -69,7 +69,7 @@ class WeightsFile:
                 self._state[name] if self._file is None else self._file.get_tensor(name)
             )
         except SafetensorError as error:
-            raise damaged(self.path, str(error)) from error
+            raise damaged_error(self.path, str(error)) from error
         # check minimum and maximum: isfinite of the tensor would allocate a mask of its size
         if self.headers[name].dtype in FLOATS and tensor.numel():
             ends = torch.stack(tensor.aminmax())
@@ -141,12 +141,12 @@ def _unpickled(path: Path) -> Mapping[str, Tensor]:
         if mapped:  # torch does not look at the checksums
             with zipfile.ZipFile(path) as archive:
                 if (bad := archive.testzip()) is not None:
-                    raise damaged(path, f"the bytes of {bad} are not those of its checksum")
+                    raise damaged_error(path, f"the bytes of {bad} are not those of its checksum")
         tree = torch.load(path, map_location="cpu", weights_only=True, mmap=mapped)
     except pickle.UnpicklingError:
         raise unsafe(path, "more than torch loads with weights_only=True") from None
     except (OSError, RuntimeError, EOFError, ValueError) as error:  # whatever a name holds
-        raise damaged(path, str(error).partition("\n")[0]) from error
+        raise damaged_error(path, str(error).partition("\n")[0]) from error
     return find_state(path, tree, Tensor)[1]
 
 
@@ -156,8 +156,8 @@ def write_weights(path: Path, tensors: Mapping[str, Tensor]) -> None:
     Within :func:`rlcore.files.outline.without_data` the file gets its header and its full size, but
     a hole in place of the data.
     """
-    with replacing(path) as partial:
-        if leaves_data_out():
+    with atomic_write(path) as partial:
+        if skips_data():
             _write_header(partial, tensors)
         else:
             on_host = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
@@ -182,7 +182,7 @@ def _write_header(path: Path, tensors: Mapping[str, Tensor]) -> None:
 def write_pickled(path: Path, tensors: Mapping[str, Tensor]) -> None:
     """Write tensors by name to a torch.save file, atomically, for loaders that need one."""
     alone = {name: tensor.detach().cpu().clone() for name, tensor in tensors.items()}
-    with replacing(path) as partial, partial.open("wb") as file:
+    with atomic_write(path) as partial, partial.open("wb") as file:
         torch.save(alone, file)  # given a path, it would write that into the file
 
 

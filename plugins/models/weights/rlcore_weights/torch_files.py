@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from rlcore.contracts.errors import CheckpointError
-from rlcore.files.damaged_files import damaged
+from rlcore.files.damaged_files import damaged_error
 from rlcore.files.reading import MIB, open_regular
 from rlcore.files.safetensors_header import TensorHeader, check_here, require_few
 
@@ -85,7 +85,7 @@ def read_pickled_headers(path: Path) -> dict[str, TensorHeader]:
     tensors = {str(name): tensor for name, tensor in state.items()}
     for name, tensor in tensors.items():
         if sizes.get(tensor.storage.key, 0) < tensor.end * _bytes(tensor.header.dtype):
-            raise damaged(path, f"the bytes of {name} are not all there")
+            raise damaged_error(path, f"the bytes of {name} are not all there")
     return {name: tensor.header for name, tensor in tensors.items()}
 
 
@@ -193,7 +193,7 @@ def _content(path: Path) -> tuple[Any, dict[str, int]]:
     except CheckpointError:
         raise
     except Exception as error:  # a broken archive or pickle raises whatever it leads to
-        raise damaged(path, str(error) or "it is not a file of torch.save") from error
+        raise damaged_error(path, str(error) or "it is not a file of torch.save") from error
 
 
 def _archived(path: Path, archive: zipfile.ZipFile) -> tuple[Any, dict[str, int]]:
@@ -201,7 +201,7 @@ def _archived(path: Path, archive: zipfile.ZipFile) -> tuple[Any, dict[str, int]
     require_few(path, sizes)
     (pickled,) = (name for name in sizes if name.endswith("/data.pkl"))
     if sizes[pickled] > LARGEST_PICKLE:
-        raise damaged(path, f"{pickled} is larger than {LARGEST_PICKLE // MIB} MiB")
+        raise damaged_error(path, f"{pickled} is larger than {LARGEST_PICKLE // MIB} MiB")
     tree = _Reader(io.BytesIO(archive.read(pickled))).load()
     folder = f"{pickled.removesuffix('data.pkl')}data/"
     return tree, {name.removeprefix(folder): size for name, size in sizes.items()}

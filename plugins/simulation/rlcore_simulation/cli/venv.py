@@ -53,7 +53,7 @@ def _create(registry: Registry, name: str, path: str | None, python: str | None)
     found = make(spec, folder, python=python)
     print(versions(found, spec))
     config = load_target(spec.config)() if spec.config else EnvConfig()
-    config.settle(spec)
+    config.resolve(spec)
     itself = config.interpreter() == str(folder)
     keys = [] if itself else [f"env.{side}.python={folder}" for side in ("train", "eval")]
     print(f"use it: {shlex.join(['rlcore', 'train', f'env={name}', *keys])}")

@@ -88,8 +88,8 @@ class LossChecks(AlgorithmSubject):
                           whole.gradients()[name], atol=ROUNDING, hint=hint)  # fmt: skip
         at_once = Metrics()
         at_once.add(metrics)
-        for name, number in at_once.numbers().items():
-            require_equal(f"metric {name}, in micro-batches", _number(added.numbers()[name]),
+        for name, number in at_once.values().items():
+            require_equal(f"metric {name}, in micro-batches", _number(added.values()[name]),
                           _number(number), atol=1e-4, hint=hint)  # fmt: skip
 
     def test_samples_without_weight_have_no_influence(self) -> None:

@@ -22,7 +22,7 @@ from rlcore.contracts.specs import Kind
 from rlcore.placement import Inventory, find_inventory
 from rlcore.plugins.import_target import load_target
 from rlcore.plugins.registry import load_plugins
-from rlcore.workers.backend import Backend, backend_of
+from rlcore.workers.backend import Backend, load_backend
 from rlcore_testing.conformance.base import Conformance, Finding, check, require
 
 TOY = (
@@ -52,7 +52,7 @@ class BackendConformance(Conformance):
         return ClusterConfig(backend=self.component().name, **self.settings)
 
     def test_it_has_what_core_asks_for(self) -> None:
-        backend = backend_of(self.cluster())
+        backend = load_backend(self.cluster())
         missing = [name for name in _methods() if not callable(getattr(backend, name, None))]
         require(
             not missing,
@@ -69,7 +69,7 @@ class BackendConformance(Conformance):
         )
 
     def test_sessions_share_what_the_outermost_holds(self) -> None:
-        backend, cluster = backend_of(self.cluster()), self.cluster()
+        backend, cluster = load_backend(self.cluster()), self.cluster()
         with backend.session(cluster):
             with backend.session(cluster):
                 pass

@@ -30,10 +30,10 @@ class FactChecks(EnvSubject):
     def test_tasks_and_sentences_pair_up(self) -> None:
         spec = self.spec
         require(
-            len(spec.descriptions) == len(spec.tasks) and all(spec.descriptions),
-            f"spec.descriptions has {sum(map(bool, spec.descriptions))} sentences for "
+            len(spec.instructions) == len(spec.tasks) and all(spec.instructions),
+            f"spec.instructions has {sum(map(bool, spec.instructions))} sentences for "
             f"{len(spec.tasks)} tasks, expected one for each",
-            hint="policies read the sentence; give spec.descriptions one entry per task, in order",
+            hint="policies read the sentence; give spec.instructions one entry per task, in order",
         )
         for group, members in spec.task_groups.items():
             stray = sorted(set(members) - set(spec.tasks))
@@ -65,7 +65,7 @@ class FactChecks(EnvSubject):
             )
 
     def test_the_env_has_the_facts_its_spec_function_gave(self) -> None:
-        added = ("render_settings", "hosts")  # to which the machine adds
+        added = ("render_settings", "processes")  # to which the machine adds
         self.require_told("env.spec", EnvSpec, self.spec, before="simulators", apart=added)
         limit, real = self.config().max_episode_steps, self.spec.max_episode_steps
         require(
@@ -114,7 +114,7 @@ class ObservationChecks(EnvSubject):
 
     def _require_observation(self, call: str, observation: Observation) -> None:
         everywhere = np.ones(ROWS, dtype=bool)
-        named = None if self.spec.open_sentences else self.spec.said
+        named = None if self.spec.open_instructions else self.spec.all_instructions
         require_none(call, observation_fault(self.spec, ROWS, observation, everywhere, named))
 
     def test_sentences_are_those_of_the_rows_tasks(self) -> None:
@@ -122,9 +122,9 @@ class ObservationChecks(EnvSubject):
         start, _ = self.env().reset(options={"episodes": episodes})
         sentences = start["task_descriptions"]
         for row, (episode, sentence) in enumerate(zip(episodes, sentences, strict=True)):
-            own = self.spec.descriptions[episode.task]
+            own = self.spec.instructions[episode.task]
             require(
-                sentence == own or sentence not in self.spec.descriptions,
+                sentence == own or sentence not in self.spec.instructions,
                 f"row {row} plays task {self.spec.tasks[episode.task]!r} under the sentence "
                 f"{sentence!r}, expected {own!r} or a refinement of it",
                 hint="look the sentence up by the row's own episode.task",

@@ -48,7 +48,7 @@ class RowChecks(EnvSubject):
                                 hint=hint)  # fmt: skip
             self.require_close(f"{name} of the row that was reset", array[1],
                                 arrays_of(fresh)[name][0], hint=hint)  # fmt: skip
-        if not self.spec.course_repeats:
+        if not self.spec.deterministic:
             return
         on, alone = (e.chunk_step(self.actions(ROWS, key=1)) for e in (env, undisturbed))
         for name in ("rewards", "terminated", "truncated", "valid"):

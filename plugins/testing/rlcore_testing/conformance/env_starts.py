@@ -93,7 +93,7 @@ class StartChecks(EnvSubject):
             hint="(task, trial) alone must fix the start: key its generator by them, and "
             "reset all that an episode changes",
         )
-        if not self.spec.course_repeats:
+        if not self.spec.deterministic:
             return
         played = arrays_of(expected.result, i)
         if expected.result.terminated[i].any():  # pixels nobody acts on are unspecified

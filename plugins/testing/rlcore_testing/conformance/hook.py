@@ -19,7 +19,7 @@ import numpy as np
 
 from rlcore.config.bind import plugin_settings
 from rlcore.config.schema import RunConfig
-from rlcore.contracts.episodes import EpisodeOutcome, Film, Footage
+from rlcore.contracts.episodes import EpisodeOutcome, Footage, LabelledFootage
 from rlcore.contracts.run import Run, Steering
 from rlcore.contracts.specs import Episode
 from rlcore.plugins.registry import load_plugins
@@ -100,7 +100,7 @@ class HookConformance(Conformance):
         require(
             resumed.steering == whole.steering,
             f"after a resume they had set {resumed.steering}, without one {whole.steering}",
-            hint="remember with run.keep(name, value) alone, nothing in the module",
+            hint="remember with run.store(name, value) alone, nothing in the module",
         )
 
     def test_importing_it_prints_nothing(self) -> None:
@@ -144,11 +144,11 @@ def outcomes(update: int) -> list[EpisodeOutcome]:
     ]
 
 
-def films() -> list[Film]:
+def films() -> list[LabelledFootage]:
     """Return one filmed episode."""
     frames = [np.zeros((16, 16, 3), np.uint8) for _ in range(3)]
     footage = Footage(Episode(0, 0), frames, [0, 1, 2], [0.0, 0.5, 1.0], [False, False, True])
-    return [Film(footage, TASKS[0], "reach the left side")]
+    return [LabelledFootage(footage, TASKS[0], "reach the left side")]
 
 
 def check_hook(name: str, **settings: Any) -> list[Finding]:

@@ -21,7 +21,7 @@ def paper_env(*, state: int = 4, action: int = 4, cameras: int = 1) -> EnvSpec:
     return EnvSpec(
         name="paper",
         tasks=("push", "open"),
-        descriptions=SENTENCES,
+        instructions=SENTENCES,
         train_trials=range(10),
         heldout_trials=range(10, 20),
         cameras=tuple(CameraSpec(f"camera{i}", 48, 64) for i in range(cameras)),
@@ -43,7 +43,7 @@ def paper_observation(spec: EnvSpec, rows: int, seed: int = 0) -> Observation:
             for camera in spec.cameras
         },
         "states": rng.uniform(-0.9, 0.9, (rows, spec.state_dim)).astype(np.float32),
-        "task_descriptions": [spec.descriptions[i % len(spec.tasks)] for i in range(rows)],
+        "task_descriptions": [spec.instructions[i % len(spec.tasks)] for i in range(rows)],
         "elapsed": rng.uniform(0, 1, rows).astype(np.float32),
     }
 
@@ -61,7 +61,7 @@ def paper_demonstration(spec: EnvSpec, length: int, seed: int = 0) -> Demonstrat
     seen = states[:, entries] if spec.state_dim else np.zeros((length, spec.action_dim))
     return Demonstration(
         episode=Episode(0, seed),
-        task_description=spec.descriptions[0],
+        instruction=spec.instructions[0],
         frames={
             camera.name: np.full((len(steps), camera.height, camera.width, 3), 128, dtype=np.uint8)
             for camera in spec.cameras

@@ -67,7 +67,7 @@ class SavingChecks(PolicySubject):
 
     def test_a_saved_policy_decides_the_same(self) -> None:
         policy = self.fresh()
-        if self.spec.sft is not None:
+        if self.spec.sft_objective is not None:
             policy.fit_normalizer([paper_demonstration(self.env_spec, 9)])
         with tempfile.TemporaryDirectory() as parent:
             folder = Path(parent) / "made" / "here"

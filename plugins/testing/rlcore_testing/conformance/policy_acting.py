@@ -119,7 +119,7 @@ class ActingChecks(PolicySubject):
         self._require_read("every camera shows other pixels", seen)
 
     def test_decisions_depend_on_the_instruction(self) -> None:
-        skip_unless(len(set(self.env_spec.descriptions)) > 1, "the env has one instruction")
+        skip_unless(len(set(self.env_spec.instructions)) > 1, "the env has one instruction")
         seen = self.observation()
         seen["task_descriptions"] = [*seen["task_descriptions"][1:], seen["task_descriptions"][0]]
         self._require_read("rows have each other's instructions", seen)
@@ -184,7 +184,7 @@ class ActingChecks(PolicySubject):
             )
 
     def test_noise_that_is_given_decides(self) -> None:
-        skip_unless(bool(self.spec.noise), "it can't be given its noise")
+        skip_unless(bool(self.spec.noise_shape), "it can't be given its noise")
         one, other = (self._started(seed) for seed in (0, 1))
         hint = "noise stands for what would be drawn from the keys; deterministic: all of it"
         require_equal(
@@ -201,7 +201,7 @@ class ActingChecks(PolicySubject):
 
     def _started(self, seed: int, *, key: int = 0) -> PolicyOutput:
         """Return deterministic decisions that start from given initial noise, seeded by `seed`."""
-        drawn = np.random.default_rng(seed).standard_normal((ROWS, *self.spec.noise))
+        drawn = np.random.default_rng(seed).standard_normal((ROWS, *self.spec.noise_shape))
         noise = drawn.astype(np.float32)
         output: PolicyOutput = self.policy.act(
             self.inputs, keys(key=key), deterministic=True, noise=noise

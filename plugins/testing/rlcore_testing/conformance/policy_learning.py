@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rlcore.terminal.text import some
+from rlcore.terminal.text import abbreviate_list
 from rlcore.validation.policy import checked_groups
 from rlcore_testing.conformance.base import require, require_array, require_equal, skip_unless
 from rlcore_testing.conformance.paper import paper_demonstration
@@ -27,7 +27,8 @@ class ParameterChecks(PolicySubject):
         grouped = [id(parameter) for group in groups.values() for parameter in group]
         trained = {id(p) for p in self.policy.parameters() if p.requires_grad}
         frozen = sorted(names[p] for p in set(grouped) - trained)
-        require(not frozen, f"{some(frozen, 3)} are in a group but don't require gradients",
+        require(not frozen, f"{abbreviate_list(frozen, 3)} are in a group but don't require "
+                            f"gradients",
                 hint="leave frozen parameters out")  # fmt: skip
         require(
             bool(groups["policy"]) and bool(groups["value"]) == bool(self.spec.value_dim),
@@ -60,7 +61,8 @@ class ParameterChecks(PolicySubject):
             found = {n: p.grad for n, p in policy.named_parameters() if p.grad is not None}
             reached[name] = {n for n, gradient in found.items() if bool(gradient.any())}
             broken = [n for n, gradient in found.items() if not bool(gradient.isfinite().all())]
-            require(not broken, f"the gradient of {name} is not finite at {some(broken, 3)}",
+            require(not broken, f"the gradient of {name} is not finite at "
+                                f"{abbreviate_list(broken, 3)}",
                     hint="look for a std that reaches 0, or a square root at 0")  # fmt: skip
         groups = policy.parameter_groups()
         ids = {g: {id(p) for p in parameters} for g, parameters in groups.items()}
@@ -69,12 +71,17 @@ class ParameterChecks(PolicySubject):
             # what policy and critic share may be the critic's alone in effect
             sources = [source] if group == "value" else [*reached]
             seen = set().union(*(reached.get(each, set()) for each in sources))
-            missed = [n for n in members if n not in seen and not n.startswith(self.spec.unread)]
+            missed = [
+                n
+                for n in members
+                if n not in seen and not n.startswith(self.spec.unused_parameters)
+            ]
             require(
                 not missed,
                 f"no gradient of {source} reaches {len(missed)} of {len(members)} parameters of "
-                f"group {group!r}: {some(missed, 3)}",
-                hint="freeze what does not train, or name it in spec.unread if the network is "
+                f"group {group!r}: {abbreviate_list(missed, 3)}",
+                hint="freeze what does not train, or name it in spec.unused_parameters if the "
+                "network is "
                 "meant to be so",
             )
 
@@ -158,7 +165,7 @@ class SupervisedChecks(PolicySubject):
         )
 
     def _learner(self) -> Any:
-        skip_unless(self.spec.sft is not None, "spec.sft is None")
+        skip_unless(self.spec.sft_objective is not None, "spec.sft is None")
         policy = self.fresh()
         policy.fit_normalizer([paper_demonstration(self.env_spec, LENGTH, s) for s in range(2)])
         return policy

@@ -22,27 +22,27 @@ class MemoryChecks(PolicySubject):
 
     def test_activations_are_those_of_the_spec(self) -> None:
         """Bytes that a forward pass saves for backward, without parameters, each tensor once."""
-        told = self.spec.activations.kept
+        told = self.spec.activations.stored
         skip_unless(told > 0, "spec.activations.kept is 0: not known")
         kept = _kept(self.policy, self._sum_of_scores) / ROWS
         self._require_about("activations.kept", told, kept)
 
     def test_passing_activations_are_those_of_the_spec(self) -> None:
         """Peak bytes of a forward pass without gradients."""
-        told = self.spec.activations.passing
+        told = self.spec.activations.transient
         skip_unless(told > 0, "spec.activations.passing is 0: not known")
         with torch.no_grad(), _Held() as held:
             self._sum_of_scores()
         # keys and values that acting caches are counted apart, and a critic may be all there is
-        most, cached = held.most / ROWS, self.spec.cache_numbers * self._number
+        most, cached = held.most / ROWS, self.spec.cache_size * self._number
         ends = (1 - 2 * ROUGHLY) * told, (1 + 2 * ROUGHLY) * (told + cached)
         self._require_about("activations.passing", told, most, ends)
 
     def test_recomputed_activations_are_those_of_the_spec(self) -> None:
         """Peak bytes of forward and backward with recomputation, without parameters' gradients."""
         told = self.spec.activations.recomputed
-        skip_unless(told > 0 and self.spec.gradient_checkpointing, "nothing is recomputed")
-        told = max(told, self.spec.activations.passing)
+        skip_unless(told > 0 and self.spec.has_checkpointing, "nothing is recomputed")
+        told = max(told, self.spec.activations.transient)
         policy = self.fresh()
         for parameter in policy.parameters():
             parameter.grad = torch.zeros_like(parameter)

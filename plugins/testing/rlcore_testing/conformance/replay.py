@@ -121,7 +121,7 @@ class ActingChecks(ReplaySubject):
                       hint="who acts may depend on nothing but networks that act")  # fmt: skip
 
     def _acting(self) -> Any:
-        skip_unless(bool(self.algorithm.needs.acting), "it has no part in acting")
+        skip_unless(bool(self.algorithm.needs.acting_networks), "it has no part in acting")
         return self.learner()[1]
 
     def _trained(self) -> Any:

@@ -152,7 +152,9 @@ class Bandit(nn.Module):
     def __init__(self, values: int = 1) -> None:
         super().__init__()
         noise: dict[str, Any] = {"starts_from_noise": True, "noise": (1, 1)}
-        self.spec = PolicySpec("bandit", 0, 1, 1, 1, 1, value_dim=values, sft="squares", **noise)
+        self.spec = PolicySpec(
+            "bandit", 0, 1, 1, 1, 1, value_dim=values, sft_objective="squares", **noise
+        )
         self.mean, self.value = nn.Parameter(torch.zeros(1)), nn.Parameter(torch.zeros(values))
 
     def evaluate(self, inputs: dict[str, Tensor], replay: dict[str, Tensor]) -> Evaluation:

@@ -12,7 +12,7 @@ from rlcore.config.bind import SLOTS, default_settings
 from rlcore.config.catalog import COMPONENT_GROUPS, EXPERIMENT, TYPE_KEYS, Catalog
 from rlcore.config.compose import compose
 from rlcore.config.schema_tree import value_of
-from rlcore.contracts.errors import PackageMissing, UserError
+from rlcore.contracts.errors import MissingPackageError, UserError
 from rlcore.contracts.specs import Kind
 from rlcore.plugins.registry import Component, Registry
 from rlcore_tools.check.targets import HOOKSPECS, Found
@@ -72,7 +72,7 @@ def preset_findings(registry: Registry, folder: Path | None) -> Iterator[Found]:
                 if error.message in told:
                     continue
                 told.add(error.message)
-                absent = isinstance(error, PackageMissing)  # users may have the package
+                absent = isinstance(error, MissingPackageError)  # users may have the package
                 mend = error.hint or ("install it" if absent else "correct the file")
                 yield Found(f"{file}: {error.message}", f"{HOOKSPECS}, rlcore_config_paths", mend,
                             warning=absent)  # fmt: skip

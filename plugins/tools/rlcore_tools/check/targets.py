@@ -125,7 +125,10 @@ def folder_of(location: str) -> Path | None:
 def configuration_findings(distribution: str, folder: str) -> Iterator[Found]:
     """Yield the faults of a configuration folder (`pkg://package.conf`): it is missing, or a YAML
     file in it can't be read."""
-    from rlcore.files.reading import Unreadable, read_yaml  # not at the top: imports a YAML parser
+    from rlcore.files.reading import (
+        UnreadableError,
+        read_yaml,
+    )  # not at the top: imports a YAML parser
 
     where, path = f"{HOOKSPECS}, rlcore_config_paths", folder_of(folder)
     if path is None:
@@ -139,6 +142,6 @@ def configuration_findings(distribution: str, folder: str) -> Iterator[Found]:
     for file in sorted(path.rglob("*.yaml")):
         try:
             read_yaml(file)
-        except Unreadable as error:
+        except UnreadableError as error:
             said = " ".join(str(error).split())
             yield Found(f"{file} can't be read: {said}", where, "correct the file")

@@ -17,7 +17,7 @@ from typing import Any
 import yaml  # type: ignore[import-untyped]
 
 from rlcore.cli.parser import Parser
-from rlcore.contracts.errors import ConfigError, choosing
+from rlcore.contracts.errors import ConfigError, choices_message
 from rlcore.contracts.specs import KINDS, ComponentSpec
 from rlcore.plugins.entry_points import installed
 from rlcore.plugins.registry import Component, Registry, load_plugins
@@ -161,7 +161,7 @@ def _skipped(
     for word in words:
         check = _base().sentence(word)
         if check not in known:
-            raise ConfigError(f"there is no check {word!r}{choosing(check, known)}")
+            raise ConfigError(f"there is no check {word!r}{choices_message(check, known)}")
         skip.add(check)
     return skip
 

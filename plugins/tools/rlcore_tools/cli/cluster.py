@@ -17,7 +17,7 @@ from rlcore.placement import Inventory, find_inventory, joins
 from rlcore.placement.memory import format_bytes
 from rlcore.plugins.registry import load_plugins
 from rlcore.terminal.console import as_text
-from rlcore.terminal.text import spans
+from rlcore.terminal.text import format_ranges
 from rlcore_tools.placement_table import WIDTH, placement_table
 
 
@@ -57,7 +57,7 @@ def _as_table(inventory: Inventory) -> str:
             format_bytes(node.gpu_memory) if node.gpu_memory else "-",
             str(node.cpus),
             format_bytes(node.memory) if node.memory else "-",
-            spans(inventory.ranks(index)) or "-",
+            format_ranges(inventory.ranks(index)) or "-",
             ", ".join(f"{name}={value}" for name, value in node.labels.items()) or "-",
         )
     what = "accelerators" if inventory.kind == "GPU" else "cores, as no node has accelerators"

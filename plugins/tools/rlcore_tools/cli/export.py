@@ -60,7 +60,7 @@ def main(arguments: Sequence[str]) -> int:
 def _episodes(run: SavedRun, checkpoint: Checkpoint, options: argparse.Namespace) -> int:
     config = config_to_replay(run, checkpoint, phase="eval", trust=options.trust)
     asked = {"which": options.episodes, "form": options.format, "dest": options.dest}
-    count, successes = start("rlcore_tools.episodes:write", Draft(config), passed=asked)
+    count, successes = start("rlcore_tools.episodes:write", Draft(config), loop_arguments=asked)
     print(f"{count} episodes, {successes} of them successes, after {checkpoint.step} updates")
     print(f"learn from it with collect.path={Path(options.dest).expanduser()}")
     return 0

@@ -18,12 +18,12 @@ from rlcore.checks.run import check
 from rlcore.cli.request import parse_request, print_help
 from rlcore.cli.verbs import Verb, composed_as_far
 from rlcore.config.schema import RunConfig
-from rlcore.config.schema.actor import WHOLE
+from rlcore.config.schema.actor import NO_SHARD
 from rlcore.contracts.errors import UserError
 from rlcore.placement import Inventory, Plan, find_inventory
 from rlcore.placement.memory import format_bytes, usable, with_samples
 from rlcore.plugins.registry import Registry, load_plugins
-from rlcore.terminal.text import written
+from rlcore.terminal.text import format_value
 from rlcore_tools.described_nodes import KEY, pretended
 from rlcore_tools.placement_table import assumed
 from rlcore_tools.propose import PRESETS, Fill, fill, layouts, worth_leaving
@@ -130,7 +130,7 @@ def _fitting(
     """
     own = config.actor.fsdp_config.sharding_strategy
     lines: list[str] = []
-    for strategy in dict.fromkeys((own, DIVIDED)) if inventory.total > 1 else (WHOLE,):
+    for strategy in dict.fromkeys((own, DIVIDED)) if inventory.total > 1 else (NO_SHARD,):
         found = [
             _try(config, registry, inventory, *layout, strategy)
             for layout in layouts(inventory).items()
@@ -154,7 +154,7 @@ def _try(
     placement: dict[str, str],
     strategy: str,
 ) -> Tried:
-    name = f"{name}, {strategy}," if strategy != WHOLE else name
+    name = f"{name}, {strategy}," if strategy != NO_SHARD else name
     refused = Tried(name, {})
     for stages in STAGES:
         keys: dict[str, Any] = {
@@ -166,7 +166,7 @@ def _try(
         try:
             plan = planned(_changed(config, keys), inventory, registry)
             wanted = config.actor.micro_batch_size
-            micro = config.actor.micro_batch_within(wanted, plan.world_size("actor")) or wanted
+            micro = config.actor.largest_micro_batch(wanted, plan.world_size("actor")) or wanted
             keys[MICRO] = micro
             facts = check(_changed(config, keys), registry, plan)
         except UserError as error:
@@ -188,7 +188,7 @@ def _filled(plan: Plan, facts: Facts) -> tuple[tuple[Fill, ...], dict[str, Any]]
         uses the least memory.
     """
     kinds: list[tuple[dict[str, Any], Facts]] = [({}, facts)]
-    if facts.counted.gradient_checkpointing:
+    if facts.counted.has_checkpointing:
         again = {RECOMPUTED: True}
         kinds.append((again, replace(facts, config=_changed(facts.config, again))))
     sizes = list(_micro_batches(facts))
@@ -210,7 +210,7 @@ def _micro_batches(facts: Facts) -> Iterator[int]:
     size: int | None = actor.micro_batch_size
     while size:
         yield size
-        size = actor.micro_batch_within(size - 1, ranks)
+        size = actor.largest_micro_batch(size - 1, ranks)
 
 
 def _leaving(name: str, keys: dict[str, Any], plan: Plan, facts: Facts) -> Tried | None:
@@ -237,7 +237,7 @@ def _changed(section: Any, keys: Mapping[str, Any]) -> Any:
 
 
 def _assigned(keys: Mapping[str, Any]) -> list[str]:
-    return [f"{key}={written(value)}" for key, value in keys.items()]
+    return [f"{key}={format_value(value)}" for key, value in keys.items()]
 
 
 def _left(found: Fill) -> str:

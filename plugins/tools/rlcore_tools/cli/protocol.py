@@ -28,8 +28,8 @@ UNDER = replace(
         flags={**TRUST, FLAG: {"metavar": "NAME", "help": "settings to evaluate with"}},
     ),
     call=None,
-    passed=("protocol",),
-    further="rlcore_tools.protocol.rows:rows_of",
+    loop_flags=("protocol",),
+    further_sides="rlcore_tools.protocol.rows:rows_of",
 )
 
 

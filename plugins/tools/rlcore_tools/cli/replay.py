@@ -90,7 +90,7 @@ REPLAY = Verb(
     "rlcore_tools.replay:run",
     require=NEEDED_TO_ACT,
     form=FORM,
-    trains=lambda request: request.options["phase"] == "train",
+    plays_train=lambda request: request.options["phase"] == "train",
 )
 
 
@@ -118,10 +118,10 @@ class Asked:
         Raises:
             UserError: no run is named, or the checkpoint is missing or damaged.
         """
-        if request.named is None:
+        if request.recipe is None:
             raise ConfigError("an episode of which run?", hint=USAGE)
-        open_run(request.named)  # says what is wrong with its name
-        self.run, self.options = open_run(Path(request.named).resolve()), dict(request.options)
+        open_run(request.recipe)  # says what is wrong with its name
+        self.run, self.options = open_run(Path(request.recipe).resolve()), dict(request.options)
         trust, phase = self.options.pop("trust"), self.options["phase"]
         wanted = self.options["failures"]
         if wanted is not None and (wanted < 1 or phase != "eval" or self.options["trial"]):
@@ -144,7 +144,9 @@ class Asked:
     def play(self, draft: Draft) -> None:
         """Replay the episodes."""
         trains = self.options["phase"] == "train"
-        start(REPLAY.loop, draft, trains=trains, passed={"run": self.run, **self.options})
+        start(
+            REPLAY.loop, draft, plays_train=trains, loop_arguments={"run": self.run, **self.options}
+        )
 
 
 def config_to_replay(
@@ -177,7 +179,7 @@ def replay(
     config = config_to_replay(run, kept, *overrides, phase=phase, trust=trust)
     loop, trains = "rlcore_tools.replay:play", phase == "train"
     asked = {"run": run, "task": task, "trial": trial, "replica": replica, "phase": phase}
-    played: Played = start(loop, Draft(config), trains=trains, passed=asked)
+    played: Played = start(loop, Draft(config), plays_train=trains, loop_arguments=asked)
     return played
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from rlcore.cli.parser import Parser
-from rlcore.contracts.errors import ConfigError, choosing
+from rlcore.contracts.errors import ConfigError, choices_message
 
 FOLDER = "logs"  # default folder of runs
 
@@ -33,7 +33,7 @@ def main(arguments: Sequence[str]) -> int:
         return 0
     if word not in actions:
         raise ConfigError(
-            f"rlcore runs can't {word!r}{choosing(word, actions)}", hint="rlcore runs --help"
+            f"rlcore runs can't {word!r}{choices_message(word, actions)}", hint="rlcore runs --help"
         )
     return actions[word](arguments[1:])
 

@@ -35,13 +35,13 @@ def of_named_run(request: Request, overrides: Sequence[str]) -> RunConfig:
     if not overrides or not overrides[0].startswith(BY_RECIPE):
         raise ConfigError("which run should be verified?", hint="rlcore eval RUN --verify")
     run = open_run(_named(overrides))  # says what is wrong with its name
-    if of_evaluation(run.named) is not None:
+    if of_evaluation(run.path) is not None:
         return run.config_to_evaluate(None, *overrides[1:], trust=request.options["trust"])
     return configure(request, overrides, verify=True)
 
 
 def _verify(draft: Draft) -> None:
-    start("rlcore_tools.verify:run", draft, passed={"named": _named(draft.given)})
+    start("rlcore_tools.verify:run", draft, loop_arguments={"named": _named(draft.words)})
 
 
 def _named(overrides: Sequence[str]) -> Path:

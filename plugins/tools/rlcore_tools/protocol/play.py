@@ -55,17 +55,17 @@ def run(assembly: Assembly, *, protocol: str) -> list[SuccessRow]:
         rows of the table.
     """
     spec = protocol_spec(load_plugins(), protocol)
-    assembly = replace(assembly, learned=learned_before(assembly.config, None))
-    assembly = _marked(assembly, other_than(spec, protocol, assembly.further))
-    assembly = assembly.simulated_by(assembly.interpreters())
+    assembly = replace(assembly, trained_starts=learned_before(assembly.config, None))
+    assembly = _marked(assembly, other_than(spec, protocol, assembly.further_configs))
+    assembly = assembly.with_simulators(assembly.interpreters())
     plan = json.loads(json.dumps(_plan(assembly)))
     with contextlib.ExitStack() as holds:
         folder = _begun(assembly.config, protocol, plan)
         if folder is not None:
-            holds.enter_context(folder.held(assembly.config.runner.logger.require_lock))
+            holds.enter_context(folder.locked(assembly.config.runner.logger.require_lock))
         s = holds.enter_context(open_session(assembly, folder=folder))
         write_text(_plan_file(s.folder, protocol), json.dumps(plan, indent=1) + "\n")
-        results = {row: _play(s, protocol, row) for row in assembly.further}
+        results = {row: _play(s, protocol, row) for row in assembly.further_configs}
         rows = _rows(spec, results)
         table = {
             "protocol": protocol,
@@ -75,7 +75,7 @@ def run(assembly: Assembly, *, protocol: str) -> list[SuccessRow]:
         }
         path = s.folder.evaluations / f"{protocol}.json"
         write_text(path, json.dumps({**table, **plan}, indent=1) + "\n")
-        said = {row: caveat(assembly.evaluating(row)) for row in assembly.further}
+        said = {row: caveat(assembly.for_evaluation(row)) for row in assembly.further_configs}
         title = _title(protocol, said)
         s.progress.line(plain_table(rows, f"success, {title}"))
         s.progress.line(headline(rows, title, spec))
@@ -104,7 +104,7 @@ def _play(session: Session, name: str, row: str) -> list[EpisodeResult]:
     label = f"{name}/{quote(row, safe=' ')}"
     done = session.folder.evaluations / f"{label}.parquet"
     if done.is_file():
-        kept, rules = read_results(done), protocol(session.assembly.evaluating(row))
+        kept, rules = read_results(done), protocol(session.assembly.for_evaluation(row))
         if {result.protocol for result in kept} == {rules.digest}:
             session.progress.line(f"{label}: done before")
             return kept
@@ -144,17 +144,17 @@ def _plan(assembly: Assembly) -> dict[str, Any]:
     config = assembly.config
     rows = {
         row: {
-            "starts": asdict(protocol(assembly.evaluating(row))),
+            "starts": asdict(protocol(assembly.for_evaluation(row))),
             "render_settings": dict(assembly.env_specs[row].render_settings),
-            "caveat": caveat(assembly.evaluating(row)),
+            "caveat": caveat(assembly.for_evaluation(row)),
             "env": asdict(changed.env.eval),
         }
-        for row, changed in assembly.further.items()
+        for row, changed in assembly.further_configs.items()
     }
     return {
         "model": asdict(config.actor.model),
         "checkpoint": _written(config),
-        **code(assembly.interpreters(), assembly.played_specs),
+        **code(assembly.interpreters(), assembly.active_specs),
         "seed": config.runner.seed,
         "sampling": sampling(config),
         "evaluated": rows,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rlcore.contracts.specs import Published
-from rlcore.files.damaged_files import blaming, read_mapping
+from rlcore.files.damaged_files import damaged_on, read_mapping
 from rlcore.results.tables import SuccessRow
 
 
@@ -44,7 +44,7 @@ def read_benchmarks(evaluations: Path) -> list[Benchmark]:
 
 def _read(file: Path) -> Benchmark:
     table = read_mapping(file)
-    with blaming(file):
+    with damaged_on(file):
         rows = [SuccessRow(**row) for row in table["rows"]]
         caveats = (row["caveat"] for row in table["evaluated"].values())
         return Benchmark(

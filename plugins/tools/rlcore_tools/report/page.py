@@ -15,7 +15,7 @@ from rlcore.config import schema_tree
 from rlcore.config.differences import differences
 from rlcore.contracts.episodes import mean_infos
 from rlcore.results.tables import failures, success_rows
-from rlcore.terminal.text import duration, spans, written
+from rlcore.terminal.text import format_duration, format_ranges, format_value
 from rlcore_tools.failures import commands, has_policy
 from rlcore_tools.report.clips import Shelf, link
 from rlcore_tools.report.figures import (
@@ -165,8 +165,8 @@ def _templates() -> Environment:
         "rate": lambda value: f"{value:.3f}",
         "percent": lambda value: f"{value:.2f}",
         "signed": lambda value: f"{value:+.3f}".replace("-", "\N{MINUS SIGN}"),
-        "duration": duration,
-        "value": written,
+        "duration": format_duration,
+        "value": format_value,
         "line": one_line,
         "setting": rounded,
     }
@@ -236,14 +236,14 @@ def _protocol(protocol: Values) -> list[tuple[str, str]]:
     if not protocol:
         return []
     lists = dict.fromkeys(
-        (spans(numbers, " to ", ", ") or "none")
+        (format_ranges(numbers, " to ", ", ") or "none")
         + (f", in {len(numbers)} episodes" if len({*numbers}) < len(numbers) else "")
         for numbers in protocol["trials"].values()
     )
     episodes = sum(len(numbers) for numbers in protocol["trials"].values())
     # files of earlier versions lack render_settings
     drawn: Values = protocol.get("facts", {}).get("render_settings", {})
-    frames = ", ".join(f"{name} {written(value)}" for name, value in drawn.items())
+    frames = ", ".join(f"{name} {format_value(value)}" for name, value in drawn.items())
     return [
         ("env", protocol["env"]),
         ("tasks", str(len(protocol["trials"]))),

@@ -12,7 +12,7 @@ from xml.etree.ElementTree import Element, SubElement
 
 from markupsafe import Markup
 
-from rlcore.terminal.text import written
+from rlcore.terminal.text import format_value
 from rlcore_tools.report.chart import drawn, number, put_line, put_text, ticks
 
 TOP, BOTTOM, SIDE = 34, 14, 56
@@ -84,7 +84,7 @@ def _axis(values: Sequence[Any]) -> _Axis:
     """
     numbers = [v for v in values if isinstance(v, (int, float)) and not isinstance(v, bool)]
     if len(numbers) < len(values) or len(set(numbers)) == 1:
-        return _named([written(value) for value in values])
+        return _named([format_value(value) for value in values])
     lo, hi = min(numbers), max(numbers)
     powers = lo > 0 and hi / lo >= WIDE_RANGE
     scale: Callable[[float], float] = log10 if powers else float
@@ -107,7 +107,7 @@ def _named(names: Sequence[str]) -> _Axis:
     distinct = sorted(set(names))
     room = max(1, len(distinct) - 1)
     at = {name: 1 - i / room if len(distinct) > 1 else 0.5 for i, name in enumerate(distinct)}
-    return _Axis(lambda value: at[written(value)], [(part, name) for name, part in at.items()])
+    return _Axis(lambda value: at[format_value(value)], [(part, name) for name, part in at.items()])
 
 
 def _short(text: str) -> str:

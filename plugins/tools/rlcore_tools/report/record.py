@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from rlcore.api import SavedRun, protocol_difference
-from rlcore.files.damaged_files import blaming, damaged, read_mapping
+from rlcore.files.damaged_files import damaged_error, damaged_on, read_mapping
 from rlcore.files.reading import read_yaml
-from rlcore.files.symlinks import leads_out, require_inside
+from rlcore.files.symlinks import leaves_folder, require_inside
 from rlcore.results.tables import EpisodeResult, comparable
 from rlcore.run_folder.folder import RunFolder
 from rlcore_tools.places import CONCLUSIONS, clip
@@ -119,7 +119,7 @@ class RunRecord:
             result: the episode.
         """
         path = clip(self.folder, label, result.task, result.trial)
-        return path if path.is_file() and not leads_out(self.folder.path, path) else None
+        return path if path.is_file() and not leaves_folder(self.folder.path, path) else None
 
 
 def read_run(folder: RunFolder) -> RunRecord:
@@ -159,10 +159,10 @@ def read_run(folder: RunFolder) -> RunRecord:
 def _yaml(path: Path) -> Values | None:
     if not path.exists():
         return None
-    with blaming(path):
+    with damaged_on(path):
         values = read_yaml(path)
     if not isinstance(values, Mapping):
-        raise damaged(path, "it holds no mapping of names to values")
+        raise damaged_error(path, "it holds no mapping of names to values")
     return values
 
 
@@ -174,5 +174,5 @@ def _manifest(path: Path) -> Values:
     values = _json(path) or {}
     for name in ("versions", "caveats", "task_groups"):
         if not isinstance(values.get(name, {}), Mapping):
-            raise damaged(path, f"{name} can't be {values[name]!r:.80}")
+            raise damaged_error(path, f"{name} can't be {values[name]!r:.80}")
     return values

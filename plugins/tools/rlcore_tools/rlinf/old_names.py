@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from rlcore.config import schema_tree
 from rlcore.config.old_names import Values, put, take, warn
 from rlcore.contracts.errors import ConfigError
-from rlcore.terminal.text import written
+from rlcore.terminal.text import format_value
 
 if TYPE_CHECKING:
     from rlcore.config.schema import RunConfig
@@ -58,14 +58,14 @@ def _modernise(values: Values, told: bool) -> Values:
         found, value = take(values, old)
         if found:
             found_new = rule(old, value, told)
-            said = " ".join(f"{new}={written(mapped)}" for new, mapped in found_new.items())
-            warn(f"{old}={written(value)} is an old spelling of {said}")
+            said = " ".join(f"{new}={format_value(mapped)}" for new, mapped in found_new.items())
+            warn(f"{old}={format_value(value)} is an old spelling of {said}")
             for new, mapped in found_new.items():
                 put(values, new, mapped)
     for path, harmless in ONE_VALUE.items():
         found, value = take(values, path)
         if found and value not in harmless:
-            either = " or ".join(map(written, harmless))
+            either = " or ".join(map(format_value, harmless))
             raise ConfigError(f"{path} must be {either}, or left out, got {value!r}")
     return values
 

@@ -13,7 +13,7 @@ from rlcore.config.catalog import EXPERIMENT
 from rlcore.config.choices import SIDES_OF
 from rlcore.config.recipes import GLOBAL
 from rlcore.contracts.errors import ConfigError
-from rlcore.terminal.text import written
+from rlcore.terminal.text import format_value
 from rlcore_tools.rlinf.components import nested
 from rlcore_tools.rlinf.translate import Translation
 from rlcore_tools.rlinf.verdicts import WORDS, Verdict
@@ -84,4 +84,4 @@ def _key(verdict: Verdict) -> str:
 
 
 def _short(value: object) -> str:
-    return cut(written(value), SHOWN)
+    return cut(format_value(value), SHOWN)

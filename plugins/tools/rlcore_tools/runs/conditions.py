@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from rlcore.config.schema_tree import find, leaves
-from rlcore.contracts.errors import ConfigError, choosing
-from rlcore.terminal.text import written
+from rlcore.contracts.errors import ConfigError, choices_message
+from rlcore.terminal.text import format_value
 from rlcore_tools.runs.row import COLUMNS, Row
 
 _CONDITION = re.compile(r"\s*([^\s=!<>]+)\s*(!=|>=|<=|==|=|>|<)\s*(.*?)\s*", re.DOTALL)
@@ -100,7 +100,7 @@ def _require(key: str, rows: Sequence[Row]) -> None:
         return
     keys = {path for row in rows[:1] for path, _ in leaves(row.config)}
     raise ConfigError(
-        f"no run here has {key!r}{choosing(key, {*COLUMNS, *keys})}",
+        f"no run here has {key!r}{choices_message(key, {*COLUMNS, *keys})}",
         hint="rlcore runs show RUN --json lists the columns; config.yaml in its folder, the keys",
     )
 
@@ -120,9 +120,9 @@ def _number(value: Any) -> float | None:
 
 def _same(ours: Any, theirs: str) -> bool:
     both = _number(ours), _number(theirs)
-    return both[0] == both[1] if None not in both else written(ours) == theirs
+    return both[0] == both[1] if None not in both else format_value(ours) == theirs
 
 
 def _rank(value: Any) -> tuple[int, Any]:
     number = _number(value)
-    return (1, written(value)) if number is None else (0, number)
+    return (1, format_value(value)) if number is None else (0, number)

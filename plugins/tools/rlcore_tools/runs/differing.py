@@ -10,7 +10,7 @@ from typing import Any
 from rlcore.config.differences import differences
 from rlcore.results.statistics import paired_difference
 from rlcore.results.tables import comparable, read_results, success_by_start
-from rlcore.terminal.text import written
+from rlcore.terminal.text import format_value
 from rlcore_tools.places import last_evaluation
 from rlcore_tools.runs.folders import row_of
 from rlcore_tools.runs.one import versions_of
@@ -103,7 +103,7 @@ def _table(title: str, pairs: Mapping[str, tuple[Any, ...]], none: str) -> list[
 
 
 def _cell(value: Any) -> str:
-    return "-" if value is None else one_line(written(value))
+    return "-" if value is None else one_line(format_value(value))
 
 
 def _paired(first: Path, other: Path) -> tuple[Mapping[str, float] | None, str]:

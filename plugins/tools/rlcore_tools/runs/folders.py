@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from rlcore.contracts.errors import CheckpointError
-from rlcore.files.reading import Unreadable, reason_of
+from rlcore.files.reading import UnreadableError, error_reason
 from rlcore_tools.runs.reading import Values, read_mapping
 from rlcore_tools.runs.row import FILES, Row, inside, look
 
@@ -36,7 +36,9 @@ def runs_below(folder: str | Path) -> list[Row]:
                 f"there is no folder {root}", hint="rlcore runs ls FOLDER, such as logs"
             )
     except (OSError, ValueError) as error:
-        raise CheckpointError(f"there is no folder {str(root)[:200]}: {reason_of(error)}") from None
+        raise CheckpointError(
+            f"there is no folder {str(root)[:200]}: {error_reason(error)}"
+        ) from None
     root = root.absolute()
     return sorted(_found(root, root, None, 0), key=lambda row: in_order(row.name))
 
@@ -68,7 +70,7 @@ def _found(folder: Path, root: Path, job: Values | None, depth: int) -> Iterator
         jobs = _jobs(folder) if JOBS in names else {}
         below = [entry for entry in names.values() if _leads_on(entry)]
     except OSError as error:
-        yield Row(folder, name, "unreadable", reason_of(error))
+        yield Row(folder, name, "unreadable", error_reason(error))
         return
     for entry in below if depth < DEEPEST else ():
         yield from _found(folder / entry.name, root, jobs.pop(entry.name, None), depth + 1)
@@ -90,7 +92,7 @@ def _jobs(sweep: Path) -> dict[str, Mapping[str, object]]:
     """Return the notes of a sweep on its jobs, by the name of the run's folder."""
     notes: dict[str, Mapping[str, object]] = {}
     for file in (sweep / JOBS).glob("[0-9]*.json"):
-        with contextlib.suppress(OSError, Unreadable):
+        with contextlib.suppress(OSError, UnreadableError):
             note = read_mapping(file) or {}
             notes[Path(str(note.get("folder") or f"job {file.stem}")).name] = note
     return notes

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
-from rlcore.terminal.text import written
+from rlcore.terminal.text import format_value
 from rlcore_tools.runs.settings import Setting
 from rlcore_tools.text import rounded
 
@@ -68,7 +68,7 @@ def _part(settings: Sequence[Setting], key: str) -> Part:
 
 def _rank(value: Any) -> tuple[int, Any]:
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    return (0, value) if is_number else (1, written(value))
+    return (0, value) if is_number else (1, format_value(value))
 
 
 def _names(values: Sequence[Any]) -> list[str]:

@@ -8,8 +8,8 @@ from typing import Any
 
 from rlcore.config.differences import differences
 from rlcore.config.schema_tree import find
-from rlcore.files.reading import Unreadable
-from rlcore.terminal.text import duration, some, written
+from rlcore.files.reading import UnreadableError
+from rlcore.terminal.text import abbreviate_list, format_duration, format_value
 from rlcore_tools.runs.folders import row_of
 from rlcore_tools.runs.reading import Values, read_config, read_mapping
 from rlcore_tools.runs.row import Row
@@ -46,11 +46,11 @@ def lines_of(folder: Path) -> list[str]:
         "seed": "" if row.seed is None else str(row.seed),
         "started": f"{row.started.replace('T', ' ')} UTC" if row.started else "",
         "updates": _updates(row),
-        "time": "" if row.seconds is None else duration(row.seconds),
+        "time": "" if row.seconds is None else format_duration(row.seconds),
         "success before": rate(row.before),
         "success after": rate(row.after),
         "difference": f"{difference(row.difference)} on the same starts" if row.difference else "",
-        "checkpoints": some(checkpoints_of(folder)),
+        "checkpoints": abbreviate_list(checkpoints_of(folder)),
         "commit": row.commit,
         "versions": ", ".join(f"{name} {versions[name]}" for name in VERSIONS if name in versions),
     }
@@ -66,7 +66,7 @@ def versions_of(folder: Path) -> dict[str, str]:
     """
     try:
         manifest = read_mapping(folder / "manifest.json") or {}
-    except (OSError, Unreadable):  # the run's row has the error
+    except (OSError, UnreadableError):  # the run's row has the error
         return {}
     versions = manifest.get("versions")
     own = {name: str(manifest[name]) for name in ("python", "device") if name in manifest}
@@ -90,10 +90,13 @@ def _changes(folder: Path, config: Values) -> list[str]:
         recipe = read_config(folder / "recipe.yaml")
     except FileNotFoundError:
         return []
-    except (OSError, Unreadable) as error:
+    except (OSError, UnreadableError) as error:
         return [f"recipe.yaml can't be read: {error}"]
     found = differences(recipe, config, ignore=("recipe",))
-    lines = [f"  {one.path}: {written(one.values[0])} -> {written(one.values[1])}" for one in found]
+    lines = [
+        f"  {one.path}: {format_value(one.values[0])} -> {format_value(one.values[1])}"
+        for one in found
+    ]
     more = [f"  and {len(lines) - MOST} more"] if len(lines) > MOST else []
     return [*(["changed from its recipe:"] if lines else []), *lines[:MOST], *more]
 

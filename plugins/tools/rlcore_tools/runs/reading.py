@@ -18,7 +18,7 @@ from typing import Any
 
 import yaml  # type: ignore[import-untyped]
 
-from rlcore.files.reading import Unreadable, read_json, read_text, read_yaml
+from rlcore.files.reading import UnreadableError, read_json, read_text, read_yaml
 
 Values = Mapping[str, Any]
 PART = 20_000  # bytes that are read at the beginning and at the end of a log
@@ -44,12 +44,12 @@ def read_config(path: Path) -> Values:
     text = read_text(path)
     try:
         if "&" in text or "*" in text or not text:  # an alias refers to another part of the file
-            raise Unreadable("it may have aliases")
+            raise UnreadableError("it may have aliases")
         return _mapping(text)
-    except (Unreadable, ValueError, RecursionError, yaml.YAMLError):
+    except (UnreadableError, ValueError, RecursionError, yaml.YAMLError):
         values = read_yaml(path)
     if not isinstance(values, dict):
-        raise Unreadable("it holds no mapping of names to values")
+        raise UnreadableError("it holds no mapping of names to values")
     return values
 
 
@@ -59,7 +59,7 @@ def _mapping(text: str) -> dict[str, Any]:
     keys = re.finditer(rf"^ {{{indent}}}(?=[^ \n-])", text, re.MULTILINE)
     cuts = [*(key.start() for key in keys), len(text)]
     if cuts[0] != 0:
-        raise Unreadable("it does not begin with a key")
+        raise UnreadableError("it does not begin with a key")
     values: dict[str, Any] = {}
     for start, end in pairwise(cuts):
         values |= _entry(text[start:end])
@@ -82,7 +82,7 @@ def _entry(text: str) -> dict[str, Any]:
             return {name: _WORDS.get(word, word)}
     values = yaml.safe_load(text)
     if not isinstance(values, dict):
-        raise Unreadable("it is no mapping")
+        raise UnreadableError("it is no mapping")
     return values
 
 
@@ -97,10 +97,10 @@ def read_mapping(path: str | Path) -> dict[str, Any] | None:
         values = read_json(path)
     except FileNotFoundError:
         return None
-    except Unreadable as error:
-        raise Unreadable(f"{Path(path).name}: {error}") from None
+    except UnreadableError as error:
+        raise UnreadableError(f"{Path(path).name}: {error}") from None
     if not isinstance(values, dict):
-        raise Unreadable(f"{Path(path).name} holds no mapping of names to values")
+        raise UnreadableError(f"{Path(path).name} holds no mapping of names to values")
     return values
 
 

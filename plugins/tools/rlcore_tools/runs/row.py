@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from rlcore.config.schema_tree import find
 from rlcore.contracts.errors import UserError
-from rlcore.files.reading import Unreadable, read_text, reason_of
+from rlcore.files.reading import UnreadableError, error_reason, read_text
 from rlcore.files.symlinks import require_inside
 from rlcore_tools.runs.reading import Values, read_config, read_ends, read_mapping
 
@@ -115,8 +115,8 @@ def look(folder: Path, name: str, job: Values | None = None, files: Entries | No
     try:
         return _look(folder, name, job, inside(folder) if files is None else files)
     except OSError as error:
-        reason = f"{Path(str(error.filename or '')).name}: {reason_of(error)}"
-    except (Unreadable, UserError) as error:
+        reason = f"{Path(str(error.filename or '')).name}: {error_reason(error)}"
+    except (UnreadableError, UserError) as error:
         reason = str(error)
     return Row(folder, name, "unreadable", reason)
 
@@ -134,7 +134,7 @@ def _look(folder: Path, name: str, job: Values | None, files: Entries) -> Row:
     summary = read_mapping(f"{folder}/{SUMMARY}") if SUMMARY in files else None
     manifest = read_mapping(f"{folder}/{MANIFEST}") or {} if MANIFEST in files else {}
     if "config.yaml" not in files:
-        raise Unreadable("it has no config.yaml")
+        raise UnreadableError("it has no config.yaml")
     facts: dict[str, Any] = {
         "started": str(manifest.get("started") or "")[:19],
         "commit": str(find(manifest, "git.commit") or "")[:10],
@@ -232,7 +232,7 @@ def _figures(summary: Values, key: str) -> Values | None:
     if figures is None:
         return None
     if not isinstance(figures, Mapping) or not _are_numbers(figures) or "lo" not in figures:
-        raise Unreadable(f"{SUMMARY}: {key} can't be {figures!r:.80}")
+        raise UnreadableError(f"{SUMMARY}: {key} can't be {figures!r:.80}")
     return figures
 
 

@@ -12,7 +12,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from rlcore.files.reading import Unreadable
+from rlcore.files.reading import UnreadableError
 from rlcore_tools.runs.reading import Values, read_mapping
 
 TRIALS, STORAGE, NAME = "trials.json", "study.log", "rlcore"
@@ -35,7 +35,7 @@ class Study:
     @classmethod
     def of(cls, sweep: Path) -> Study | None:
         """Read the study of a sweep; None if the sweep has none, or it can't be read."""
-        with contextlib.suppress(OSError, Unreadable):
+        with contextlib.suppress(OSError, UnreadableError):
             values = read_mapping(sweep / TRIALS)
             return None if values is None else cls(sweep, values)
         return None

@@ -8,7 +8,7 @@ from typing import Any
 
 from rich.cells import cell_len
 
-from rlcore.terminal.text import duration, written
+from rlcore.terminal.text import format_duration, format_value
 from rlcore_tools.runs.reading import Values
 from rlcore_tools.runs.row import Row
 from rlcore_tools.text import cut, one_line
@@ -32,7 +32,7 @@ def table_of(rows: Sequence[Row], keys: Sequence[str] = ()) -> str:
         "before": lambda row: rate(row.before),
         "after": lambda row: rate(row.after),
         "difference": lambda row: difference(row.difference),
-        "time": lambda row: "" if row.seconds is None else duration(row.seconds),
+        "time": lambda row: "" if row.seconds is None else format_duration(row.seconds),
         "commit": lambda row: row.commit,
         "": note,
     }
@@ -74,7 +74,7 @@ def note(row: Row) -> str:
     if row.state != "finished" and row.success is not None:
         parts.append(f"success {row.success:.2f}")
     if row.left is not None:
-        parts.append(f"{duration(row.left)} left")
+        parts.append(f"{format_duration(row.left)} left")
     if row.reason:
         parts.append(cut(row.reason.strip().partition("\n")[0], LONGEST))
     return ", ".join(parts)
@@ -87,4 +87,4 @@ def _update(row: Row) -> str:
 
 
 def _value(value: Any) -> str:
-    return "" if value is None else cut(written(value), LONGEST)
+    return "" if value is None else cut(format_value(value), LONGEST)

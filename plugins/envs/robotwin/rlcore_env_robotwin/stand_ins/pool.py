@@ -19,6 +19,6 @@ def make_pool(config: RoboTwinConfig) -> SimulatorCache[StandIn]:
     spec, planners = env_spec(config), (ArmPlanner(0), ArmPlanner(1))
 
     def build(number: int) -> StandIn:
-        return StandIn(config, spec.tasks[number], spec.descriptions[number], planners)
+        return StandIn(config, spec.tasks[number], spec.instructions[number], planners)
 
     return SimulatorCache(build, keep=KEPT)
