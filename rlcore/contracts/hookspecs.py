@@ -125,7 +125,7 @@ def rlcore_doctor(config: Any | None) -> list[dict[str, str]]:
 
     Args:
         config: the resolved run config; None for `rlcore doctor` without a config.
-            `config.played` holds the envs that the run plays.
+            `config.active_envs` holds the envs that the run plays.
 
     Returns:
         Dicts `{"name", "status": "ok" | "warning" | "missing" | "refused", "detail", "fix"}`, where

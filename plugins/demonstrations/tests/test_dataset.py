@@ -19,7 +19,7 @@ from rlcore.contracts.specs import ActionChannel, CameraSpec, Episode, StateChan
 
 def assert_equal(read, written):
     assert read.episode == written.episode._replace(group=-1)
-    assert (read.task_description, read.success) == (written.task_description, written.success)
+    assert (read.instruction, read.success) == (written.instruction, written.success)
     for mine, other in (
         (read.states, written.states),
         (read.actions, written.actions),

@@ -20,7 +20,7 @@ from rlcore_simulation.env import SimulatedEnv
 class SuspendingEnv(SimulatedEnv):
     """:class:`SimulatedEnv` that implements :class:`rlcore.contracts.protocols.SuspendableEnv`.
 
-    It requires a simulator that is bitwise reproducible (`spec.course_repeats`).
+    It requires a simulator that is bitwise reproducible (`spec.deterministic`).
     """
 
     def __init__(self, *arguments: Any, **named: Any) -> None:

@@ -290,7 +290,7 @@ def test_demonstrations_come_from_all_processes_and_replay(make) -> None:
         shapes = {name: frames.shape[1:] for name, frames in each.frames.items()}
         assert shapes == {"front": (8, 12, 3), "wrist": (4, 4, 3)}
         first, _ = env.reset(options={"episodes": [each.episode] * 2})
-        assert each.task_description == first["task_descriptions"][0]
+        assert each.instruction == first["task_descriptions"][0]
         np.testing.assert_array_equal(first["cameras"]["wrist"][0], each.frames["wrist"][0])
         result = env.chunk_step(np.stack([each.actions, each.actions]))
         assert np.flatnonzero(result.terminated[0]).tolist() == [length - 1]

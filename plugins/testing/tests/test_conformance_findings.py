@@ -293,7 +293,7 @@ def test_an_env_whose_starts_are_stored_states_passes():
 def test_an_env_whose_course_does_not_repeat_passes_and_says_what_was_left_out(env):
     report = reported(env)
     assert report.findings == []
-    said = {one.check for one in report.left_out if one.reason == "spec.course_repeats is false"}
+    said = {one.check for one in report.left_out if one.reason == "spec.deterministic is false"}
     assert {*COURSE} <= said
 
 

@@ -131,12 +131,14 @@ def test_a_policy_without_blocks_is_gathered_as_a_whole(facts, problems, words, 
 def test_who_can_not_leave_is_told_so(facts, mapping, key, reason):
     asked = [f"cluster.component_placement={mapping}", f"{key}.enable_offload=true"]
     found = facts(*asked)
-    found = replace(found, placement=replace(found.placement,
-    offloads=found.config.offloaded_roles)) said = list(offload_has_no_effect(found))
+    placement = replace(found.placement, offloads=found.config.offloaded_roles)
+    said = list(offload_has_no_effect(replace(found, placement=placement)))
     assert bool(said) == bool(reason)
     assert not reason or f"{key}.enable_offload=true does nothing: {reason}" in said[0]
     cores = make_plan(
-        found.config.cluster, Inventory.uniform(1, Node(cpus=4)),
-    offloads=found.config.offloaded_roles )
+        found.config.cluster,
+        Inventory.uniform(1, Node(cpus=4)),
+        offloads=found.config.offloaded_roles,
+    )
     (said,) = offload_has_no_effect(replace(found, placement=cores))
     assert "its processes sit on cores, and all their memory is the host's" in said

@@ -34,7 +34,7 @@ def test_states_and_actions_are_equal_and_frames_nearly(form, tmp_path):
     read = everything(data)  # without the one that failed
     assert [one.episode for one in read] == [Episode(0, 7), Episode(1, 5)]
     for one, other in zip(read, [made[1], made[0]], strict=True):
-        assert one.task_description == other.task_description and one.success
+        assert one.instruction == other.instruction and one.success
         np.testing.assert_array_equal(one.states, other.states)
         np.testing.assert_array_equal(one.actions, other.actions)
         np.testing.assert_array_equal(one.frame_steps, other.frame_steps)

@@ -194,7 +194,7 @@ def test_lerobots_own_reader_gives_what_was_written(
         written(form, path, MADE)
         run(python, READ, path, found)
         read = np.load(found)
-        assert read["task"].tolist() == [one.task_description for one in MADE for _ in one.actions]
+        assert read["task"].tolist() == [one.instruction for one in MADE for _ in one.actions]
         np.testing.assert_array_equal(read["action"], np.concatenate([x.actions for x in MADE]))
         states = np.concatenate([one.states for one in MADE])
         np.testing.assert_array_equal(read["observation.state"], states)

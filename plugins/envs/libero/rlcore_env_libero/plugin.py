@@ -69,5 +69,5 @@ def rlcore_doctor(config: Any | None) -> list[dict[str, str]]:
 
     if config is None:
         return doctor_checks([])
-    used = [env for env in config.played.values() if env.env_type == "libero"]
+    used = [env for env in config.active_envs.values() if env.env_type == "libero"]
     return doctor_checks(used) if used else []

@@ -59,7 +59,7 @@ def rlcore_doctor(config: Any | None) -> list[dict[str, str]]:
 
     if config is None:
         return doctor_checks([])
-    used = [env for env in config.played.values() if env.env_type == "maniskill"]
+    used = [env for env in config.active_envs.values() if env.env_type == "maniskill"]
     if not used:
         return []
     alone = config.cluster.address in (None, "local") and config.cluster.inventory is None

@@ -54,5 +54,5 @@ def rlcore_doctor(config: Any | None) -> list[dict[str, str]]:
 
     if config is None:
         return doctor_checks([])
-    used = [env for env in config.played.values() if env.env_type == "metaworld"]
+    used = [env for env in config.active_envs.values() if env.env_type == "metaworld"]
     return doctor_checks(used) if used else []

@@ -88,5 +88,5 @@ def rlcore_doctor(config: Any | None) -> list[dict[str, str]]:
 
     if config is None:
         return doctor_checks({})
-    used = {side: env for side, env in config.played.items() if env.env_type == "robotwin"}
+    used = {side: env for side, env in config.active_envs.items() if env.env_type == "robotwin"}
     return doctor_checks(used) if used else []

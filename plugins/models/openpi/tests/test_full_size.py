@@ -95,7 +95,9 @@ def write_shards_of_holes(folder: Path, shapes: Shapes, most: int = 4 * 2**30) -
 
 def complete(folder: Path, env_spec) -> None:
     """Tokenizer and statistics."""
-    (folder / "paligemma_tokenizer.model").write_bytes(train_tokenizer(env_spec.said, 512))
+    (folder / "paligemma_tokenizer.model").write_bytes(
+        train_tokenizer(env_spec.all_instructions, 512)
+    )
     write_norm_stats(folder / "assets" / ASSET, statistics(env_spec))
 
 

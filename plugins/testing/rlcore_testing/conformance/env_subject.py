@@ -208,7 +208,7 @@ class EnvSubject(Conformance):
 
     def repeats_its_course(self) -> None:
         """Skip the check unless the spec promises that equal starts and actions repeat."""
-        skip_unless(self.spec.deterministic, "spec.course_repeats is false")
+        skip_unless(self.spec.deterministic, "spec.deterministic is false")
 
     @property
     def tolerance(self) -> float:
