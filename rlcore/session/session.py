@@ -38,7 +38,6 @@ from rlcore.session.progress import Clock, Progress
 from rlcore.session.trained_on import learned_before
 from rlcore.workers.backend import load_backend, make_group
 from rlcore.workers.group import WorkerGroup
-from rlcore.workers.worker_specs import WorkerSpecs
 
 DETERMINISTIC, STOCHASTIC = "deterministic", "stochastic"
 
@@ -211,8 +210,7 @@ def open_session(
         assembly.worker_specs, resumed_kernels=None if before is None else before.kernels
     )
     runs = Path(config.runner.logger.log_path) if folder is None else folder.path.parent
-    apart = load_backend(config.cluster).check_nodes(config, worker_specs, runs)
-    worker_specs = replace(worker_specs, unshared_nodes=apart)
+    load_backend(config.cluster).check_nodes(config, worker_specs, runs)
     manifest = _manifest(assembly, at, interpreters)
     logger, clock = config.runner.logger, Clock()
     with contextlib.ExitStack() as own:
@@ -232,8 +230,6 @@ def open_session(
         )
         group = own.enter_context(make_group(worker_specs))
         progress.line(f"run folder: {folder.path}")
-        if worker_specs.unshared_nodes:
-            progress.line(_unshared(worker_specs))
         with clock.measure("start"), progress.phase("start workers"):
             group.start()
         manifest["weight_sync"] = group.weight_sync()
@@ -254,14 +250,6 @@ def open_session(
         session.record_batch_invariance(before)
         session.tell_upgraded(then)
         yield session
-
-
-def _unshared(worker_specs: WorkerSpecs) -> str:
-    """Return the message about nodes without access to the run folder."""
-    named = ", ".join(
-        worker_specs.node_name(number) for number in sorted(worker_specs.unshared_nodes)
-    )
-    return f"not seen from {named}: what policies there write and read is sent (docs/cluster.md)"
 
 
 def caveat(assembly: Assembly, side: str = "eval") -> str:

@@ -43,19 +43,15 @@ class Backend(Protocol):
             WorkerError: no cluster answers.
         """
 
-    def check_nodes(
-        self, config: RunConfig, worker_specs: WorkerSpecs, runs: Path
-    ) -> dict[int, frozenset[str]]:
-        """Check that each node has the files that its workers read, before a run writes anything.
+    def check_nodes(self, config: RunConfig, worker_specs: WorkerSpecs, runs: Path) -> None:
+        """Check that each node has the files that its workers need, before a run writes anything.
 
         Args:
-            runs: the parent of the run's folder.
-
-        Returns:
-            :attr:`rlcore.workers.worker_specs.WorkerSpecs.unshared_nodes`.
+            runs: the parent of the run's folder. All nodes with a policy must share it, because
+                workers write and read checkpoints there.
 
         Raises:
-            AssetError: a node lacks a file; the message names both.
+            AssetError: a node lacks a file or the folder; the message names both.
         """
 
     def make_group(self, worker_specs: WorkerSpecs) -> WorkerGroup:

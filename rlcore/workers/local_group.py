@@ -34,11 +34,8 @@ class LocalBackend:
     def check_address(self, address: str, timeout: float) -> None:
         """Do nothing: this backend joins no cluster."""
 
-    def check_nodes(
-        self, config: RunConfig, worker_specs: WorkerSpecs, runs: Path
-    ) -> dict[int, frozenset[str]]:
-        """Return an empty dict: there are no other nodes."""
-        return {}
+    def check_nodes(self, config: RunConfig, worker_specs: WorkerSpecs, runs: Path) -> None:
+        """Do nothing: there are no other nodes."""
 
     def make_group(self, worker_specs: WorkerSpecs) -> LocalGroup:
         """Return the group of workers, not yet started."""

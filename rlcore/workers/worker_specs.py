@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from rlcore.config.schema import ClusterConfig
@@ -37,16 +37,13 @@ class WorkerSpecs:
         members: workers by role and rank. Roles are "env" and "rollout+actor", or "env", "rollout"
             and "actor", or "env" alone where demonstrations are collected.
         nodes: the machines, indexed by the node number of an allocation.
-        apart: nodes without access to the run folder, by number, each with the paths of the
-            configuration that are on its own disk; files are sent to their workers.
         routes: routes of weights from the actor to separate rollout workers.
-        begun: kernels of the resumed run, used again where possible; None for a new run.
+        resumed_kernels: kernels of the resumed run, used again where possible; None for a new run.
     """
 
     cluster: ClusterConfig
     members: Mapping[str, tuple[Member, ...]]
     nodes: tuple[Node, ...] = ()
-    unshared_nodes: Mapping[int, frozenset[str]] = field(default_factory=dict)
     routes: tuple[WeightRoute, ...] = ()
     resumed_kernels: Kernels | None = None
 

@@ -175,11 +175,11 @@ EXCEPTIONS: dict[str, tuple[str, ...]] = {
     ),
     # carries out what core's workers and plans say, as core's own local group does
     "plugins/ray/rlcore_ray": (
-        "rlcore.files.digests", "rlcore.numerics.mkl",
+        "rlcore.numerics.mkl",
         "rlcore.placement.inventory", "rlcore.placement.plan", "rlcore.plugins.extras",
         "rlcore.plugins.registry",
         "rlcore.process.signals", "rlcore.process.watchdog", "rlcore.rollout.messages",
-        "rlcore.run_folder.checkpoint", "rlcore.workers.channel", "rlcore.workers.env_worker",
+        "rlcore.workers.channel", "rlcore.workers.env_worker",
         "rlcore.workers.policy_worker", "rlcore.workers.roles",
     ),
     # reads the headers of safetensors files as core does

@@ -53,9 +53,8 @@ def nodes(*each: Mapping[str, Any]) -> Iterator[Cluster]:
 
 
 @contextlib.contextmanager
-def node_with_a_disk_of_its_own(cluster: Cluster, place: Path) -> Iterator[int]:
-    """One more node with two cores, which sees another, empty folder at `place`; gives the number
-    of a process in its mount namespace. Only root can make one."""
+def node_with_a_disk_of_its_own(cluster: Cluster, place: Path) -> Iterator[None]:
+    """Add a node with two cores, which sees an empty folder at `place`. Only root can."""
     ray = [sys.executable, "-m", "ray.scripts.scripts", "start", f"--address={cluster.address}",
            "--num-cpus=2", "--num-gpus=0", f"--object-store-memory={STORE}", "--block"]  # fmt: skip
     mount = f"mount -t tmpfs tmpfs {shlex.quote(str(place))} && exec {shlex.join(ray)}"
@@ -66,7 +65,7 @@ def node_with_a_disk_of_its_own(cluster: Cluster, place: Path) -> Iterator[int]:
         start_new_session=True,
     )
     try:
-        yield process.pid
+        yield
     finally:
         for one in [*psutil.Process(process.pid).children(recursive=True), process]:
             with contextlib.suppress(psutil.NoSuchProcess):

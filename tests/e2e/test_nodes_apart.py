@@ -1,17 +1,15 @@
-"""Nodes that don't share a disk: what policies there read and write is sent.
+"""Nodes that don't share a disk: one error before a worker starts.
 
-`pytest -m long -n0 tests/e2e/test_nodes_apart.py`. What travels how is tested in
-plugins/ray/tests/test_file_transfer.py.
+`pytest -m long -n0 tests/e2e/test_nodes_apart.py`. The messages are tested in
+plugins/ray/tests/test_node_files.py.
 """
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 
 import pytest
 import rlcore_testing
-from sameness import assert_same
 from simulated_nodes import may_mount, node_with_a_disk_of_its_own, nodes, one_error, run
 
 from rlcore.cli.main import main
@@ -32,45 +30,19 @@ pytestmark = [
 ]
 
 
-def seen_from(process: int, place: Path) -> list[str]:
-    """Names in a folder, as a process sees it."""
-    words = ["nsenter", "--mount", f"--target={process}", "ls", "-A", str(place)]
-    return subprocess.run(words, capture_output=True, text=True, check=True).stdout.split()
+PLACED = ["cluster.num_nodes=2", "cluster.component_placement={env: 0, rollout: 2, actor: 3}"]
 
 
-@pytest.mark.parametrize(
-    ("placement", "strategy"),
-    [
-        ("{env: 0, rollout: 1, actor: 2}", "no_shard"),
-        ("{env: 0, rollout: 2-3, actor: 2-3}", "full_shard"),
-    ],
-)
-def test_a_run_over_two_disks(placement: str, strategy: str, tmp_path: Path):
-    """Demonstrations, the supervised start, checkpoints and the resume all cross. With one actor
-    rank the run has the bits of one process."""
+def test_a_run_folder_that_a_node_does_not_share_is_refused(tmp_path: Path):
+    """The policies are on the second node, which has another disk at the place of the runs."""
     place = tmp_path / "logs"
     place.mkdir()
-    words = [*WORDS, f"actor.fsdp_config.sharding_strategy={strategy}", "cluster.num_nodes=2",
-             f"cluster.component_placement={placement}"]  # fmt: skip
-    with nodes({}) as cluster, node_with_a_disk_of_its_own(cluster, place) as process:
-        ended = run(["train", *words, "runner.max_epochs=2"], cluster, tmp_path)
-        assert ended.code == 0, ended.err
-        assert "not seen from node 1 (" in ended.out
-        ended = run(["resume", "logs/run", "runner.max_epochs=3"], cluster, tmp_path)
-        assert ended.code == 0, ended.err
-        assert seen_from(process, place) == []
-    files = {file.name for file in load_checkpoint(place / "run").path.glob("learner*")}
-    if strategy == "no_shard":
-        assert files == {"learner.json", "learner.safetensors"}
-        with pytest.MonkeyPatch.context() as patch:
-            patch.chdir(tmp_path)
-            whole = ["runner.logger.experiment_name=whole", "cluster.backend=local"]
-            assert main(["train", *WORDS, *whole, "runner.max_epochs=3"]) == 0
-        assert_same(place / "whole", place / "run")
-    else:
-        assert files == {"learner.json"} | {
-            f"learner-0000{part}-of-00002.safetensors" for part in (1, 2)
-        }
+    with nodes({}) as cluster, node_with_a_disk_of_its_own(cluster, place):
+        ended = run(["train", *WORDS, *PLACED], cluster, tmp_path)
+    assert ended.code == 2 and one_error(ended.err), ended.err
+    assert "error: node 1 (" in ended.err
+    assert " lacks the run's folder, which is to be in logs" in ended.err
+    assert not list(place.iterdir())
 
 
 def test_what_is_empty_on_one_node_is_one_error_before_a_worker_starts(tmp_path: Path):
@@ -80,12 +52,11 @@ def test_what_is_empty_on_one_node_is_one_error_before_a_worker_starts(tmp_path:
         assert main(["train", *WORDS, "cluster.backend=local", "runner.max_epochs=1"]) == 0
     weights = load_checkpoint(tmp_path / "logs" / "run").path / "actor"
     package = Path(rlcore_testing.__file__).parent
-    placed = ["cluster.num_nodes=2", "cluster.component_placement={env: 0, rollout: 2, actor: 3}"]
     lacking = {
         weights: f" files of actor.model.model_path={weights}: ",
         package: " lacks code: rlcore_testing.toy_policy:make can't be loaded: ",
     }
-    words = ["train", *WORDS, *placed, f"actor.model.model_path={weights}"]
+    words = ["train", *WORDS, *PLACED, f"actor.model.model_path={weights}"]
     for emptied, said in lacking.items():
         with nodes({}) as cluster, node_with_a_disk_of_its_own(cluster, emptied):
             ended = run([*words, "runner.logger.log_path=other"], cluster, tmp_path)

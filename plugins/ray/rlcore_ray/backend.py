@@ -10,7 +10,7 @@ from rlcore.plugins.registry import load_plugins
 from rlcore.workers.worker_specs import WorkerSpecs
 from rlcore_ray import cluster as clusters
 from rlcore_ray.group import RayGroup
-from rlcore_ray.node_files import components_of, require_node_files
+from rlcore_ray.node_files import plugin_components, require_node_files
 
 
 class RayBackend:
@@ -24,20 +24,18 @@ class RayBackend:
         """See :func:`rlcore_ray.cluster.check_address`."""
         clusters.check_address(address, timeout)
 
-    def check_nodes(
-        self, config: RunConfig, worker_specs: WorkerSpecs, runs: Path
-    ) -> dict[int, frozenset[str]]:
+    def check_nodes(self, config: RunConfig, worker_specs: WorkerSpecs, runs: Path) -> None:
         """See :func:`rlcore_ray.node_files.require_node_files`.
 
         Only the nodes of a joined cluster have ids. Without ids nothing is checked, because the run
         starts its own cluster on this machine later.
         """
         if not any(node.id for node in worker_specs.nodes):
-            return {}
+            return
         # after a failure no session may be open, and Ray would start or join any cluster by itself
         with clusters.cluster_session(config.cluster):
-            chosen = components_of(config, worker_specs, load_plugins())
-            return require_node_files(config, worker_specs, chosen, runs)
+            plugins = plugin_components(config, worker_specs, load_plugins())
+            require_node_files(config, worker_specs, plugins, runs)
 
     def make_group(self, worker_specs: WorkerSpecs) -> RayGroup:
         """See :class:`rlcore_ray.group.RayGroup`."""

@@ -19,7 +19,8 @@ from ray.exceptions import ObjectLostError, RayActorError
 from rlcore.contracts.errors import StuckError, WorkerError
 from rlcore.rollout.messages import Receive, env_rank_of
 
-TELL_SECONDS = 0.5
+PROGRESS_SECONDS = 0.5  # shortest time between two progress reports of a worker
+CONTINUES = "rlcore resume RUN continues"
 QUEUE_SIZE = 4  # alternating messages need 1; a larger queue only lets a sender run ahead
 
 
@@ -33,7 +34,7 @@ class ChannelActor:
     def __init__(self) -> None:
         self._queues: dict[str, asyncio.Queue[Any]] = {}
         self._totals: Counter[str] = Counter()
-        self._told: dict[str, float] = {}
+        self._progress: dict[str, float] = {}
         self._beats: dict[str, tuple[float, str]] = {}
         self._broken: str | None = None
         self._alarm = asyncio.Event()
@@ -78,22 +79,22 @@ class ChannelActor:
     async def beats(self) -> dict[str, tuple[float, str]]:
         """Return `{worker: (seconds since its last heartbeat, stack in that heartbeat)}`."""
         now = time.monotonic()
-        return {name: (now - heard, stack) for name, (heard, stack) in self._beats.items()}
+        return {name: (now - then, stack) for name, (then, stack) in self._beats.items()}
 
     async def count(self, amounts: Mapping[str, int]) -> None:
         self._totals.update(amounts)
 
-    async def tell(self, values: Mapping[str, float]) -> None:
-        self._told.update(values)
+    async def report(self, values: Mapping[str, float]) -> None:
+        self._progress.update(values)
 
     async def totals(self) -> dict[str, float]:
-        return {**self._totals, **self._told}
+        return {**self._totals, **self._progress}
 
     async def clear(self) -> None:
         """Empty the queues and reset the counts and the broken state, between conversations."""
         self._queues.clear()
         self._totals.clear()
-        self._told.clear()
+        self._progress.clear()
         self._broken = None
         self._alarm.clear()
 
@@ -112,7 +113,7 @@ class RayChannel:
     def __init__(self, hub: Any) -> None:
         self._hub = hub
         self.of: Mapping[int, Any] = {}
-        self._told = -inf
+        self._reported = -inf
 
     def _at(self, key: str) -> Any:
         rank = env_rank_of(key)
@@ -127,12 +128,12 @@ class RayChannel:
         # wait for the answer, so that no count arrives after the end of the conversation
         self._answer(self._hub.count.remote(dict(amounts)))
 
-    def tell(self, values: Mapping[str, float]) -> None:
-        """Report the progress of a call to the driver, at most once per :data:`TELL_SECONDS`."""
+    def report(self, values: Mapping[str, float]) -> None:
+        """Report a call's progress to the driver, at most once per :data:`PROGRESS_SECONDS`."""
         now = time.monotonic()
-        if now - self._told >= TELL_SECONDS:
-            self._answer(self._hub.tell.remote(dict(values)))
-            self._told = now
+        if now - self._reported >= PROGRESS_SECONDS:
+            self._answer(self._hub.report.remote(dict(values)))
+            self._reported = now
 
     def receive(self, request: Receive) -> Any:
         boxed = self._answer(self._at(request.key).get.remote(request.key, request.timeout))
@@ -144,7 +145,7 @@ class RayChannel:
             )
         try:
             return ray.get(boxed[0])
-        except ObjectLostError:  # also where its owner died
+        except ObjectLostError:  # also raised if the owner of the object died
             raise WorkerLost(
                 f"{request.waiting_for} was lost with the process that sent it"
             ) from None
@@ -172,6 +173,6 @@ def queues_lost(error: Exception, seconds: float | None = None) -> WorkerError:
     if isinstance(error, TimeoutError):
         return StuckError(
             f"{name} have not answered for {seconds:g} s (cluster.timeouts.ray)",
-            hint="stopped, or an overloaded machine? rlcore resume RUN goes on",
+            hint=f"stopped, or an overloaded machine? {CONTINUES}",
         )
-    return WorkerLost(f"{name} died (killed, or out of memory?)", hint="rlcore resume RUN goes on")
+    return WorkerLost(f"{name} died (killed, or out of memory?)", hint=CONTINUES)

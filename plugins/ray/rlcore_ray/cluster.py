@@ -68,7 +68,8 @@ def _start(cluster: ClusterConfig) -> None:
     Raises:
         WorkerError: Ray does not start, or can't be joined.
     """
-    local, start = not joins(cluster), cluster.timeouts.start
+    local = not joins(cluster)
+    start = cluster.timeouts.start
     late = WorkerError(f"Ray did not start within {start:g} s (cluster.timeouts.start)")
     try:
         # Ray replaces the handler of SIGTERM by one that exits without a message. Ray's processes
@@ -89,7 +90,7 @@ def _start(cluster: ClusterConfig) -> None:
             )
     except Exception as error:  # Ray raises bare exceptions here
         raise WorkerError(
-            f"Ray did not start: {_told(error)}",
+            f"Ray did not start: {_message(error)}",
             hint="its logs are in /tmp/ray/session_latest/logs (RAY_TMPDIR, TMPDIR); on an "
             "overloaded machine try again; cluster.backend=local does without Ray"
             if local
@@ -98,7 +99,7 @@ def _start(cluster: ClusterConfig) -> None:
         ) from error
 
 
-def _told(error: Exception) -> str:
+def _message(error: Exception) -> str:
     """Return the first line of Ray's message, or all of it if it reports a version mismatch."""
     text = str(error)
     return " ".join(text.split()) if "ersion mismatch" in text else text.splitlines()[0]
@@ -173,8 +174,8 @@ class _NotTheCurrentFolder(list[str]):
     """
 
     def extend(self, paths: Iterable[str]) -> None:
-        here = os.path.abspath(os.path.curdir)
-        super().extend(path for path in paths if path != here)
+        current = os.path.abspath(os.path.curdir)
+        super().extend(path for path in paths if path != current)
 
 
 def _job() -> JobConfig:
@@ -219,8 +220,8 @@ def stores(ids: Sequence[str]) -> list[int]:
 
     Ray also lists nodes that have left, but without resources; these are skipped.
     """
-    found = {node["NodeID"]: node["Resources"]["object_store_memory"] for node in alive_nodes()}
-    return [int(found[name]) for name in ids if name in found]
+    bytes_of = {node["NodeID"]: node["Resources"]["object_store_memory"] for node in alive_nodes()}
+    return [int(bytes_of[node]) for node in ids if node in bytes_of]
 
 
 def nodes_for(worker_specs: WorkerSpecs) -> list[str]:
@@ -246,7 +247,7 @@ def nodes_for(worker_specs: WorkerSpecs) -> list[str]:
     ]
     for resource, share in (("CPU", attrgetter("cpus")), ("GPU", attrgetter("gpus"))):
         for index, name in enumerate(ids):
-            need = sum(share(one) for one in allocations if one.node == index)
+            need = sum(share(process) for process in allocations if process.node == index)
             have = alive[name]["Resources"].get(resource, 0.0)
             if need > have + 1e-6:
                 raise PlacementError(

@@ -27,11 +27,13 @@ from rlcore_ray.channel import WorkerLost, queues_lost
 from rlcore_ray.health import RayHealth
 from rlcore_ray.queues import Queues
 
-NODE_SECONDS = 90.0  # Ray takes about 65 to give up a machine that is cut off
+NODE_SECONDS = 90.0  # Ray takes about 65 s to give up a node that does not answer
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 TRACEBACK = "Traceback (most recent call last):"
-LAST = re.compile(r'.*^  File "([^"]+)", line (\d+)[^\n]*\n(?: [^\n]*\n)*(\S[^\n]*)', re.M | re.S)
-"""The last frame of a traceback, and the first line of what was raised there."""
+LAST_FRAME = re.compile(
+    r'.*^  File "([^"]+)", line (\d+)[^\n]*\n(?: [^\n]*\n)*(\S[^\n]*)', re.M | re.S
+)
+"""The last frame of a traceback (file, line), and the first line of the exception."""
 POLL_SECONDS = 0.5  # seconds between two polls of running totals
 DEATH_SECONDS = 5.0  # seconds for Ray to report a death that another worker has noticed
 
@@ -81,7 +83,7 @@ class Waiting:
                 done, pending = ray.wait(pending, num_returns=1, timeout=POLL_SECONDS)
                 self._health.check()
             for ref in done:
-                self._check(ref, refs[ref], doing, {one: refs[one] for one in pending})
+                self._check(ref, refs[ref], doing, {other: refs[other] for other in pending})
             with self._health.answering(doing):
                 totals = pulse.totals() if pending else None
             if on_count is not None and totals is not None:
@@ -106,7 +108,7 @@ class Waiting:
         Raises:
             WorkerError: the actor is gone, or does not answer in time.
         """
-        with self._health.answering("a look at the queues", self._health.patience):
+        with self._health.answering("the state of the queues", self._health.patience):
             try:
                 return ray.get(ref, timeout=self._health.patience)
             except (RayActorError, GetTimeoutError) as error:
@@ -114,7 +116,7 @@ class Waiting:
 
     def break_off(self, reason: str) -> None:
         """End the conversation for all workers that wait in it; skip actors that are gone."""
-        for ref in [one.break_off.remote(reason) for one in self._queues.all]:
+        for ref in [actor.break_off.remote(reason) for actor in self._queues.all]:
             with contextlib.suppress(WorkerLost):
                 self.ask(ref)
 
@@ -127,17 +129,20 @@ class Waiting:
         Raises:
             WorkerError: the hub is gone, or an actor does not answer in time.
         """
-        cleared = [(one, one.clear.remote()) for one in self._queues.all]
-        for one, ref in cleared:
+        refs = [(actor, actor.clear.remote()) for actor in self._queues.all]
+        for actor, ref in refs:
             try:
                 self.ask(ref)
             except WorkerLost:
-                if one is self._queues.hub:
+                if actor is self._queues.hub:
                     raise
 
     def _check(self, ref: Any, name: str, doing: str, others: Mapping[Any, str]) -> None:
-        """Raise what a finished call raised; on timeout, include where each worker was last seen.
-        A worker may notice the death of another before Ray reports it: then that is raised."""
+        """Raise the error of a finished call.
+
+        On a timeout the error includes the stack of each worker. A worker may notice the death of
+        another one before Ray reports it; then the death is raised.
+        """
         try:
             with self._health.answering(doing):
                 _result(ref, name, doing)
@@ -149,7 +154,11 @@ class Waiting:
             raise self._death_among(others, doing) or error from None
 
     def _death_among(self, others: Mapping[Any, str], doing: str) -> WorkerDied | None:
-        """Return the death of one of these workers if Ray reports it in :data:`DEATH_SECONDS`."""
+        """Wait up to :data:`DEATH_SECONDS` until Ray reports the death of one of these workers.
+
+        Returns:
+            the death; None if Ray reports none.
+        """
         left, pending = Countdown(DEATH_SECONDS), list(others)
         while pending and not left.expired():
             with self._health.answering(doing, POLL_SECONDS):
@@ -161,21 +170,21 @@ class Waiting:
                     except WorkerDied as death:
                         return death
                     except UserError:
-                        continue  # it noticed too
+                        continue  # it noticed the death too
         return None
 
     def _with_stacks(self, error: StuckError) -> StuckError:
         """Add the stacks of the workers' last heartbeats to an error."""
         try:
-            with self._health.answering("a look at the queues", self._patience):
+            with self._health.answering("the state of the queues", self._patience):
                 beats = ray.get(self._queues.hub.beats.remote(), timeout=self._patience)
         except RayError:
             return error
-        places = [
+        stacks = [
             f"{name}, last heard of {seconds:.0f} s ago, was at:\n{stack.rstrip()}"
             for name, (seconds, stack) in sorted(beats.items())
         ]
-        return StuckError("\n".join([error.message, *places]), hint=error.hint)
+        return StuckError("\n".join([error.message, *stacks]), hint=error.hint)
 
 
 class _Pulse:
@@ -184,46 +193,54 @@ class _Pulse:
     def __init__(self, queues: Queues, patience: float) -> None:
         self._queues = queues
         self._patience = patience
-        self._asked: list[Any] = []
+        self._refs: list[Any] = []
 
     def totals(self) -> Mapping[str, float] | None:
-        """Totals, if an answer has come since the last look.
+        """Return the totals, if all actors have answered since the last call; else None.
 
         Raises:
-            WorkerError: the hub is gone, or has not answered for too long. Those of an env worker
-                may be gone with its node; only who talks to it needs them. Ray is given the time
-                to find that out.
+            WorkerError: the hub is gone, or an actor has not answered for too long. An env worker's
+                actor has more time: it may be gone with its node, which Ray takes a while to
+                notice, and only workers that exchange messages with the env worker need it.
         """
-        if not self._asked:
+        if not self._refs:
             self._left = Countdown(self._patience)
             self._longer = Countdown(max(self._patience, NODE_SECONDS))
-            self._asked = [one.totals.remote() for one in self._queues.all]
-        _, silent = ray.wait(self._asked, num_returns=len(self._asked), timeout=0)
+            self._refs = [actor.totals.remote() for actor in self._queues.all]
+        hub = self._refs[0]
+        _, silent = ray.wait(self._refs, num_returns=len(self._refs), timeout=0)
         if silent:
-            late, too_late = self._left.expired(), self._longer.expired()
-            if too_late or (late and self._asked[0] in silent):
+            late = self._left.expired()
+            too_late = self._longer.expired()
+            if too_late or (late and hub in silent):
                 raise queues_lost(GetTimeoutError(), self._patience)
             return None
         try:
-            found: Mapping[str, float] = ray.get(self._asked[0])  # the hub's, as all counts are
+            totals: Mapping[str, float] = ray.get(hub)  # all counts go to the hub
         except RayActorError as error:
             raise queues_lost(error, self._patience) from None
-        self._asked = []
-        return found
+        self._refs = []
+        return totals
 
 
 def _result(ref: Any, name: str, doing: str) -> Any:
-    """The value behind a reference; a worker's error as ours, once, with its own traceback."""
+    """Return the result of a call.
+
+    Raises:
+        WorkerDied: the worker's process is gone.
+        UserError: raised by the worker; any other exception becomes a WorkerError with the
+            traceback from the worker.
+    """
     try:
         return ray.get(ref)
     except RayTaskError as error:
         if isinstance(error.cause, UserError):
             raise error.cause from None
         text = _own_traceback(error)
-        last = LAST.match(text)
-        said = f"{last[3]} ({last[1]}:{last[2]})" if last else text.splitlines()[-1]
+        frame = LAST_FRAME.match(text)
+        reason = f"{frame[3]} ({frame[1]}:{frame[2]})" if frame else text.splitlines()[-1]
         raise WorkerError(
-            f"{name} failed while it was asked to {doing}: {said}\n{text}",
+            f"{name} failed while it was asked to {doing}: {reason}\n{text}",
             hint="cluster.backend=local runs the same code in one process, under pdb",
         ) from None
     except (RayActorError, ActorUnschedulableError, GetTimeoutError) as error:
@@ -237,8 +254,10 @@ def died(name: str, doing: str) -> str:
 
 
 def _own_traceback(error: RayTaskError) -> str:
-    """The traceback as Python wrote it in the worker, causes included, without Ray's own lines:
-    a coloured header in the place of each first line, and the marks of frames it left out."""
+    """Return the traceback as Python wrote it in the worker, including causes.
+
+    Ray replaces each first line by a coloured header, and marks the frames that it leaves out.
+    """
     lines: list[str] = []
     for line in COLOUR.sub("", str(error)).rstrip().splitlines():
         if line.startswith("ray::"):

@@ -13,11 +13,9 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from itertools import count
 from typing import Any
 
-import numpy as np
 import ray
 from ray.exceptions import GetTimeoutError, RayError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
@@ -27,7 +25,7 @@ from rlcore.placement import Node
 from rlcore.placement.plan import Allocation
 from rlcore.rollout.messages import InteractReport
 from rlcore.workers.group import WorkerGroup
-from rlcore.workers.roles import FOLDERS, ROLES, START, has_component
+from rlcore.workers.roles import ROLES, START, has_component
 from rlcore.workers.worker_specs import ConversationPart, Member, OnCount, WorkerSpecs
 from rlcore_ray.channel import QUEUE_SIZE, WorkerLost
 from rlcore_ray.cluster import (
@@ -38,7 +36,6 @@ from rlcore_ray.cluster import (
     stores,
 )
 from rlcore_ray.failures import Waiting, died
-from rlcore_ray.file_transfer import Away, at_hand
 from rlcore_ray.health import RayHealth
 from rlcore_ray.queues import Queues
 from rlcore_ray.relocate import Irreplaceable, relocate
@@ -55,9 +52,9 @@ class RayGroup(WorkerGroup):
         super().__init__(worker_specs)
         self._session = contextlib.ExitStack()
         self._queues: Queues
-        self._health = RayHealth(self._timeouts.ray)  # anew once there is a cluster
+        self._health = RayHealth(self._timeouts.ray)  # replaced when the cluster has started
         self._nodes: list[str] = []
-        self._incidents: list[str] = []  # not yet told
+        self._incidents: list[str] = []  # not yet reported
         self._workers: dict[str, list[Any]] = {role: [] for role in worker_specs.members}
 
     def ranks(self, component: str) -> int:
@@ -76,10 +73,10 @@ class RayGroup(WorkerGroup):
     def _place(self) -> None:
         """Create the queues and the workers, without waiting until they have started."""
         self._nodes = nodes_for(self._worker_specs)
-        on = [
+        env_nodes = [
             self._nodes[member.allocation.node] for member in self._worker_specs.members_of("env")
         ]
-        self._queues = Queues(self._nodes[0], on)
+        self._queues = Queues(self._nodes[0], env_nodes)
         self._waiting = Waiting(self._queues, self._health, self._timeouts.stop)
         for role, members in self._worker_specs.members.items():
             for rank, member in enumerate(members):
@@ -126,36 +123,14 @@ class RayGroup(WorkerGroup):
         on_count: OnCount | None = None,
     ) -> list[Any]:
         role = self._role(component)
-        with at_hand(
-            FOLDERS.get(method), per_rank, self._away(role), partial(self._transfers, role)
-        ) as given:
-            asked = zip(self._workers[role], given, strict=False)
-            refs = {
-                worker.call.remote(method, arguments, on_count is not None): self._name(role, rank)
-                for rank, (worker, arguments) in enumerate(asked)
-            }
-            return self._waiting.results(refs, timeout, method, on_count)
-
-    def _away(self, role: str) -> Away:
-        apart, members = (
-            self._worker_specs.unshared_nodes,
-            enumerate(self._worker_specs.members[role]),
-        )
-        return Away(
-            {n: one.allocation.node for n, one in members if one.allocation.node in apart}, apart
-        )
-
-    def _transfers(
-        self, role: str, ranks: Sequence[int], question: str, *arguments: Any
-    ) -> list[Any]:
-        """See :class:`rlcore_ray.file_transfer.AskTransfers`.
-
-        An array for several workers is stored once in the object store.
-        """
-        held = [ray.put(one) if isinstance(one, np.ndarray) else one for one in arguments]
-        workers = self._workers[role]
-        refs = {workers[n].transfer.remote(question, *held): self._name(role, n) for n in ranks}
-        return self._waiting.results(refs, self._timeouts.sync, f"{question} files")
+        calls = zip(self._workers[role], per_rank, strict=False)
+        refs = {
+            worker.call.remote(method, dict(arguments), on_count is not None): self._name(
+                role, rank
+            )
+            for rank, (worker, arguments) in enumerate(calls)
+        }
+        return self._waiting.results(refs, timeout, method, on_count)
 
     def _bucket(self) -> int:
         routes = max(1, sum(route.transport == "object_store" for route in self.routes))
@@ -164,8 +139,8 @@ class RayGroup(WorkerGroup):
     def _talk(
         self, parts: Sequence[ConversationPart], on_count: OnCount | None = None
     ) -> list[Any]:
-        """See the base. Nothing is kept of a conversation that an env worker has left."""
-        doing = " and ".join({part.method: None for part in parts})
+        """See the base class. If an env worker dies, the whole conversation is repeated."""
+        doing = " and ".join(dict.fromkeys(part.method for part in parts))
 
         def talk() -> list[Any]:
             refs = {}
@@ -176,7 +151,7 @@ class RayGroup(WorkerGroup):
                 ref = worker.talk.remote(part.method, dict(part.arguments), queues)
                 refs[ref] = self._name(role, part.rank)
             try:
-                # no timeout of its own: each receive inside has one, and names what it waits for
+                # no timeout: each receive in the conversation has one, and names its sender
                 return self._waiting.results(refs, None, doing, on_count)
             except WorkerLost as error:
                 self._break_off(refs, error)
@@ -190,14 +165,20 @@ class RayGroup(WorkerGroup):
         return results
 
     def incidents(self) -> list[str]:
-        """See the base."""
-        found = super().incidents()  # they may befall whoever is asked
+        """See the base class."""
+        reported = super().incidents()  # first, because this call may lose a worker too
         own, self._incidents = self._incidents, []
-        return [*own, *found]
+        return [*own, *reported]
 
     def _recovering(self, attempt: Callable[[], list[Any]], doing: str) -> list[Any]:
-        """Return the results of a task that is repeated whenever an env worker dies in it and is
-        restarted; all randomness is keyed, so the result is the same."""
+        """Return the results of a task, which is repeated after each death of an env worker.
+
+        All randomness is keyed, so the results are the same as without the death.
+
+        Raises:
+            WorkerLost: an env worker died more than `simulator_restarts` times, or it or another
+                worker can't be replaced.
+        """
         lost: WorkerLost | None = None
         for restarts in count():
             try:
@@ -239,7 +220,7 @@ class RayGroup(WorkerGroup):
         lost = [rank for rank, worker in enumerate(workers) if not self._alive(worker)]
         present = {node["NodeID"] for node in alive_nodes()}
         gone = {number for number, name in enumerate(self._nodes) if name not in present}
-        members, said = relocate(self._worker_specs, lost, gone)
+        members, moves = relocate(self._worker_specs, lost, gone)
         if not lost:
             raise Irreplaceable(error.message, hint=error.hint) from error
         deaths = [died(self._name("env", rank), doing) for rank in lost]
@@ -255,7 +236,7 @@ class RayGroup(WorkerGroup):
             for rank in lost
         }
         self._waiting.results(refs, self._timeouts.start, "start")
-        return [*deaths, *said]
+        return [*deaths, *moves]
 
     def _alive(self, worker: Any) -> bool:
         try:
@@ -299,8 +280,8 @@ class RayGroup(WorkerGroup):
             *self._worker_specs.members_of("actor"),
             *self._worker_specs.members_of("rollout"),
         )
-        apart = len({member.allocation.node for member in members}) > 1
-        name = self._worker_specs.nodes[allocation.node].interface if apart else ""
+        several = len({member.allocation.node for member in members}) > 1
+        name = self._worker_specs.nodes[allocation.node].interface if several else ""
         return dict.fromkeys(INTERFACE, name) if name else {}
 
     def _devices(self, allocation: Allocation) -> str | None:

@@ -21,8 +21,8 @@ from rlcore.process import watchdog
 NAMES = ("gcs_server", "raylet")
 KEY = "(cluster.timeouts.ray)"
 HEAD_SECONDS = 30.0  # after 60 s without an answer from the head, Ray ends this process
-LOOK_SECONDS = 5.0  # seconds between two connections to a head on another machine
-GOES_ON = "the checkpoints are whole: rlcore resume RUN goes on"
+CHECK_SECONDS = 5.0  # seconds between two connections to a head on another machine
+RESUME_HINT = "the checkpoints are whole: rlcore resume RUN continues"
 
 
 class ClusterLost(WorkerError):
@@ -52,30 +52,30 @@ class RayHealth:
                     watchdog.also_kill(child.children(recursive=True))  # the raylet's agents
         self._head: _Head | None = None
         if not self._processes and ray.is_initialized():
-            joined = ray.get_runtime_context()
-            for process in _of_node(joined.get_node_id()):
+            context = ray.get_runtime_context()
+            for process in _ray_processes(context.get_node_id()):
                 self._watch(process)
             if not any(name.startswith("gcs") for name in self._processes):
-                self._head = _Head(joined.gcs_address, min(patience, HEAD_SECONDS))
+                self._head = _Head(context.gcs_address, min(patience, HEAD_SECONDS))
 
     def _watch(self, process: psutil.Process) -> None:
         self._processes[f"{process.name()} (pid {process.pid})"] = process
 
     def trouble(self) -> str | None:
         """Describe what is wrong at present; None if no problem is known."""
-        return self._dead() or self._asleep()
+        return self._dead() or self._suspended()
 
     def _dead(self) -> str | None:
-        found = self._first(psutil.STATUS_DEAD, psutil.STATUS_ZOMBIE)
-        if found is not None:
-            return f"Ray's {found} died (killed, or out of memory?)"
+        name = self._first_in(psutil.STATUS_DEAD, psutil.STATUS_ZOMBIE)
+        if name is not None:
+            return f"Ray's {name} died (killed, or out of memory?)"
         return None if self._head is None else self._head.silence()
 
-    def _asleep(self) -> str | None:
-        found = self._first(psutil.STATUS_STOPPED)
-        return None if found is None else f"Ray's {found} is stopped (SIGSTOP?)"
+    def _suspended(self) -> str | None:
+        name = self._first_in(psutil.STATUS_STOPPED)
+        return None if name is None else f"Ray's {name} is stopped (SIGSTOP?)"
 
-    def _first(self, *states: str) -> str | None:
+    def _first_in(self, *states: str) -> str | None:
         """Return the first process in one of these states; one that does not exist is dead."""
         for name, process in self._processes.items():
             try:
@@ -93,15 +93,16 @@ class RayHealth:
             ClusterLost: a process died, was stopped for more than `patience` seconds, or the head
                 did not answer for too long.
         """
-        dead, asleep = self._dead(), self._asleep()
+        dead = self._dead()
         if dead is not None:
-            raise ClusterLost(dead, hint=GOES_ON)
-        if asleep is None:
+            raise ClusterLost(dead, hint=RESUME_HINT)
+        suspended = self._suspended()
+        if suspended is None:
             self._stopped = None
             return
         self._stopped = self._stopped or watchdog.Countdown(self.patience)
         if self._stopped.expired():
-            raise ClusterLost(f"{asleep} for {self.patience:g} s {KEY}", hint=GOES_ON)
+            raise ClusterLost(f"{suspended} for {self.patience:g} s {KEY}", hint=RESUME_HINT)
 
     @contextlib.contextmanager
     def answering(self, doing: str, seconds: float = 0.0) -> Iterator[None]:
@@ -121,7 +122,7 @@ class RayHealth:
                 return pending
             why = self.trouble() or "its processes hang, or can't be reached"
             text = f"Ray did not come back from {doing!r} within {self.patience:g} s {KEY}: {why}"
-            return ClusterLost(text, hint=GOES_ON)
+            return ClusterLost(text, hint=RESUME_HINT)
 
         with watchdog.limit(late, seconds + self.patience):
             yield
@@ -139,16 +140,16 @@ class _Head:
         self._address = address
         self._patience = patience
         self._silent: watchdog.Countdown | None = None
-        self._looked = time.monotonic()
+        self._checked = time.monotonic()
 
     def silence(self) -> str | None:
         """Return an error message if the head has not answered for `patience` seconds, else None.
 
-        The head is tried every :data:`LOOK_SECONDS`, and at each call while it is silent.
+        The head is tried every :data:`CHECK_SECONDS`, and at each call while it is silent.
         """
-        if self._silent is None and time.monotonic() - self._looked < LOOK_SECONDS:
+        if self._silent is None and time.monotonic() - self._checked < CHECK_SECONDS:
             return None
-        self._looked = time.monotonic()
+        self._checked = time.monotonic()
         host, _, port = self._address.rpartition(":")
         try:
             socket.create_connection((host.strip("[]"), int(port)), timeout=1.0).close()
@@ -164,20 +165,27 @@ class _Head:
         return None
 
 
-def _of_node(node: str) -> list[psutil.Process]:
-    """Return Ray's processes of a node, and of its head, that run on this machine."""
-    words: dict[psutil.Process, list[str]] = {}
+def _ray_processes(node: str) -> list[psutil.Process]:
+    """Return the raylet of a node, and the gcs of its cluster, if they run on this machine.
+
+    Args:
+        node: Ray's id of the node.
+    """
+    commands: dict[psutil.Process, list[str]] = {}
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error):
             if process.name() in NAMES:
-                words[process] = process.cmdline()
-    raylets = {p: said for p, said in words.items() if f"--node_id={node}" in said}
+                commands[process] = process.cmdline()
+    raylets = [process for process, words in commands.items() if f"--node_id={node}" in words]
     sessions = {
-        word for said in raylets.values() for word in said if word.startswith("--session-name=")
+        word
+        for raylet in raylets
+        for word in commands[raylet]
+        if word.startswith("--session-name=")
     }
     heads = [
         process
-        for process, said in words.items()
-        if process.name() == "gcs_server" and sessions.intersection(said)
+        for process, words in commands.items()
+        if process.name() == "gcs_server" and sessions.intersection(words)
     ]
     return [*raylets, *heads]

@@ -1,5 +1,7 @@
-"""Find the machines of a run: this one, or the nodes of the Ray cluster it joins. Light: Ray is
-imported only to query a cluster."""
+"""Find the machines of a run: this one, or the nodes of the Ray cluster that it joins.
+
+Light: Ray is imported only to query a cluster.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ def find_inventory(cluster: ClusterConfig, *, only_look: bool = False) -> Invent
     """See :func:`rlcore.placement.find_inventory`.
 
     Raises:
-        PlacementError: nodes that don't join, or differ.
+        PlacementError: too few nodes joined, or their versions differ.
         WorkerError: no cluster answers.
     """
     if joins(cluster):
@@ -21,10 +23,10 @@ def find_inventory(cluster: ClusterConfig, *, only_look: bool = False) -> Invent
 
         return join_cluster(cluster, wait=not only_look)
     if "ray" in sys.modules:
-        # this very process may have joined a cluster before; alone on its node, it is this machine
-        from rlcore_ray.nodes import current
+        # this process may already have joined a cluster, in an outer session
+        from rlcore_ray.nodes import joined_nodes
 
-        found = current(cluster)
-        if found is not None:
-            return found
+        inventory = joined_nodes(cluster)
+        if inventory is not None:
+            return inventory
     return Inventory.local()

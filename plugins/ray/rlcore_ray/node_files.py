@@ -1,8 +1,8 @@
-"""Check on each node, before a worker starts, that the files its workers need are there.
+"""Check on each node, before a worker starts, that its workers will find their files.
 
-Policies read weights, envs read simulators and their assets, learners read data sets. The actor
-writes checkpoints, and all processes with a policy read them: files are copied to and from nodes
-that don't see the run's folder (:mod:`.file_transfer`).
+Policies read weights, envs read simulators and assets, and actors read data sets, all at the paths
+in the configuration. Actors also write checkpoints, which all processes with a policy read, so the
+nodes of these processes must share the file system of the run's folder.
 """
 
 from __future__ import annotations
@@ -10,8 +10,7 @@ from __future__ import annotations
 import contextlib
 import pickle
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import chain
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from rlcore.config import schema_tree
@@ -19,150 +18,186 @@ from rlcore.config.schema import RunConfig
 from rlcore.contracts.errors import AssetError
 from rlcore.plugins import extras
 from rlcore.plugins.registry import Component, Registry
+from rlcore.terminal.text import abbreviate_list
 from rlcore.workers.env_worker import EnvWorkerSettings
 from rlcore.workers.roles import has_component
 from rlcore.workers.worker_specs import WorkerSpecs
 from rlcore_ray import node_probe
-from rlcore_ray.file_transfer import absolute
 from rlcore_ray.nodes import ask_nodes
 
-READERS = {"env": ("env",), "actor": ("rollout", "actor"), "rollout": ("rollout", "actor"),
-           "collect": ("actor",)}  # fmt: skip
+COMPONENTS = ("env", "rollout", "actor")
+POLICY = {"rollout", "actor"}
+"""Components that hold a policy."""
+READERS = {"env": {"env"}, "actor": POLICY, "rollout": POLICY, "collect": {"actor"}}
 """Components that read the paths in a section of the configuration."""
-GIVE = (
+LEVELS = {"env": 1, "actor": 4, "rollout": 4, "collect": 4}
+"""Levels of a folder whose files must be the same on each node, by the section that names it.
+
+Weights may be that deep, but the assets of an env may be a hundred thousand files.
+"""
+SHOWN = 3  # number of files that an error names
+HINT = (
     "copy or install it there, or give a place on storage that all nodes mount, and see that it is "
     "mounted (docs/cluster.md)"
 )
-LEVELS = {"env": 1, "actor": 4, "rollout": 4, "collect": 4}
-"""How deep files of a folder must be the same on each node, by the section that names it: as deep
-as weights may lie, but an env's assets may be a hundred thousand files."""
-NAMED = 3  # files that an error names
 
 
 def require_node_files(
     config: RunConfig,
     worker_specs: WorkerSpecs,
-    chosen: Mapping[str, Sequence[Component]],
+    plugins: Mapping[str, Sequence[Component]],
     runs: Path,
-) -> dict[int, frozenset[str]]:
+) -> None:
     """Check that every node has the files and packages that its workers need.
 
     Args:
-        chosen: plugin components that workers load, by "env", "rollout", "actor".
-        runs: parent of the run's folder, which may not exist yet.
-
-    Returns:
-        :attr:`rlcore.workers.worker_specs.WorkerSpecs.unshared_nodes`.
+        plugins: components of plugins that workers load, by "env", "rollout" and "actor".
+        runs: parent of the run's folder; it may not exist yet.
 
     Raises:
         AssetError: a node lacks something; the error names every node and what it lacks.
     """
-    timeout = worker_specs.cluster.timeouts.start
-    ids = {number: node.id for number, node in enumerate(worker_specs.nodes)}
     components = components_by_node(worker_specs)
-    wanted = [_wanted(config, here) for here in components]
-    named = {place: key.split(".")[0] for places in wanted for key, place in places.items()}
-    levels = {place: LEVELS[section] for place, section in named.items()}
-    with _token(runs) as token:
-        held = ask_nodes(ids, node_probe.held, ({**levels, str(token): 0},), timeout)
-    said = list(_without(worker_specs, wanted, held, node_probe.held(levels)))
-    for kinds in sorted(set(map(frozenset, components)), key=sorted):
-        here = [n for n, those in enumerate(components) if those == kinds]
-        loaded = list(dict.fromkeys(one for kind in sorted(kinds) for one in chosen.get(kind, ())))
-        targets = [name for one in loaded for name in (one.spec.config, one.spec.target) if name]
-        plugins, packages = {one.plugin for one in loaded}, _packages(config, loaded)
-        # pickled here, as it is of classes that may be missing there
-        question = (pickle.dumps(config), plugins, targets, packages)
-        answers = ask_nodes({n: ids[n] for n in here}, node_probe.ailing, question, timeout)
-        said += [
-            f"{worker_specs.node_name(n)} lacks {found}"
-            for n, answer in zip(here, answers, strict=True)
-            for found in answer
+    paths = [_paths_read(config, names) for names in components]
+    with _marker(runs) as marker:
+        arguments = [
+            ({**_levels(read), marker: 0}, *_code_needed(config, names, plugins))
+            for read, names in zip(paths, components, strict=True)
         ]
-    if said:
-        raise AssetError("; ".join(said), hint=GIVE)
-    return {
-        number: frozenset(map(absolute, wanted[number].values()))
-        for number, there in enumerate(held)
-        if there[str(token)] is None and components[number] & {"rollout", "actor"}
-    }
+        answers = ask_nodes(
+            [node.id for node in worker_specs.nodes],
+            node_probe.inspect,
+            arguments,
+            worker_specs.cluster.timeouts.start,
+        )
+    lacking = []
+    for number, (listing, missing) in enumerate(answers):
+        lines = [*_missing_files(paths[number], listing), *missing]
+        if listing[marker] is None and components[number] & POLICY:
+            lines.append(f"the run's folder, which is to be in {runs}")
+        lacking += [f"{worker_specs.node_name(number)} lacks {line}" for line in lines]
+    if lacking:
+        raise AssetError("; ".join(lacking), hint=HINT)
 
 
-def components_of(
+def plugin_components(
     config: RunConfig, worker_specs: WorkerSpecs, registry: Registry
 ) -> dict[str, list[Component]]:
-    """What the workers load: "env", and with a policy "rollout" and "actor"."""
-    workers = [one.settings for one in worker_specs.members_of("env")]
-    sides = [one.sides.values() for one in workers if isinstance(one, EnvWorkerSettings)]
-    envs = sorted({side.config.env_type for side in chain(*sides)})
-    chosen = {"env": [registry.get("env", name) for name in envs]}
+    """Return the components of plugins that workers load, by "env", "rollout" and "actor"."""
+    envs = {
+        side.config.env_type
+        for member in worker_specs.members_of("env")
+        if isinstance(member.settings, EnvWorkerSettings)
+        for side in member.settings.sides.values()
+    }
+    plugins = {"env": [registry.get("env", name) for name in sorted(envs)]}
     if config.actor.model.model_type and worker_specs.members_of("actor"):
-        chosen["rollout"] = [registry.get("model", config.actor.model.model_type)]
-        name = config.algorithm.name
-        chosen["actor"] = chosen["rollout"] + ([registry.get("algorithm", name)] if name else [])
-    return chosen
+        model = registry.get("model", config.actor.model.model_type)
+        algorithm = config.algorithm.name
+        plugins["rollout"] = [model]
+        plugins["actor"] = [model, *([registry.get("algorithm", algorithm)] if algorithm else [])]
+    return plugins
 
 
 def components_by_node(worker_specs: WorkerSpecs) -> list[set[str]]:
     """Return the components ("env", "rollout", "actor") on each node."""
-    found: list[set[str]] = [set() for _ in worker_specs.nodes]
+    components: list[set[str]] = [set() for _ in worker_specs.nodes]
     for role, members in worker_specs.members.items():
         for member in members:
-            found[member.allocation.node] |= {
-                name for name in ("env", "rollout", "actor") if has_component(role, name)
-            }
-    return found
+            components[member.allocation.node].update(
+                name for name in COMPONENTS if has_component(role, name)
+            )
+    return components
 
 
-def _wanted(config: RunConfig, components: set[str]) -> dict[str, str]:
-    """`{key: place}` that a node with these components reads; those that the driver has."""
+def _paths_read(config: RunConfig, components: set[str]) -> dict[str, str]:
+    """Return the existing paths that a node with these components reads, by key."""
     return {
         key.path: key.value
         for key in schema_tree.walk(config)
         if key.place not in (None, "written")
         and isinstance(key.value, str)
-        and components.intersection(READERS.get(key.path.split(".")[0], ()))
+        and components & READERS.get(key.path.split(".")[0], set())
         and Path(key.value).expanduser().exists()
     }
 
 
+def _levels(paths: Mapping[str, str]) -> dict[str, int]:
+    """Return the levels of each path that must be the same on each node.
+
+    Args:
+        paths: paths by key.
+    """
+    return {path: LEVELS[key.split(".")[0]] for key, path in paths.items()}
+
+
 @contextlib.contextmanager
-def _token(runs: Path) -> Iterator[Path]:
-    """A file where the runs' folders are, or in the first folder there is above it."""
-    place = runs.expanduser().absolute()
-    folder = next(one for one in (place, *place.parents) if one.is_dir())
+def _marker(runs: Path) -> Iterator[str]:
+    """Yield the path of a temporary file in the parent of run folders.
+
+    If that folder does not exist yet, the file is in the first existing folder above it.
+    """
+    absolute = runs.expanduser().absolute()
+    folder = next(parent for parent in (absolute, *absolute.parents) if parent.is_dir())
     with tempfile.NamedTemporaryFile(dir=folder, prefix=".rlcore-") as file:
-        yield Path(file.name)
+        yield file.name
 
 
-def _packages(config: RunConfig, loaded: Sequence[Component]) -> list[str]:
-    """Distributions that simulators in rlcore's own interpreter import, as far as they are here."""
-    own = {env.env_type for env in config.active_envs.values() if env.interpreter() is None}
-    specs = [one.spec for one in loaded if one.spec.kind == "env" and one.spec.name in own]
-    names = [name for spec in specs for name in spec.requirement_names]
+def _code_needed(
+    config: RunConfig, names: set[str], plugins: Mapping[str, Sequence[Component]]
+) -> tuple[bytes, set[str], list[str], list[str]]:
+    """Return the last arguments of :func:`rlcore_ray.node_probe.inspect`.
+
+    Args:
+        names: the components on the node.
+        plugins: see :func:`require_node_files`.
+    """
+    components = dict.fromkeys(
+        component for name in sorted(names) for component in plugins.get(name, ())
+    )
+    targets = [
+        target
+        for component in components
+        for target in (component.spec.config, component.spec.target)
+        if target
+    ]
+    modules = {component.plugin for component in components}
+    # pickled here, because a node may lack the classes of the configuration
+    return pickle.dumps(config), modules, targets, _packages(config, components)
+
+
+def _packages(config: RunConfig, components: Iterable[Component]) -> list[str]:
+    """Return the installed packages that simulators in rlcore's own interpreter import."""
+    envs = {env.env_type for env in config.active_envs.values() if env.interpreter() is None}
+    names = [
+        name
+        for component in components
+        if component.spec.kind == "env" and component.spec.name in envs
+        for name in component.spec.requirement_names
+    ]
     absent = extras.lacking(names)
     return [name for name in names if name not in absent]
 
 
-def _without(
-    worker_specs: WorkerSpecs,
-    wanted: Sequence[Mapping[str, str]],
-    held: Sequence[Mapping[str, Mapping[str, int] | None]],
-    here: Mapping[str, Mapping[str, int] | None],
+def _missing_files(
+    paths: Mapping[str, str], listing: Mapping[str, Mapping[str, int] | None]
 ) -> Iterator[str]:
-    """Yield a sentence for each path that a node lacks, or whose files differ from those here."""
-    for number, places in enumerate(wanted):
-        for key, place in places.items():
-            there, files, lacking = held[number][place], here[place] or {}, f"{key}={place}"
-            if there is not None:
-                named = [
-                    f"{name} (another of {there[name]} bytes)" if name in there else name
-                    for name in sorted(files)
-                    if there.get(name) != files[name]
-                ]
-                if not named:
-                    continue
-                more = [f"{len(named) - NAMED} more"] if len(named) > NAMED else []
-                listed = ", ".join([*named[:NAMED], *more])
-                lacking = f"{len(named)} of {len(files)} files of {lacking}: {listed}"
-            yield f"{worker_specs.node_name(number)} lacks {lacking}"
+    """Describe each path that a node lacks, or whose files differ from those on this machine.
+
+    Args:
+        paths: the paths that the node reads, by key.
+        listing: the node's answer to :func:`rlcore_ray.node_probe.list_files`.
+    """
+    own = node_probe.list_files(_levels(paths))
+    for key, path in paths.items():
+        found = listing[path]
+        expected = own[path] or {}
+        if found is None:
+            yield f"{key}={path}"
+            continue
+        different = [name for name in sorted(expected) if found.get(name) != expected[name]]
+        if different:
+            yield (
+                f"{len(different)} of {len(expected)} files of {key}={path}: "
+                f"{abbreviate_list(different, SHOWN)}"
+            )

@@ -13,14 +13,18 @@ import platform
 import sys
 from typing import Any
 
-GROUP = "rlcore.plugins"  # as rlcore.plugins.entry_points has it
+GROUP = "rlcore.plugins"  # same as in rlcore.plugins.entry_points
 
 
-def look() -> dict[str, Any]:
-    """Describe a node: `host`, `python`, `versions` of rlcore and of the distributions with
-    plugins, `devices` (as CUDA_VISIBLE_DEVICES has them; None: not set), network `interfaces` with
-    their addresses, `memory` and `gpu_memory` in bytes (0 without rlcore there)."""
-    found = {
+def describe() -> dict[str, Any]:
+    """Describe this node.
+
+    Returns:
+        `host`; `python`; `versions` of rlcore and of the distributions with plugins; `devices`, the
+        value of CUDA_VISIBLE_DEVICES or None; `executable` of Python; `interfaces`, the addresses
+        of each network interface; `memory` and `gpu_memory` in bytes, 0 without rlcore.
+    """
+    facts = {
         "host": platform.node(),
         "python": platform.python_version(),
         "versions": _versions(),
@@ -32,19 +36,21 @@ def look() -> dict[str, Any]:
     }
     try:
         inventory = importlib.import_module("rlcore.placement.inventory")
-        found["memory"] = inventory.local_memory()
-        found["gpu_memory"] = inventory.local_gpus()[1]
-    except Exception:  # of another version: the versions tell
+        facts["memory"] = inventory.local_memory()
+        facts["gpu_memory"] = inventory.local_gpus()[1]
+    except Exception:  # another version of rlcore: the versions show it
         pass
-    return found
+    return facts
 
 
 def _interfaces() -> dict[str, list[str]]:
     """Return the addresses of each network interface, by its name."""
     import psutil
 
-    found = psutil.net_if_addrs().items()
-    return {name: [one.address for one in addresses] for name, addresses in found}
+    return {
+        name: [entry.address for entry in entries]
+        for name, entries in psutil.net_if_addrs().items()
+    }
 
 
 def _versions() -> dict[str, str]:
@@ -58,39 +64,59 @@ def _versions() -> dict[str, str]:
     return versions
 
 
-def held(levels: dict[str, int]) -> dict[str, dict[str, int] | None]:
-    """List what is at these paths: `{name: bytes}` of the files of a folder, so many levels deep,
-    with -1 for each folder inside; `{"": bytes}` of a file; None if nothing is there. Names that
-    begin with a dot, which no loader reads, are left out."""
-    return {path: _files(os.path.expanduser(path), deep) for path, deep in levels.items()}
+def inspect(
+    levels: dict[str, int],
+    config: bytes,
+    plugins: set[str],
+    targets: list[str],
+    packages: list[str],
+) -> tuple[dict[str, dict[str, int] | None], list[str]]:
+    """Return :func:`list_files` of `levels`, and :func:`missing_code` of the other arguments."""
+    return list_files(levels), missing_code(config, plugins, targets, packages)
 
 
-def _files(path: str, levels: int) -> dict[str, int] | None:
+def list_files(levels: dict[str, int]) -> dict[str, dict[str, int] | None]:
+    """List the files at some paths.
+
+    Args:
+        levels: number of levels of folders to list, by path.
+
+    Returns:
+        by path: `{relative path: bytes}` of the files of a folder, with -1 for each folder in it;
+        `{"": bytes}` of a file; None if nothing is there. Names that begin with a dot, which no
+        loader reads, are left out.
+    """
+    return {path: _files(os.path.expanduser(path), depth) for path, depth in levels.items()}
+
+
+def _files(path: str, depth: int) -> dict[str, int] | None:
     if os.path.isfile(path):
         return {"": os.path.getsize(path)}
     if not os.path.isdir(path):
         return None
-    found: dict[str, int] = {}
-    for name in os.listdir(path) if levels else ():
-        inside = None if name.startswith(".") else _files(os.path.join(path, name), levels - 1)
+    files: dict[str, int] = {}
+    for name in os.listdir(path) if depth else ():
+        inside = None if name.startswith(".") else _files(os.path.join(path, name), depth - 1)
         if inside is not None:
-            found |= {f"{name}/{below}": size for below, size in inside.items() if below}
-            found[name] = inside.get("", -1)
-    return found
+            files |= {f"{name}/{below}": size for below, size in inside.items() if below}
+            files[name] = inside.get("", -1)
+    return files
 
 
-def ailing(config: bytes, plugins: set[str], targets: list[str], packages: list[str]) -> list[str]:
-    """Return what a run lacks on this node, as sentences.
+def missing_code(
+    config: bytes, plugins: set[str], targets: list[str], packages: list[str]
+) -> list[str]:
+    """Describe the code and the assets that a run lacks on this node.
 
-    Only if no package and no target is missing, the plugins' doctors check the configuration.
+    The plugins' doctors check the configuration only if all packages and targets are there.
 
     Args:
         config: pickled configuration.
         plugins: plugins whose doctors are called.
         targets: import paths, "module:attr".
-        packages: distributions whose files must exist.
+        packages: distributions whose Python files must exist.
     """
-    missing = [line for name in packages for line in _gone(name)]
+    missing = [line for name in packages for line in _missing_files_of(name)]
     for target in targets:
         try:
             importlib.import_module("rlcore.plugins.import_target").load_target(target)
@@ -99,17 +125,21 @@ def ailing(config: bytes, plugins: set[str], targets: list[str], packages: list[
     if missing:
         return missing
     registry = importlib.import_module("rlcore.plugins.registry").load_plugins()
-    found = registry.doctor(pickle.loads(config), plugins)
-    return [f"{item['name']}: {item['detail']}" for item in found if item["status"] == "missing"]
+    rows = registry.doctor(pickle.loads(config), plugins)
+    return [f"{row['name']}: {row['detail']}" for row in rows if row["status"] == "missing"]
 
 
-def _gone(package: str) -> list[str]:
-    """A line where files of an installed package are not there; one may be as it was in a folder of
-    its own (`pip install -e`), which names none."""
+def _missing_files_of(package: str) -> list[str]:
+    """Return a line if Python files of an installed package are missing, else nothing.
+
+    The metadata of an editable installation lists no files, so none can be missing.
+    """
     try:
         files = importlib.metadata.files(package) or []
     except importlib.metadata.PackageNotFoundError:
         return [f"package {package}"]
     code = [file for file in files if file.suffix == ".py"]
-    gone = [str(file) for file in code if not os.path.isfile(file.locate())]
-    return [f"{len(gone)} of {len(code)} files of package {package}: {gone[0]}"] if gone else []
+    missing = [str(file) for file in code if not os.path.isfile(file.locate())]
+    if not missing:
+        return []
+    return [f"{len(missing)} of {len(code)} files of package {package}: {missing[0]}"]

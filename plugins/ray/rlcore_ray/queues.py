@@ -37,16 +37,16 @@ class Queues:
     """
 
     def __init__(self, first: str, env_nodes: Sequence[str]) -> None:
-        self.hub = _started(first)
+        self.hub = _start(first)
         self.of = {
-            rank: self.hub if rank == 0 and node == first else _started(node)
+            rank: self.hub if rank == 0 and node == first else _start(node)
             for rank, node in enumerate(env_nodes)
         }
 
     @property
     def all(self) -> list[Any]:
         """Every actor once, the hub first."""
-        return [self.hub, *(one for one in self.of.values() if one is not self.hub)]
+        return [self.hub, *(actor for actor in self.of.values() if actor is not self.hub)]
 
     def renew(self, rank: int, node: str) -> None:
         """Replace the actor of an env worker that is restarted, as its node may be gone.
@@ -55,15 +55,15 @@ class Queues:
         """
         if self.of[rank] is not self.hub:
             _kill(self.of[rank])
-            self.of[rank] = _started(node)
+            self.of[rank] = _start(node)
 
     def stop(self) -> None:
         """End all actors."""
-        for one in self.all:
-            _kill(one)
+        for actor in self.all:
+            _kill(actor)
 
 
-def _started(node: str) -> Any:
+def _start(node: str) -> Any:
     strategy = NodeAffinitySchedulingStrategy(node, soft=False)
     options = {"num_cpus": 0, "max_concurrency": CONCURRENCY, "scheduling_strategy": strategy}
     return ray.remote(ChannelActor).options(**options).remote()

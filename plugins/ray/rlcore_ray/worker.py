@@ -20,7 +20,6 @@ from rlcore.workers.channel import drive
 from rlcore.workers.policy_worker import PolicyWorkerSettings
 from rlcore.workers.roles import ROLES
 from rlcore_ray.channel import RayChannel
-from rlcore_ray.file_transfer import TransferFolder
 
 BEAT_SECONDS = 5.0  # seconds between two heartbeats of a worker
 STACK_FRAMES = 5  # innermost stack frames in a heartbeat
@@ -36,7 +35,6 @@ class WorkerProcess:
             os.environ["CUDA_VISIBLE_DEVICES"] = devices
         threading.Thread(target=_beat, args=(name, channel), daemon=True).start()
         self._channel = RayChannel(channel)
-        self._transfer = TransferFolder()
         if isinstance(settings, PolicyWorkerSettings):
             settings = replace(settings, host=ray.util.get_node_ip_address())
         self._worker = ROLES[role](settings)
@@ -50,16 +48,14 @@ class WorkerProcess:
         apply(kernels)
 
     def call(self, method: str, arguments: Mapping[str, Any], watched: bool = False) -> Any:
-        told = {"on_progress": self._channel.tell} if watched else {}
-        with _staying():
-            answer = getattr(self._worker, method)(**arguments, **told)
-        if method == "stop":
-            self._transfer.close()
-        return answer
+        """Call a method of the worker, and return its result.
 
-    def transfer(self, question: str, *arguments: Any) -> Any:
-        """Ask the :class:`TransferFolder` of this process."""
-        return getattr(self._transfer, question)(*arguments)
+        Args:
+            watched: whether the method reports its progress to the driver.
+        """
+        progress = {"on_progress": self._channel.report} if watched else {}
+        with _without_exit():
+            return getattr(self._worker, method)(**arguments, **progress)
 
     def talk(self, method: str, arguments: Mapping[str, Any], queues: Mapping[int, Any]) -> Any:
         """Run the worker's part of a conversation, and return its result.
@@ -68,12 +64,12 @@ class WorkerProcess:
             queues: actors with the queues of the env workers that take part, by rank.
         """
         self._channel.of = queues
-        with _staying():
+        with _without_exit():
             return drive(getattr(self._worker, method)(**arguments), self._channel)
 
 
 @contextlib.contextmanager
-def _staying() -> Iterator[None]:
+def _without_exit() -> Iterator[None]:
     """Convert SystemExit to a RuntimeError, because Ray takes SystemExit for an intended exit."""
     try:
         yield

@@ -1,5 +1,4 @@
-"""What is said of nodes that lack files; that they are asked is shown over real nodes
-(tests/e2e/test_nodes.py)."""
+"""Nodes that lack files, packages or the run's folder; over real nodes: e2e/test_nodes_apart.py."""
 
 from __future__ import annotations
 
@@ -15,7 +14,6 @@ from rlcore.contracts.errors import AssetError
 from rlcore.placement import Inventory, Node
 from rlcore.plugins.registry import load_plugins
 from rlcore.session.assembly import assemble
-from rlcore.session.session import _unshared
 
 TOY = {kind: load_plugins().get(kind, "toy") for kind in ("env", "model")}
 BOTH = {"env": [TOY["env"]], "rollout": [TOY["model"]], "actor": [TOY["model"]]}
@@ -39,42 +37,41 @@ def run(tmp_path, monkeypatch):
     return config, assembly.worker_specs
 
 
-def asked(monkeypatch, answer):
-    """Answer for the nodes: `answer(id, question, arguments)`."""
+def answer(monkeypatch, change=lambda number, listing, missing: (listing, missing)):
+    """Answer for the nodes what this machine would, after `change`; return the arguments."""
     calls = []
 
-    def ask(ids, question, arguments, timeout):
-        calls.append((tuple(ids), question))
-        return [answer(number, question, arguments) for number in ids]
+    def ask(ids, function, arguments, timeout):
+        assert function is node_probe.inspect
+        calls.extend(arguments)
+        return [change(number, *function(*own)) for number, own in enumerate(arguments)]
 
     monkeypatch.setattr(node_files, "ask_nodes", ask)
     return calls
 
 
+def without(path):
+    """Change the answer of each node: it lacks all paths that begin with `path`."""
+
+    def change(number, listing, missing):
+        return {p: None if p.startswith(path) else f for p, f in listing.items()}, missing
+
+    return change
+
+
 def test_each_node_is_asked_for_what_its_workers_need(run, monkeypatch, tmp_path):
-    calls = asked(monkeypatch, lambda node, question, arguments: question(*arguments))
-    apart = node_files.require_node_files(*run, BOTH, tmp_path / "logs")
-    assert calls == [
-        ((0, 1), node_probe.held),
-        ((1,), node_probe.ailing),  # actor, env and rollout
-        ((0,), node_probe.ailing),  # env
-    ]
-    assert apart == {}  # all see the file that was made
+    calls = answer(monkeypatch)
+    node_files.require_node_files(*run, BOTH, tmp_path / "logs")
+    (env_levels, _, _, env_targets, _), (levels, _, _, targets, _) = calls
+    weights = str(tmp_path / "weights")
+    assert weights in levels and weights not in env_levels
+    assert "rlcore_testing.toy_policy:make" in set(targets) - set(env_targets)
     assert not (tmp_path / "logs").exists() and not list(tmp_path.glob(".rlcore*"))
-
-
-def elsewhere(changed):
-    """What nodes answer whose places are as `changed` makes them of this machine's."""
-
-    def answer(node, question, arguments):
-        return changed(question(*arguments)) if question is node_probe.held else []
-
-    return answer
 
 
 def test_weights_are_needed_where_a_policy_is(run, monkeypatch, tmp_path):
     weights = str(tmp_path / "weights")
-    asked(monkeypatch, elsewhere(lambda held: {**held, weights: None}))
+    answer(monkeypatch, without(weights))
     with pytest.raises(AssetError) as error:
         node_files.require_node_files(*run, {}, tmp_path)
     assert error.value.message == f"node 1 (b) lacks actor.model.model_path={weights}"
@@ -83,11 +80,11 @@ def test_weights_are_needed_where_a_policy_is(run, monkeypatch, tmp_path):
 @pytest.mark.parametrize(
     ("there", "lacking"),
     [  # a share that is not mounted; a copy that was cut off; one of another version
-        ({}, "5 of 5 files of {}: a.json, b.json, c, 2 more"),
+        ({}, "5 of 5 files of {}: a.json, b.json, c and 2 more"),
         ({"a.json": 2, "b.json": 2, "c": -1, "c/d": 1}, "1 of 5 files of {}: model.safetensors"),
         (
             {"a.json": 2, "b.json": 2, "c": -1, "c/d": 1, "model.safetensors": 2, "e": 1},
-            "1 of 5 files of {}: model.safetensors (another of 2 bytes)",
+            "1 of 5 files of {}: model.safetensors",
         ),
     ],
 )
@@ -101,48 +98,43 @@ def test_a_folder_must_hold_what_it_holds_here(there, lacking, run, monkeypatch,
     }.items():
         (weights / name).parent.mkdir(exist_ok=True)
         (weights / name).write_text(text)
-    (weights / ".cache").mkdir()  # of whoever fetched it; nobody loads it
-    asked(monkeypatch, elsewhere(lambda held: {**held, str(weights): there}))
+    (weights / ".cache").mkdir()  # left by a download; no loader reads it
+    answer(monkeypatch, lambda number, listing, _: (listing | {str(weights): there}, []))
     with pytest.raises(AssetError) as error:
         node_files.require_node_files(*run, {}, tmp_path)
     named = lacking.format(f"actor.model.model_path={weights}")
     assert error.value.message == f"node 1 (b) lacks {named}"
 
 
-def test_nodes_of_policies_that_do_not_see_the_run_are_told_apart(run, monkeypatch, tmp_path):
-    """Neither node sees the file that is made where the run will be; only the second holds a
-    policy, and has the weights on its own disk."""
-    hidden = str(tmp_path / ".rlcore-")
-    asked(
-        monkeypatch,
-        elsewhere(lambda held: {p: None if p.startswith(hidden) else h for p, h in held.items()}),
+def test_nodes_with_a_policy_share_the_folder_of_the_run(run, monkeypatch, tmp_path):
+    """Neither node sees the file that is made where the run will be; only node 1 has a policy."""
+    answer(monkeypatch, without(str(tmp_path / ".rlcore-")))
+    with pytest.raises(AssetError) as error:
+        node_files.require_node_files(*run, {}, tmp_path / "logs")
+    assert error.value.message == (
+        f"node 1 (b) lacks the run's folder, which is to be in {tmp_path / 'logs'}"
     )
-    apart = node_files.require_node_files(*run, {}, tmp_path / "logs")
-    assert apart == {1: {str(tmp_path / "weights")}}
-    line = _unshared(replace(run[1], unshared_nodes=apart))
-    assert line.startswith("not seen from node 1 (b): what policies there write")
 
 
 def test_what_a_doctor_misses_is_said_of_its_node(run, monkeypatch, tmp_path):
-    def answer(node, question, arguments):
-        found = question(*arguments)
-        return ["GL: no EGL device"] if question is node_probe.ailing and node == 0 else found
+    def change(number, listing, missing):
+        return listing, missing if number else ["GL: no EGL device"]
 
-    asked(monkeypatch, answer)
+    answer(monkeypatch, change)
     with pytest.raises(AssetError, match=r"^node 0 \(a\) lacks GL: no EGL device\n"):
         node_files.require_node_files(*run, BOTH, tmp_path)
 
 
-def test_a_probe_says_what_is_held(tmp_path):
+def test_files_are_listed_with_their_sizes(tmp_path):
     (tmp_path / "a" / "b").mkdir(parents=True)
     (tmp_path / "a" / "b" / "deep").write_text("xy")
     (tmp_path / "link").symlink_to(tmp_path / "nowhere")  # as if it were not there
     folder, file, none = map(str, (tmp_path, tmp_path / "a" / "b" / "deep", tmp_path / "no"))
-    assert node_probe.held({folder: 3, file: 0, none: 3, "~": 0}) == {
+    assert node_probe.list_files({folder: 3, file: 0, none: 3, "~": 0}) == {
         folder: {"a": -1, "a/b": -1, "a/b/deep": 2}, file: {"": 2}, none: None, "~": {},
     }  # fmt: skip
-    assert node_probe.held({folder: 1}) == {folder: {"a": -1}}
-    assert node_probe.look()["versions"]["rlcore"] != "none"
+    assert node_probe.list_files({folder: 1}) == {folder: {"a": -1}}
+    assert node_probe.describe()["versions"]["rlcore"] != "none"
 
 
 def test_an_emptied_package_is_said_before_a_worker_loads_it(tmp_path, monkeypatch):
@@ -152,7 +144,7 @@ def test_an_emptied_package_is_said_before_a_worker_loads_it(tmp_path, monkeypat
     (tmp_path / "cleared" / "policy.py").touch()
     monkeypatch.syspath_prepend(tmp_path)
     targets = ["emptied.env:make", "emptied:make", "cleared.policy:make"]
-    assert node_probe.ailing(NOTHING, set(), targets, []) == [
+    assert node_probe.missing_code(NOTHING, set(), targets, []) == [
         "code: emptied.env:make can't be loaded: No module named 'emptied.env'",
         "code: emptied:make can't be loaded: emptied has no 'make'.",
         "code: cleared.policy:make can't be loaded: cleared.policy has no 'make'.",
@@ -168,10 +160,10 @@ def test_files_of_an_installed_package_that_are_gone_are_said(tmp_path, monkeypa
     (tmp_path / "sim").mkdir()
     monkeypatch.syspath_prepend(tmp_path)
     gone = "2 of 2 files of package sim: sim/__init__.py"
-    assert node_probe.ailing(NOTHING, set(), [], ["sim", "gone"]) == [gone, "package gone"]
+    assert node_probe.missing_code(NOTHING, set(), [], ["sim", "gone"]) == [gone, "package gone"]
     for name in names[:2]:
         (tmp_path / name).touch()
-    assert node_probe.ailing(NOTHING, set(), [], ["sim"]) == []
+    assert node_probe.missing_code(NOTHING, set(), [], ["sim"]) == []
 
 
 def test_simulators_of_rlcores_own_interpreter_are_looked_at_where_they_are_here():
@@ -181,7 +173,7 @@ def test_simulators_of_rlcores_own_interpreter_are_looked_at_where_they_are_here
 
     def played(python: str | None) -> SimpleNamespace:
         side = SimpleNamespace(env_type="toy", interpreter=lambda: python)
-        return SimpleNamespace(played={"train": side, "eval": side})
+        return SimpleNamespace(active_envs={"train": side, "eval": side})
 
     assert node_files._packages(played(None), [env, TOY["model"]]) == ["pytest"]
     assert node_files._packages(played("/venv/bin/python"), [env]) == []

@@ -1,10 +1,10 @@
-"""What is held against the nodes of a cluster that is joined; over real ones: e2e/test_nodes.py."""
+"""Versions and network interfaces of joined nodes; over real nodes: e2e/test_nodes.py."""
 
 from __future__ import annotations
 
 import pytest
 from rlcore_ray import node_probe
-from rlcore_ray.nodes import _interface, _require_alike
+from rlcore_ray.nodes import _interface, _require_same_versions
 
 from rlcore.contracts.errors import PlacementError
 
@@ -13,19 +13,20 @@ HELD = {"lo": ["127.0.0.1"], "eth0": ["10.0.0.7", "fe80::7"], "docker0": ["172.1
 
 @pytest.fixture
 def here(monkeypatch: pytest.MonkeyPatch) -> dict:
-    """What this machine, and a node just like it, says."""
-    said = {**node_probe.look(), "python": "3.11.7", "versions": {"rlcore": "0.1.0", "mine": "2.0"}}
-    monkeypatch.setattr(node_probe, "look", lambda: said)
-    return said
+    """The facts of this machine, and of a node with the same versions."""
+    versions = {"rlcore": "0.1.0", "mine": "2.0"}
+    facts = {**node_probe.describe(), "python": "3.11.7", "versions": versions}
+    monkeypatch.setattr(node_probe, "describe", lambda: facts)
+    return facts
 
 
 def test_nodes_that_are_alike_are_taken(here: dict):
-    _require_alike([here, {**here, "python": "3.11.2", "host": "other"}])
+    _require_same_versions([here, {**here, "python": "3.11.2", "host": "other"}])
 
 
 def test_another_python_is_named_with_its_node(here: dict):
     with pytest.raises(PlacementError) as error:
-        _require_alike([here, {**here, "python": "3.12.1"}])
+        _require_same_versions([here, {**here, "python": "3.12.1"}])
     assert error.value.message == (
         "all nodes must have the same versions, got Python: 3.11 here, node 0 3.11, node 1 3.12"
     )
@@ -34,7 +35,7 @@ def test_another_python_is_named_with_its_node(here: dict):
 def test_other_packages_are_named_together(here: dict):
     old = {**here, "versions": {"rlcore": "0.0.9"}}
     with pytest.raises(PlacementError) as error:
-        _require_alike([old, here])
+        _require_same_versions([old, here])
     assert error.value.message == (
         "all nodes must have the same versions, got rlcore: 0.1.0 here, node 0 0.0.9, "
         "node 1 0.1.0; mine: 2.0 here, node 0 none, node 1 2.0"

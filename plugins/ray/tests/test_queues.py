@@ -18,7 +18,7 @@ def actors(monkeypatch):
         started.append(f"{node} #{len(started)}")
         return started[-1]
 
-    monkeypatch.setattr(queues, "_started", start)
+    monkeypatch.setattr(queues, "_start", start)
     monkeypatch.setattr(queues, "_kill", killed.append)
     return started, killed
 

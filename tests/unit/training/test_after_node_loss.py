@@ -156,7 +156,8 @@ def test_a_head_is_waited_for(over_two, capsys: pytest.CaptureFixture[str]):
 def test_nodes_are_asked_within_a_session(over_two, monkeypatch: pytest.MonkeyPatch, tmp_path):
     """That of the command was shut down with the head; Ray would take any cluster it finds."""
     made, _, _ = over_two
-    inside = []
+    inside: list[int] = []
+    asked: list[int] = []
 
     @contextlib.contextmanager
     def opened(cluster):
@@ -165,10 +166,11 @@ def test_nodes_are_asked_within_a_session(over_two, monkeypatch: pytest.MonkeyPa
         inside.clear()
 
     monkeypatch.setattr("rlcore_ray.cluster.cluster_session", opened)
-    monkeypatch.setattr("rlcore_ray.backend.require_node_files", lambda *_: list(inside))
+    monkeypatch.setattr("rlcore_ray.backend.require_node_files", lambda *_: asked.extend(inside))
     run = made("{env: 0, rollout: 0, actor: 3}")
     backend = load_backend(run.config.cluster)
-    assert backend.check_nodes(run.config, run.worker_specs, tmp_path) == [2]
+    backend.check_nodes(run.config, run.worker_specs, tmp_path)
+    assert asked == [2]
 
 
 def test_a_cluster_of_its_own_is_started_anew():
