@@ -99,14 +99,11 @@ def parameters_can_be_sharded(facts: Facts) -> Iterator[str]:
     if facts.policy is None or facts.config.shard_over == 1:
         return
     key = "actor.fsdp_config"
-    if not facts.policy.has_blocks:
-        without = f"{facts.policy.name} names no blocks that could be gathered one at a time, got"
-        if config.sharding_strategy == "full_shard":
-            yield (
-                f"{key}.sharding_strategy must be shard_grad_op or no_shard: {without} full_shard"
-            )
-        elif config.reshard_after_forward:
-            yield f"{key}.reshard_after_forward must be null or false: {without} true"
+    if not facts.policy.has_blocks and config.sharding_strategy == "full_shard":
+        yield (
+            f"{key}.sharding_strategy must be shard_grad_op or no_shard: {facts.policy.name} names "
+            "no blocks that could be gathered one at a time, got full_shard"
+        )
     if config.sharding_strategy == "hybrid_shard":
         nodes = [allocation.node for allocation in facts.placement.allocations("actor")]
         on_nodes = Counter(nodes)

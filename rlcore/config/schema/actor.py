@@ -67,10 +67,6 @@ class FSDPConfig(Settings):
         minimum=1,
         when=When("sharding_strategy", ("hybrid_shard",)),
     )
-    reshard_after_forward: bool | None = key(
-        "free a gathered block after its forward; null: unless sharding_strategy=shard_grad_op",
-        when=WHEN_SHARDED,
-    )
     cpu_offload: bool = key(
         "keep sharded parameters, gradients and moments in host memory, and step AdamW there",
         False,
@@ -91,8 +87,7 @@ class FSDPConfig(Settings):
     @property
     def reshards(self) -> bool:
         """Return whether a block is freed after its forward and gathered again for its backward."""
-        asked = self.reshard_after_forward
-        return self.sharding_strategy != "shard_grad_op" if asked is None else asked
+        return self.sharding_strategy != "shard_grad_op"
 
 
 @dataclass

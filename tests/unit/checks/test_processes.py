@@ -103,8 +103,6 @@ def test_in_one_process_weights_take_no_way(facts):
         ("sharding_strategy=full_shard",
          "sharding_strategy must be shard_grad_op or no_shard: toy names no blocks that could be "
          "gathered one at a time, got full_shard"),
-        ("sharding_strategy=shard_grad_op reshard_after_forward=true",
-         "reshard_after_forward must be null or false: toy names no blocks that could be gathered"),
         ("sharding_strategy=shard_grad_op", ""),
     ],
 )  # fmt: skip

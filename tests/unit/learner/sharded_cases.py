@@ -226,9 +226,7 @@ CASES: dict[str, Case] = {
     "frozen": Case(deep(frozen=True)),
     "half-bf16": Case(deep(half=True), optim={"lr": 1e-3}, fsdp=summed("fp32")),
     "summed-bf16": Case(blocked, fsdp=summed("bf16")),
-    "kept": Case(
-        blocked, fsdp=FSDPConfig(sharding_strategy="full_shard", reshard_after_forward=False)
-    ),
+    "kept": Case(blocked, fsdp=FSDPConfig(sharding_strategy="shard_grad_op")),
     "hybrid": Case(blocked, fsdp=FSDPConfig(sharding_strategy="hybrid_shard", fsdp_size=2)),
     "host": Case(blocked, fsdp=FSDPConfig(sharding_strategy="full_shard", cpu_offload=True)),
     "pi0": Case(pi0(), **SMALL),

@@ -83,11 +83,6 @@ def _check_exploration(config: OpenPIModelConfig, resolved: Resolved, env_spec: 
 
 def _check_training(config: OpenPIModelConfig, resolved: Resolved, env_spec: EnvSpec) -> None:
     _require(
-        not (config.openpi.value_after_vlm and config.openpi.chunk_critic_input),
-        f"{KEY}.chunk_critic_input must be false with value_after_vlm: "
-        "the VLM's output has no action tokens",
-    )
-    _require(
         not (config.is_lora and config.openpi.train_expert_only),
         f"{KEY}.train_expert_only must be false with actor.model.is_lora: "
         "the adapters are the VLM's",

@@ -34,14 +34,12 @@ class FlowConfig:
         joint_logprob: all steps are stochastic, and log-probs are averaged over the K steps and
             the initial noise; otherwise one step per row is stochastic, and only it counts.
         ignore_last: the last step is never the stochastic one (not with joint_logprob).
-        safe_logprob: use -(x - mean)^2 instead of the Gaussian log-prob.
     """
 
     num_steps: int = 10
     noise_method: str = "flow_sde"
     joint_logprob: bool = False
     ignore_last: bool = False
-    safe_logprob: bool = False
 
     @property
     def index_choices(self) -> int:
@@ -137,16 +135,11 @@ _STEPS: dict[str, Callable[[Tensor, Tensor, Tensor, Tensor], tuple[Tensor, Tenso
 }
 
 
-def log_prob(sample: Tensor, mean: Tensor, std: Tensor, *, safe: bool = False) -> Tensor:
+def log_prob(sample: Tensor, mean: Tensor, std: Tensor) -> Tensor:
     """Return the elementwise Gaussian log-density, 0 where std is 0.
 
     log N = -log std - log(2 pi) / 2 - ((x - mean) / std)^2 / 2
-
-    Args:
-        safe: return -(x - mean)^2 everywhere instead.
     """
-    if safe:
-        return -((sample - mean) ** 2)
     certain = std == 0
     std = torch.where(certain, 1.0, std)
     density = -torch.log(std) - 0.5 * math.log(2 * math.pi) - 0.5 * ((sample - mean) / std) ** 2

@@ -27,7 +27,6 @@ class CriticConfig:
         num_images: cameras whose tokens are in the mean.
         detach_input: the value loss trains only the critic. No effect with after_vlm, as in the
             reference.
-        chunk: read only the tokens of the first `chunk` actions; None: of all.
         elapsed: also read the elapsed fraction of the episode. With sparse rewards the value of a
             state depends on the time left.
         hidden: widths of the hidden layers; those of published π0.5 for ManiSkill, LIBERO and
@@ -39,7 +38,6 @@ class CriticConfig:
     vlm_mode: str = "mean_token"
     num_images: int = 1
     detach_input: bool = False
-    chunk: int | None = None
     elapsed: bool = False
     hidden: tuple[int, ...] = (512, 256, 128)
     outputs: int = 1
@@ -99,7 +97,7 @@ def expert_features(features: Tensor, config: CriticConfig) -> Tensor:
 
     Args:
         features: `[B, H, E]`, the expert's output at the action tokens.
-        config: `chunk` limits the mean to the first tokens; `detach_input` detaches the result.
+        config: `detach_input` detaches the result.
     """
-    pooled = features[:, : config.chunk].mean(dim=1)
+    pooled = features.mean(dim=1)
     return pooled.detach() if config.detach_input else pooled

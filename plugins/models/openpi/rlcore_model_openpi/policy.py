@@ -288,14 +288,12 @@ def _actor(config: OpenPIModelConfig, resolved: Resolved, network: PiNetwork) ->
         noise_method=openpi.noise_method,
         joint_logprob=openpi.joint_logprob,
         ignore_last=openpi.ignore_last,
-        safe_logprob=openpi.safe_get_logprob,
     )
     critic = CriticConfig(
         after_vlm=openpi.value_after_vlm,
         vlm_mode=openpi.value_vlm_mode,
         num_images=resolved.num_images,
         detach_input=openpi.detach_critic_input,
-        chunk=config.num_action_chunks if openpi.chunk_critic_input else None,
         elapsed=openpi.critic_elapsed,
         hidden=resolved.critic_hidden,
         outputs=resolved.values,

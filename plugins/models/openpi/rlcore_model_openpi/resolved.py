@@ -134,10 +134,6 @@ def heads_trained_with(config: OpenPIModelConfig) -> dict[str, dict[str, Setting
         reads: dict[str, Setting] = {"value_after_vlm": openpi.value_after_vlm}
         if openpi.value_after_vlm:
             reads["value_vlm_mode"] = openpi.value_vlm_mode
-        else:
-            reads["chunk_critic_input"] = openpi.chunk_critic_input
-            if openpi.chunk_critic_input:
-                reads["num_action_chunks"] = config.num_action_chunks
         heads[VALUE_HEAD] = reads
     if openpi.noise_method == "flow_noise":
         heads[NOISE_HEAD] = {"noise_logvar_range": list(openpi.noise_logvar_range)}

@@ -77,7 +77,6 @@ class OpenPIConfig:
     ignore_last: bool = key(
         "the last denoising step is never the stochastic one (flow_cps: in any case)", False
     )
-    safe_get_logprob: bool = key("use -(x - mean)^2 instead of the Gaussian log-prob", False)
     train_expert_only: bool = key("freeze the VLM, train the action expert and heads", True)
     value_type: str = key(
         "one value per decision or per executed action (algorithm.reward_type=action_level)",
@@ -96,11 +95,6 @@ class OpenPIConfig:
     )
     detach_critic_input: bool = key(
         "the value loss trains only the critic (no effect with value_after_vlm)",
-        False,
-        when=(WITH_CRITIC, When("value_after_vlm", (False,))),
-    )
-    chunk_critic_input: bool = key(
-        "the critic reads the C executed actions' tokens, not all H",
         False,
         when=(WITH_CRITIC, When("value_after_vlm", (False,))),
     )

@@ -29,7 +29,6 @@ FLOWS = {
     "sde": FlowConfig(STEPS, "flow_sde"),
     "sde_joint": FlowConfig(STEPS, "flow_sde", joint_logprob=True),
     "sde_ignore_last": FlowConfig(STEPS, "flow_sde", ignore_last=True),
-    "sde_safe": FlowConfig(STEPS, "flow_sde", safe_logprob=True),
     "noise": FlowConfig(STEPS, "flow_noise"),
     "noise_joint": FlowConfig(STEPS, "flow_noise", joint_logprob=True),
     "cps": FlowConfig(STEPS, "flow_cps"),
@@ -38,7 +37,7 @@ FLOWS = {
 }
 CRITICS = {
     "expert": CriticConfig(hidden=(16, 8)),
-    "chunk_detach_elapsed": CriticConfig(chunk=2, detach_input=True, elapsed=True, hidden=(16, 8)),
+    "detach_elapsed": CriticConfig(detach_input=True, elapsed=True, hidden=(16, 8)),
     "vlm_mean": CriticConfig(after_vlm=True, hidden=(16, 8)),
     "vlm_last_elapsed": CriticConfig(
         after_vlm=True, vlm_mode="last_token", elapsed=True, hidden=(16, 8)

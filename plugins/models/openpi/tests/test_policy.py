@@ -17,7 +17,7 @@ TOLERANCE = 1e-5
 EXPERT = {"critic_elapsed": True}
 VALUE_MODES = {
     "expert": EXPERT,
-    "expert_chunk_detached": {"chunk_critic_input": True, "detach_critic_input": True},
+    "expert_detached": {"detach_critic_input": True},
     "vlm_mean": {"value_after_vlm": True, "critic_elapsed": True},
     "vlm_last": {"value_after_vlm": True, "value_vlm_mode": "last_token"},
     "per_action": {"value_type": "action_level", **EXPERT},

@@ -210,7 +210,6 @@ def test_a_named_asset_that_is_not_there(saved, env_spec):
 @pytest.mark.parametrize(
     ("trained", "asked", "said"),
     [
-        ({"chunk_critic_input": True}, {"chunk_critic_input": False}, r"chunk_critic_input True"),
         ({"value_after_vlm": True, "value_vlm_mode": "mean_token"},
          {"value_after_vlm": True, "value_vlm_mode": "first_token"},
          r"value_vlm_mode 'mean_token' \(got 'first_token'\)"),

@@ -131,7 +131,6 @@ def test_nulls_come_from_the_config_name():
         ({}, {"ignore_last": True, "joint_logprob": True}, "ignore_last must be false"),
         ({}, {"ignore_last": True, "num_steps": 1}, "at least 2 with ignore_last"),
         ({}, {"noise_method": "flow_cps", "num_steps": 1}, "at least 2 with noise_method flow_cps"),
-        ({}, {"value_after_vlm": True, "chunk_critic_input": True}, "chunk_critic_input must be"),
         ({"is_lora": True}, {"train_expert_only": True}, "train_expert_only must be false"),
         ({"lora_path": "adapters"}, {}, "lora_path must be null: .* got 'adapters'"),
         ({}, {"config_name": "pi0_libero"}, "needs a state and actions of at least 7 entries"),

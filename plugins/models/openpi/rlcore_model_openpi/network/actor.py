@@ -237,13 +237,12 @@ class FlowActor(nn.Module):
 
         With joint log-probs the initial noise counts as one more step of log-probs and entropies.
         """
-        safe = self.flow.safe_logprob
-        logprobs = [flow.log_prob(step.reached, step.mean, step.std, safe=safe) for step in steps]
+        logprobs = [flow.log_prob(step.reached, step.mean, step.std) for step in steps]
         entropies = [flow.entropy(step.std) for step in steps]
         if self.flow.joint_logprob:
             drawn = (index >= 0)[:, None, None].expand_as(initial).to(initial.dtype)
             zero = torch.zeros_like(initial)
-            logprobs.append(flow.log_prob(initial, zero, drawn, safe=safe) * drawn)
+            logprobs.append(flow.log_prob(initial, zero, drawn) * drawn)
             entropies.append(flow.entropy(drawn))
         entropy = torch.stack(entropies).mean(dim=0)
         if self.noise_head is None:  # the std does not depend on the weights
