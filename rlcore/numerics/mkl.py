@@ -28,11 +28,16 @@ from functools import lru_cache
 
 from rlcore.files import cpuinfo
 
-MKL, ATEN, ONEDNN = "MKL_CBWR", "ATEN_CPU_CAPABILITY", "ONEDNN_MAX_CPU_ISA"
+MKL = "MKL_CBWR"
+ATEN = "ATEN_CPU_CAPABILITY"
+ONEDNN = "ONEDNN_MAX_CPU_ISA"
 VARIABLES = (MKL, ATEN, ONEDNN)
 OURS = "RLCORE_KERNELS"
 
-NONE, COMPATIBLE, AVX2, AVX512 = "none", "COMPATIBLE", "AVX2", "AVX512"
+NONE = "none"
+COMPATIBLE = "COMPATIBLE"
+AVX2 = "AVX2"
+AVX512 = "AVX512"
 LEVELS = (NONE, COMPATIBLE, AVX2, AVX512)  # from least to best
 """Instruction set levels for which MKL has batch-invariant kernels; "none" without MKL."""
 NEEDED = {  # processor flags that a level requires, as Linux names them

@@ -29,7 +29,7 @@ class StopSignals:
 
     @property
     def requested(self) -> bool:
-        """Whether a signal was received."""
+        """Return whether a signal was received."""
         return self._received is not None
 
     @property

@@ -65,7 +65,6 @@ class _Limit:
 
     error: Cause
     countdown: Countdown
-    place: bool
 
 
 class Watchdog:
@@ -137,13 +136,12 @@ class Watchdog:
         elif self._end_in is None:
             self._end_in = Countdown(self._stop_seconds)
 
-    def _end_with(self, one: _Limit) -> None:
-        """End the process with the error of a limit."""
-        error = one.error if isinstance(one.error, UserError) else one.error()
-        text = f"error: {error.message}\n"
-        if one.place:
-            stack = traceback.extract_stack(sys._current_frames()[self._main])[-STACK_FRAMES:]
-            text += "the main thread was at:\n" + "".join(traceback.format_list(stack))
+    def _end_with(self, limit: _Limit) -> None:
+        """End the process with the error of a limit, and the stack of the main thread."""
+        error = limit.error if isinstance(limit.error, UserError) else limit.error()
+        stack = traceback.extract_stack(sys._current_frames()[self._main])[-STACK_FRAMES:]
+        text = f"error: {error.message}\nthe main thread was at:\n"
+        text += "".join(traceback.format_list(stack))
         if error.hint is not None:
             text += f"  hint: {error.hint}\n"
         _end(text, error.exit_code)
@@ -200,7 +198,7 @@ def mark_children() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def limit(error: Cause, seconds: float, *, place: bool = True) -> Iterator[None]:
+def limit(error: Cause, seconds: float) -> Iterator[None]:
     """End the process with an error if this context is not left in time.
 
     Use it for calls that normally return or raise long before the limit. It works in the main
@@ -209,13 +207,12 @@ def limit(error: Cause, seconds: float, *, place: bool = True) -> Iterator[None]
     Args:
         error: the error, or a function that creates it when the time is up.
         seconds: the time limit.
-        place: print the stack frames of the main thread too.
     """
     if _current is None or not signals.in_main_thread():
         yield
         return
     limits = _current.limits
-    entry = _Limit(error, Countdown(seconds), place)
+    entry = _Limit(error, Countdown(seconds))
     limits.append(entry)
     try:
         yield

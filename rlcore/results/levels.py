@@ -46,16 +46,18 @@ def levels_reached(lines: Iterable[Mapping[str, float | None]]) -> dict[str, Rea
     """
     steps: dict[int, dict[str, float]] = {}
     for line in lines:
-        known = {name: value for name, value in line.items() if value is not None}
-        steps.setdefault(int(known["step"]), {}).update(known)
-    found: dict[str, Reached | None] = {f"{level:g}": None for level in LEVELS}
-    episodes, env_steps, seconds = 0, 0.0, 0.0
-    late: deque[tuple[float, float]] = deque()
+        values = {name: value for name, value in line.items() if value is not None}
+        steps.setdefault(int(values["step"]), {}).update(values)
+    reached: dict[str, Reached | None] = {f"{level:g}": None for level in LEVELS}
+    episodes = 0
+    env_steps = 0.0
+    seconds = 0.0
+    latest: deque[tuple[float, float]] = deque()  # (episodes, success rate) of the latest updates
 
-    def see(update: int, success: float, by: str) -> None:
+    def record(update: int, success: float, by: str) -> None:
         for level in LEVELS:
-            if success >= level and found[f"{level:g}"] is None:
-                found[f"{level:g}"] = {
+            if success >= level and reached[f"{level:g}"] is None:
+                reached[f"{level:g}"] = {
                     "update": update,
                     "episodes": episodes,
                     "env_steps": round(env_steps),
@@ -65,18 +67,18 @@ def levels_reached(lines: Iterable[Mapping[str, float | None]]) -> dict[str, Rea
                 }
 
     for update, line in sorted(steps.items()):
-        played = line.get("env/episodes", 0.0)
-        episodes += int(played)
-        env_steps += played * line.get("env/episode_len", 0.0)
+        finished = line.get("env/episodes", 0.0)
+        episodes += int(finished)
+        env_steps += finished * line.get("env/episode_len", 0.0)
         seconds += sum(line.get(name, 0.0) for name in SPENT)
-        if played and "env/success_once" in line:
-            late.append((played, line["env/success_once"]))
-            while sum(n for n, _ in late) - late[0][0] >= EPISODES:
-                late.popleft()
-            total = sum(n for n, _ in late)
+        if finished and "env/success_once" in line:
+            latest.append((finished, line["env/success_once"]))
+            while sum(n for n, _ in latest) - latest[0][0] >= EPISODES:
+                latest.popleft()
+            total = sum(n for n, _ in latest)
             if total >= EPISODES:
-                see(update, sum(n * rate for n, rate in late) / total, "training")
+                record(update, sum(n * rate for n, rate in latest) / total, "training")
         for name, by in EVALUATIONS.items():
             if name in line:
-                see(update, line[name], by)
-    return found
+                record(update, line[name], by)
+    return reached

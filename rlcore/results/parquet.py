@@ -21,10 +21,10 @@ MOST_ROWS = 1_000_000  # limit for damaged files; rlcore writes one row per epis
 MOST_BYTES = 1 << 28
 BATCH_ROWS = 1024
 TYPES = {"str": pa.string(), "int": pa.int64(), "float": pa.float64(), "bool": pa.bool_()}
-
-
-INFOS, INFO = "infos", "info/"
-"""Name of a field that holds `{name: number}`, and the prefix of the columns of its numbers."""
+INFOS = "infos"
+"""Name of a field that holds `{name: number}`."""
+INFO = "info/"
+"""Prefix of the columns of these numbers."""
 
 
 def schema_of(kind: type[Any]) -> pa.Schema:
@@ -32,8 +32,9 @@ def schema_of(kind: type[Any]) -> pa.Schema:
 
     The types of the fields must be among :data:`TYPES`.
     """
-    plain = [one for one in fields(kind) if one.name != INFOS]
-    return pa.schema([(one.name, TYPES[str(one.type)]) for one in plain])
+    return pa.schema(
+        [(field.name, TYPES[str(field.type)]) for field in fields(kind) if field.name != INFOS]
+    )
 
 
 def _with_infos(schema: pa.Schema, names: Iterable[str]) -> pa.Schema:
@@ -55,9 +56,12 @@ def write_rows(
         schema: the columns, except those of infos.
         note: JSON values that are stored in the file's metadata (:func:`read_note`).
     """
-    flat = [{**row, **{INFO + n: v for n, v in row.get(INFOS, {}).items()}} for row in rows]
-    told = {name for row in flat for name in row if name.startswith(INFO)}
-    table = pa.Table.from_pylist(flat, schema=_with_infos(schema, sorted(told)))
+    flat = [
+        {**row, **{f"{INFO}{name}": value for name, value in row.get(INFOS, {}).items()}}
+        for row in rows
+    ]
+    columns = {name for row in flat for name in row if name.startswith(INFO)}
+    table = pa.Table.from_pylist(flat, schema=_with_infos(schema, sorted(columns)))
     if note is not None:
         table = table.replace_schema_metadata({NOTE: json.dumps(note)})
     with atomic_write(path) as partial:
@@ -98,8 +102,8 @@ def _rows(file: pq.ParquetFile, schema: pa.Schema) -> Iterator[dict[str, Any]]:
     if file.metadata.num_rows > MOST_ROWS:
         raise ValueError(f"it says that it has {file.metadata.num_rows} rows")
     filled = 0
-    told = [name for name in file.schema_arrow.names if name.startswith(INFO)]
-    schema = _with_infos(schema, told)
+    columns = [name for name in file.schema_arrow.names if name.startswith(INFO)]
+    schema = _with_infos(schema, columns)
     # Tables are small: starting threads takes longer than reading one.
     for batch in file.iter_batches(BATCH_ROWS, columns=schema.names, use_threads=False):
         filled += batch.nbytes
@@ -108,9 +112,9 @@ def _rows(file: pq.ParquetFile, schema: pa.Schema) -> Iterator[dict[str, Any]]:
         table = pa.Table.from_batches([batch]).select(schema.names)
         same = table.schema.equals(schema)  # avoids a cast, which would import pyarrow.compute
         for row in (table if same else table.cast(schema)).to_pylist():
-            infos = ((name.removeprefix(INFO), row.pop(name)) for name in told)
-            known = told and {name: value for name, value in infos if value is not None}
-            yield {**row, INFOS: known} if known else row
+            numbers = {name.removeprefix(INFO): row.pop(name) for name in columns}
+            infos = {name: value for name, value in numbers.items() if value is not None}
+            yield {**row, INFOS: infos} if infos else row
 
 
 def read_note(path: Path) -> dict[str, Any]:

@@ -128,7 +128,8 @@ def paired_difference(
 
 
 def _check_same(before: Mapping[Start, Passes], after: Mapping[Start, Passes]) -> None:
-    only_before, only_after = before.keys() - after.keys(), after.keys() - before.keys()
+    only_before = before.keys() - after.keys()
+    only_after = after.keys() - before.keys()
     if only_before or only_after:
         example = next(iter(only_before or only_after))
         raise ValueError(

@@ -166,7 +166,8 @@ def build_summary(
     Raises:
         ValueError: paired sides have different episodes, or one has an episode twice.
     """
-    before, after = seen.get("before"), seen.get("after")
+    before = seen.get("before")
+    after = seen.get("after")
     summary: Summary = {
         "success_before": _rate(before),
         "success_after": _rate(after),
@@ -189,23 +190,27 @@ def build_summary(
     if (last := seen.get("forgetting/after")) is not None:
         first = seen.get("forgetting/before")
         summary["forgetting"] = {
-            "tasks": list(dict.fromkeys(one.task for one in last)),
+            "tasks": list(dict.fromkeys(row.task for row in last)),
             "success_before": _rate(first),
             "success_after": _rate(last),
             "paired_difference": _difference(first, last),
         }
-    told, found = (mean_infos(one.infos for one in side or ()) for side in (before, after))
-    if told or found:
-        names = {**told, **found}
-        summary["infos"] = {n: {"before": told.get(n), "after": found.get(n)} for n in names}
+    infos_before, infos_after = (
+        mean_infos(row.infos for row in rows or ()) for rows in (before, after)
+    )
+    if infos_before or infos_after:
+        summary["infos"] = {
+            name: {"before": infos_before.get(name), "after": infos_after.get(name)}
+            for name in {**infos_before, **infos_after}
+        }
     if groups:
         summary["groups"] = _sides(before, after, groups, "group")
         summary["averages"] = _sides(before, after, groups, "average")
     if after is not None:
-        lost: dict[str, dict[int, None]] = {}
-        for one in failures(after):
-            lost.setdefault(one.task, {})[one.trial] = None
-        summary["failures"] = {task: [*trials] for task, trials in lost.items()}
+        failed: dict[str, dict[int, None]] = {}
+        for row in failures(after):
+            failed.setdefault(row.task, {})[row.trial] = None
+        summary["failures"] = {task: list(trials) for task, trials in failed.items()}
     if metrics and totals.episodes:
         summary["reached"] = levels_reached(metrics)
     if caveat:

@@ -91,9 +91,12 @@ def success_by_start(results: Iterable[EpisodeResult]) -> dict[tuple[str, int], 
         passes[result.replica] = result.success
     counts = {len(passes): start for start, passes in by_start.items()}
     if len(counts) > 1:
-        said = " and ".join(f"{start} {count} times" for count, start in sorted(counts.items()))
-        raise ValueError(f"starts were evaluated unequally often, e.g. {said}")
-    return {start: [win for _, win in sorted(each.items())] for start, each in by_start.items()}
+        examples = " and ".join(f"{start} {count} times" for count, start in sorted(counts.items()))
+        raise ValueError(f"starts were evaluated unequally often, e.g. {examples}")
+    return {
+        start: [success for _, success in sorted(passes.items())]
+        for start, passes in by_start.items()
+    }
 
 
 def failures(results: Iterable[EpisodeResult]) -> list[EpisodeResult]:
@@ -165,7 +168,7 @@ def pooled(
     Args:
         wins: for each task, the passes of each of its starts.
     """
-    rate, n, lo, hi = success_rate([passes for one in wins for passes in one])
+    rate, n, lo, hi = success_rate([passes for task in wins for passes in task])
     return SuccessRow(kind, label, rate, n, lo, hi)
 
 

@@ -20,15 +20,17 @@ from rlcore.contracts.errors import UserError
 from rlcore.files import lock
 from rlcore.files.atomic import move, new_folder, write_text
 
-FOLDER, OUTCOME, ENDED = "attempts", "outcome", "ended.json"
+FOLDER = "attempts"
+OUTCOME = "outcome"
+ENDED = "ended.json"
 
 
-def enter(run: Path, papers: Mapping[str, str]) -> Path:
+def enter(run: Path, files: Mapping[str, str]) -> Path:
     """Add an attempt to the history; its files become the run's current files.
 
     Args:
         run: the run's folder.
-        papers: text of each file, by file name.
+        files: text of each file, by file name.
 
     Returns:
         The folder of the attempt.
@@ -36,9 +38,9 @@ def enter(run: Path, papers: Mapping[str, str]) -> Path:
     number = 1 + max(map(_number, entered(run)), default=0)
     path = run / FOLDER / f"{number:04d}"
     with new_folder(path) as partial:
-        for name, text in papers.items():
+        for name, text in files.items():
             (partial / name).write_text(text, encoding="utf-8")
-    for name, text in papers.items():
+    for name, text in files.items():
         write_text(run / name, text)
     return path
 

@@ -153,19 +153,19 @@ def load_checkpoint(path: str | Path, *, verify: bool = False) -> Checkpoint:
         CheckpointError: the checkpoint is missing, incomplete, damaged, renamed or not written by
             rlcore.
     """
-    found = find_checkpoint(Path(path))
+    folder = find_checkpoint(Path(path))
     try:
-        facts = _checked(found, verify=verify)
+        facts = _checked(folder, verify=verify)
     except OtherVersionError:  # earlier checkpoints have that version too: no use as a fallback
         raise
     except CheckpointError as error:
-        hint = _earlier(found, verify=verify) or error.hint
+        hint = _earlier(folder, verify=verify) or error.hint
         raise CheckpointError(error.message, hint=hint) from error
-    require_own_name(found, facts["step"])
+    require_own_name(folder, facts["step"])
     return Checkpoint(
-        path=found,
+        path=folder,
         step=facts["step"],
-        policy_path=found / POLICY,
+        policy_path=folder / POLICY,
         state=facts["state"],
     )
 
@@ -205,10 +205,10 @@ def named_checkpoint(folder: Path, name: str) -> Path:
     best = read_history(folder).best
     if name == BEST and best is not None:
         return folder / best
-    there = checkpoint_names(folder)
-    if name not in there:
+    names = checkpoint_names(folder)
+    if name not in names:
         raise CheckpointError(
-            f"{folder} has no checkpoint {name!r}{choices_message(name, there)}",
+            f"{folder} has no checkpoint {name!r}{choices_message(name, names)}",
             hint="runner.keep_best=true lets a run mark its best one" if name == BEST else None,
         )
     return folder / name
@@ -239,12 +239,12 @@ def _earlier(path: Path, *, verify: bool) -> str | None:
     All earlier checkpoints are checked, because they may share the damaged file: segments of a
     replay are hard links. None if there is no earlier checkpoint.
     """
-    there = checkpoint_names(path.parent)
-    before = there[: there.index(path.name)] if path.name in there else []
-    for name in reversed(before):
+    names = checkpoint_names(path.parent)
+    earlier = names[: names.index(path.name)] if path.name in names else []
+    for name in reversed(earlier):
         with suppress(CheckpointError):
             _checked(path.parent / name, verify=verify)
-            which = "one before it" if name == before[-1] else "newest before it that is whole"
-            return f"take the {which}: {path.parent / name}"
-    damaged = "none of the checkpoints before it is whole either"
-    return f"{damaged}: copy or download the run again" if before else None
+            return f"take the newest before it that is whole: {path.parent / name}"
+    if not earlier:
+        return None
+    return "none of the checkpoints before it is whole either: copy or download the run again"

@@ -30,20 +30,20 @@ def warn_of_edits(run: RunFolder) -> None:
     """
     from rlcore.run_folder import attempts
 
-    now = read_mapping(run.config)
-    found: list[str] = []
-    for attempt in reversed(attempts.entered(run.path)[-2:]):
+    current = read_mapping(run.config)
+    warning = None
+    for attempt in attempts.entered(run.path)[-2:]:
         try:
-            then = read_mapping(attempt / run.config.name)
+            recorded = read_mapping(attempt / run.config.name)
         except ConfigError:
             continue  # the copy is missing or damaged, e.g. if the history was copied in part
         changes = [
-            f"{each.path} from {shorten(each.values[0], 60)} to {shorten(each.values[1], 60)}"
-            for each in differences(then, now)
+            f"{change.path} from {shorten(change.values[0], 60)} to {shorten(change.values[1], 60)}"
+            for change in differences(recorded, current)
         ]
         if not changes:
             return
         since = attempt.relative_to(run.path).as_posix()
-        found.append(f"{run.config} was changed since {since}: {abbreviate_list(changes, SHOWN)}")
-    for warning in found[:1]:
+        warning = f"{run.config} was changed since {since}: {abbreviate_list(changes, SHOWN)}"
+    if warning is not None:
         warn(warning)

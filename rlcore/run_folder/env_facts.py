@@ -60,16 +60,16 @@ class EnvFacts:
             other: the facts of the other env.
             pixels: also compare camera sizes and render settings, which change frames.
         """
-        for what, mine, others in (
+        for kind, our_channels, their_channels in (
             ("action", self.actions, other.actions),
             ("state", self.states, other.states),
         ):
-            if total_size(mine) != total_size(others):
-                yield f"{what} entries", total_size(mine), total_size(others)
+            if total_size(our_channels) != total_size(their_channels):
+                yield f"{kind} entries", total_size(our_channels), total_size(their_channels)
             # equal sizes may still have other meanings: other units, another controller
-            for here, there in zip(mine, others, strict=False):
-                if here != there:
-                    yield f"{what}s", here, there
+            for ours, theirs in zip(our_channels, their_channels, strict=False):
+                if ours != theirs:
+                    yield f"{kind}s", ours, theirs
         if list(self.cameras) != list(other.cameras):
             yield "cameras", list(self.cameras), list(other.cameras)
         elif pixels and self.cameras != other.cameras:
@@ -79,15 +79,18 @@ class EnvFacts:
 
     def rendering_differences(self, other: EnvFacts) -> Iterator[tuple[str, Any, Any]]:
         """Yield (setting, ours, theirs) of each render setting that both have and that differs."""
-        for name, here in self.render_settings.items():
-            there = other.render_settings.get(name, here)
-            if here != there:
-                yield name, here, there
+        for name, ours in self.render_settings.items():
+            theirs = other.render_settings.get(name, ours)
+            if ours != theirs:
+                yield name, ours, theirs
 
     def instruction_differences(self, other: EnvFacts) -> list[tuple[str, str, str]]:
         """Return (task, ours, theirs) of each common task whose instructions differ."""
-        pairs = ((t, here, other.sentences.get(t, here)) for t, here in self.sentences.items())
-        return [(task, here, there) for task, here, there in pairs if here != there]
+        return [
+            (task, ours, other.sentences[task])
+            for task, ours in self.sentences.items()
+            if other.sentences.get(task, ours) != ours
+        ]
 
 
 def total_size(channels: Iterable[Mapping[str, Any]]) -> int:

@@ -15,11 +15,12 @@ from rlcore.contracts.errors import CheckpointError, ConfigError, nearest_choice
 from rlcore.files import lock
 from rlcore.files.atomic import sweep, write_text
 from rlcore.files.symlinks import require_self_contained
-from rlcore.run_folder import attempts
-from rlcore.run_folder.history import BEST, LATEST, SUPERSEDED, checkpoint_name, settle
+from rlcore.run_folder.history import BEST, LATEST, checkpoint_name, settle
 from rlcore.terminal.text import abbreviate_list
 
-CONFIG, RECIPE, METRICS = "config.yaml", "recipe.yaml", "metrics.jsonl"
+CONFIG = "config.yaml"
+RECIPE = "recipe.yaml"
+METRICS = "metrics.jsonl"
 WRITTEN_BY_READERS = ("replay", "report.html")
 """Names that commands write into a run's folder without its lock, perhaps at the same time.
 
@@ -85,7 +86,7 @@ class RunFolder:
         """
         parent = Path(log_path).expanduser().absolute()
         try:
-            return cls(_take(parent / experiment_name))
+            return cls(_make_new(parent / experiment_name))
         except OSError as error:
             raise ConfigError(
                 f"can't make a folder for the run in {parent}: {error.strerror or error}",
@@ -143,10 +144,10 @@ class RunFolder:
 
         Raises:
             CheckpointError: another process writes to the run, its folder is not writable, a link
-                in it points outside, or a folder is in place of a file or vice versa.
+                in it points outside, or a folder is in place of a file.
         """
         require_self_contained(self.path)
-        self._require_shapes()
+        self._require_files()
         with lock.locked(self.path, required=required) as before:
             sweep(self.path, spare=WRITTEN_BY_READERS)
             settle(self.checkpoints)
@@ -159,24 +160,18 @@ class RunFolder:
         """
         lock.require_lock(self.path)
 
-    def _require_shapes(self) -> None:
-        """Raise CheckpointError if a folder is where the run writes a file, or the reverse.
+    def _require_files(self) -> None:
+        """Raise CheckpointError if a folder is where the run writes a file.
 
         A run thus fails before it starts, not when it writes its results.
         """
-        checkpoints = self.checkpoints
-        folders = {self.evaluations, self.tensorboard, self.sft, self.demonstrations}
-        folders |= {checkpoints, checkpoints / SUPERSEDED, self.path / attempts.FOLDER}
-        files = {self.config, self.recipe, self.manifest, self.metrics, self.summary, self.report}
-        files |= {checkpoints / name for name in (LATEST, BEST)}
-        files |= {self.path / f"{name}.json" for name in ("sft", "control")}
-        files |= set(self.evaluations.glob("*.parquet"))
-        for path in sorted(folders | files):
-            fits = path.is_dir() if path in folders else path.is_file()
-            if path.exists() and not fits:
+        files = [self.manifest, self.metrics, self.summary, self.report]
+        files += [self.checkpoints / LATEST, self.checkpoints / BEST]
+        files += self.evaluations.glob("*.parquet")
+        for path in files:
+            if path.exists() and not path.is_file():
                 raise CheckpointError(
-                    f"{path} is not a {'folder' if path in folders else 'file'}, but the "
-                    "run must write one there",
+                    f"{path} is not a file, but the run must write one there",
                     hint="move it elsewhere, then do this again",
                 )
 
@@ -227,9 +222,9 @@ def _existing(path: str | Path) -> Path:
         raise CheckpointError(
             f"there is no run at {str(path)[:200]}: {reason}", hint=PLACE
         ) from None
-    known = {run.name: run for run in (*_runs(inside.parent), *_runs(Path("logs").absolute()))}
-    near = nearest_choice(inside.name, known)
-    hint = PLACE if near is None else f"did you mean {known[near]}?"
+    runs = {run.name: run for run in (*_runs(inside.parent), *_runs(Path("logs").absolute()))}
+    name = nearest_choice(inside.name, runs)
+    hint = PLACE if name is None else f"did you mean {runs[name]}?"
     raise CheckpointError(f"there is no run at {inside}", hint=hint)
 
 
@@ -239,11 +234,11 @@ def _runs_below(folder: Path) -> str:
     return f"the runs in it: {abbreviate_list([*map(str, runs)], SHOWN)}" if runs else PLACE
 
 
-def _take(wanted: Path) -> Path:
-    """Create the first folder of `wanted`, `wanted-2`, ... that does not exist."""
-    wanted.parent.mkdir(parents=True, exist_ok=True)
+def _make_new(preferred: Path) -> Path:
+    """Create the first folder of `preferred`, `preferred-2`, ... that does not exist."""
+    preferred.parent.mkdir(parents=True, exist_ok=True)
     for number in count(1):
-        path = wanted if number == 1 else wanted.with_name(f"{wanted.name}-{number}")
+        path = preferred if number == 1 else preferred.with_name(f"{preferred.name}-{number}")
         try:
             path.mkdir()  # atomic: if two runs start at once, one of them gets FileExistsError
         except FileExistsError:

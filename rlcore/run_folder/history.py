@@ -26,9 +26,9 @@ from rlcore.files.atomic import PARTIAL, move, write_text
 from rlcore.files.reading import read_text
 from rlcore.run_folder.state import STATE, read_facts
 
-LATEST, BEST, SUPERSEDED = "latest", "best", "superseded"
-RECORD = "record.json"
-"""File with the history in runs of earlier versions; removed as it is no longer updated."""
+LATEST = "latest"
+BEST = "best"
+SUPERSEDED = "superseded"
 _NAME = re.compile(r"step_\d{6,}")
 
 
@@ -79,9 +79,10 @@ class History:
             keep: number of newest checkpoints to keep in addition to the best, at least 1; None for
                 all.
         """
-        names, marked = (*self.lineage, name), name if best else self.best
-        stay = names if keep is None else {*names[-keep:], marked}
-        return History(tuple(each for each in names if each in stay), marked)
+        names = (*self.lineage, name)
+        marked = name if best else self.best
+        remaining = names if keep is None else {*names[-keep:], marked}
+        return History(tuple(other for other in names if other in remaining), marked)
 
 
 def checkpoint_names(folder: Path) -> list[str]:
@@ -129,11 +130,11 @@ def require_latest(folder: Path, name: str | None) -> None:
         folder: the run's `checkpoints/`.
         name: name of the checkpoint that the run wrote last or resumed from; None: no checkpoint.
     """
-    found = read_history(folder).latest
-    if found != name:
+    latest = read_history(folder).latest
+    if latest != name:
         raise CheckpointError(
             f"{folder} was moved, removed or replaced while the run was writing to it: its latest "
-            f"checkpoint is {found or 'none'} instead of {name or 'none'}",
+            f"checkpoint is {latest or 'none'} instead of {name or 'none'}",
             hint="put it back as it was, and the run goes on from there: rlcore resume RUN",
         )
 
@@ -148,9 +149,10 @@ def supersede_newer(folder: Path, name: str) -> list[str]:
         CheckpointError: the checkpoint `name` is not in the history of the run.
     """
     require_in_history(folder, name)
-    newer = [each for each in checkpoint_names(folder) if _step(each) > _step(name)]
-    for each in reversed(newer):  # newest first: if killed, the newest that is left has the history
-        move(folder / each, folder / SUPERSEDED)
+    newer = [other for other in checkpoint_names(folder) if _step(other) > _step(name)]
+    # newest first: if the process is killed, the newest remaining checkpoint has the history
+    for other in reversed(newer):
+        move(folder / other, folder / SUPERSEDED)
     settle(folder)
     return newer
 
@@ -174,7 +176,6 @@ def settle(folder: Path) -> None:
             _remove(folder, name)
     _point(folder / LATEST, names[-1])
     _point(folder / BEST, read_history(folder).best)
-    (folder / RECORD).unlink(missing_ok=True)  # its contents are outdated now
 
 
 # -- parts ----------------------------------------------------------------------------------------

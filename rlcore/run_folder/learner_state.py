@@ -22,7 +22,8 @@ from rlcore.files.safetensors_header import read_headers
 if TYPE_CHECKING:
     from torch import Tensor
 
-TENSORS, COUNTERS = "learner.safetensors", "learner.json"
+TENSORS = "learner.safetensors"
+COUNTERS = "learner.json"
 REFERENCE = "reference."
 """Prefix of the names of tensors with reference weights."""
 MASTER = "master"
@@ -47,7 +48,9 @@ def write_learner(folder: Path, saved: Mapping[str, Any], *, part: int = 0, part
         names = sorted(saved["tensors"])
         facts = {"state": saved["state"], "tensors": names, "files": _files(parts)}
         (folder / COUNTERS).write_text(json.dumps(facts, indent=1), encoding="utf-8")
-    tensors = {name: one.detach().cpu().contiguous() for name, one in saved["tensors"].items()}
+    tensors = {
+        name: tensor.detach().cpu().contiguous() for name, tensor in saved["tensors"].items()
+    }
     save_file(tensors, folder / _files(parts)[part])
 
 
@@ -71,8 +74,10 @@ def read_learner(folder: Path) -> dict[str, Any]:
     for file in files:
         with damaged_on(folder / file, SafetensorError):
             tensors.append(load_file(folder / file))
-    pieces = {name: [held[name] for held in tensors if name in held] for name in tensors[0]}
-    joined = {name: own[0] if len(own) == 1 else Rows(own) for name, own in pieces.items()}
+    joined: dict[str, Any] = {}
+    for name in tensors[0]:
+        pieces = [shard[name] for shard in tensors if name in shard]
+        joined[name] = pieces[0] if len(pieces) == 1 else Rows(pieces)
     return {"tensors": joined, "state": state}
 
 
@@ -91,12 +96,14 @@ class Rows:
         import torch
 
         first, stop, _ = rows.indices(self.shape[0])
-        found, at = [], 0
+        parts = []
+        start = 0
         for piece in self._pieces:
-            found.append(piece[max(first - at, 0) : max(stop - at, 0)])
-            at += len(piece)
-        there = [piece for piece in found if len(piece)]
-        return torch.cat(there) if len(there) > 1 else (there or found)[0]
+            parts.append(piece[max(first - start, 0) : max(stop - start, 0)])
+            start += len(piece)
+        filled = [part for part in parts if len(part)]
+        # a single part is not copied, so that it stays memory-mapped
+        return torch.cat(filled) if len(filled) > 1 else (filled or parts)[0]
 
 
 def check_learner(folder: Path) -> tuple[dict[str, Any], list[str], set[str]]:
@@ -112,7 +119,9 @@ def check_learner(folder: Path) -> tuple[dict[str, Any], list[str], set[str]]:
     """
     facts = read_mapping(folder / COUNTERS)
     with damaged_on(folder / COUNTERS):
-        state, names, files = facts["state"], set(facts["tensors"]), facts["files"]
+        state = facts["state"]
+        names = set(facts["tensors"])
+        files = facts["files"]
     if not isinstance(state, dict):
         raise damaged_error(folder / COUNTERS, f"state can't be {state!r}")
     if not (isinstance(files, list) and files and files == _files(len(files))):

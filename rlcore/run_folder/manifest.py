@@ -56,18 +56,23 @@ def versions(
             requirement = Requirement(text)
             if requirement.marker is None or requirement.marker.evaluate({"extra": ""}):
                 names.add(requirement.name)
-    known = {normal(name): version for name, version in _packages().items()}
-    found = {name: known.get(normal(name)) for name in sorted(names)}
-    there = {
-        f"{name} (env.{one.side}.python)": version
-        for one in interpreters
-        for name, version in one.of_note.items()
-    } | {
+    installed_versions = {normal(name): version for name, version in _packages().items()}
+    own = {
+        name: installed_versions[normal(name)]
+        for name in sorted(names)
+        if normal(name) in installed_versions
+    }
+    of_interpreters = {
+        f"{name} (env.{interpreter.side}.python)": version
+        for interpreter in interpreters
+        for name, version in interpreter.of_note.items()
+    }
+    of_envs = {
         f"{name} (env.{side})": version
         for side, spec in (specs or {}).items()
         for name, version in spec.versions.items()
     }
-    return {name: version for name, version in found.items() if version is not None} | there
+    return own | of_interpreters | of_envs
 
 
 def simulator_versions(
@@ -84,11 +89,15 @@ def simulator_versions(
         packages: `{name: version}` of the packages installed for the interpreter in which the env
             simulates; None: for this interpreter.
     """
-    there = _packages() if packages is None else packages
-    known = {normal(name): version for name, version in there.items()}
-    names = [library.distribution for library in component.tested]
-    found = {name: known[normal(name)] for name in names if normal(name) in known}
-    return {**found, **spec.versions}
+    if packages is None:
+        packages = _packages()
+    installed_versions = {normal(name): version for name, version in packages.items()}
+    tested = {
+        library.distribution: installed_versions[normal(library.distribution)]
+        for library in component.tested
+        if normal(library.distribution) in installed_versions
+    }
+    return {**tested, **spec.versions}
 
 
 def code(
@@ -139,17 +148,18 @@ def build_manifest(
         **code,
         "packages": _packages(),
         "python": platform.python_version(),
-        "interpreters": {one.side: asdict(one) for one in interpreters},
+        "interpreters": {interpreter.side: asdict(interpreter) for interpreter in interpreters},
         "platform": platform.platform(),
         "cpu": {"model": processor, "logical_cores": psutil.cpu_count()},
         "memory_bytes": psutil.virtual_memory().total,
         "evaluation_protocol": None if protocol is None else protocol.values,
-        "render_settings": {side: dict(one.render_settings) for side, one in specs.items()},
-        "max_episode_steps": {side: one.max_episode_steps for side, one in specs.items()},
+        "render_settings": {side: dict(spec.render_settings) for side, spec in specs.items()},
+        "max_episode_steps": {side: spec.max_episode_steps for side, spec in specs.items()},
         "evaluated_on": evaluated_on,
         "caveats": dict(caveats or {}),
         "sentences": {
-            side: dict(zip(one.tasks, one.instructions, strict=True)) for side, one in specs.items()
+            side: dict(zip(spec.tasks, spec.instructions, strict=True))
+            for side, spec in specs.items()
         },
         "task_groups": {name: list(tasks) for name, tasks in specs["eval"].task_groups.items()},
     }
@@ -162,23 +172,23 @@ def earlier_versions(path: Path) -> dict[str, str]:
     characters, such as terminal escapes, are left out, because versions are printed.
     """
     try:
-        kept = read_json(path)
-        found = {"python": kept["python"], **kept["versions"]}
+        manifest = read_json(path)
+        recorded = {"python": manifest["python"], **manifest["versions"]}
     except (OSError, UnreadableError, KeyError, TypeError):
         return {}
     return {
         name: version
-        for name, version in found.items()
+        for name, version in recorded.items()
         if isinstance(version, str) and name.isprintable() and version.isprintable()
     }
 
 
-def changes(then: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
+def changes(before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:
     """Describe each version that has changed, e.g. `numpy 1.26.4 -> 2.4.6`; "none" if absent."""
     return [
-        f"{name} {then.get(name, 'none')} -> {now.get(name, 'none')}"
-        for name in {**now, **then}
-        if then.get(name) != now.get(name)
+        f"{name} {before.get(name, 'none')} -> {after.get(name, 'none')}"
+        for name in {**after, **before}
+        if before.get(name) != after.get(name)
     ]
 
 
@@ -210,7 +220,7 @@ def git_state(checkout: Path) -> dict[str, str | bool] | None:
 
 def _git(checkout: Path, *arguments: str) -> str | None:
     try:
-        done = subprocess.run(
+        completed = subprocess.run(
             ["git", "-C", str(checkout), *arguments],
             capture_output=True,
             text=True,
@@ -218,7 +228,7 @@ def _git(checkout: Path, *arguments: str) -> str | None:
         )
     except (OSError, subprocess.TimeoutExpired):
         return None
-    return done.stdout.strip() if done.returncode == 0 else None
+    return completed.stdout.strip() if completed.returncode == 0 else None
 
 
 def _packages() -> dict[str, str]:
@@ -226,6 +236,6 @@ def _packages() -> dict[str, str]:
 
     Remains of broken installations, whose metadata has no name, are left out.
     """
-    known = [dict(headers(place)) for place in folders().values()]
-    named = [(each["Name"], each["Version"]) for each in known if "Name" in each]
-    return dict(sorted(named, key=lambda pair: pair[0].lower()))
+    metadata = [dict(headers(folder)) for folder in folders().values()]
+    pairs = [(fields["Name"], fields["Version"]) for fields in metadata if "Name" in fields]
+    return dict(sorted(pairs, key=lambda pair: pair[0].lower()))

@@ -74,9 +74,9 @@ def env_metrics(outcomes: Sequence[EpisodeOutcome], prefix: str = "env") -> dict
     counted = {f"{prefix}/episodes": float(len(finished))}
     if not finished:
         return counted
-    told = mean_infos(outcome.infos for outcome in finished)
+    infos = mean_infos(outcome.infos for outcome in finished)
     return {
-        **{f"{prefix}/info/{name}": value for name, value in told.items()},
+        **{f"{prefix}/info/{name}": value for name, value in infos.items()},
         f"{prefix}/success_once": fmean(float(outcome.success) for outcome in finished),
         f"{prefix}/return": fmean(outcome.episode_return for outcome in finished),
         f"{prefix}/episode_len": fmean(outcome.length for outcome in finished),

@@ -100,21 +100,20 @@ def settings_of(env: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in env.items() if name not in left_out}
 
 
-def describe_difference(there: Mapping[str, Any], here: Mapping[str, Any]) -> str:
+def describe_difference(first: Mapping[str, Any], second: Mapping[str, Any]) -> str:
     """Describe the first differences of two nested mappings: `max_episode_steps 20 and 15`.
 
     At most three differences are shown. Versions of simulators come first, because users rarely
     change them on purpose.
 
     Args:
-        there, here: values or notes of two protocols; the values of `there` are named first.
+        first, second: values or notes of two protocols.
     """
-    found = differences(there, here)
-    found.sort(key=lambda each: not _is_simulator(each.path))
-    parts = []
-    for each in found:
-        first, other = (_in_words(each.path, value) for value in each.values)
-        parts.append(f"{each.path} {first} and {other}")
+    changes = sorted(differences(first, second), key=lambda change: not _is_simulator(change.path))
+    parts = [
+        f"{change.path} {' and '.join(_in_words(change.path, value) for value in change.values)}"
+        for change in changes
+    ]
     return abbreviate_list(parts, 3)
 
 

@@ -39,7 +39,7 @@ def write_segment(file: Path, tensors: Mapping[str, Tensor]) -> None:
     """Write the tensors of one process's part of a segment to a file."""
     from safetensors.torch import save_file
 
-    save_file({name: one.contiguous() for name, one in tensors.items()}, file)
+    save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, file)
 
 
 def read_segment(file: Path) -> dict[str, Tensor]:

@@ -23,9 +23,11 @@ def unlike_log(history: Any, metrics: Sequence[Mapping[str, Any]], name: str) ->
         metric = f"{name}/{kind}"
         logged = [(line["step"], line[metric]) for line in metrics if metric in line]
         try:
-            told = [(step, loss if math.isfinite(loss) else None) for step, loss in history[kind]]
+            recorded = [
+                (step, loss if math.isfinite(loss) else None) for step, loss in history[kind]
+            ]
         except (KeyError, TypeError, ValueError):
             return f"holds no {kind} of supervised training"
-        if logged != told[: len(logged)]:  # a killed run may have logged only the first losses
+        if logged != recorded[: len(logged)]:  # a killed run may have logged only the first losses
             return f"is not what metrics.jsonl has of it: its {kind} is another"
     return None

@@ -14,6 +14,7 @@ from rlcore.contracts.errors import CheckpointError
 from rlcore.files.atomic import write_text
 from rlcore.files.damaged_files import damaged_error, damaged_on, of_another_version, read_json
 from rlcore.files.digests import DIGEST, Extent, digests, sizes, text_digest
+from rlcore.files.typed import as_type
 
 FORMAT = "rlcore-checkpoint"
 FORMAT_VERSION = 5
@@ -26,6 +27,17 @@ The value maps the path of each file in the run's folder to the fields of its
 """
 OWN_DIGEST = f"{DIGEST}_of_the_rest"
 """Key of `state.json`: the digest of all its other keys."""
+KINDS: dict[str, Any] = {
+    "step": int,
+    "parent": str | None,
+    "lineage": list[str],
+    "best": str | None,
+    "state": dict[str, Any],
+    "files": dict[str, int],
+    DIGEST: dict[str, str],
+    OWN_DIGEST: str,
+}
+"""Type of the value of each key of `state.json`."""
 
 
 def write_facts(
@@ -91,18 +103,9 @@ def read_facts(path: Path) -> dict[str, Any]:
             f"has checkpoint format {facts.get('version')}, this version reads {FORMAT_VERSION}",
             f"a new run can begin with its policy: actor.model.model_path={path.parent / 'actor'}",
         )
-    for name, kinds, words in (
-        ("step", (int,), "a whole number"),
-        ("parent", (str, type(None)), "a name or null"),
-        ("lineage", (list,), "a list"),
-        ("best", (str, type(None)), "a name or null"),
-        ("state", (dict,), "a mapping"),
-        ("files", (dict,), "a mapping"),
-        (DIGEST, (dict,), "a mapping"),
-        (OWN_DIGEST, (str,), "a text"),
-    ):
-        if type(facts.get(name)) not in kinds:
-            raise damaged_error(path, f"{name} must be {words}, got {facts.get(name)!r}")
+    with damaged_on(path):
+        for name, kind in KINDS.items():
+            as_type(kind, facts.get(name), name)
     if facts.pop(OWN_DIGEST) != own_digest(facts):
         raise damaged_error(path, f"its {DIGEST} is not the one it was written with")
     return facts

@@ -29,7 +29,7 @@ class TrackerThread:
         self.name = name
         self._patience = patience
         self._calls: queue.SimpleQueue[tuple[str, Callable[[Tracker], None]]] = queue.SimpleQueue()
-        self._at: tuple[str, float] | None = None
+        self._current: tuple[str, float] | None = None  # name and start time of the current call
         self._failure: tuple[str, BaseException] | None = None
         self._started = threading.Event()
         self._thread = threading.Thread(
@@ -54,16 +54,16 @@ class TrackerThread:
         """
         if self._failure is not None:
             return "failed at {}: {!r}".format(*self._failure)
-        at = self._at
-        if at is not None and time.monotonic() - at[1] > self._patience:
+        current = self._current
+        if current is not None and time.monotonic() - current[1] > self._patience:
             limit = f"{self._patience:g} s (cluster.timeouts.tracker)"
-            return f"has been at {at[0]} for more than {limit}"
+            return f"has been at {current[0]} for more than {limit}"
         return None
 
     def log(self, metrics: Mapping[str, float], step: int) -> None:
         """Queue metrics for the tracker; returns at once."""
-        own = dict(metrics)  # a tracker may change the mapping, which others also get
-        self._calls.put((f"step {step}", lambda tracker: tracker.log(own, step)))
+        copy = dict(metrics)  # a tracker may change the mapping, which others also get
+        self._calls.put((f"step {step}", lambda tracker: tracker.log(copy, step)))
 
     def finish(self) -> None:
         """Queue a call that closes the tracker after all earlier calls; returns at once."""
@@ -90,9 +90,9 @@ class TrackerThread:
             self._started.set()
             while name != END:
                 name, call = self._calls.get()
-                self._at = (name, time.monotonic())
+                self._current = (name, time.monotonic())
                 call(tracker)
-                self._at = None
+                self._current = None
         except BaseException as error:  # also SystemExit: one tracker must not end the run
             self._failure = (name, error)
         self._started.set()

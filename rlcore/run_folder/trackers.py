@@ -54,8 +54,8 @@ class MetricsLog:
             self._copy()
 
     def log(self, metrics: Mapping[str, float], step: int) -> None:
-        own = (step, round(time.time(), 3))
-        line: dict[str, float | None] = dict(zip(LINE, own, strict=True))
+        values = (step, round(time.time(), 3))
+        line: dict[str, float | None] = dict(zip(LINE, values, strict=True))
         for name, value in metrics.items():
             number = float(value)
             line[name] = number if math.isfinite(number) else None
@@ -206,14 +206,14 @@ class Trackers:
     def close(self) -> None:
         """Close all trackers, then the log, even if a tracker fails or hangs."""
         try:
-            threads, self._threads = self._threads, []
             deadline = time.monotonic() + self._patience
-            for thread in threads:
+            for thread in self._threads:
                 thread.finish()
-            for thread in threads:
+            for thread in self._threads:
                 if trouble := thread.finished(deadline - time.monotonic()):
                     warn(f"tracker {thread.name!r} did not close: {trouble}")
         finally:
+            self._threads = []
             self._log.close()
 
     def __enter__(self) -> Trackers:

@@ -41,7 +41,7 @@ def test_a_run_folder_that_a_node_does_not_share_is_refused(tmp_path: Path):
         ended = run(["train", *WORDS, *PLACED], cluster, tmp_path)
     assert ended.code == 2 and one_error(ended.err), ended.err
     assert "error: node 1 (" in ended.err
-    assert " lacks the run's folder, which is to be in logs" in ended.err
+    assert f" lacks the run's folder, which is to be in {place}" in ended.err
     assert not list(place.iterdir())
 
 

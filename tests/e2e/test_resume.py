@@ -427,7 +427,7 @@ def test_a_run_of_an_earlier_version_is_refused_and_left_as_it_was(
         assert main(["resume", str(at), "runner.max_epochs=3"]) == CheckpointError.exit_code
         said = " ".join(capsys.readouterr().err.split())
         assert "has checkpoint format 2, this version reads" in said
-        assert "take the one before it" not in said
+        assert "take the newest before it that is whole" not in said
         assert contents(run) == files
 
 

@@ -229,7 +229,10 @@ def test_a_flipped_bit_is_noticed(tmp_path):
         assert f"{path / name} is damaged" in caught.value.message
         assert f"sha256 is {found}, it was written with {expected}" in caught.value.message
         # whatever the command: resume, eval, replay and export all take its folder
-        assert caught.value.hint == f"take the one before it: {tmp_path / 'step_000001'}"
+        assert (
+            caught.value.hint
+            == f"take the newest before it that is whole: {tmp_path / 'step_000001'}"
+        )
         (path / name).write_bytes(whole)
     assert load_checkpoint(path).step == 2
 

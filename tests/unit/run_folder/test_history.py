@@ -1,6 +1,5 @@
 """The history of a run, as its checkpoints tell it: true at whatever moment the run is killed."""
 
-import json
 import shutil
 from types import SimpleNamespace
 
@@ -55,17 +54,6 @@ def test_latest_and_best_are_written_and_never_read(tmp_path):
     settle(tmp_path)
     assert (tmp_path / "latest").read_text() == "step_000002\n"
     assert (tmp_path / "best").read_text() == "step_000001\n"
-
-
-def test_a_record_of_an_earlier_version_is_not_read(tmp_path):
-    save(tmp_path, 1)
-    save(tmp_path, 2, best=True)
-    facts = {"lineage": ["step_000001"], "best": None, "leaving": {"step_000002": "superseded"}}
-    (tmp_path / "record.json").write_text(json.dumps({"format": "rlcore-course", **facts}))
-    assert read_history(tmp_path) == History(("step_000001", "step_000002"), "step_000002")
-    settle(tmp_path)  # a resume
-    assert not (tmp_path / "record.json").exists()
-    assert names(tmp_path) == ["step_000001", "step_000002"]
 
 
 def test_a_kill_between_a_checkpoint_and_the_names_of_latest_and_best(tmp_path, monkeypatch):
@@ -218,7 +206,7 @@ def test_a_newest_one_that_is_damaged_is_named(tmp_path, text):
         (newest / "state.json").write_text(text)
     with pytest.raises(CheckpointError, match="step_000002") as caught:
         load_checkpoint(tmp_path)
-    assert caught.value.hint == f"take the one before it: {first}"
+    assert caught.value.hint == f"take the newest before it that is whole: {first}"
     settle(tmp_path)  # leaves it to be looked at
     assert names(tmp_path) == ["step_000001", "step_000002"]
     assert supersede_newer(tmp_path, "step_000001") == ["step_000002"]

@@ -186,7 +186,7 @@ def test_a_tracker_that_hangs_is_switched_off(folder, monkeypatch):
     trackers.add("hanging", lambda: hanging)
     trackers.add("well", lambda: well)
     trackers.log({"a": 1.0}, step=1)
-    wait_for(lambda: hanging.failed and well.seen and trackers._threads[1]._at is None)
+    wait_for(lambda: hanging.failed and well.seen and trackers._threads[1]._current is None)
     clock.now += 61  # longer than it may take
     with pytest.warns(UserWarning, match=r"'hanging' has been at step 1 for more than 60 s"):
         trackers.log({"a": 2.0}, step=2)
