@@ -13,6 +13,7 @@ each took. `make clean` leaves them.
 
 from __future__ import annotations
 
+import fcntl
 import gc
 import importlib
 import os
@@ -24,7 +25,7 @@ import sysconfig
 import textwrap
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -165,6 +166,17 @@ def notes_of_one_file(
         yield
 
 
+@contextmanager
+def exclusively(folder: Path) -> Iterator[None]:
+    """Hold the lock of a folder, for which other processes of the tests wait."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
 @pytest.fixture(scope="session")
 def other_venv(request: pytest.FixtureRequest) -> Callable[..., Path]:
     """`other_venv(NAME, *REQUIREMENTS, requires_python=None)`: the folder of an environment of its
@@ -183,10 +195,10 @@ def other_venv(request: pytest.FixtureRequest) -> Callable[..., Path]:
             "env", name, "-:-", requirements=requirements, requires_python=requires_python
         )
         try:
-            venvs.make(spec, folder)
+            with exclusively(BESIDE):
+                venvs.make(spec, folder)
         except (AssetError, ConfigError) as error:
-            held = folder.exists() and any(folder.iterdir())
-            if held and not venvs.takes_packages(folder):
+            if folder.exists() and not venvs.stamp(folder):
                 pytest.fail(f"{error.message}\n  hint: rm -r {folder}; tests make it again")
             pytest.skip(f"{folder.name} can't be made here: {error.message}")
         return folder

@@ -25,7 +25,7 @@ from rlcore_env_robotwin.settings import RoboTwinConfig
 from rlcore_env_robotwin.tasks import BOXES
 from rlcore_simulation.env import SimulatedEnv
 from rlcore_simulation.interpreters import executable_of
-from rlcore_simulation.staging import staged
+from rlcore_simulation.module_links import link_modules
 
 from rlcore.contracts.specs import Episode
 
@@ -71,9 +71,12 @@ def peer(python: str, task: str, chunks: np.ndarray, repeats: int) -> list[Round
 
     with tempfile.TemporaryDirectory() as folder:
         np.save(Path(folder, "chunks.npy"), chunks)
+        modules = Path(folder, "modules")
+        modules.mkdir()
+        link_modules(modules, ["rlcore_env_robotwin"])
         done = subprocess.run(
             [python, str(PEER), json.dumps(task), str(repeats), f"{folder}/chunks.npy"],
-            env=os.environ | environment() | {"PYTHONPATH": str(staged(["rlcore_env_robotwin"]))},
+            env=os.environ | environment() | {"PYTHONPATH": str(modules)},
             capture_output=True, text=True, check=True,
         )  # fmt: skip
     return [tuple(each) for each in json.loads(done.stdout.splitlines()[-1])]

@@ -14,6 +14,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
@@ -208,13 +209,13 @@ def milliseconds(call: Callable[[], object], count: int) -> float:
 
 def robotwin(python: str) -> None:
     """The stand-in scene of RoboTwin, in its interpreter."""
-    from rlcore_simulation.staging import staged
+    from rlcore_simulation.module_links import link_modules
 
     variables = environment() | {"LP_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
-    folder = str(staged(["rlcore_env_robotwin"]))
-    done = subprocess.run(
-        [python, str(ROBOTWIN)], env={**os.environ, **variables, "PYTHONPATH": folder}, check=False
-    )
+    with tempfile.TemporaryDirectory() as folder:
+        link_modules(Path(folder), ["rlcore_env_robotwin"])
+        variables = {**os.environ, **variables, "PYTHONPATH": folder}
+        done = subprocess.run([python, str(ROBOTWIN)], env=variables, check=False)
     sys.exit(done.returncode)
 
 

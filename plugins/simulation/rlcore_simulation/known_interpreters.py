@@ -10,7 +10,7 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
-from rlcore_simulation import interpreters
+from rlcore_simulation.interpreters import executable_of
 
 
 def home() -> Path:
@@ -49,8 +49,7 @@ def known(python: object) -> bool:
     """
     if not isinstance(python, str):
         return False
-    if os.path.isabs(python) and not os.path.exists(interpreters.executable_of(python)):
+    executable = executable_of(python)
+    if os.path.isabs(python) and not os.path.exists(executable):
         return True
-    names = {os.path.abspath(path) for path in (python, interpreters.executable_of(python))}
-    there = noted()
-    return not names.isdisjoint([*there, *map(interpreters.executable_of, there)])
+    return os.path.abspath(executable) in map(executable_of, noted())

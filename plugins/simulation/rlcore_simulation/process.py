@@ -17,14 +17,16 @@ import subprocess
 import time
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from rlcore.contracts.errors import AssetError, SimulatorError, WorkerError
 from rlcore.contracts.specs import Episode
 from rlcore_simulation import interpreters
 from rlcore_simulation.block import ObservationBlock
 from rlcore_simulation.messages import Command, Demonstrate, Failure, Hosting, Reply, Reset
+from rlcore_simulation.module_links import link_modules
 from rlcore_simulation.settings import SimulatedEnvConfig
-from rlcore_simulation.staging import LIBRARY, staged
 from rlcore_simulation.translate import ANSWERS, decode, encode
 from rlcore_simulation.wire import Message, WireError, pack, receive
 
@@ -55,6 +57,7 @@ class SimulatorProcess:
         self._deadline = 0.0
         self._process: subprocess.Popen[bytes] | None = None
         self._pipe: Connection | None = None
+        self._modules: TemporaryDirectory[str] | None = None
 
     @property
     def pid(self) -> int | None:
@@ -65,15 +68,15 @@ class SimulatorProcess:
         """Start the process, without waiting until it has imported its simulator.
 
         Raises:
-            ConfigError: a setting can't be sent to the process, or a package that it needs can't be
-                copied for another interpreter.
-            AssetError: its interpreter can't be started, or the packages can't be copied.
+            ConfigError: a setting can't be sent to the process, or another interpreter can't import
+                a package that it needs.
+            AssetError: its interpreter can't be started.
         """
         hosting = pack(encode(self._hosting))
         self._pipe, theirs = Pipe()
         _limit(self._pipe, self._hosting.config.simulator_timeout)
         descriptors = (theirs.fileno(), self._block.descriptor)
-        path = self._staged()
+        path = self._linked_modules()
         command = interpreters.command(
             "rlcore_simulation.serve", *map(str, descriptors), python=self._python, path=path
         )
@@ -155,6 +158,9 @@ class SimulatorProcess:
             self._kill()
             self._process.wait()
             self._process = None
+        if self._modules is not None:
+            self._modules.cleanup()
+            self._modules = None
 
     def _tell(self, message: bytes) -> None:
         """Send a message.
@@ -187,18 +193,19 @@ class SimulatorProcess:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)  # type: ignore[union-attr] # it was started
 
-    def _staged(self) -> list[str]:
-        """Copy packages for another interpreter; return the folders for its module path.
+    def _linked_modules(self) -> list[str]:
+        """Link packages for another interpreter; return the folders for its module path.
 
-        These are the packages of the simulator and of its settings, and rlcore's light modules. The
+        These are the packages of the simulator and of its settings, rlcore and this library. The
         list is empty if the simulators run in rlcore's own interpreter.
         """
         if self._python is None:
             return []
         kinds = type(self._hosting.config).__mro__
         settings = [kind.__module__ for kind in kinds if issubclass(kind, SimulatedEnvConfig)]
-        version = interpreters.look(self._python).version
-        return [str(staged([*self._hosting.source.to_stage, *settings], version))]
+        self._modules = TemporaryDirectory(prefix="rlcore-modules-", ignore_cleanup_errors=True)
+        link_modules(Path(self._modules.name), [*self._hosting.source.to_link, *settings])
+        return [self._modules.name]
 
     def _environment(self, path: list[str]) -> dict[str, str]:
         """Return the environment variables of the process.
@@ -219,14 +226,10 @@ class SimulatorProcess:
         if self._python is None or not failure.missing:
             return None
         top = failure.missing.partition(".")[0]
-        if top in ("rlcore", LIBRARY):
-            return (
-                f"simulators under another interpreter get no {failure.missing}: import it in "
-                "modules that make and describe the env, not in those that simulate"
-            )
         return (
-            f"install what brings the module {top!r} into the environment of {self._python}; "
-            "requirements of the env's ComponentSpec name it for rlcore venv create, and "
+            f"install what brings the module {top!r} into the environment of {self._python}, or "
+            "import it only in modules that make and describe the env; requirements of the env's "
+            "ComponentSpec name it for rlcore venv create, and "
             f"SimulatorSource(packages=({top!r},)) a package of your own"
         )
 

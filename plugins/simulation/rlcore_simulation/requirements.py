@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import platform
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from importlib import metadata
 
@@ -17,6 +17,8 @@ from rlcore_simulation.interpreters import Interpreter
 
 ALONE = " --no-deps"
 """Suffix of a requirement that is installed without its dependencies."""
+PYTHON, NUMPY = ">=3.10", "numpy>=1.24"
+"""Oldest versions that can run rlcore's code, which every interpreter of a simulator runs."""
 
 
 def lacking(interpreter: Interpreter, spec: ComponentSpec) -> Iterator[tuple[str, str]]:
@@ -28,12 +30,13 @@ def lacking(interpreter: Interpreter, spec: ComponentSpec) -> Iterator[tuple[str
     from packaging.requirements import Requirement
     from packaging.utils import canonicalize_name
 
-    if not fits(interpreter.version, spec.requires_python):
-        yield f"Python {spec.requires_python}", interpreter.version
+    for python in (PYTHON, spec.requires_python):
+        if not fits(interpreter.version, python):
+            yield f"Python {python}", interpreter.version
     there = {canonicalize_name(name): version for name, version in interpreter.packages.items()}
     major, minor, *_ = interpreter.version.split(".")
     about = {"python_version": f"{major}.{minor}", "python_full_version": interpreter.version}
-    for text in spec.requirements:
+    for text in (NUMPY, *spec.requirements):
         wanted = Requirement(text.removesuffix(ALONE))
         if wanted.marker is not None and not wanted.marker.evaluate(about):
             continue
@@ -42,14 +45,19 @@ def lacking(interpreter: Interpreter, spec: ComponentSpec) -> Iterator[tuple[str
             yield f"{wanted.name}{wanted.specifier}", version or "not installed"
 
 
+def listed(lacks: Iterable[tuple[str, str]]) -> list[str]:
+    """Return a text for each pair of :func:`lacking`."""
+    return [f"{wanted} (there: {version})" for wanted, version in lacks]
+
+
 def own_interpreter(spec: ComponentSpec) -> Interpreter:
-    """Describe rlcore's own interpreter, with the packages that an env requires or was tested with.
+    """Describe rlcore's own interpreter: numpy and the packages that an env requires or tested.
 
     Packages that are not installed are left out.
     """
-    names = {*spec.requirement_names, *(library.distribution for library in spec.tested)}
+    tested = [library.distribution for library in spec.tested]
     packages = {}
-    for name in names:
+    for name in {"numpy", *spec.requirement_names, *tested}:
         with suppress(metadata.PackageNotFoundError):
             packages[name] = metadata.version(name)
     return Interpreter(sys.executable, platform.python_version(), packages)

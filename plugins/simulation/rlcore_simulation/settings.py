@@ -83,10 +83,10 @@ class SimulatedEnvConfig(EnvConfig):
     def interpreter(self) -> str | None:
         return self.python
 
-    def settle(self, spec: ComponentSpec) -> None:
+    def resolve(self, spec: ComponentSpec) -> None:
         if self.python is None:
             # imported here because simulator processes import this module, but never compose a
             # configuration
-            from rlcore_simulation.found import environment_for
+            from rlcore_simulation.venvs import environment_for
 
             self.python = environment_for(spec)

@@ -143,9 +143,9 @@ class SimulatorSource:
         environment: variables to set before that import, unless the user has set them.
         readers: modules that read those variables once, at import. If a process has imported one
             of them before the variables are set, it can't simulate.
-        packages: packages that `target` imports in addition to its own, rlcore's light modules and
-            this library. They are copied for another interpreter (`env.train.python`), which
-            can't be expected to have them installed.
+        packages: packages that `target` imports in addition to its own, rlcore and this library.
+            Another interpreter (`env.train.python`), which can't be expected to have them
+            installed, imports them from where they are installed for this one.
     """
 
     target: str
@@ -155,8 +155,8 @@ class SimulatorSource:
     packages: tuple[str, ...] = ()
 
     @property
-    def to_stage(self) -> tuple[str, ...]:
-        """Modules whose packages are copied for another interpreter, in addition to rlcore's."""
+    def to_link(self) -> tuple[str, ...]:
+        """Modules whose packages another interpreter imports from here, in addition to rlcore."""
         return (self.target.partition(":")[0], *self.packages)
 
     def unset(self) -> dict[str, str]:

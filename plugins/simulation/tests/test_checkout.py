@@ -2,52 +2,53 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import pytest
 from rlcore_simulation.checkout import commit_of
 
-ONE, OTHER = "0123456789" * 4, "abcdef0123" * 4
-MAIN = "refs/heads/main"
-BRANCH = f"ref: {MAIN}\n"
+
+def git(folder: Path, *words: str) -> str:
+    who = ["-c", "user.name=nobody", "-c", "user.email=nobody@localhost"]
+    command = ["git", "-C", str(folder), *who, *words]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
 
 
-def write(folder: Path, **files: str) -> None:
-    for name, text in files.items():
-        path = folder / name.replace("__", "/")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    folder = tmp_path / "main"
+    folder.mkdir()
+    git(folder, "init", "--quiet")
+    git(folder, "commit", "--quiet", "--allow-empty", "--message", "one")
+    return folder
 
 
-@pytest.mark.parametrize(
-    ("files", "commit"),
-    [
-        ({"HEAD": f"{ONE}\n"}, ONE),  # detached
-        ({"HEAD": BRANCH, "refs__heads__main": f"{ONE}\n"}, ONE),
-        ({"HEAD": BRANCH, "packed-refs": f"# a\n{OTHER} refs/b\n{ONE} refs/heads/main"}, ONE),
-        # what was committed since stands in a file of its own
-        ({"HEAD": BRANCH, "refs__heads__main": ONE, "packed-refs": f"{OTHER} {MAIN}"}, ONE),
-        ({"HEAD": BRANCH}, "unknown"),  # nothing is committed yet
-        ({"HEAD": "ref: refs/heads/.invalid\n", "reftable__tables.list": "x"}, "unknown"),
-        ({"HEAD": "damaged"}, "unknown"),
-        ({"config": ""}, "unknown"),
-    ],
-)  # fmt: skip
-def test_the_commit_that_is_checked_out(tmp_path: Path, files: dict[str, str], commit: str) -> None:
-    write(tmp_path / ".git", **files)
-    assert commit_of(tmp_path) == commit
+@pytest.mark.parametrize("kept", [["pack-refs", "--all"], ["checkout", "--quiet", "--detach"], []])
+def test_the_commit_that_is_checked_out(checkout: Path, kept: list[str]) -> None:
+    if kept:
+        git(checkout, *kept)
+    first = git(checkout, "rev-parse", "HEAD")
+    assert len(first) == 40 and commit_of(checkout) == first
+    git(checkout, "commit", "--quiet", "--allow-empty", "--message", "two")
+    assert commit_of(checkout) == git(checkout, "rev-parse", "HEAD") != first
 
 
-def test_a_worktree_has_a_head_of_its_own(tmp_path: Path) -> None:
-    own = tmp_path / "main" / ".git" / "worktrees" / "second"
-    write(own.parents[1], HEAD=BRANCH, refs__heads__main=ONE, refs__heads__second=OTHER)
-    write(own, HEAD="ref: refs/heads/second\n", commondir="../..\n")
-    write(tmp_path / "second", **{".git": f"gitdir: {own}\n"})
-    assert commit_of(tmp_path / "main") == ONE
-    assert commit_of(tmp_path / "second") == OTHER
+def test_a_worktree_has_a_head_of_its_own(checkout: Path, tmp_path: Path) -> None:
+    git(checkout, "worktree", "add", "--quiet", str(tmp_path / "second"))
+    git(checkout, "commit", "--quiet", "--allow-empty", "--message", "two")
+    assert commit_of(tmp_path / "second") == git(checkout, "rev-parse", "HEAD~1")
 
 
-def test_a_folder_that_is_no_checkout(tmp_path: Path) -> None:
-    write(tmp_path / ".git", HEAD=ONE)
-    (tmp_path / "inside").mkdir()
-    assert commit_of(tmp_path / "inside") == commit_of(tmp_path / "missing") == "unknown"
+def test_a_folder_without_a_commit_is_unknown(
+    checkout: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    empty = tmp_path / "empty"
+    inside = checkout / "inside"
+    for folder in (empty, inside):
+        folder.mkdir()
+    git(empty, "init", "--quiet")
+    for folder in (empty, inside, tmp_path / "missing"):
+        assert commit_of(folder) == "unknown"
+    monkeypatch.setenv("PATH", str(tmp_path))  # without git
+    assert commit_of(checkout) == "unknown"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import sys
@@ -21,7 +22,7 @@ from rlcore_simulation.settings import SimulatedEnvConfig
 from rlcore_testing.toy_settings import ToyEnvConfig, env_spec
 
 from rlcore.config.schema import EnvConfig
-from rlcore.contracts.errors import AssetError, RunWarning
+from rlcore.contracts.errors import AssetError
 from rlcore.contracts.specs import ComponentSpec, SimulatorVersions
 from rlcore.plugins.registry import Component
 from rlcore.run_folder.manifest import build_manifest, code, versions
@@ -59,6 +60,12 @@ def script(folder: Path, text: str) -> Path:
     path.write_text(f"#!/bin/sh\n{text}\n")
     path.chmod(0o755)
     return path
+
+
+def answering(version: str, **packages: str) -> str:
+    """The text of a script that answers as an interpreter with these packages would."""
+    answer = json.dumps({"version": version, "packages": packages})
+    return f"echo 'rlcore-look {answer}'"
 
 
 def test_envs_of_rlcores_own_interpreter_are_left_alone() -> None:
@@ -107,53 +114,39 @@ def test_another_python_than_the_simulator_takes(twin_venv: Path) -> None:
     ("text", "said"),
     [
         ("echo hello", "is no Python interpreter: it ends with code 0"),
-        ("echo broken >&2; exit 3", "is no Python interpreter: it ends with code 3, broken"),
-        (  # pyenv's stand-in for a version that is not chosen
-            "echo 'pyenv: not found' >&2; echo '  These are there:' >&2; exit 127",
-            "is no Python interpreter: it ends with code 127, pyenv: not found",
-        ),
+        ("echo broken >&2; exit 3", "is no Python interpreter: it ends with code 3: broken"),
         (
             "for line in warned Traceback ' File x' 'SyntaxError: old'; "
             'do echo "$line" >&2; done; '
             "exit 1",
-            "is no Python interpreter: it ends with code 1, SyntaxError: old",
+            "is no Python interpreter: it ends with code 1: SyntaxError: old",
         ),
-        (
-            """echo 'rlcore-look {"version": [3, 9, 18], "packages": {}, "numpy": null}'""",
-            "is Python 3.9.18, it must be 3.10 or newer",
-        ),
-        (
-            """echo 'rlcore-look {"version": [3, 12, 1], "packages": {}, "numpy": null, """
-            """"trouble": "ModuleNotFoundError: no numpy"}'""",
-            "(Python 3.12.1) has no numpy that works (ModuleNotFoundError: no numpy)",
-        ),
-        (
-            """echo 'rlcore-look {"version": [3, 10, 1], "packages": {}, "numpy": "1.23.5"}'""",
-            "has numpy 1.23.5, it must be 1.24 or newer",
-        ),
+        (answering("3.9.18"), "Python >=3.10 (there: 3.9.18), numpy>=1.24 (there: not installed)"),
+        (answering("3.12.1"), "need: numpy>=1.24 (there: not installed)"),
+        (answering("3.10.1", numpy="1.23.5"), "need: numpy>=1.24 (there: 1.23.5)"),
+        (answering("3.10.1", numpy="main"), "need: numpy>=1.24 (there: main)"),
     ],
 )
 def test_an_interpreter_that_will_not_do(tmp_path: Path, text: str, said: str) -> None:
     """The command makes an environment with all that the env asks for."""
     path = script(tmp_path, text)
-    error = refused(path, "numpy")
-    assert error.message == f"env.train.python: {path} {said}"
+    error = refused(path, "numpy>=1.24")
+    assert error.message.startswith(f"env.train.python: {path} ") and said in error.message
     assert error.hint == "rlcore venv create sliding"
 
 
-def test_an_environment_without_numpy_is_mended_where_it_is(tmp_path: Path) -> None:
+def test_an_environment_without_numpy_is_completed_where_it_is(tmp_path: Path) -> None:
     (tmp_path / "bin").mkdir()
     (tmp_path / "pyvenv.cfg").write_text("")
-    lacks = """echo 'rlcore-look {"version": [3, 12, 1], "packages": {}, "numpy": null, """
-    path = script(tmp_path / "bin", f"""{lacks}"trouble": "no numpy"}}'""")
+    path = script(tmp_path / "bin", answering("3.12.1"))
     for python in (tmp_path, path):
         assert refused(python, "robot").hint == f"rlcore venv create sliding {tmp_path}"
-    assert refused(path).hint == f"{path} -m pip install numpy"  # an env that states nothing
+    # an env without requirements
+    assert refused(path).hint == f"{path} -m pip install 'numpy>=1.24'"
 
 
 def test_a_link_to_the_python_of_an_environment_is_told_from_it(tmp_path: Path) -> None:
-    told = '{"version": [3, 11, 7], "packages": {}, "numpy": null, "trouble": "none"}'
-    bare = script(tmp_path, f"echo 'rlcore-look {told}'")
+    bare = script(tmp_path, answering("3.11.7"))
     venv, link = tmp_path / "venv", tmp_path / "links" / "python"
     for folder in (venv / "bin", link.parent):
         folder.mkdir(parents=True)
@@ -163,17 +156,13 @@ def test_a_link_to_the_python_of_an_environment_is_told_from_it(tmp_path: Path) 
     with pytest.raises(AssetError, match="is a link to the Python of an environment") as refused:
         look(str(link))
     assert refused.value.hint == f"name {link.parent}/../venv/bin/python itself"
-    with pytest.raises(AssetError) as caught:
-        look(str(venv))
-    assert "is a link" not in caught.value.message
+    assert look(str(venv)).version == "3.11.7"
 
 
 def test_one_that_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("rlcore_simulation.interpreters.LOOK_SECONDS", 0.3)
-    monkeypatch.setattr("rlcore_simulation.interpreters.QUIET_SECONDS", 0.1)
-    with pytest.warns(RunWarning, match=r"python has not told its version yet; waiting 0.3 s"):
-        error = refused(script(tmp_path, "sleep 600"))
-    assert "has not told its version within 0.3 s" in error.message
+    error = refused(script(tmp_path, "sleep 600"))
+    assert "did not report its version in 0.3 s" in error.message
 
 
 @pytest.mark.long
@@ -182,8 +171,7 @@ def test_what_one_that_hangs_had_started_ends_with_it(
 ) -> None:
     monkeypatch.setattr("rlcore_simulation.interpreters.LOOK_SECONDS", 3.0)
     child = tmp_path / "child"
-    with pytest.warns(RunWarning):
-        refused(script(tmp_path, f"sleep 600 & echo $! > {child}; wait"))
+    refused(script(tmp_path, f"sleep 600 & echo $! > {child}; wait"))
     ended = time.monotonic() + 60
     while _runs(int(child.read_text())) and time.monotonic() < ended:
         time.sleep(0.02)
@@ -212,8 +200,8 @@ def test_an_environment_of_another_machine_is_said(tmp_path: Path) -> None:
     (tmp_path / "bin" / "python").symlink_to("/no/such/python3.11")
     error = refused(tmp_path, "robot")
     assert error.message == (
-        f"env.train.python: {tmp_path}/bin/python is no Python interpreter: it leads to "
-        "/no/such/python3.11, which is not there"
+        f"env.train.python: {tmp_path}/bin/python is no Python interpreter: /no/such/python3.11: "
+        "No such file or directory"
     )
     assert error.hint == "rlcore venv create sliding"
 
@@ -225,10 +213,6 @@ def test_one_that_prints_as_it_starts_and_whose_path_has_blanks(
     folder.mkdir()
     loud = script(folder, f"""echo '{{"version": 1}}'; exec {twin_venv}/bin/python "$@" """)
     assert look(str(loud)).packages["numpy"] == NUMPY
-    error = refused(loud, "no-such-simulator")
-    assert error.hint == (
-        f"""'{tmp_path}/my robot'"'"'s/python' -m pip install no-such-simulator"""
-    )
 
 
 def test_doctor_says_both_sides(twin_venv: Path) -> None:

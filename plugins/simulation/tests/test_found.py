@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from rlcore_simulation import known_interpreters, venvs
 from rlcore_simulation.cli import venv as command
-from rlcore_simulation.found import environment_for
+from rlcore_simulation.venvs import environment_for
 
 from rlcore.cli.main import main
 from rlcore.config.compose import compose, load, to_yaml
@@ -99,7 +99,7 @@ def test_one_that_is_broken_or_half_made_is_passed_over_with_a_word(home: Path) 
         (half, "it was never completed"),
     ]
     assert said == [
-        f"{folder} is passed over: {reason} (rlcore venv create slider {folder} mends it)"
+        f"{folder} is skipped: {reason} (rlcore venv create slider {folder} completes it)"
         for folder, reason in reasons
     ]
 

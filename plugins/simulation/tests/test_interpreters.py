@@ -19,8 +19,8 @@ import pytest
 from line_simulator import LineConfig, env_spec
 from rlcore_simulation.env import SimulatedEnv
 from rlcore_simulation.interpreters import look
+from rlcore_simulation.module_links import link_modules
 from rlcore_simulation.simulator import SimulatorSource
-from rlcore_simulation.staging import CORE, staged
 from rlcore_simulation.wire import WireError
 from test_processes import wait_gone
 
@@ -96,12 +96,10 @@ def test_all_is_the_same_under_other_pythons(
 def test_nothing_of_this_interpreters_path_is_on_the_others(make: MakeEnv, twin_venv: Path) -> None:
     env = make(1, 1, python=str(twin_venv), show_variable="PYTHONPATH")
     shown = env.reset()[0]["task_descriptions"][0].split()[-1]
-    assert shown == str(staged(["line_simulator"]))
-    assert sorted(path.name for path in Path(shown).iterdir() if path.name != "__pycache__") == [
-        "line_simulator.py",
-        "rlcore",
-        "rlcore_simulation",
-    ]
+    linked = sorted(path.name for path in Path(shown).iterdir())
+    assert linked == ["line_simulator.py", "rlcore", "rlcore_simulation"]
+    env.close()
+    assert not Path(shown).exists()
 
 
 @pytest.mark.quick(1)
@@ -188,7 +186,7 @@ def test_a_script_that_starts_an_interpreter_will_do(
 ) -> None:
     """It clears the variable, stays beside the simulator, and the code is at an odd place; what
     lies in the current folder or is meant for this interpreter is nothing to the other."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(wrapper.parent))
+    monkeypatch.setattr("tempfile.tempdir", str(wrapper.parent))
     monkeypatch.chdir(wrapper.parent)
     for name in ("json", "numpy", "sitecustomize", "line_simulator"):
         Path(f"{name}.py").write_text("raise SystemExit(3)\n")
@@ -206,106 +204,58 @@ def test_a_script_that_starts_an_interpreter_will_do(
     wait_gone([each.pid for each in everyone])
 
 
-@pytest.mark.parametrize(
-    ("target", "named", "hint"),
-    [
-        (
-            "needs_scipy:make",
-            "No module named 'scipy_of_nobody'",
-            "install what brings the module 'scipy_of_nobody'",
-        ),
-        ("needs_core:make", "No module named 'rlcore.cli'", "get no rlcore.cli: import it"),
-    ],
-)
 def test_a_module_that_is_not_there_is_named_with_what_brings_it(
-    twin_venv: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-    target: str, named: str, hint: str,
-) -> None:  # fmt: skip
+    twin_venv: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.syspath_prepend(str(tmp_path))
     (tmp_path / "needs_scipy.py").write_text(
         "def make(config):\n    import scipy_of_nobody.linalg\n"
     )
-    (tmp_path / "needs_core.py").write_text("import rlcore.cli\n")
     config = LineConfig(python=str(twin_venv))
-    source = SimulatorSource(target, name="sim")
+    source = SimulatorSource("needs_scipy:make", name="sim")
     rows = {"num_envs": 1, "first_slot": 0, "num_processes": 1}
     env = SimulatedEnv(env_spec(config), source, config, **rows)  # type: ignore[arg-type]
     try:
-        with pytest.raises(UserError, match=named) as caught:
+        with pytest.raises(UserError, match="No module named 'scipy_of_nobody'") as caught:
             env.reset()
     finally:
         env.close()
-    assert hint in str(caught.value.hint)
+    assert "install what brings the module 'scipy_of_nobody'" in str(caught.value.hint)
 
 
 # -- what is handed on --------------------------------------------------------------------------
 
 
-def test_equal_code_is_copied_once_and_a_changed_copy_is_made_anew(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+LOADED = """
+import sys, rlcore_simulation.serve, line_simulator, rlcore.validation.env, rlcore.files.hub
+for name, module in sorted(sys.modules.items()):
+    print(name.partition(".")[0], getattr(module, "__file__", None) or "")
+"""
+
+
+def test_a_simulator_process_loads_what_numpy_and_python_3_10_can_run(
+    twin_venv: Path, tmp_path: Path
 ) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    folder = staged(["line_simulator"])
-    (folder / "__pycache__").mkdir()  # what Python leaves there is no change
-    assert staged(["line_simulator"]) == folder and (folder / "__pycache__").is_dir()
-    assert folder.parent.stat().st_mode & 0o077 == 0  # nobody else's
-    file = folder / "line_simulator.py"
-    whole = file.read_bytes()
-    file.write_bytes(b"raise SystemExit\n")
-    assert staged(["line_simulator"]) == folder
-    assert file.read_bytes() == whole and not (folder / "__pycache__").exists()
-
-
-def test_other_code_is_another_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(tmp_path))
-    package = tmp_path / "staged_package"
-    (package / "data").mkdir(parents=True)
-    (package / "__init__.py").write_text("A = 1\n")
-    (package / "data" / "scene.xml").write_bytes(b"\0\xff")
-    first = staged(["staged_package"])
-    assert (first / "staged_package" / "data" / "scene.xml").read_bytes() == b"\0\xff"
-    (package / "__init__.py").write_text("A = 2\n")
-    second = staged(["staged_package"])
-    assert second != first and (second / "staged_package/__init__.py").read_text() == "A = 2\n"
-
-
-def test_a_package_that_is_not_there_is_named() -> None:
-    with pytest.raises(ConfigError, match="'no_such_package' can't be handed to another"):
-        staged(["no_such_package"])
-
-
-def test_what_is_handed_on_needs_numpy_alone_and_python_3_10() -> None:
-    """Read by the oldest grammar; and nothing of newer standard libraries is asked for."""
-    folder = staged(["line_simulator"])
-    files = [path for path in folder.rglob("*.py")]
-    assert len(files) > len(CORE) + 10
-    known = {*sys.stdlib_module_names, "numpy", "rlcore", "rlcore_simulation", "line_simulator"}
-    newer = ("tomllib", "ExceptionGroup", "StrEnum", "from typing import Self", "assert_never",
-             "datetime import UTC", "itertools import batched", "add_note", "except*")  # fmt: skip
+    """Torch and the rest are installed where the twin looks. Our files are parsed by the oldest
+    grammar, and ask nothing of newer standard libraries."""
+    link_modules(tmp_path, ["line_simulator"])
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    done = subprocess.run(
+        [f"{twin_venv}/bin/python", "-c", LOADED], env=environment, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    loaded = [line.partition(" ") for line in done.stdout.splitlines()]
+    ours = {"rlcore", "rlcore_simulation", "line_simulator"}
+    known = {*sys.stdlib_module_names, *ours, "numpy", "__main__", "sitecustomize"}
+    assert {name for name, _, file in loaded if file} <= known
+    newer = (
+        *("tomllib", "ExceptionGroup", "StrEnum", "from typing import Self", "assert_never"),
+        *("datetime import UTC", "itertools import batched", "add_note", "except*"),
+    )
+    files = [Path(file) for name, _, file in loaded if name in ours]
+    assert len(files) > 30
     for file in files:
         text = file.read_text()
-        tree = ast.parse(text, feature_version=(3, 10))
-        for node in tree.body:
-            names = []
-            if isinstance(node, ast.Import):
-                names = [alias.name for alias in node.names]
-            elif isinstance(node, ast.ImportFrom):
-                names = [str(node.module)]
-            allowed = known | ({"yaml"} if file.name == "reading.py" else set())
-            assert {name.partition(".")[0] for name in names} <= allowed, file
+        ast.parse(text, feature_version=(3, 10))
         for word in newer:
             assert word not in text, f"{file} uses {word}, which Python 3.10 lacks"
-
-
-def test_a_simulator_process_there_loads_nothing_heavy(twin_venv: Path) -> None:
-    """Those it could find: torch and the rest are installed where the twin looks."""
-    heavy = ("torch", "ray", "hydra", "omegaconf", "pluggy", "yaml")
-    code = (
-        "import sys, rlcore_simulation.serve, line_simulator; "
-        f"print([name for name in {heavy!r} if name in sys.modules])"
-    )
-    environment = {**os.environ, "PYTHONPATH": str(staged(["line_simulator"]))}
-    done = subprocess.run(
-        [f"{twin_venv}/bin/python", "-c", code], env=environment, capture_output=True, text=True
-    )
-    assert done.stdout == "[]\n", done.stderr

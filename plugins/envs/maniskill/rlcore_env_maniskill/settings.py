@@ -132,7 +132,7 @@ class ManiSkillConfig(SimulatedEnvConfig):
         when=ON_CPU,
     )
 
-    def settle(self, spec: ComponentSpec) -> None:
+    def resolve(self, spec: ComponentSpec) -> None:
         """Leave `python` unset: by default simulators run with rlcore's own interpreter.
 
         Another environment adds only the motion planner, and the batched simulation on the GPU

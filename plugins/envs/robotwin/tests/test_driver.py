@@ -5,6 +5,7 @@ from __future__ import annotations
 import glob
 import json
 import random
+import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -359,8 +360,8 @@ def test_the_expert_of_the_repository_is_asked(repository: Path) -> None:
 def test_another_commit_of_robotwin_looks_anew(repository: Path) -> None:
     """Its expert solves other starts: the seed of trial 0 is 1, and 2 where its code fails on 1.
     Which commit it is stands in the spec, and so in the manifest."""
+    subprocess.run(["git", "init", "--quiet", str(repository)], check=True)
     head = repository / ".git" / "HEAD"
-    head.parent.mkdir()
     base = repository / "envs" / "_base_task.py"
     for commit, seeds in (("1" * 40, [1]), ("2" * 40, [1, 2]), ("1" * 40, [1, 2])):
         head.write_text(commit)

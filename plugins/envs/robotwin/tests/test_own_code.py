@@ -16,7 +16,7 @@ from rlcore_env_robotwin.checkout import CLUTTER
 from rlcore_env_robotwin.plugin import rlcore_components
 from rlcore_env_robotwin.stand_ins import arm
 from rlcore_sapien.vulkan import environment
-from rlcore_simulation.staging import staged
+from rlcore_simulation.module_links import link_modules
 
 SCRIPT = Path(__file__).with_name("robotwin_own_code.py")
 NO_CLUTTER: dict[str, Any] = {"item_names": [], "list_of_items": {}}
@@ -68,7 +68,9 @@ Asked = Callable[..., dict[str, Any]]
 
 
 @pytest.fixture
-def found(other_venv: Callable[..., Path], assets: Path) -> Asked:
+def found(
+    other_venv: Callable[..., Path], assets: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Asked:
     """What the script finds, given its words."""
     repository = os.environ.get("ROBOTWIN_PATH")
     if not repository:
@@ -76,13 +78,16 @@ def found(other_venv: Callable[..., Path], assets: Path) -> Asked:
     component = rlcore_components()[0]
     wanted = component.requires_python
     venv = other_venv("robotwin", *component.requirements, requires_python=wanted)
-    path = str(staged(["rlcore_env_robotwin"]))
+    modules = tmp_path_factory.mktemp("modules")
+    link_modules(modules, ["rlcore_env_robotwin"])
 
     def asked(*words: str) -> dict[str, Any]:
         done = subprocess.run(
             [venv / "bin/python", SCRIPT, repository, assets, *words],
-            env={**environment(), **os.environ, "PYTHONPATH": path}, capture_output=True, text=True,
-        )  # fmt: skip
+            env={**environment(), **os.environ, "PYTHONPATH": str(modules)},
+            capture_output=True,
+            text=True,
+        )
         assert done.returncode == 0, done.stderr
         result: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
         return result

@@ -5,7 +5,6 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 from rlcore.cli.parser import Parser
 from rlcore.config.schema import EnvConfig
@@ -14,10 +13,10 @@ from rlcore.contracts.specs import ComponentSpec
 from rlcore.plugins.import_target import load_target
 from rlcore.plugins.registry import Registry, load_plugins
 from rlcore_simulation.doctor import Row, row
-from rlcore_simulation.interpreters import Interpreter, executable_of, look
+from rlcore_simulation.interpreters import Interpreter, executable_of, look, venv_of
 from rlcore_simulation.known_interpreters import home, noted
-from rlcore_simulation.requirements import lacking, of_note
-from rlcore_simulation.venvs import CONFIG, make, stamp, usual
+from rlcore_simulation.requirements import lacking, listed, of_note
+from rlcore_simulation.venvs import make, stamp, usual
 
 VERBS = ("create", "ls")
 
@@ -50,12 +49,12 @@ def main(arguments: Sequence[str]) -> int:
 def _create(registry: Registry, name: str, path: str | None, python: str | None) -> int:
     spec = registry.get("env", _component(registry, name)).spec
     folder = usual(spec.name) if path is None else Path(path).expanduser().absolute()
-    found = make(spec, folder, python=python)
-    print(versions(found, spec))
+    interpreter = make(spec, folder, python=python)
+    print(versions(interpreter, spec))
     config = load_target(spec.config)() if spec.config else EnvConfig()
     config.resolve(spec)
-    itself = config.interpreter() == str(folder)
-    keys = [] if itself else [f"env.{side}.python={folder}" for side in ("train", "eval")]
+    found_by_itself = config.interpreter() == str(folder)
+    keys = [] if found_by_itself else [f"env.{side}.python={folder}" for side in ("train", "eval")]
     print(f"use it: {shlex.join(['rlcore', 'train', f'env={name}', *keys])}")
     return 0
 
@@ -74,10 +73,10 @@ def _component(registry: Registry, name: str) -> str:
 
 def _list(registry: Registry) -> int:
     for path in noted():
-        known = described(path, registry)
-        print(known.said)
-        if known.lacks:
-            print(f"  {known.lacks}: {known.mend}")
+        title, lacks, command = described(path, registry)
+        print(title)
+        if lacks:
+            print(f"  {lacks}: {command}")
     if not noted():
         print(f"none yet: rlcore venv create ENV makes one in {home() / 'venvs'}")
     return 0
@@ -90,49 +89,39 @@ def findings() -> list[Row]:
     """
     rows = []
     for path in noted():
-        known = described(path, load_plugins())
+        title, lacks, command = described(path, load_plugins())
         # `rlcore venv ls` lists the packages of those that lack none
-        detail = f"{known.said}; {known.lacks}" if known.lacks else known.said.partition(", ")[0]
-        rows.append(row("environment", detail, "warning" if known.lacks else "ok", known.mend))
+        detail = f"{title}; {lacks}" if lacks else title.partition(", ")[0]
+        rows.append(row("environment", detail, "warning" if lacks else "ok", command))
     return rows
 
 
-class Described(NamedTuple):
-    """Description of an environment.
+def described(path: str, registry: Registry) -> tuple[str, str, str]:
+    """Describe an environment or an interpreter.
 
-    Attributes:
-        said: its path, env and versions.
-        lacks: what it lacks, or why it can't be used; empty if nothing.
-        mend: command that completes it; may be empty.
+    Returns:
+        (its path, env and versions; what it lacks, or why it can't be used; the command that
+        completes it). The last two are empty if it lacks nothing.
     """
-
-    said: str
-    lacks: str = ""
-    mend: str = ""
-
-
-def described(path: str, registry: Registry) -> Described:
-    """Describe an environment or an interpreter."""
-    folder = Path(executable_of(path)).parent.parent
-    name = str(stamp(folder).get("env", ""))
-    where = f" {shlex.quote(str(folder))}" if (folder / CONFIG).is_file() else ""
-    mend = f"rlcore venv create {name or 'ENV'}{where}"
-    title = f"{path}{f' for {name}' if name else ''}"
+    venv = venv_of(executable_of(path))
+    name = str(stamp(venv).get("env", "")) if venv else ""
+    folder = f" {shlex.quote(str(venv))}" if venv else ""
+    command = f"rlcore venv create {name or 'ENV'}{folder}"
+    title = f"{path} for {name}" if name else path
     try:
-        found = look(path)
+        interpreter = look(path)
     except UserError as error:
-        return Described(title, error.message, mend if name else error.hint or mend)
+        return title, error.message, error.hint or command
     if name not in registry.names("env"):
-        return Described(f"{title}: {versions(found)}")
+        return f"{title}: {versions(interpreter)}", "", ""
     spec = registry.get("env", name).spec
-    missing = [f"{wanted} (there: {version})" for wanted, version in lacking(found, spec)]
-    said = f"{title}: {versions(found, spec)}"
-    if not missing:
-        return Described(said)
-    return Described(said, f"lacks {', '.join(missing)}", mend)
+    title = f"{title}: {versions(interpreter, spec)}"
+    lacks = listed(lacking(interpreter, spec))
+    return (title, f"lacks {', '.join(lacks)}", command) if lacks else (title, "", "")
 
 
 def versions(interpreter: Interpreter, spec: ComponentSpec | None = None) -> str:
     """Return a line with the versions of Python and of the packages that matter to an env."""
-    found = of_note(interpreter, spec).items()
-    return ", ".join([f"Python {interpreter.version}", *(f"{name} {it}" for name, it in found)])
+    packages = of_note(interpreter, spec).items()
+    python = f"Python {interpreter.version}"
+    return ", ".join([python, *(f"{name} {version}" for name, version in packages)])
