@@ -16,10 +16,12 @@ from typing import Literal
 from rlcore.checks import instruction_warnings, places
 from rlcore.checks.doctor_rows import Finding, Row, of_row
 from rlcore.checks.facts import Facts
+from rlcore.checks.plugin_files import doctor_rows
 from rlcore.checks.run import announce, lacking_trackers, survey
 from rlcore.config.bind import SLOTS
 from rlcore.config.compose import MissingValueError
 from rlcore.config.schema import RunConfig
+from rlcore.contracts.component import Kind
 from rlcore.contracts.errors import (
     AssetError,
     MissingPackageError,
@@ -90,6 +92,7 @@ def look(
             of_row(one, "" if one["name"].startswith("env.") else "this machine lacks ")
             for one in _of_plugins(further.values() or [config], registry, bool(errors))
         ),
+        *map(of_row, doctor_rows(registry, chosen_components(*(further.values() or [config])))),
     ]
 
 
@@ -117,15 +120,22 @@ def chosen_plugins(config: RunConfig, registry: Registry) -> set[str]:
 
     A plugin without an env, a model or an algorithm is included too, as it serves every run.
     """
-    names = {
-        **{f"env.{side}": env.env_type for side, env in config.active_envs.items()},
-        "actor.model": config.actor.model.model_type,
-        "algorithm": config.algorithm.name,
-    }
-    chosen = [(slot.kind, name) for slot in SLOTS if (name := names.get(slot.section))]
     bring = {one.plugin for slot in SLOTS for one in registry.components(slot.kind)}
     others = {name for name, _ in registry.manager.list_name_plugin()} - bring
-    return others | {registry.get(kind, name).plugin for kind, name in chosen}
+    return others | {registry.get(kind, name).plugin for kind, name in chosen_components(config)}
+
+
+def chosen_components(*configs: RunConfig) -> set[tuple[Kind, str]]:
+    """Return (kind, name) of the envs, models and algorithms that configurations choose."""
+    chosen: set[tuple[Kind, str]] = set()
+    for config in configs:
+        names = {
+            **{f"env.{side}": env.env_type for side, env in config.active_envs.items()},
+            "actor.model": config.actor.model.model_type,
+            "algorithm": config.algorithm.name,
+        }
+        chosen |= {(slot.kind, name) for slot in SLOTS if (name := names.get(slot.section))}
+    return chosen
 
 
 def _of_plugins(configs: Iterable[RunConfig], registry: Registry, refused: bool) -> Iterator[Row]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rlcore.checks.doctor_rows import Finding, Row, of_row, row
+from rlcore.checks.plugin_files import doctor_rows
 from rlcore.cli.request import Request, parse_request, print_help
 from rlcore.config.catalog import COMPONENT_GROUPS
 from rlcore.config.schema import ClusterConfig
@@ -31,7 +32,12 @@ def main(arguments: Sequence[str]) -> int:
     if request.overrides:
         found = [*_of_a_run(request, registry), of_row(_kernels())]
     else:
-        rows = [*registry.doctor(None), *_kinds(registry), *_backend()]
+        rows = [
+            *registry.doctor(None),
+            *doctor_rows(registry, None),
+            *_kinds(registry),
+            *_backend(),
+        ]
         found = [*map(of_row, rows)]
     bad = [each for each in registry.rows() if each.status == "BAD"]
     for each in bad:

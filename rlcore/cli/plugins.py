@@ -7,6 +7,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict
 
+from rlcore.checks.plugin_files import checked_rows
 from rlcore.cli.parser import Parser
 from rlcore.plugins import extras
 from rlcore.plugins.registry import PluginRow, load_component, load_plugins
@@ -23,9 +24,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--json", action="store_true", help="a JSON list of objects")
     options = parser.parse_args(arguments)
     registry = load_plugins()
-    installed = registry.rows()
-    if "marked_rows" in registry.names("function"):
-        installed = load_component("function", "marked_rows")(registry, installed)
+    installed = checked_rows(registry, registry.rows())
     name, as_json = options.name, options.json
     rows = [row for row in installed if name in (None, row.name)]
     more = ""

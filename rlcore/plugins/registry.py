@@ -21,6 +21,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
+from time import monotonic
 from typing import Any, Literal
 
 import pluggy
@@ -33,13 +34,14 @@ from rlcore.contracts.errors import (
     choices_message,
     nearest_choice,
 )
-from rlcore.plugins import extras
+from rlcore.plugins import extras, trial_import
 from rlcore.plugins.entry_points import BLOCK, Installed, installed
 from rlcore.plugins.import_target import load_target
 from rlcore.plugins.system_libraries import moved
 from rlcore.plugins.validate import CHANGED, problem_of, require_api, unknown_hook
 from rlcore.terminal.text import format_exception
 
+SLOW_SECONDS = 2.0  # import time above which a plugin is listed as slow
 MISSING = {"status": "missing", "detail": "", "fix": ""}  # defaults of a doctor row's fields
 
 
@@ -335,11 +337,14 @@ class Registry:
     def _add(self, plugin: Installed) -> None:
         """Load a plugin and register its components; any failure in it becomes a BAD row."""
         origin = plugin.distribution, plugin.version
-        module, slow = None, ""
+        is_ours = extras.is_ours(plugin.distribution)
+        module = None
         try:
-            if not extras.is_ours(plugin.distribution) and "try_plugin" in self.names("function"):
-                slow = load_target(self.get("function", "try_plugin").spec.target)(plugin)
+            if not is_ours:
+                trial_import.require_importable(plugin)
+            start = monotonic()
             module = plugin.load()
+            import_seconds = monotonic() - start
             require_api(module, plugin.distribution)
             if self.manager.has_plugin(plugin.name):
                 raise PluginError(
@@ -365,9 +370,14 @@ class Registry:
         self.settings |= {plugin.name.replace("-", "_"): target for target in settings}
         for spec in specs:
             self._register(spec, plugin.name, origin)
-        if slow or not specs:
-            status = "slow" if slow else "ok"
-            self._rows.append(PluginRow("plugin", plugin.name, *origin, status, slow))
+        if import_seconds > SLOW_SECONDS and not is_ours:
+            reason = (
+                f"importing it took {import_seconds:.1f} s, for which every command waits: name "
+                "heavy modules by strings"
+            )
+            self._rows.append(PluginRow("plugin", plugin.name, *origin, "slow", reason))
+        elif not specs:
+            self._rows.append(PluginRow("plugin", plugin.name, *origin))
 
     def _check_hooks(self, module: Any) -> None:
         """Check the hooks of a plugin.

@@ -128,14 +128,16 @@ EXCEPTIONS: dict[str, tuple[str, ...]] = {
     # machines that are only described, in a file read like a configuration
     "plugins/tools/rlcore_tools/described_nodes.py": ("rlcore.config.recipes",),
     # looks at what is installed, and whose it is
-    "plugins/tools/rlcore_tools/check": ("rlcore.plugins.extras", "rlcore.plugins.registry"),
-    "plugins/tools/rlcore_tools/check/listed.py": ("rlcore.config.bind",),
+    "plugins/tools/rlcore_tools/check": (
+        "rlcore.checks.plugin_files", "rlcore.plugins.extras", "rlcore.plugins.registry",
+        "rlcore.plugins.trial_import",
+    ),
     "plugins/tools/rlcore_tools/check/composed.py": (
         *("rlcore.config.bind", "rlcore.config.catalog", "rlcore.config.compose"),
         *("rlcore.config.schema_tree", "rlcore.plugins.registry"),
     ),
     "plugins/tools/rlcore_tools/cli/check.py": (
-        "rlcore.plugins.entry_points", "rlcore.plugins.registry",
+        "rlcore.checks.plugin_files", "rlcore.plugins.entry_points", "rlcore.plugins.registry",
     ),
     # asks whose a name is already
     "plugins/tools/rlcore_tools/new/make.py": (
@@ -143,8 +145,6 @@ EXCEPTIONS: dict[str, tuple[str, ...]] = {
     ),
     # holds the settings of a wrapper against their keys as core does
     "plugins/tools/rlcore_tools/wrappers.py": ("rlcore.checks.limits", "rlcore.config.bind"),
-    # imports a plugin apart as core lists it
-    "plugins/tools/rlcore_tools/probe.py": ("rlcore.plugins.entry_points",),
     # reads the imports of installed plugins
     "plugins/tools/rlcore_tools/moved.py": (
         "rlcore.plugins.entry_points", "rlcore.plugins.extras",

@@ -40,9 +40,7 @@ FUNCTIONS: Named = {
     "replay": ("rlcore_tools.cli.replay:replay", "SavedRun.replay: an episode again", ()),
     "cost_of": ("rlcore_tools.costs:cost_of", "what a recipe costs", ()),
     "said_costs": ("rlcore_tools.costs:said_costs", "what the recipe of a run costs", ()),
-    "try_plugin": ("rlcore_tools.probe:try_plugin", "a plugin imported apart, before here", ()),
     "about": ("rlcore_tools.listing:about", "presets and recipes, and all of one", ()),
-    "marked_rows": ("rlcore_tools.check.listed:marked", "what of plugins is not as it says", ()),
     "further_sides": ("rlcore_tools.further_sides:further_sides", "what training measures", ()),
     "placement_table": ("rlcore_tools.placement_table:placement_table", "a plan in a table", ()),
     "resources": ("rlcore_tools.resources:resources", "what a run needs of the machines", ()),
@@ -97,26 +95,21 @@ def rlcore_settings() -> list[str]:
 
 @hookimpl
 def rlcore_doctor(config: Any | None) -> list[dict[str, str]]:
-    """Plugins of others that import what core has under another name now, and components
-    that name what is not there; a run is asked about the components that it chose, whether they
-    were ever checked, and which plugins go without a call."""
+    """Return rows on third-party plugins that import renamed modules of rlcore; for a run, rows on
+    the components that it chose and that `rlcore check` has never checked."""
     from rlcore.plugins.registry import load_plugins
-    from rlcore_tools.check import checked, listed
+    from rlcore_tools.check import checked
     from rlcore_tools.moved import rows  # reads the files of plugins
 
     if config is None:
-        return [*rows(), *listed.rows(load_plugins(), None)]
+        return rows()
     chosen: set[tuple[Kind, str]] = {
         ("env", config.env.train.env_type),
         ("env", config.env.eval.env_type),
         ("model", config.actor.model.model_type),
         ("algorithm", config.algorithm.name),
     }
-    return [
-        *listed.rows(load_plugins(), chosen),
-        *checked.rows(load_plugins(), chosen),
-        *listed.left_out(load_plugins()),
-    ]
+    return checked.rows(load_plugins(), chosen)
 
 
 @hookimpl

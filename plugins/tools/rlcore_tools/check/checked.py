@@ -8,8 +8,8 @@ from pathlib import Path
 from rlcore.contracts.specs import Kind
 from rlcore.plugins import extras
 from rlcore.plugins.registry import Component, Registry
+from rlcore.plugins.trial_import import cache_folder
 from rlcore_tools.doctor import Row, row
-from rlcore_tools.probe import memory
 
 
 def note(component: Component) -> None:
@@ -42,4 +42,4 @@ def rows(registry: Registry, chosen: set[tuple[Kind, str]]) -> list[Row]:
 def _file(component: Component) -> Path:
     spec = component.spec
     version = f"{component.distribution}-{component.version}"
-    return memory() / "checked" / f"{version}-{spec.kind}-{spec.name}"
+    return cache_folder() / "checked" / f"{version}-{spec.kind}-{spec.name}"

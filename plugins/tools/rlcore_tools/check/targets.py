@@ -5,10 +5,9 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
+from rlcore.checks.plugin_files import configuration_faults
 from rlcore.contracts.component import ComponentSpec
 from rlcore.contracts.errors import UserError
 from rlcore.plugins.import_target import load_target
@@ -93,13 +92,9 @@ def call_fault(function: Callable[..., Any], values: int, names: tuple[str, ...]
     if not callable(function):
         return f"is a {type(function).__name__}, which can't be called"
     try:
-        return signature_fault(inspect.signature(function), values, names)
+        signature = inspect.signature(function)
     except (TypeError, ValueError):
         return ""  # functions written in C may have no signature
-
-
-def signature_fault(signature: inspect.Signature, values: int, names: tuple[str, ...]) -> str:
-    """Return why a signature does not accept these arguments, as :func:`call_fault` does."""
     try:
         signature.bind(*[None] * values, **dict.fromkeys(names))
     except TypeError as error:
@@ -108,40 +103,8 @@ def signature_fault(signature: inspect.Signature, values: int, names: tuple[str,
     return ""
 
 
-def folder_of(location: str) -> Path | None:
-    """Return the path of a configuration folder, given as path or `pkg://PACKAGE`; None for a
-    package that does not exist."""
-    package = location.removeprefix("pkg://")
-    if package == location:
-        return Path(location)
-    try:
-        spec = find_spec(package)
-    except ImportError:
-        spec = None
-    found = spec and spec.submodule_search_locations
-    return Path(next(iter(found))) if found else None
-
-
 def configuration_findings(distribution: str, folder: str) -> Iterator[Found]:
     """Yield the faults of a configuration folder (`pkg://package.conf`): it is missing, or a YAML
     file in it can't be read."""
-    from rlcore.files.reading import (
-        UnreadableError,
-        read_yaml,
-    )  # not at the top: imports a YAML parser
-
-    where, path = f"{HOOKSPECS}, rlcore_config_paths", folder_of(folder)
-    if path is None:
-        yield Found(f"{folder} of {distribution} is no package", where,
-                    "give its folder an __init__.py, and ship it")  # fmt: skip
-        return
-    if not path.is_dir():
-        yield Found(f"{folder} of {distribution} is no folder", where,
-                    "name one that is there, or pkg://PACKAGE.conf")  # fmt: skip
-        return
-    for file in sorted(path.rglob("*.yaml")):
-        try:
-            read_yaml(file)
-        except UnreadableError as error:
-            said = " ".join(str(error).split())
-            yield Found(f"{file} can't be read: {said}", where, "correct the file")
+    for fault in configuration_faults(distribution, folder):
+        yield Found(fault, f"{HOOKSPECS}, rlcore_config_paths", "correct it, and ship the folder")

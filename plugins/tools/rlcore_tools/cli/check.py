@@ -16,6 +16,7 @@ from typing import Any
 
 import yaml  # type: ignore[import-untyped]
 
+from rlcore.checks.plugin_files import configuration_folder
 from rlcore.cli.parser import Parser
 from rlcore.contracts.errors import ConfigError, choices_message
 from rlcore.contracts.specs import KINDS, ComponentSpec
@@ -29,7 +30,6 @@ from rlcore_tools.check.targets import (
     Found,
     component_findings,
     configuration_findings,
-    folder_of,
 )
 from rlcore_tools.moved import outdated
 
@@ -92,7 +92,7 @@ def main(arguments: Sequence[str]) -> int:
                 note(component)
             found += [(label, each) for each in wrong]
         if names and not found:  # presets would repeat the findings of their components
-            places = [folder_of(folder) for _, folder in folders]
+            places = [configuration_folder(folder) for _, folder in folders]
             found += [("plugin", each) for one in places for each in preset_findings(registry, one)]
         for name in plugins if plays else ():
             report = _played(OF_HOOKS, name, {}, skip)

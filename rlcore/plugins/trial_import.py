@@ -1,0 +1,119 @@
+"""Import a third-party plugin in a subprocess first, so that it can't end or block this process.
+
+A plugin that crashes, exits or never returns from its import would break every command. A trial
+that succeeded is remembered until a file next to the plugin's module changes. Faults that Python
+can catch, such as an exception, are left to the registry. Light.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import signal
+import sys
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+
+from rlcore.contracts.errors import PluginError
+from rlcore.plugins.entry_points import BLOCK, Installed
+
+SECONDS = 30.0
+"""Time limit of the import. It should be short: a plugin's module holds strings only."""
+_IMPORTED = 77  # exit code of a completed trial; a plugin that exits by itself has another one
+_CHILD = (
+    "import json, sys; sys.path[:] = json.loads(sys.argv[1])\n"
+    "from rlcore.plugins.trial_import import import_and_exit; import_and_exit(*sys.argv[2:])"
+)
+
+
+def require_importable(plugin: Installed) -> None:
+    """Import a plugin in a subprocess, unless it is known to be importable.
+
+    Raises:
+        PluginError: importing it would end or block this process.
+    """
+    module = plugin.value.partition(":")[0]
+    succeeded = cache_folder() / "plugins" / _fingerprint(module)
+    if succeeded.is_file():
+        return
+    fault = _try_import(module)
+    if fault:
+        raise PluginError(f"{fault} when it is imported; {BLOCK}={plugin.name} leaves it out")
+    with contextlib.suppress(OSError):
+        succeeded.parent.mkdir(parents=True, exist_ok=True)
+        succeeded.touch()
+
+
+def cache_folder() -> Path:
+    """Return the user's cache folder of rlcore."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "rlcore"
+
+
+def import_and_exit(module: str, limit: str) -> None:
+    """Import a module, and end the process. Entry point of the subprocess.
+
+    The standard output is for the traceback of a crash, or of a module that exceeds the time limit.
+    What the module prints is discarded.
+
+    Args:
+        module: name of the module.
+        limit: time limit in seconds.
+    """
+    import faulthandler
+
+    tracebacks = os.fdopen(os.dup(1), "w")
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    faulthandler.enable(tracebacks)
+    faulthandler.dump_traceback_later(float(limit), exit=True, file=tracebacks)
+    with contextlib.suppress(BaseException):  # the registry imports it again, and reports errors
+        import_module(module)
+    os._exit(_IMPORTED)  # not sys.exit: threads and exit handlers of the plugin could delay it
+
+
+def _try_import(module: str) -> str:
+    """Import a module in a subprocess. Return why this failed, or an empty text."""
+    import subprocess
+
+    late = f"has not ended after {SECONDS:g} s"
+    words = [sys.executable, "-I", "-c", _CHILD, json.dumps(sys.path), module, str(SECONDS)]
+    try:
+        done = subprocess.run(
+            words,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            errors="replace",
+            timeout=SECONDS + 10,
+        )
+    except subprocess.TimeoutExpired:
+        return late
+    if done.returncode == _IMPORTED:
+        return ""
+    fault = f"ends the process with exit code {done.returncode}"
+    if done.stdout.startswith("Timeout"):
+        fault = late
+    elif done.returncode < 0:
+        fault = f"ends the process with {signal.Signals(-done.returncode).name}"
+    frame = re.search(r'File "(.+)", line (\d+)', done.stdout)
+    return fault + (f" ({frame[1]}:{frame[2]})" if frame else "")
+
+
+def _fingerprint(module: str) -> str:
+    """Return a digest of a module's name and of the sizes and times of the files next to it.
+
+    Nothing is imported.
+    """
+    import hashlib
+
+    package, *inner = module.split(".")
+    spec = find_spec(package)
+    if spec is None or spec.origin is None:
+        return package
+    file = Path(spec.origin)
+    files = sorted(file.parent.joinpath(*inner[:-1]).glob("*.py")) if inner else [file]
+    stats = [(str(path), path.stat().st_size, path.stat().st_mtime_ns) for path in files]
+    return hashlib.sha256(repr((module, sys.prefix, stats)).encode()).hexdigest()[:16]

@@ -1,0 +1,90 @@
+"""Plugins that would end or block the process are named, and left out; a success is cached."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from rlcore.plugins import registry, trial_import
+from rlcore.plugins.registry import PluginRow, Registry
+
+SOUND = "RLCORE_API = (0, 4)\n"
+
+
+@pytest.fixture
+def plugin(install, tmp_path, monkeypatch, probed):
+    """Write the plugin `their_maze`, which is imported in a subprocess first."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "caches"))
+    monkeypatch.setattr(trial_import, "SECONDS", 3.0)
+    file = tmp_path / "site" / "their_maze.py"
+
+    def write(source: str) -> Path:
+        if file.exists():
+            file.write_text(SOUND + source)
+        else:
+            install("their-maze", "their_maze", SOUND + source)
+        return file
+
+    return write
+
+
+def row() -> PluginRow:
+    rows = Registry.load(environ={}).rows()
+    (of_plugin,) = [row for row in rows if row.distribution == "their-maze"]
+    return of_plugin
+
+
+@pytest.mark.parametrize(
+    ("source", "reason"),
+    [
+        ("import os; os.abort()", r"ends the process with SIGABRT \(.*their_maze.py:2\) when"),
+        ("import ctypes; ctypes.string_at(0)", r"ends the process with SIGSEGV \(.*\) when"),
+        ("import os; os._exit(3)", r"ends the process with exit code 3 when"),
+        ("import time; time.sleep(60)", r"has not ended after 3 s \(.*their_maze.py:2\) when"),
+        ("while True: print('x' * 1000)", r"has not ended after 3 s \(.*their_maze.py:2\) when"),
+        ("raise SystemExit('no licence')", r"SystemExit: no licence \(.*their_maze\.py:2\)"),
+    ],
+)
+def test_a_plugin_that_would_end_the_command_is_bad_and_the_others_work(plugin, source, reason):
+    plugin(source)
+    found = row()
+    assert found.status == "BAD" and re.match(reason, found.reason), found.reason
+    assert "RLCORE_BLOCK_PLUGINS=their_maze" in found.reason or "licence" in found.reason
+    assert Registry.load(environ={}).get("command", "train").distribution == "rlcore"
+
+
+def test_a_success_is_remembered_until_the_file_changes(plugin, monkeypatch):
+    file = plugin("")
+    assert row().status == "ok"
+    with monkeypatch.context() as patched:
+        patched.setattr(subprocess, "run", lambda *words, **options: pytest.fail("a process"))
+        assert row().status == "ok"
+    file.write_text(SOUND + "import os; os.abort()")
+    assert row().status == "BAD"
+
+
+def test_a_cache_that_can_not_be_written_costs_the_trial_alone(plugin, tmp_path):
+    plugin("")
+    assert row().status == "ok"
+    cache = tmp_path / "caches/rlcore/plugins"
+    shutil.rmtree(cache)
+    cache.write_text("no folder")
+    assert row().status == "ok"
+
+
+def test_a_slow_import_is_reported(plugin, monkeypatch):
+    monkeypatch.setattr(registry, "SLOW_SECONDS", 0.2)
+    plugin("import time; time.sleep(0.3)")
+    found = row()
+    assert found.status == "slow" and "for which every command waits" in found.reason
+
+
+def test_what_a_plugin_prints_is_not_the_output_of_a_command(plugin, capsys):
+    plugin("print('hello')")
+    assert row().status == "ok"
+    printed = capsys.readouterr()
+    assert (printed.out, printed.err) == ("", "hello\n")
