@@ -12,7 +12,7 @@ from __future__ import annotations
 from rlcore import hookimpl
 from rlcore.contracts.run import Run
 
-RLCORE_API = (0, 4)
+RLCORE_API = (0, 1)
 TARGET_KL = 0.01
 STEP = 1.5
 LOWEST, HIGHEST = 0.01, 10.0  # of the factor

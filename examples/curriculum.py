@@ -14,7 +14,7 @@ from rlcore import hookimpl
 from rlcore.contracts.episodes import EpisodeOutcome
 from rlcore.contracts.run import Run
 
-RLCORE_API = (0, 4)
+RLCORE_API = (0, 1)
 RATE = 0.3  # how fast a weight follows what was just seen, in (0, 1]
 FLOOR = 0.1  # of a weight; one that always fails comes to 1
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from rlcore import hookimpl
 from rlcore.contracts.run import Run
 
-RLCORE_API = (0, 4)
+RLCORE_API = (0, 1)
 PATIENCE = 3  # evaluations in a row that are no better than the best before them
 
 

@@ -10,7 +10,7 @@ from rlcore.config.schema import key
 from rlcore.contracts.hookspecs import hookimpl
 from rlcore.contracts.specs import ComponentSpec
 
-RLCORE_API = (0, 4)
+RLCORE_API = (0, 1)
 
 
 @dataclass

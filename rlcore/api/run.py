@@ -27,8 +27,8 @@ from rlcore.config.catalog import (
     is_override,
     named_recipe,
 )
-from rlcore.config.old_names import warn
 from rlcore.config.schema import RunConfig
+from rlcore.config.warning import warn
 from rlcore.contracts.errors import CheckpointError, ConfigError, UserError, did_you_mean
 from rlcore.contracts.hookspecs import hookimpl
 from rlcore.plugins.import_target import load_target

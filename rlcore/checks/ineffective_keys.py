@@ -13,8 +13,8 @@ from typing import Any
 from rlcore.config import schema_tree
 from rlcore.config.catalog import BY_RECIPE
 from rlcore.config.compose import compose
-from rlcore.config.old_names import ConfigWarning
 from rlcore.config.schema import RunConfig
+from rlcore.config.warning import ConfigWarning
 from rlcore.contracts.errors import UserError
 from rlcore.terminal.text import format_value
 

@@ -20,9 +20,9 @@ from rlcore.checks.further_sides import further_sides
 from rlcore.checks.ineffective_keys import unread
 from rlcore.checks.subject import Check
 from rlcore.config import schema_tree
-from rlcore.config.old_names import warn
 from rlcore.config.schema import ClusterConfig, RunConfig
 from rlcore.config.schema.actor import NO_SHARD
+from rlcore.config.warning import warn
 from rlcore.contracts.errors import ConfigError, PluginError, UserError, collect_errors, join_errors
 from rlcore.contracts.specs import EnvSpec
 from rlcore.placement import Inventory, Node, Plan, find_inventory, make_plan

@@ -19,9 +19,9 @@ from rlcore.checks.ready import OF_THE_USER, Makes, look, require
 from rlcore.cli.request import ABOUT_HYDRA, PLAIN, Form, Request, parse_request, print_help
 from rlcore.config.catalog import COMPONENT_GROUPS
 from rlcore.config.compose import IncompleteRecipeError, compose, to_yaml, yaml_below
-from rlcore.config.old_names import warn
 from rlcore.config.overrides import keys_given
 from rlcore.config.schema import RunConfig
+from rlcore.config.warning import warn
 from rlcore.contracts.errors import ConfigError, PluginError, UserError, file_error, join_errors
 from rlcore.plugins.entry_points import LEAVE_OUT
 from rlcore.plugins.import_target import load_target

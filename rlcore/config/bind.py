@@ -18,7 +18,6 @@ from omegaconf.errors import OmegaConfBaseException
 
 from rlcore.config import schema_tree
 from rlcore.config.catalog import COMPONENT_GROUPS, EXPERIMENT, TYPE_KEYS
-from rlcore.config.old_names import Values, warn
 from rlcore.config.scalars import as_text
 from rlcore.config.schema import (
     AlgorithmConfig,
@@ -30,6 +29,8 @@ from rlcore.config.schema import (
     RunConfig,
     Settings,
 )
+from rlcore.config.translation import Values
+from rlcore.config.warning import warn
 from rlcore.contracts.errors import ConfigError, PluginError, did_you_mean
 from rlcore.contracts.specs import Kind
 from rlcore.plugins.import_target import load_target
@@ -185,7 +186,7 @@ def _spelling(raw: str, section: Any, path: str, root: RunConfig) -> str:
     near = [name for name in names if name.lower() == raw.lower()]
     if len(near) != 1:
         raise unknown(schema_tree.join(path, raw), root)
-    warn(f"{schema_tree.join(path, raw)} is an old spelling of {schema_tree.join(path, near[0])}")
+    warn(f"{schema_tree.join(path, raw)} is read as {schema_tree.join(path, near[0])}")
     return near[0]
 
 

@@ -22,14 +22,15 @@ from rlcore.config.catalog import COMPONENT_GROUPS, EXPERIMENT, Catalog
 from rlcore.config.choices import by_side, completed
 from rlcore.config.component_specs import algorithm_needs
 from rlcore.config.hydra_compose import FileValues, compose_files
-from rlcore.config.old_names import ConfigWarning, Values, modernise, take, warn
 from rlcore.config.overrides import keys_of, nest, parse, split
 from rlcore.config.recipes import check_recipes, read_marked
 from rlcore.config.scalars import settle, unmarked
 from rlcore.config.schema import RecipeConfig, RunConfig
 from rlcore.config.schema.env import OWN_INSTRUCTIONS
 from rlcore.config.swap_component import fit_recipe
+from rlcore.config.translation import Values, take, translate_keys
 from rlcore.config.trusted_keys import own_recipe, require_closed_doors, require_values
+from rlcore.config.warning import ConfigWarning, warn
 from rlcore.contracts.errors import (
     ConfigError,
     UserError,
@@ -254,7 +255,7 @@ def _finish(
         del kept[name]
     root = schema_for(registry, raw)
     raw = [settle(layer, root) for layer in raw]
-    modernise(raw, registry, root)
+    translate_keys(raw, registry, root)
     if origin is not None:
         root.recipe = origin
     if EXPERIMENT in files.choices:  # runs of a recipe are named after it

@@ -21,8 +21,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from rlcore.config.old_names import warn
 from rlcore.config.schema.env import CHECKPOINT, LEROBOT, OWN_INSTRUCTIONS
+from rlcore.config.warning import warn
 from rlcore.contracts.errors import ConfigError, did_you_mean
 from rlcore.contracts.specs import EnvSpec
 from rlcore.files import reading

@@ -18,10 +18,11 @@ from hydra.errors import HydraException
 
 from rlcore.config.bind import Partial, unknown
 from rlcore.config.catalog import BY_RECIPE, COMPONENT_GROUPS, EXPERIMENT, SIDES, Catalog
-from rlcore.config.old_names import ConfigWarning, Values, modernise, warn
 from rlcore.config.scalars import as_text, value_of
 from rlcore.config.schema import RunConfig
 from rlcore.config.schema_tree import leaves
+from rlcore.config.translation import Values, translate_keys
+from rlcore.config.warning import ConfigWarning, warn
 from rlcore.contracts.errors import ConfigError
 from rlcore.files.reading import check_depth
 from rlcore.plugins.registry import load_plugins
@@ -170,14 +171,14 @@ def _choice(catalog: Catalog, override: Override) -> tuple[str, bool]:
     if found == name:
         return plus + text, False
     meant = f"{group}={found}" + (" runner.only_eval=true" if only_eval else "")
-    warn(f"{group}={name} is an old spelling of {meant}")
+    warn(f"{group}={name} is read as {meant}")
     return f"{plus}{group}={found}", only_eval
 
 
 def keys_given(words: Sequence[str]) -> frozenset[str]:
     """Return the paths of the keys that words of a command line set.
 
-    Old names are replaced by present ones, and paths are in lower case.
+    Keys of other systems are translated, and paths are in lower case.
     """
     chosen = [word for word in words if not word.startswith(BY_RECIPE)]  # may be any path
     layers = [
@@ -188,7 +189,7 @@ def keys_given(words: Sequence[str]) -> frozenset[str]:
     ]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConfigWarning)  # compose() has already warned
-        modernise(layers, load_plugins(), None)
+        translate_keys(layers, load_plugins(), None)
     # compared in lower case, as a key in another case is corrected when it is bound
     return frozenset(path.lower() for layer in layers for path, _ in leaves(layer))
 

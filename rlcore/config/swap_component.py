@@ -19,7 +19,7 @@ from rlcore.config import schema_tree
 from rlcore.config.bind import SLOTS, Slot, default_settings
 from rlcore.config.catalog import BY_RECIPE, TYPE_KEYS, Catalog
 from rlcore.config.hydra_compose import FileValues, compose_files
-from rlcore.config.old_names import warn
+from rlcore.config.warning import warn
 from rlcore.plugins.registry import Registry
 
 

@@ -97,10 +97,10 @@ def rlcore_settings() -> list[str]:
 
 
 @hookspec
-def rlcore_old_keys(layers: list[dict[str, Any]], config: Any | None) -> None:
-    """Replace deprecated spellings of keys, in place, while a configuration is composed.
+def rlcore_translate_keys(layers: list[dict[str, Any]], config: Any | None) -> None:
+    """Translate keys of another system, in place, while a configuration is composed.
 
-    The hook warns about each key that it replaces (:func:`rlcore.config.old_names.warn`).
+    The hook warns about each key that it replaces (:func:`rlcore.config.warning.warn`).
 
     Args:
         layers: nested raw values: those of files, then those of each argument of the command line.

@@ -10,7 +10,7 @@ import importlib
 from typing import Any
 
 from rlcore.contracts.errors import PluginError, UserError, did_you_mean
-from rlcore.plugins.system_libraries import install_hint, moved
+from rlcore.plugins.system_libraries import install_hint
 from rlcore.terminal.text import format_exception
 
 
@@ -26,7 +26,7 @@ def load_target(target: str) -> Any:
         module = importlib.import_module(module_name)
     except ImportError as error:
         raise PluginError(
-            f"{target} can't be loaded: {error}{moved(error)}",
+            f"{target} can't be loaded: {error}",
             hint=install_hint(str(error)) or "rlcore plugins; rlcore doctor",
         ) from error
     except UserError:

@@ -37,8 +37,7 @@ from rlcore.contracts.errors import (
 from rlcore.plugins import extras, trial_import
 from rlcore.plugins.entry_points import BLOCK, Installed, installed
 from rlcore.plugins.import_target import load_target
-from rlcore.plugins.system_libraries import moved
-from rlcore.plugins.validate import CHANGED, problem_of, require_api, unknown_hook
+from rlcore.plugins.validate import problem_of, require_api, unknown_hook
 from rlcore.terminal.text import format_exception
 
 SLOW_SECONDS = 2.0  # import time above which a plugin is listed as slow
@@ -465,5 +464,5 @@ def _reason(error: BaseException) -> str:
     if isinstance(error, PluginError):
         return error.message
     if isinstance(error, pluggy.PluginValidationError):  # most often an argument that was removed
-        return f"{' '.join(str(error).split())}: {CHANGED}"
-    return format_exception(error, error.__traceback__).partition("\n")[0] + moved(error)
+        return " ".join(str(error).split())
+    return format_exception(error, error.__traceback__).partition("\n")[0]

@@ -1,4 +1,4 @@
-"""Suggest a fix for a failed import: a system library to install, or a renamed module. Light.
+"""Suggest a system library to install after a failed import. Light.
 
 Some packages from pip link with libraries of the system. A desktop has them, a server or a
 container may not; the import then fails with the library's file name.
@@ -46,12 +46,3 @@ def loads(file: str) -> bool:
     except OSError:
         return False
     return True
-
-
-def moved(error: BaseException) -> str:
-    """Return a hint to append to the ImportError of a module of rlcore, which may be renamed.
-
-    Empty for any other error.
-    """
-    inside = isinstance(error, ImportError) and (error.name or "").startswith("rlcore.")
-    return " (it may have moved: rlcore doctor gives new names)" if inside else ""

@@ -14,10 +14,6 @@ from rlcore.contracts.component import KINDS, ComponentSpec, SimulatorVersions
 from rlcore.contracts.errors import PluginError, did_you_mean
 from rlcore.contracts.version import API_VERSION
 
-CHANGED = "what changed, old and new, is in docs/api.md#changed-since-api-01"
-LISTED = ("envs", "policies", "algorithms", "placements", "trackers", "protocols")
-GONE = ("adapters", "before_rollout", "before_update", "before_eval", "before_checkpoint",
-        "after_checkpoint")  # fmt: skip
 _NAME = re.compile(r"\w[\w.+-]*")
 
 
@@ -39,11 +35,10 @@ def require_api(module: Any, distribution: str) -> None:
         raise PluginError(f"has no RLCORE_API = (major, minor), found {api!r}")
     major, minor = API_VERSION
     if api[0] != major or api[1] > minor or (major == 0 and api[1] != minor):
-        fix = "for users: pip install --upgrade rlcore"
-        if api < API_VERSION:
-            fix = f"for its author: {CHANGED}; for users: pip install --upgrade {distribution}"
+        outdated = distribution if api < API_VERSION else "rlcore"
         raise PluginError(
-            f"asks for plugin API {api[0]}.{api[1]}, this rlcore offers {major}.{minor}: {fix}"
+            f"asks for plugin API {api[0]}.{api[1]}, this rlcore offers {major}.{minor}: "
+            f"pip install --upgrade {outdated}"
         )
 
 
@@ -84,9 +79,4 @@ def unknown_hook(name: str, known: Iterable[str]) -> str:
     Args:
         known: names of all specified hooks, to suggest the nearest one.
     """
-    former = name.removeprefix("rlcore_")
-    if former in LISTED:
-        return f"hook {name} is rlcore_components now, which lists all kinds: {CHANGED}"
-    if former in GONE:
-        return f"hook {name} is gone: {CHANGED}"
     return f"unknown hook {name}.{did_you_mean(name, known)}"

@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rlcore.config.differences import differences
-from rlcore.config.old_names import warn
 from rlcore.config.recipes import read_mapping
+from rlcore.config.warning import warn
 from rlcore.contracts.errors import ConfigError
 from rlcore.terminal.text import abbreviate_list, shorten
 

@@ -14,8 +14,8 @@ from typing import Any
 from rlcore.checks.facts import Facts
 from rlcore.checks.run import render_differs
 from rlcore.config import schema_tree
-from rlcore.config.old_names import warn
 from rlcore.config.schema import RunConfig
+from rlcore.config.warning import warn
 from rlcore.contracts.errors import CheckpointError, ConfigError
 from rlcore.run_folder.checkpoint import Checkpoint
 from rlcore.run_folder.learner_state import MASTER, REFERENCE, check_learner

@@ -22,14 +22,14 @@ from rlcore.config import instructions
 from rlcore.config.catalog import Catalog
 from rlcore.config.compose import compose, to_yaml
 from rlcore.config.differences import differences
-from rlcore.config.old_names import ConfigWarning
 from rlcore.config.schema import RunConfig
+from rlcore.config.warning import ConfigWarning
 from rlcore.contracts.errors import ConfigError
 from rlcore.placement import Inventory, Node, make_plan
 from rlcore.plugins.import_target import load_target
 from rlcore.plugins.registry import load_plugins
 
-pytestmark = pytest.mark.filterwarnings("ignore::rlcore.config.old_names.ConfigWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::rlcore.config.warning.ConfigWarning")
 
 EIGHT_GPUS = Inventory.uniform(1, Node(cpus=96, gpus=8))
 CATALOG = Catalog(load_plugins())
@@ -156,7 +156,7 @@ def test_a_recipe_runs_with_another_model_and_algorithm(model, algorithm):
     assert config.actor.model.num_action_chunks == 10  # means the same to all models
 
 
-@pytest.mark.filterwarnings("default::rlcore.config.old_names.ConfigWarning")
+@pytest.mark.filterwarnings("default::rlcore.config.warning.ConfigWarning")
 def test_what_a_recipe_says_to_another_algorithm_is_left_out_and_said():
     """gamma is every algorithm's, but grpo declares it anew: 1 there. update_epoch is 4 to both.
     The command line has the last word."""
@@ -179,7 +179,7 @@ def test_the_quickstart_with_expo_begins_where_the_quickstart_does():
     assert one.runner.max_epochs == other.runner.max_epochs
 
 
-@pytest.mark.filterwarnings("default::rlcore.config.old_names.ConfigWarning")
+@pytest.mark.filterwarnings("default::rlcore.config.warning.ConfigWarning")
 def test_another_suite_brings_its_own_time_limit_to_a_recipe_and_says_so():
     """480 is RLinf's for libero_10; 220 is how libero_spatial is evaluated. What the suites do not
     differ in is the recipe's, and the command line has the last word."""

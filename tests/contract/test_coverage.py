@@ -164,7 +164,7 @@ FLOW = [
 ]  # fmt: skip
 
 
-@pytest.mark.filterwarnings("ignore::rlcore.config.old_names.ConfigWarning")
+@pytest.mark.filterwarnings("ignore::rlcore.config.warning.ConfigWarning")
 @pytest.mark.parametrize(
     ("model", "keys", "chunk", "images"),
     [

@@ -36,7 +36,7 @@ CASES = [
     for number, (place, name) in enumerate(EACH)
 ]
 
-pytestmark = pytest.mark.filterwarnings("ignore::rlcore.config.old_names.ConfigWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::rlcore.config.warning.ConfigWarning")
 
 
 @pytest.fixture(scope="module")

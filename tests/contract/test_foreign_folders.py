@@ -30,7 +30,7 @@ RUN = [
 SECRET = "a-token-of-this-machine"
 VERBS = ["eval", "resume", "replay", "export"]
 
-pytestmark = pytest.mark.filterwarnings("ignore::rlcore.config.old_names.ConfigWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::rlcore.config.warning.ConfigWarning")
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ from rlcore.config.compose import compose
 from rlcore.placement import make_plan
 from rlcore.placement.memory import CONTEXT, MemoryNeed
 
-pytestmark = pytest.mark.filterwarnings("ignore::rlcore.config.old_names.ConfigWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::rlcore.config.warning.ConfigWarning")
 
 ROOT = Path(__file__).parents[2]
 GIB = 2**30

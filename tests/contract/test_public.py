@@ -1,8 +1,7 @@
 """What other distributions import of core is public, written down, and changes on purpose.
 
 To write the signatures anew: `python tests/contract/test_public.py`. A change that breaks a plugin
-also needs another `API_VERSION` (rlcore/plugins/validate.py), and a row of `MOVED`
-(plugins/tools/rlcore_tools/moved.py).
+also needs another `API_VERSION` (rlcore/plugins/validate.py).
 The list is docs/api.md itself.
 """
 
@@ -13,7 +12,6 @@ from pathlib import Path
 
 import pytest
 from public_api import MODULES, PAGE, definition, file_of, imported, is_public, names_of, signatures
-from rlcore_tools.moved import MOVED
 
 from rlcore.contracts.version import API_VERSION
 
@@ -145,13 +143,9 @@ EXCEPTIONS: dict[str, tuple[str, ...]] = {
     ),
     # holds the settings of a wrapper against their keys as core does
     "plugins/tools/rlcore_tools/wrappers.py": ("rlcore.checks.limits", "rlcore.config.bind"),
-    # reads the imports of installed plugins
-    "plugins/tools/rlcore_tools/moved.py": (
-        "rlcore.plugins.entry_points", "rlcore.plugins.extras",
-    ),
     # composes a recipe from a file of another system, step by step as core does
     "plugins/tools/rlcore_tools/rlinf": (
-        "rlcore.config.bind", "rlcore.config.catalog", "rlcore.config.old_names",
+        "rlcore.config.bind", "rlcore.config.catalog",
         "rlcore.config.recipes", "rlcore.config.choices", "rlcore.config.schema_tree",
     ),
     # holds the files of a run against each other, those of core's own bookkeeping included
@@ -254,21 +248,10 @@ def test_signatures_change_on_purpose():
 
 
 def test_the_page_is_read_whole_and_gives_the_version():
-    page = PAGE.read_text().split("## Changed since")[0]
+    page = PAGE.read_text()
     assert len(MODULES) == page.count("\n| `") > 30
     assert f"API {'.'.join(map(str, API_VERSION))}:" in page
     assert f"`RLCORE_API = {API_VERSION}`" in page
-
-
-def test_the_page_tells_what_has_moved():
-    moved = PAGE.read_text().split("## Moved")[1]
-    rows = re.findall(r"^\| `([\w.:]+)` \| (?:`([\w.:]+)`|gone) \|$", moved, re.MULTILINE)
-    assert dict(rows) == MOVED
-    for old, new in MOVED.items():
-        module, _, name = old.partition(":")
-        assert not is_public(module, name), f"{old} is still there"
-        if new.startswith("rlcore."):
-            assert is_public(*new.partition(":")[::2]), f"{new} is not public"
 
 
 @pytest.mark.parametrize(

@@ -52,7 +52,7 @@ def test_every_model_has_a_small_option():
 
 
 @pytest.mark.quick(2)
-@pytest.mark.filterwarnings("ignore::rlcore.config.old_names.ConfigWarning")
+@pytest.mark.filterwarnings("ignore::rlcore.config.warning.ConfigWarning")
 @pytest.mark.parametrize(
     ("model", "algorithm"),
     [

@@ -63,7 +63,7 @@ def registry(monkeypatch: pytest.MonkeyPatch) -> Registry:
     """Core, the toy and the algorithm `plain`."""
     module = ModuleType("fake_algorithm")
     vars(module).update(
-        RLCORE_API=(0, 4),
+        RLCORE_API=(0, 1),
         PlainConfig=PlainConfig,
         needs=needs,
         rlcore_components=rlcore_components,

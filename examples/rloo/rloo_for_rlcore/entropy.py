@@ -11,7 +11,7 @@ from rlcore.config.schema import PluginConfig, key
 from rlcore.contracts.run import Run
 from rlcore.contracts.specs import ComponentSpec
 
-RLCORE_API = (0, 4)
+RLCORE_API = (0, 1)
 
 
 @dataclass

@@ -3,7 +3,7 @@
 from rlcore import hookimpl
 from rlcore.contracts.component import ComponentSpec
 
-RLCORE_API = (0, 4)
+RLCORE_API = (0, 1)
 
 
 @hookimpl

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rlcore import hookimpl
 from rlcore.contracts.component import ComponentSpec
 
-RLCORE_API = (0, 4)
+RLCORE_API = (0, 1)
 
 COMMANDS = {
     "collect": "write expert demonstrations",

@@ -11,7 +11,7 @@ from rlcore.contracts.hookspecs import observer
 if TYPE_CHECKING:
     from rlcore.contracts.run import Run
 
-RLCORE_API = (0, 4)
+RLCORE_API = (0, 1)
 
 
 @hookimpl

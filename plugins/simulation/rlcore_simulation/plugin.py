@@ -12,7 +12,7 @@ from rlcore.plugins.registry import load_plugins
 if TYPE_CHECKING:
     from rlcore.config.schema import EnvConfig, RunConfig
 
-RLCORE_API = (0, 4)
+RLCORE_API = (0, 1)
 
 
 @hookimpl

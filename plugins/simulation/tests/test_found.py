@@ -14,7 +14,7 @@ from rlcore_simulation.venvs import environment_for
 
 from rlcore.cli.main import main
 from rlcore.config.compose import compose, load, to_yaml
-from rlcore.config.old_names import ConfigWarning
+from rlcore.config.warning import ConfigWarning
 from rlcore.contracts.specs import ComponentSpec
 from rlcore.plugins.registry import load_plugins
 

@@ -11,7 +11,7 @@ from rlcore_tools.observers import rlcore_after_rollout as rlcore_after_rollout
 from rlcore_tools.observers import rlcore_after_run as rlcore_after_run
 from rlcore_tools.observers import rlcore_after_update as rlcore_after_update
 
-RLCORE_API = (0, 4)
+RLCORE_API = (0, 1)
 
 _TRACKERS = "rlcore_tools.trackers"
 COMMANDS = {
@@ -95,14 +95,12 @@ def rlcore_settings() -> list[str]:
 
 @hookimpl
 def rlcore_doctor(config: Any | None) -> list[dict[str, str]]:
-    """Return rows on third-party plugins that import renamed modules of rlcore; for a run, rows on
-    the components that it chose and that `rlcore check` has never checked."""
+    """Return rows on the components that a run chose and that `rlcore check` never checked."""
     from rlcore.plugins.registry import load_plugins
     from rlcore_tools.check import checked
-    from rlcore_tools.moved import rows  # reads the files of plugins
 
     if config is None:
-        return rows()
+        return []
     chosen: set[tuple[Kind, str]] = {
         ("env", config.env.train.env_type),
         ("env", config.env.eval.env_type),
@@ -121,7 +119,7 @@ def rlcore_machines(text: str) -> list[Any]:
 
 
 @hookimpl
-def rlcore_old_keys(layers: list[dict[str, Any]], config: Any | None) -> None:
+def rlcore_translate_keys(layers: list[dict[str, Any]], config: Any | None) -> None:
     """RLinf's spellings."""
     from rlcore_tools.rlinf.old_names import put_right  # only where something is composed
 

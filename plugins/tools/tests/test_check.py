@@ -20,7 +20,7 @@ SOUND = """
 from rlcore import hookimpl
 from rlcore.contracts.specs import ComponentSpec
 
-RLCORE_API = (0, 4)
+RLCORE_API = (0, 1)
 
 
 @hookimpl
@@ -119,7 +119,7 @@ TWO = """
 from rlcore import hookimpl
 from rlcore.contracts.specs import ComponentSpec
 
-RLCORE_API = (0, 4)
+RLCORE_API = (0, 1)
 
 
 @hookimpl

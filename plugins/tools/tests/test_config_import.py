@@ -22,7 +22,7 @@ from rlcore.cli.main import main
 from rlcore.config.compose import compose
 from rlcore.plugins.registry import load_plugins
 
-pytestmark = pytest.mark.filterwarnings("ignore::rlcore.config.old_names.ConfigWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::rlcore.config.warning.ConfigWarning")
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rlcore.config.compose import compose
-from rlcore.config.old_names import ConfigWarning
+from rlcore.config.warning import ConfigWarning
 from rlcore.contracts.errors import ConfigError
 
 TOY = ["env=toy", "model=toy", "algorithm=ppo"]
@@ -61,7 +61,7 @@ def test_files_may_hold_old_spellings_too(tmp_path):
     assert (config.algorithm.gamma, config.rollout.eval_deterministic) == (0.5, False)
 
 
-@pytest.mark.filterwarnings("ignore::rlcore.config.old_names.ConfigWarning")
+@pytest.mark.filterwarnings("ignore::rlcore.config.warning.ConfigWarning")
 @pytest.mark.parametrize(
     ("override", "sentence"),
     [
@@ -93,7 +93,7 @@ def test_settings_that_have_one_value_are_taken_as_they_stand():
     assert compose([*TOY, *words]) == compose(TOY)
 
 
-@pytest.mark.filterwarnings("ignore::rlcore.config.old_names.ConfigWarning")
+@pytest.mark.filterwarnings("ignore::rlcore.config.warning.ConfigWarning")
 def test_the_crop_of_an_env_is_the_policys():
     """The documents switch it off; a model that has it takes the value, another one can't."""
     words = ["env=toy", "algorithm=ppo"]

@@ -140,7 +140,7 @@ def test_machines_that_many_have(capsys):
     assert refused.startswith("  shared is refused: ") and "x 1 = 16, got 8" in refused
 
 
-@pytest.mark.filterwarnings("ignore::rlcore.config.old_names.ConfigWarning")
+@pytest.mark.filterwarnings("ignore::rlcore.config.warning.ConfigWarning")
 def test_where_nothing_fits_adapters_are_proposed(capsys):
     """All 7.5 B parameters with gradients, moments and master copies take 126 GiB, and 28 more
     while AdamW steps, and two contexts 1, of what one accelerator of 80 GB has."""

@@ -13,8 +13,8 @@ from rlcore_tools.protocol import play as protocol
 from rlcore_tools.protocol.rows import protocol_spec, row_configs, rows_of
 
 from rlcore.config.compose import compose
-from rlcore.config.old_names import ConfigWarning
 from rlcore.config.overrides import keys_given
+from rlcore.config.warning import ConfigWarning
 from rlcore.contracts.errors import CheckpointError, ConfigError, PluginError
 from rlcore.contracts.specs import Published
 from rlcore.plugins.registry import load_plugins

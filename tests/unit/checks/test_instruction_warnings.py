@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from rlcore.checks.run import announce, check
-from rlcore.config.old_names import ConfigWarning
+from rlcore.config.warning import ConfigWarning
 from rlcore.contracts.errors import ConfigError
 from rlcore.run_folder.env_facts import EnvFacts
 

@@ -14,7 +14,7 @@ from rlcore.checks.ready import Makes, look, require
 from rlcore.cli import doctor
 from rlcore.cli.main import main
 from rlcore.config.compose import IncompleteRecipeError, MissingValueError, compose
-from rlcore.config.old_names import ConfigWarning
+from rlcore.config.warning import ConfigWarning
 from rlcore.contracts.errors import AssetError, ConfigError, UserError
 from rlcore.contracts.hookspecs import hookimpl
 from rlcore.plugins import extras
@@ -194,7 +194,7 @@ def test_of_components_alone_only_the_machine_is_judged(elsewhere: Path, capsys)
     assert "refused" not in capsys.readouterr().out
 
 
-@pytest.mark.filterwarnings("ignore::rlcore.config.old_names.ConfigWarning")
+@pytest.mark.filterwarnings("ignore::rlcore.config.warning.ConfigWarning")
 def test_only_who_makes_a_policy_needs_its_checkpoint(elsewhere: Path) -> None:
     config = compose([*WORDS, "actor.model.model_path=somebody/something"])
     made: dict[Makes, list[str]] = {"updates": ["missing"], "demonstrations": []}
@@ -204,7 +204,7 @@ def test_only_who_makes_a_policy_needs_its_checkpoint(elsewhere: Path) -> None:
         assert named == wanted
 
 
-@pytest.mark.filterwarnings("ignore::rlcore.config.old_names.ConfigWarning")
+@pytest.mark.filterwarnings("ignore::rlcore.config.warning.ConfigWarning")
 def test_a_command_that_makes_no_updates_gives_no_time_of_them(elsewhere: Path, capsys) -> None:
     for verb, timed in ("train", True), ("sft", False):
         main([verb, *WORDS, "--dry-run"])

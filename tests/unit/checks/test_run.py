@@ -9,7 +9,7 @@ from rlcore_tools import plugin as TOOLS
 
 from rlcore.checks.facts import gather_facts
 from rlcore.checks.run import announce, check
-from rlcore.config.old_names import ConfigWarning
+from rlcore.config.warning import ConfigWarning
 from rlcore.contracts.errors import CheckpointError, ConfigError, PluginError
 from rlcore.run_folder.env_facts import EnvFacts
 

@@ -14,7 +14,7 @@ from rlcore.plugins.registry import load_plugins
 PLUGIN = """
     from rlcore import hookimpl
     from rlcore.contracts.specs import ComponentSpec
-    RLCORE_API = (0, 4)
+    RLCORE_API = (0, 1)
 
     @hookimpl
     def rlcore_components():
@@ -92,7 +92,7 @@ def test_a_command_of_ours_cannot_be_taken_over_unseen(wander, capsys):
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (("(0, 4)", "(0, 1)"), "plugin 'acme_walks' ACME is BAD: asks for plugin API 0.1"),
+        (("(0, 1)", "(0, 2)"), "plugin 'acme_walks' ACME is BAD: asks for plugin API 0.2"),
         (('"MODULE:main"', '"MODULE"'), "command 'wander' ACME is BAD: target must read"),
         (('"command"', '"comand"'), "component 'wander' ACME is BAD: kind must be one of"),
     ],

@@ -193,7 +193,7 @@ def test_help_shows_the_values_of_a_choice(capsys):
 
 def test_old_spellings_warn_in_one_line(loop, capsys):
     assert main([*COLLECT, "fsdp.sharding_strategy=no_shard"]) == 0
-    assert "warning: fsdp is an old spelling of actor.fsdp_config\n" in capsys.readouterr().err
+    assert "warning: fsdp is read as actor.fsdp_config\n" in capsys.readouterr().err
 
 
 # -- assets ---------------------------------------------------------------------------------

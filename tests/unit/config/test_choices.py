@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rlcore.config.choices import by_side
-from rlcore.config.old_names import ConfigWarning
+from rlcore.config.warning import ConfigWarning
 from rlcore.contracts.errors import ConfigError, PluginError
 
 REST = ("model=toy", "algorithm=plain")

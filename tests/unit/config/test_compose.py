@@ -14,8 +14,8 @@ from rlcore_testing.toy_settings import ToyEnvConfig, ToyModelConfig
 from rlcore.config.catalog import Catalog
 from rlcore.config.compose import compose, load, to_yaml
 from rlcore.config.explain import explain
-from rlcore.config.old_names import ConfigWarning
 from rlcore.config.schema import RunConfig
+from rlcore.config.warning import ConfigWarning
 from rlcore.contracts.errors import ConfigError, MissingPackageError, PluginError
 from rlcore.plugins import extras
 
@@ -349,7 +349,7 @@ def test_a_recipes_checkpoint_is_not_for_another_size(made):
 
 
 def test_a_name_in_other_case_is_understood_with_a_warning(made):
-    with pytest.warns(ConfigWarning, match="env=TOY is an old spelling of env=toy"):
+    with pytest.warns(ConfigWarning, match="env=TOY is read as env=toy"):
         assert made(base=["env=TOY", *TOY[1:]]).env.train.env_type == "toy"
 
 

@@ -16,7 +16,7 @@ from rlcore.checks.facts import gather_facts
 from rlcore.config import instructions
 from rlcore.config.compose import compose, load, recipe_of, to_yaml
 from rlcore.config.instructions import resolve, with_instructions
-from rlcore.config.old_names import ConfigWarning
+from rlcore.config.warning import ConfigWarning
 from rlcore.contracts.errors import ConfigError
 from rlcore.run_folder.env_facts import EnvFacts
 

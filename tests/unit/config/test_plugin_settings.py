@@ -16,7 +16,7 @@ from rlcore.plugins.entry_points import Installed
 from rlcore.plugins.registry import Registry
 from rlcore.session.callbacks import RunHooks
 
-RLCORE_API = (0, 4)
+RLCORE_API = (0, 1)
 heard: list[int] = []
 
 

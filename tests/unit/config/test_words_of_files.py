@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from rlcore.config.compose import compose, recipe_of
-from rlcore.config.old_names import ConfigWarning
 from rlcore.config.schema import RecipeConfig
 from rlcore.config.trusted_keys import own_recipe
+from rlcore.config.warning import ConfigWarning
 from rlcore.contracts.errors import ConfigError, did_you_mean
 
 RECIPE = """# @package _global_
@@ -91,8 +91,8 @@ def test_nothing_is_proposed_in_its_own_place():
 
 def test_what_the_recipe_alone_would_take_is_not_told(recipe):
     """The run says what it takes; composing the recipe again for its papers says nothing."""
-    with pytest.warns(ConfigWarning, match="is an old value"):
-        config = recipe("rollout: {sync: shared_memory}\n")
+    with pytest.warns(ConfigWarning, match="is read as"):
+        config = recipe("rollout: {Sync: object_store}\n")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert recipe_of(config) is not None

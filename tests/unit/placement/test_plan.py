@@ -272,7 +272,7 @@ def test_a_placement_that_a_plugin_registered(tmp_path, monkeypatch):
 from rlcore import hookimpl
 from rlcore.contracts.specs import ComponentSpec
 
-RLCORE_API = (0, 4)
+RLCORE_API = (0, 1)
 
 
 @hookimpl
@@ -306,7 +306,7 @@ def test_a_registered_placement_on_the_command_line(install, monkeypatch, capsys
         from rlcore import hookimpl
         from rlcore.contracts.specs import ComponentSpec
 
-        RLCORE_API = (0, 4)
+        RLCORE_API = (0, 1)
 
 
         @hookimpl

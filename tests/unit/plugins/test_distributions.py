@@ -71,7 +71,7 @@ def test_what_is_installed_meanwhile_is_found(write, tmp_path):
 
 def test_a_plugin_may_be_an_object_of_a_module(write, tmp_path):
     write("first/A_Maze.egg-info", "[rlcore.plugins]\nmaze = a_maze_of_objects:Maze.plugin\n")
-    source = "class Maze:\n    class plugin:\n        RLCORE_API = (0, 4)\n"
+    source = "class Maze:\n    class plugin:\n        RLCORE_API = (0, 1)\n"
     (tmp_path / "first/a_maze_of_objects.py").write_text(source)
     (row,) = [row for row in Registry.load(environ={}).rows() if row.distribution == "A-Maze"]
     assert (row.status, row.reason) == ("ok", "")

@@ -13,8 +13,8 @@ import torch
 
 from rlcore.checks.facts import gather_facts
 from rlcore.config.compose import compose, load, to_yaml
-from rlcore.config.old_names import ConfigWarning
 from rlcore.config.recipes import read_mapping
+from rlcore.config.warning import ConfigWarning
 from rlcore.contracts.errors import CheckpointError, ConfigError
 from rlcore.plugins.registry import load_plugins
 from rlcore.run_folder.checkpoint import load_checkpoint, save_checkpoint

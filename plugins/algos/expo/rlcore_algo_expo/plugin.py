@@ -5,7 +5,7 @@ from __future__ import annotations
 from rlcore.contracts.component import ComponentSpec
 from rlcore.contracts.hookspecs import hookimpl
 
-RLCORE_API = (0, 4)
+RLCORE_API = (0, 1)
 
 
 @hookimpl

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rlcore import hookimpl
 from rlcore.contracts.component import ComponentSpec
 
-RLCORE_API = (0, 4)
+RLCORE_API = (0, 1)
 SUMMARIES = {
     "lerobot": ("LeRobotV3", "LeRobot v3.0, a video a camera (AV1)"),
     "lerobot_images": ("LeRobotV3Images", "LeRobot v3.0, frames as PNG, without loss"),

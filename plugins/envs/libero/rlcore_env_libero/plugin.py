@@ -9,7 +9,7 @@ from rlcore_mujoco.versions import MUJOCO
 from rlcore.contracts.component import ComponentSpec, SimulatorVersions
 from rlcore.contracts.hookspecs import hookimpl
 
-RLCORE_API = (0, 4)
+RLCORE_API = (0, 1)
 ROBOSUITE = SimulatorVersions(
     "robosuite", "==1.4.0", "1.5 replaced its controllers, and its models of robots"
 )

@@ -9,7 +9,7 @@ from rlcore_sapien.versions import SAPIEN
 from rlcore.contracts.component import ComponentSpec, SimulatorVersions
 from rlcore.contracts.hookspecs import hookimpl
 
-RLCORE_API = (0, 4)
+RLCORE_API = (0, 1)
 MANISKILL = SimulatorVersions("mani_skill", "==3.0.1")
 
 

@@ -10,7 +10,7 @@ from rlcore_simulation.versions import GYMNASIUM
 from rlcore.contracts.component import ComponentSpec, SimulatorVersions
 from rlcore.contracts.hookspecs import hookimpl
 
-RLCORE_API = (0, 4)
+RLCORE_API = (0, 1)
 METAWORLD = SimulatorVersions("metaworld", ">=3.0.0,<=3.1.1")
 
 

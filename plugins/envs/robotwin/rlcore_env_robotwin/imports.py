@@ -7,7 +7,8 @@ from typing import Any
 
 from rlcore_tools.import_rules import UNSAID, Foreign, ImportRule
 
-from rlcore.config.old_names import take, warn
+from rlcore.config.translation import take
+from rlcore.config.warning import warn
 from rlcore.contracts.errors import ConfigError
 from rlcore.terminal.text import abbreviate_list, format_value
 from rlcore_env_robotwin.arguments import COLLECTION, NOT_OBSERVED, OBSERVED, preset
@@ -49,7 +50,7 @@ NOT_READ = tuple(
 def drop_old_keys(layers: list[dict[str, Any]], sides: list[str]) -> None:
     """Remove the keys in `NOT_READ` from RoboTwin's envs, with a warning.
 
-    See :func:`rlcore.contracts.hookspecs.rlcore_old_keys`.
+    See :func:`rlcore.contracts.hookspecs.rlcore_translate_keys`.
 
     Raises:
         ConfigError: a key has a value that can't be ignored.

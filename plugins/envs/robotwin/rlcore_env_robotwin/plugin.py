@@ -10,7 +10,7 @@ from rlcore.contracts.component import ComponentSpec
 from rlcore.contracts.hookspecs import hookimpl
 from rlcore_env_robotwin.tasks import UNSUPPORTED
 
-RLCORE_API = (0, 4)
+RLCORE_API = (0, 1)
 PROTOCOLS = {
     "robotwin": (
         "TABLE",
@@ -73,7 +73,7 @@ def rlcore_config_paths() -> list[str]:
 
 
 @hookimpl
-def rlcore_old_keys(layers: list[dict[str, Any]], config: Any | None) -> None:
+def rlcore_translate_keys(layers: list[dict[str, Any]], config: Any | None) -> None:
     sides = config.env.sides if config is not None else {}
     ours = [side for side, env in sides.items() if env.env_type == "robotwin"]
     if ours:

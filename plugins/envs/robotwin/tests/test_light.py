@@ -31,8 +31,8 @@ from rlcore.checks.doctor_rows import Finding
 from rlcore.checks.run import check
 from rlcore.config.compose import compose
 from rlcore.config.instructions import with_instructions
-from rlcore.config.old_names import ConfigWarning
 from rlcore.config.schema import RunConfig
+from rlcore.config.warning import ConfigWarning
 from rlcore.contracts.errors import AssetError, ConfigError, UserError
 from rlcore.plugins.import_target import load_target
 from rlcore.plugins.registry import load_plugins

@@ -14,7 +14,7 @@ from typing import Any
 
 from rlcore_weights.layouts import FULL_WEIGHTS, StoredWeights, full_scale, weights_file
 
-from rlcore.config.old_names import warn
+from rlcore.config.warning import warn
 from rlcore.contracts.errors import CheckpointError
 from rlcore.files.damaged_files import read_mapping
 from rlcore.files.reading import read_yaml

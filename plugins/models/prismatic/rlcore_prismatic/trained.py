@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from rlcore.config.old_names import warn
+from rlcore.config.warning import warn
 from rlcore.contracts.errors import CheckpointError
 from rlcore.files.damaged_files import read_mapping
 from rlcore.terminal.text import format_value

@@ -11,7 +11,7 @@ from rlcore_prismatic.folders import Folders
 from rlcore_prismatic.settings import PrismaticModelConfig
 from rlcore_prismatic.trained import check_crop
 
-from rlcore.config.old_names import ConfigWarning
+from rlcore.config.warning import ConfigWarning
 from rlcore.contracts.errors import CheckpointError
 
 WHOLE = PrismaticModelConfig(model_type="token_model")

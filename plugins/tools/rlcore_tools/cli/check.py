@@ -31,7 +31,6 @@ from rlcore_tools.check.targets import (
     component_findings,
     configuration_findings,
 )
-from rlcore_tools.moved import outdated
 
 SUITES = {
     "env": "EnvConformance",
@@ -75,7 +74,7 @@ def main(arguments: Sequence[str]) -> int:
     settings |= _settings([word for word in options.words if "=" in word])
     plays = bool(names) and not options.quick
     skip = _skipped(options.skip, chosen, plugins, plays)
-    found = [*_outdated(names), *_bad(registry, names)]
+    found = list(_bad(registry, names))
     left_out: list[tuple[str, str]] = []
     folders = [(name, folder) for name in plugins for folder in _folders(registry, name)]
     found += [("plugin", each) for one in folders for each in configuration_findings(*one)]
@@ -265,14 +264,6 @@ def _bad(registry: Registry, names: Sequence[str]) -> Iterator[tuple[str, Found]
         if row.status == "BAD" and (not names or row.name in names or owned):
             mend = "docs/plugins.md, When something is wrong"
             yield f"{row.kind} {row.name}", Found(row.reason, HOOKSPECS, mend)
-
-
-def _outdated(names: Sequence[str]) -> Iterator[tuple[str, Found]]:
-    """Yield a finding for each import of a module or name that rlcore has renamed."""
-    where, mend = "docs/api.md#changed-since-api-01", "name the new one, then what else changed"
-    for plugin, places in outdated():
-        if not names or plugin.name in names:
-            yield from ((f"plugin {plugin.name}", Found(one, where, mend)) for one in places)
 
 
 def _folders(registry: Registry, plugin: str) -> list[str]:

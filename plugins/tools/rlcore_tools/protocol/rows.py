@@ -13,8 +13,8 @@ from typing import Any
 
 from rlcore.config.bind import check_choices
 from rlcore.config.catalog import SIDES
-from rlcore.config.old_names import warn
 from rlcore.config.schema import RunConfig
+from rlcore.config.warning import warn
 from rlcore.contracts.errors import ConfigError, PluginError, did_you_mean
 from rlcore.contracts.specs import ProtocolSpec
 from rlcore.plugins.import_target import load_target

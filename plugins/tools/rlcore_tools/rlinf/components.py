@@ -9,7 +9,7 @@ from typing import Any
 from rlcore.config import schema_tree
 from rlcore.config.bind import SLOTS, default_settings
 from rlcore.config.catalog import SIDES
-from rlcore.config.old_names import put
+from rlcore.config.translation import put
 from rlcore.contracts.errors import ConfigError
 from rlcore.plugins.registry import Registry
 

@@ -7,7 +7,8 @@ from math import inf
 from typing import TYPE_CHECKING, Any
 
 from rlcore.config import schema_tree
-from rlcore.config.old_names import Values, put, take, warn
+from rlcore.config.translation import Values, put, take
+from rlcore.config.warning import warn
 from rlcore.contracts.errors import ConfigError
 from rlcore.terminal.text import format_value
 
@@ -23,7 +24,7 @@ STEPS = (
 
 
 def put_right(layers: list[Values], config: RunConfig | None) -> None:
-    """What :func:`rlcore.contracts.hookspecs.rlcore_old_keys` asks for.
+    """What :func:`rlcore.contracts.hookspecs.rlcore_translate_keys` asks for.
 
     Raises:
         ConfigError: an old key whose meaning can't be kept.
@@ -52,14 +53,14 @@ def _modernise(values: Values, told: bool) -> Values:
     for old, new in RENAMED.items():
         found, value = take(values, old)
         if found:
-            warn(f"{old} is an old spelling of {new}")
+            warn(f"{old} is read as {new}")
             put(values, new, value)
     for old, rule in RULES.items():
         found, value = take(values, old)
         if found:
             found_new = rule(old, value, told)
             said = " ".join(f"{new}={format_value(mapped)}" for new, mapped in found_new.items())
-            warn(f"{old}={format_value(value)} is an old spelling of {said}")
+            warn(f"{old}={format_value(value)} is read as {said}")
             for new, mapped in found_new.items():
                 put(values, new, mapped)
     for path, harmless in ONE_VALUE.items():
@@ -83,7 +84,7 @@ def move(values: Values, root: RunConfig) -> None:
         if not found:
             continue
         if new in known:
-            warn(f"{old} is an old spelling of {new}")
+            warn(f"{old} is read as {new}")
             put(values, new, value)
         elif value is not False:
             raise ConfigError(

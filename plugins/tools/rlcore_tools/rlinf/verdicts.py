@@ -10,8 +10,8 @@ from difflib import get_close_matches
 from typing import Any, Literal
 
 from rlcore.config import schema_tree
-from rlcore.config.old_names import ConfigWarning
 from rlcore.config.schema import RunConfig
+from rlcore.config.warning import ConfigWarning
 from rlcore.contracts.errors import ConfigError
 from rlcore_tools.import_rules import UNSAID, Foreign, ImportRule
 from rlcore_tools.rlinf.components import ACTING, MODEL, nested
