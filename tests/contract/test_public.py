@@ -145,7 +145,7 @@ EXCEPTIONS: dict[str, tuple[str, ...]] = {
     "plugins/tools/rlcore_tools/wrappers.py": ("rlcore.checks.limits", "rlcore.config.bind"),
     # composes a recipe from a file of another system, step by step as core does
     "plugins/tools/rlcore_tools/rlinf": (
-        "rlcore.config.bind", "rlcore.config.catalog",
+        "rlcore.config.bind", "rlcore.config.catalog", "rlcore.config.translation",
         "rlcore.config.recipes", "rlcore.config.choices", "rlcore.config.schema_tree",
     ),
     # holds the files of a run against each other, those of core's own bookkeeping included
