@@ -19,7 +19,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from rlcore.config.old_names import warn
+from rlcore.config.warning import warn
 from rlcore.contracts.errors import AssetError, ConfigError
 from rlcore.contracts.specs import ComponentSpec
 from rlcore_simulation.interpreters import (

@@ -12,7 +12,7 @@ import pytest
 from rlcore.plugins import registry, trial_import
 from rlcore.plugins.registry import PluginRow, Registry
 
-SOUND = "RLCORE_API = (0, 4)\n"
+SOUND = "RLCORE_API = (0, 1)\n"
 
 
 @pytest.fixture
