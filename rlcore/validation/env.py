@@ -17,13 +17,22 @@ import numpy as np
 from rlcore.contracts.errors import WorkerError
 from rlcore.contracts.protocols import ChunkResult, Demonstration
 from rlcore.contracts.specs import EnvSpec
-from rlcore.validation.faults import NUMBERS, Fault, array_fault, described, first_fault, kind_of
+from rlcore.validation.faults import (
+    NUMBERS,
+    Fault,
+    array_fault,
+    described,
+    first_fault,
+    first_of,
+    kind_of,
+)
 
-KEYS = ("cameras", "elapsed", "states", "task_descriptions")
-CLEAN = "a policy can't act on it: end the episode, or clean the state"
+KEYS = ["cameras", "elapsed", "states", "task_descriptions"]
+OBSERVATION = "see rlcore.contracts.protocols.Observation"
 PADDING = "valid is true up to and with the first end, and nothing is rewarded after it"
 SUCCESS = "say true or false: whether the episode has succeeded so far"
-ONE = np.ones(1, dtype=bool)
+SENTENCES = "one string a row, of the task the row plays"
+ONE_ROW = np.ones(1, dtype=bool)
 
 
 def observation_fault(
@@ -41,20 +50,24 @@ def observation_fault(
             checked.
         named: instructions that an episode may have; None: any.
     """
-    if not isinstance(observation, Mapping) or set(observation) != set(KEYS):
-        found = sorted(observation) if isinstance(observation, Mapping) else kind_of(observation)
-        return Fault("the observation", f"{found}", f"a mapping of {list(KEYS)}",
-                     "see rlcore.contracts.protocols.Observation")  # fmt: skip
+    keys = sorted(observation) if isinstance(observation, Mapping) else kind_of(observation)
+    if keys != KEYS:
+        return Fault("the observation", f"{keys}", f"a mapping of {KEYS}", OBSERVATION)
     states, elapsed = observation["states"], observation["elapsed"]
     return (
         _cameras_fault("cameras", "camera", spec, num_envs, observation["cameras"])
         or array_fault("states", states, np.float32, (num_envs, spec.state_dim))
         or array_fault("elapsed", elapsed, np.float32, (num_envs,))
         or _states_fault(spec, states, seen)
-        or first_fault(~np.isfinite(elapsed) & seen, "elapsed", elapsed, "a finite number",
-                       "elapsed is steps / max_episode_steps")
-        or _sentences_fault(observation["task_descriptions"], num_envs, seen, named)
-    )  # fmt: skip
+        or first_fault(
+            ~np.isfinite(elapsed) & seen,
+            "elapsed",
+            elapsed,
+            "a finite number",
+            "elapsed is steps / max_episode_steps",
+        )
+        or _sentences_fault(observation["task_descriptions"], seen, named)
+    )
 
 
 def chunk_fault(
@@ -77,19 +90,24 @@ def chunk_fault(
         named: as in :func:`observation_fault`.
     """
     if not isinstance(result, ChunkResult):
-        return Fault("the answer to a chunk", kind_of(result), "a ChunkResult",
-                     "see rlcore.contracts.protocols.ChunkResult")  # fmt: skip
-    shape = (num_envs, length)
+        return Fault(
+            "the answer to a chunk",
+            kind_of(result),
+            "a ChunkResult",
+            "see rlcore.contracts.protocols.ChunkResult",
+        )
+    shape, infos = (num_envs, length), result.infos.items()
+    flags = ("terminated", "truncated", "valid")
     fault = (
         array_fault("rewards", result.rewards, np.float32, shape, NUMBERS)
-        or array_fault("terminated", result.terminated, np.bool_, shape)
-        or array_fault("truncated", result.truncated, np.bool_, shape)
-        or array_fault("valid", result.valid, np.bool_, shape)
+        or first_of(array_fault(flag, getattr(result, flag), np.bool_, shape) for flag in flags)
         or _success_fault(result.success, running)
-        or next(filter(None, (array_fault(f"infos[{name!r}]", one, np.float32, (num_envs,), NUMBERS)
-                              for name, one in result.infos.items())), None)
+        or first_of(
+            array_fault(f"infos[{name!r}]", array, np.float32, shape[:1], NUMBERS)
+            for name, array in infos
+        )
         or _episodes_fault(result, running, solved)
-    )  # fmt: skip
+    )
     if fault is not None:
         return fault
     # the final observation of a terminated row is not used
@@ -119,134 +137,62 @@ def demonstration_fault(
     actions, states = demonstration.actions, demonstration.states
     length = len(actions) if isinstance(actions, np.ndarray) and actions.ndim else 0
     if length == 0:
-        return Fault("actions", described(actions), "at least one step",
-                     "an episode has at least one step")  # fmt: skip
+        return Fault(
+            "actions", described(actions), "at least one step", "an episode has at least one step"
+        )
     fault = (
         array_fault("actions", actions, np.float32, (length, spec.action_dim))
         or array_fault("states", states, np.float32, (length, spec.state_dim))
         or _states_fault(spec, states, np.ones(length, dtype=bool))
-        or first_fault(~np.isfinite(actions).all(axis=1), "actions", actions, "finite numbers",
-                       "policies learn from them")
-    )  # fmt: skip
+        or first_fault(
+            ~np.isfinite(actions).all(axis=1),
+            "actions",
+            actions,
+            "finite numbers",
+            "policies learn from them",
+        )
+    )
     if fault is not None:
         return replace(fault, row=None, step=fault.row)
+    count, frames = len(demonstration.frame_steps), demonstration.frames
     return (
         _steps_fault(demonstration.frame_steps, length)
-        or _cameras_fault("frames", "frames of", spec, len(demonstration.frame_steps),
-                          demonstration.frames)
-        or _success_fault(np.asarray([demonstration.success]), ONE)
-        or _sentences_fault([demonstration.instruction], 1, ONE, named)
-    )  # fmt: skip
+        or _cameras_fault("frames", "frames of", spec, count, frames)
+        or _success_fault(np.asarray([demonstration.success]), ONE_ROW)
+        or _sentences_fault([demonstration.instruction], ONE_ROW, named)
+    )
 
 
 def films_fault(spec: EnvSpec, num_envs: int, films: Any) -> Fault | None:
     """Check recorded frames: a mapping from rows to lists of uint8 frames of a camera's size."""
     if not isinstance(films, Mapping) or not set(films) <= set(range(num_envs)):
         found = f"of rows {list(films)}" if isinstance(films, Mapping) else kind_of(films)
-        return Fault("the answer", found, f"frames by row, 0 to {num_envs - 1}",
-                     "give an empty dict where nothing was filmed")  # fmt: skip
-    sizes = [(camera.height, camera.width, 3) for camera in spec.cameras]
+        return Fault(
+            "the answer",
+            found,
+            f"frames by row, 0 to {num_envs - 1}",
+            "give an empty dict where nothing was filmed",
+        )
+    sizes = [f"uint8 {[camera.height, camera.width, 3]}" for camera in spec.cameras]
     for row, frames in films.items():
         if not isinstance(frames, Sequence):
-            return Fault("a film", kind_of(frames), "a list of frames",
-                         "see rlcore.contracts.protocols.Env", row)  # fmt: skip
+            return Fault(
+                "a film",
+                kind_of(frames),
+                "a list of frames",
+                "see rlcore.contracts.protocols.Env",
+                row,
+            )
         for frame in frames:
-            right = isinstance(frame, np.ndarray) and frame.dtype == np.uint8
-            if not right or frame.shape not in sizes:
-                return Fault("a recorded frame", described(frame), "uint8 of a camera's size",
-                             "record what a camera of the spec sees", row)  # fmt: skip
+            if described(frame) not in sizes:
+                return Fault(
+                    "a recorded frame",
+                    described(frame),
+                    "uint8 of a camera's size",
+                    "record what a camera of the spec sees",
+                    row,
+                )
     return None
-
-
-# -- parts ------------------------------------------------------------------------------------
-
-
-def _cameras_fault(what: str, each: str, spec: EnvSpec, count: int, given: Any) -> Fault | None:
-    names = [camera.name for camera in spec.cameras]
-    found = list(given) if isinstance(given, Mapping) else kind_of(given)
-    if found != names:
-        return Fault(what, f"{found}", f"{names} in this order",
-                     "key frames by camera, in the order of spec.cameras")  # fmt: skip
-    shapes = ((camera.name, (count, camera.height, camera.width, 3)) for camera in spec.cameras)
-    faults = (array_fault(f"{each} {n!r}", given[n], np.uint8, shape) for n, shape in shapes)
-    return next(filter(None, faults), None)
-
-
-def _success_fault(success: Any, seen: np.ndarray) -> Fault | None:
-    """Check that success is bool, or 0 or 1 in another numeric type, in each row of `seen`."""
-    fault = array_fault("success", success, np.bool_, seen.shape, NUMBERS)
-    if fault is not None:
-        return replace(fault, hint=SUCCESS)
-    return first_fault(~np.isin(success, (0, 1)) & seen, "success", success, "true or false",
-                       SUCCESS)  # fmt: skip
-
-
-def _episodes_fault(result: ChunkResult, running: np.ndarray, solved: np.ndarray) -> Fault | None:
-    """Check that rewards, ends, valid steps and success are consistent in running rows."""
-    ran, valid, rewards = running[:, None], result.valid, result.rewards
-    with np.errstate(over="ignore"):
-        finite = np.isfinite(rewards.astype(np.float32, copy=False))
-    ends = result.terminated | result.truncated
-    over = np.cumsum(ends, axis=1) - ends > 0  # steps after the first end
-    rules: tuple[tuple[np.ndarray, str, np.ndarray | str, str, str], ...] = (
-        (running & ~valid.any(axis=1), "valid", valid,
-         "at least one true: the episode is still running", PADDING),
-        (~finite & ran, "the reward", rewards, "a finite number",
-         "a reward must be a number even if something went wrong"),
-        (result.terminated & result.truncated & ran, "a step", "terminated and truncated",
-         "one of the two",
-         "a termination takes precedence: truncated = limit reached and not terminated"),
-        (ends & over & ran, "an end", "flagged after the first one", "one end",
-         "flag an end at its own step only"),
-        ((valid == over) & ran, "valid", valid, "true until the episode ends, false after that",
-         PADDING),
-        ((rewards != 0) & over & ran, "the reward of a step after the end", rewards, "0", PADDING),
-        (solved & running & (result.success != 1), "success", "false again", "true until the reset",
-         "success is sticky: whether the episode has succeeded so far"),
-    )  # fmt: skip
-    return next(filter(None, (first_fault(*rule) for rule in rules)), None)
-
-
-def _states_fault(spec: EnvSpec, states: np.ndarray, seen: np.ndarray) -> Fault | None:
-    bad = ~np.isfinite(states) & seen[:, None]
-    if not bad.any():
-        return None
-    row, entry = np.argwhere(bad)[0].tolist()
-    meanings = [
-        channel.meaning if channel.size == 1 else f"{channel.meaning} {number}"
-        for channel in spec.states
-        for number in range(channel.size)
-    ]
-    what = f"states entry {entry} ({meanings[entry]})"
-    return Fault(what, f"{states[row, entry]}", "a finite number", CLEAN, row)
-
-
-def _sentences_fault(
-    sentences: Any, rows: int, seen: np.ndarray, named: Collection[str] | None
-) -> Fault | None:
-    hint = "one string a row, of the task the row plays"
-    if not isinstance(sentences, (list, tuple)) or len(sentences) != rows:
-        found = f"{len(sentences)} entries" if isinstance(sentences, (list, tuple)) else (
-            kind_of(sentences)
-        )  # fmt: skip
-        return Fault("task_descriptions", found, f"a list of {rows} sentences", hint)
-    for row in np.flatnonzero(seen).tolist():
-        sentence = sentences[row]
-        if not (isinstance(sentence, str) and sentence.strip()):
-            return Fault("the sentence", repr(sentence), "words", hint, row)
-        if named is not None and sentence not in named:
-            return Fault("the sentence", repr(sentence), "one that the spec names",
-                         "name all that a policy may be told in spec.sentences", row)  # fmt: skip
-    return None
-
-
-def _steps_fault(steps: Any, length: int) -> Fault | None:
-    right = isinstance(steps, np.ndarray) and steps.ndim == 1 and steps.dtype == np.int64
-    if right and len(steps) and (np.diff(steps) > 0).all() and 0 <= steps[0] <= steps[-1] < length:
-        return None
-    found = str(steps.tolist()[:5]) if right else described(steps)
-    return Fault("frame_steps", found, f"int64, ascending, in [0, {length - 1}]",
-                 "a frame before steps 0, stride, 2 stride, ...")  # fmt: skip
 
 
 def check_actions(spec: EnvSpec, num_envs: int, actions: np.ndarray) -> np.ndarray:
@@ -272,3 +218,145 @@ def check_actions(spec: EnvSpec, num_envs: int, actions: np.ndarray) -> np.ndarr
             hint="look at train/actor/grad_norm, and lower actor.optim.lr",
         )
     return actions
+
+
+# -- parts ------------------------------------------------------------------------------------
+
+
+def _cameras_fault(what: str, label: str, spec: EnvSpec, count: int, frames: Any) -> Fault | None:
+    names = [camera.name for camera in spec.cameras]
+    found = list(frames) if isinstance(frames, Mapping) else kind_of(frames)
+    if found != names:
+        return Fault(
+            what,
+            f"{found}",
+            f"{names} in this order",
+            "key frames by camera, in the order of spec.cameras",
+        )
+    return first_of(
+        array_fault(
+            f"{label} {camera.name!r}",
+            frames[camera.name],
+            np.uint8,
+            (count, camera.height, camera.width, 3),
+        )
+        for camera in spec.cameras
+    )
+
+
+def _success_fault(success: Any, seen: np.ndarray) -> Fault | None:
+    """Check that success is bool, or 0 or 1 in another numeric type, in each row of `seen`."""
+    fault = array_fault("success", success, np.bool_, seen.shape, NUMBERS)
+    if fault is not None:
+        return replace(fault, hint=SUCCESS)
+    bad = ~np.isin(success, (0, 1)) & seen
+    return first_fault(bad, "success", success, "true or false", SUCCESS)
+
+
+def _episodes_fault(result: ChunkResult, running: np.ndarray, solved: np.ndarray) -> Fault | None:
+    """Check that rewards, ends, valid steps and success are consistent in running rows."""
+    ran, valid, rewards = running[:, None], result.valid, result.rewards
+    with np.errstate(over="ignore"):
+        finite = np.isfinite(rewards.astype(np.float32, copy=False))
+    ends = result.terminated | result.truncated
+    over = np.cumsum(ends, axis=1) - ends > 0  # steps after the first end
+    rules: tuple[tuple[np.ndarray, str, np.ndarray | str, str, str], ...] = (
+        (
+            running & ~valid.any(axis=1),
+            "valid",
+            valid,
+            "at least one true: the episode is still running",
+            PADDING,
+        ),
+        (
+            ~finite & ran,
+            "the reward",
+            rewards,
+            "a finite number",
+            "a reward must be a number even if something went wrong",
+        ),
+        (
+            result.terminated & result.truncated & ran,
+            "a step",
+            "terminated and truncated",
+            "one of the two",
+            "a termination takes precedence: truncated = limit reached and not terminated",
+        ),
+        (
+            ends & over & ran,
+            "an end",
+            "flagged after the first one",
+            "one end",
+            "flag an end at its own step only",
+        ),
+        (
+            (valid == over) & ran,
+            "valid",
+            valid,
+            "true until the episode ends, false after that",
+            PADDING,
+        ),
+        ((rewards != 0) & over & ran, "the reward of a step after the end", rewards, "0", PADDING),
+        (
+            solved & running & (result.success != 1),
+            "success",
+            "false again",
+            "true until the reset",
+            "success is sticky: whether the episode has succeeded so far",
+        ),
+    )
+    return first_of(first_fault(*rule) for rule in rules)
+
+
+def _states_fault(spec: EnvSpec, states: np.ndarray, seen: np.ndarray) -> Fault | None:
+    bad = ~np.isfinite(states) & seen[:, None]
+    if not bad.any():
+        return None
+    row, entry = np.argwhere(bad)[0].tolist()
+    meanings = [
+        channel.meaning if channel.size == 1 else f"{channel.meaning} {number}"
+        for channel in spec.states
+        for number in range(channel.size)
+    ]
+    return Fault(
+        f"states entry {entry} ({meanings[entry]})",
+        f"{states[row, entry]}",
+        "a finite number",
+        "a policy can't act on it: end the episode, or clean the state",
+        row,
+    )
+
+
+def _sentences_fault(
+    sentences: Any, seen: np.ndarray, named: Collection[str] | None
+) -> Fault | None:
+    listed = isinstance(sentences, (list, tuple))
+    if not listed or len(sentences) != len(seen):
+        found = f"{len(sentences)} entries" if listed else kind_of(sentences)
+        return Fault("task_descriptions", found, f"a list of {len(seen)} sentences", SENTENCES)
+    for row in np.flatnonzero(seen).tolist():
+        sentence = sentences[row]
+        if not (isinstance(sentence, str) and sentence.strip()):
+            return Fault("the sentence", repr(sentence), "words", SENTENCES, row)
+        if named is not None and sentence not in named:
+            return Fault(
+                "the sentence",
+                repr(sentence),
+                "one that the spec names",
+                "name all instructions that a policy may get in spec.sentences",
+                row,
+            )
+    return None
+
+
+def _steps_fault(steps: Any, length: int) -> Fault | None:
+    listed = isinstance(steps, np.ndarray) and steps.ndim == 1 and steps.dtype == np.int64
+    if listed and len(steps) and (np.diff(steps) > 0).all() and 0 <= steps[0] <= steps[-1] < length:
+        return None
+    found = str(steps.tolist()[:5]) if listed else described(steps)
+    return Fault(
+        "frame_steps",
+        found,
+        f"int64, ascending, in [0, {length - 1}]",
+        "a frame before steps 0, stride, 2 stride, ...",
+    )

@@ -5,6 +5,7 @@ Depends on no env and no policy.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,6 +37,11 @@ class Fault:
 
     def __str__(self) -> str:
         return f"{self.what} is {self.found}, expected {self.expected}"
+
+
+def first_of(faults: Iterable[Fault | None]) -> Fault | None:
+    """Return the first fault that is not None; later ones are not computed."""
+    return next(filter(None, faults), None)
 
 
 def array_fault(
@@ -112,6 +118,5 @@ def described(value: Any) -> str:
 def kind_of(value: Any) -> str:
     """Return a text that follows "is": the type of a value."""
     kind = type(value)
-    return f"a {kind.__qualname__}" if kind.__module__ == "builtins" else (
-        f"a {kind.__module__}.{kind.__qualname__}"
-    )  # fmt: skip
+    module = "" if kind.__module__ == "builtins" else f"{kind.__module__}."
+    return f"a {module}{kind.__qualname__}"

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -25,19 +26,51 @@ from rlcore.validation.faults import described
 NUMBERS = "biufc"  # numpy dtype kinds of numbers, including bool and complex
 
 
+@dataclass(frozen=True)
+class _Call:
+    """A call of a method of a policy, whose answer is checked.
+
+    Attributes:
+        spec: the policy's spec.
+        method: name of the method.
+    """
+
+    spec: PolicySpec
+    method: str
+
+    def require(self, right: bool, what: str, value: Any, expected: str) -> None:
+        """Raise PolicyError unless `right`; see :meth:`error`."""
+        if not right:
+            raise self.error(what, describe_answer(value), expected)
+
+    def require_floats(self, what: str, value: Any, shape: tuple[int, ...]) -> None:
+        """Raise PolicyError unless a value is a floating-point tensor of a shape."""
+        floats = isinstance(value, torch.Tensor) and value.is_floating_point()
+        expected = f"a tensor of floats {list(shape)}"
+        self.require(floats and value.shape == shape, what, value, expected)
+
+    def error(self, what: str, found: str, expected: str) -> PolicyError:
+        """Return the error about a part of the answer that is invalid."""
+        return PolicyError(
+            f"model {self.spec.name}: {what} of {self.method} is {found}, expected {expected}",
+            hint="the model is at fault, not a training setting: see "
+            "rlcore.contracts.protocols.Policy; rlcore check model NAME finds more such mistakes",
+        )
+
+
 def checked_inputs(spec: PolicySpec, rows: int, inputs: Any) -> Inputs:
     """Check and return what `prepare` returned for an observation of `rows` rows.
 
     Raises:
         PolicyError: the value is not a mapping of numeric numpy arrays `[rows, ...]`.
     """
+    call = _Call(spec, "prepare")
     right = isinstance(inputs, Mapping)
-    _require(right, spec, "prepare", "its answer", inputs, "a dict of numpy arrays")
+    call.require(right, "its answer", inputs, "a dict of numpy arrays")
     for name, array in inputs.items():
         right = isinstance(array, np.ndarray) and array.dtype.kind in NUMBERS
         right = right and array.shape[:1] == (rows,)
-        expected = f"a numpy array of numbers with {rows} rows"
-        _require(right, spec, "prepare", f"{name!r}", array, expected)
+        call.require(right, repr(name), array, f"a numpy array of numbers with {rows} rows")
     return dict(inputs)
 
 
@@ -49,22 +82,21 @@ def checked_output(spec: PolicySpec, rows: int, output: Any) -> PolicyOutput:
             :class:`rlcore.contracts.protocols.PolicyOutput`, or actions, log-probs or values are
             not finite.
     """
-    right = isinstance(output, PolicyOutput)
-    _require(right, spec, "act", "its answer", output, "a PolicyOutput")
+    call = _Call(spec, "act")
+    call.require(isinstance(output, PolicyOutput), "its answer", output, "a PolicyOutput")
     shape, actions = (rows, spec.num_action_chunks, spec.action_dim), output.actions
-    right = isinstance(actions, np.ndarray) and actions.dtype == np.float32
-    right = right and actions.shape == shape
-    _require(right, spec, "act", "actions", actions, f"float32 {list(shape)}")
-    _require_floats(spec, "act", "logprobs", output.logprobs, shape)
-    _require_floats(spec, "act", "values", output.values, (rows, spec.value_dim))
+    expected = f"float32 {list(shape)}"
+    call.require(described(actions) == expected, "actions", actions, expected)
+    call.require_floats("logprobs", output.logprobs, shape)
+    call.require_floats("values", output.values, (rows, spec.value_dim))
     _require_finite(spec, "actions", torch.from_numpy(actions.copy()))  # strides may be < 0
     _require_finite(spec, "logprobs", output.logprobs)
     _require_finite(spec, "values", output.values)
     right = isinstance(output.replay, Mapping)
-    _require(right, spec, "act", "replay", output.replay, "a dict of tensors")
+    call.require(right, "replay", output.replay, "a dict of tensors")
     for name, tensor in output.replay.items():
         right = isinstance(tensor, torch.Tensor) and tensor.shape[:1] == (rows,)
-        _require(right, spec, "act", f"replay[{name!r}]", tensor, f"a tensor with {rows} rows")
+        call.require(right, f"replay[{name!r}]", tensor, f"a tensor with {rows} rows")
     return output
 
 
@@ -75,15 +107,15 @@ def checked_evaluation(spec: PolicySpec, rows: int, evaluation: Any) -> Evaluati
         PolicyError: the value breaks the contract of
             :class:`rlcore.contracts.protocols.Evaluation`.
     """
-    right = isinstance(evaluation, Evaluation)
-    _require(right, spec, "evaluate", "its answer", evaluation, "an Evaluation")
+    call = _Call(spec, "evaluate")
+    call.require(isinstance(evaluation, Evaluation), "its answer", evaluation, "an Evaluation")
     shape, entropy = (rows, spec.num_action_chunks, spec.action_dim), evaluation.entropy
-    _require_floats(spec, "evaluate", "logprobs", evaluation.logprobs, shape)
-    _require_floats(spec, "evaluate", "values", evaluation.values, (rows, spec.value_dim))
+    call.require_floats("logprobs", evaluation.logprobs, shape)
+    call.require_floats("values", evaluation.values, (rows, spec.value_dim))
     right = isinstance(entropy, torch.Tensor) and entropy.dim() == 3 and len(entropy) == rows
     right = right and all(n in (1, m) for n, m in zip(entropy.shape, shape, strict=True))
     expected = f"floats {list(shape)}, or one entry per chunk {[rows, 1, 1]}"
-    _require(right, spec, "evaluate", "entropy", entropy, expected)
+    call.require(right, "entropy", entropy, expected)
     return evaluation
 
 
@@ -102,7 +134,7 @@ def saving(spec: PolicySpec) -> Iterator[None]:
         raise
     except Exception as error:  # a plugin's code may raise anything
         found = f"{type(error).__name__}: {error}"
-        raise _error(spec, "save_pretrained", "the end", found, "a checkpoint") from error
+        raise _Call(spec, "save_pretrained").error("the end", found, "a checkpoint") from error
 
 
 def checked_files(spec: PolicySpec, folder: Path) -> None:
@@ -112,7 +144,8 @@ def checked_files(spec: PolicySpec, folder: Path) -> None:
         PolicyError: the folder has no file with contents, so a checkpoint could not be loaded.
     """
     if not any(file.is_file() and file.stat().st_size for file in folder.rglob("*")):
-        raise _error(spec, "save_pretrained", "what it wrote", "nothing", "weights and settings")
+        call = _Call(spec, "save_pretrained")
+        raise call.error("what it wrote", "nothing", "weights and settings")
 
 
 def checked_saved(held: Any, load: Callable[[], Any]) -> None:
@@ -128,28 +161,29 @@ def checked_saved(held: Any, load: Callable[[], Any]) -> None:
         PolicyError: weights or buffers differ, or loading fails; a checkpoint would hold another
             policy.
     """
+    call = _Call(held.spec, "save_pretrained")
     try:
         saved = load().state_dict()
     except Exception as error:  # a plugin's code may raise anything
         found = f"not to be loaded ({type(error).__name__}: {error})"
-        raise _error(held.spec, "save_pretrained", "what it wrote", found, "a policy") from error
+        raise call.error("what it wrote", found, "a policy") from error
     merged = ("lora_", ".base_layer.")
-    other = [
+    different = [
         name
         for name, tensor in held.state_dict().items()
         if not any(part in name for part in merged) and not _same_bits(tensor, saved.get(name))
     ]
-    if other:
-        found = f"another policy: {abbreviate_list(other)} differ once it is loaded"
-        raise _error(held.spec, "save_pretrained", "what it wrote", found, "the weights it has")
+    if different:
+        found = f"another policy: {abbreviate_list(different)} differ once it is loaded"
+        raise call.error("what it wrote", found, "the weights it has")
 
 
-def _same_bits(one: Any, other: Any) -> bool:
-    if not isinstance(one, torch.Tensor) or not isinstance(other, torch.Tensor):
-        return type(one) is type(other)
-    if (one.shape, one.dtype) != (other.shape, other.dtype):
+def _same_bits(first: Any, second: Any) -> bool:
+    if not isinstance(first, torch.Tensor) or not isinstance(second, torch.Tensor):
+        return type(first) is type(second)
+    if (first.shape, first.dtype) != (second.shape, second.dtype):
         return False
-    bits = (each.detach().cpu().flatten().view(torch.uint8) for each in (one, other))
+    bits = (tensor.detach().cpu().flatten().view(torch.uint8) for tensor in (first, second))
     return torch.equal(*bits)
 
 
@@ -162,43 +196,28 @@ def checked_groups(policy: Any) -> dict[str, list[torch.nn.Parameter]]:
             it would be trained twice; or a parameter that requires gradients is in no group, so
             that it would never be trained.
     """
-    spec: PolicySpec = policy.spec
-    groups = policy.parameter_groups()
+    call, groups = _Call(policy.spec, "parameter_groups"), policy.parameter_groups()
     right = isinstance(groups, Mapping) and set(groups) == {"policy", "value"}
-    expected = 'a dict of lists, "policy" and "value"'
-    _require(right, spec, "parameter_groups", "its answer", groups, expected)
-    own, seen = {id(parameter) for parameter in policy.parameters()}, set()
+    call.require(right, "its answer", groups, 'a dict of lists, "policy" and "value"')
+    own, grouped = {id(parameter) for parameter in policy.parameters()}, set()
     for group, parameters in groups.items():
         for place, parameter in enumerate(parameters):
             name = f"{group}[{place}]"
             if id(parameter) not in own:
                 expected = "a parameter of the policy (policy.parameters())"
-                raise _error(spec, "parameter_groups", name, "another's", expected)
-            if id(parameter) in seen:
-                raise _error(spec, "parameter_groups", name, "there twice", "each parameter once")
-            seen.add(id(parameter))
-    free = [name for name, one in policy.named_parameters()
-            if one.requires_grad and one.numel() and id(one) not in seen]  # fmt: skip
+                raise call.error(name, "another's", expected)
+            if id(parameter) in grouped:
+                raise call.error(name, "there twice", "each parameter once")
+            grouped.add(id(parameter))
+    free = [
+        name
+        for name, parameter in policy.named_parameters()
+        if parameter.requires_grad and parameter.numel() and id(parameter) not in grouped
+    ]
     if free:
         expected = "all that require gradients; freeze others with requires_grad_(False)"
-        raise _error(
-            spec, "parameter_groups", "its answer", f"without {abbreviate_list(free)}", expected
-        )
+        raise call.error("its answer", f"without {abbreviate_list(free)}", expected)
     return {group: list(parameters) for group, parameters in groups.items()}
-
-
-def _require(
-    right: bool, spec: PolicySpec, call: str, what: str, value: Any, expected: str
-) -> None:
-    if not right:
-        raise _error(spec, call, what, describe_answer(value), expected)
-
-
-def _require_floats(
-    spec: PolicySpec, call: str, what: str, value: Any, shape: tuple[int, ...]
-) -> None:
-    right = isinstance(value, torch.Tensor) and value.is_floating_point() and value.shape == shape
-    _require(right, spec, call, what, value, f"a tensor of floats {list(shape)}")
 
 
 def _require_finite(spec: PolicySpec, what: str, tensor: torch.Tensor) -> None:
@@ -212,14 +231,6 @@ def _require_finite(spec: PolicySpec, what: str, tensor: torch.Tensor) -> None:
             hint="training has diverged (look at train/actor/grad_norm, and lower actor.optim.lr), "
             "or the model is at fault: rlcore check model NAME shows which",
         )
-
-
-def _error(spec: PolicySpec, call: str, what: str, found: str, expected: str) -> PolicyError:
-    return PolicyError(
-        f"model {spec.name}: {what} of {call} is {found}, expected {expected}",
-        hint="the model is at fault, not a training setting: see "
-        "rlcore.contracts.protocols.Policy; rlcore check model NAME finds more such mistakes",
-    )
 
 
 def describe_answer(value: Any) -> str:

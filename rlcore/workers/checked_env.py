@@ -29,10 +29,10 @@ from rlcore.validation.env import (
 from rlcore.validation.faults import Fault, described
 from rlcore.workers.restarting_env import RestartingEnv, require_same_versions
 
-LOOKED_AT = 3
+CHECKED_ANSWERS = 3
 """Number of first observations that are checked for later writes by the env."""
-PLANNED = ("max_episode_steps", "cameras", "states", "actions")
-"""Fields of a spec that must equal the planned ones."""
+PLANNED = ("action_dim", "max_episode_steps", "cameras", "states", "actions")
+"""Facts of a spec that must equal the planned ones."""
 
 
 class CheckedEnv:
@@ -63,44 +63,45 @@ class CheckedEnv:
         spec: EnvSpec | None = None,
         instructions: str | Mapping[str, str] = OWN_INSTRUCTIONS,
     ) -> None:
-        real = env.spec
-        self.spec = real if spec is None else replace(spec, render_settings=real.render_settings)
+        actual = env.spec
+        planned = actual if spec is None else spec
+        self.spec = replace(planned, render_settings=actual.render_settings)
         self.num_envs = num_envs
-        self.hosts = real.processes or (0,) * num_envs
+        self.hosts = actual.processes or (0,) * num_envs
         self._env = env
-        for what, found, expected in (
-            ("num_envs", env.num_envs, num_envs),
-            ("the number of entries of spec.hosts", len(self.hosts), num_envs),
-            ("the number of action entries", real.action_dim, self.spec.action_dim),
-            *((what, getattr(real, what), getattr(self.spec, what)) for what in PLANNED),
-        ):
-            if found != expected:
-                raise EnvError(
-                    f"env {self.spec.name}: {what} is {found}, expected {expected}",
-                    hint="the env is at fault: take env.spec from the spec function",
-                )
-        require_same_versions(self.spec, real)
-        missing = [task for task in self.spec.tasks if task not in real.tasks]
+        self._require_planned("num_envs", env.num_envs, num_envs)
+        self._require_planned("the number of entries of spec.hosts", len(self.hosts), num_envs)
+        for name in PLANNED:
+            self._require_planned(name, getattr(actual, name), getattr(planned, name))
+        require_same_versions(planned, actual)
+        missing = [task for task in planned.tasks if task not in actual.tasks]
         if missing:
             raise EnvError(
-                f"env {self.spec.name} was planned with task {missing[0]!r}, which it does not "
-                f"have once it is made: {', '.join(real.tasks)}",
+                f"env {planned.name} was planned with task {missing[0]!r}, which it does not "
+                f"have once it is made: {', '.join(actual.tasks)}",
                 hint="take env.spec from the spec function",
             )
-        self._numbers = [real.tasks.index(task) for task in self.spec.tasks]
+        self._numbers = [actual.tasks.index(task) for task in planned.tasks]
         self._instructions: list[str] | None = None
+        self._named: Collection[str] | None = None
         if not isinstance(instructions, str):
-            self._instructions = [instructions[task] for task in self.spec.tasks]
-        closed = self._instructions is None and not self.spec.open_instructions
-        self._named: Collection[str] | None = (
-            frozenset(self.spec.all_instructions) if closed else None
-        )
+            self._instructions = [instructions[task] for task in planned.tasks]
+        elif not planned.open_instructions:
+            self._named = frozenset(planned.all_instructions)
         self._episodes: list[Episode] = [Episode(0, 0)] * num_envs
         self._steps = np.zeros(num_envs, dtype=np.int64)
-        self._running, self._solved = (np.zeros(num_envs, dtype=bool) for _ in range(2))
+        self._running = np.zeros(num_envs, dtype=bool)
+        self._solved = np.zeros(num_envs, dtype=bool)
         self._answers = 0
         # (name, array, its bytes when it was returned) of the last observation, if it is checked
-        self._handed: list[tuple[str, np.ndarray, bytes]] = []
+        self._returned: list[tuple[str, np.ndarray, bytes]] = []
+
+    def _require_planned(self, what: str, actual: Any, planned: Any) -> None:
+        if actual != planned:
+            raise EnvError(
+                f"env {self.spec.name}: {what} is {actual}, expected {planned}",
+                hint="the env is at fault: take env.spec from the spec function",
+            )
 
     # -- calls of a stage -------------------------------------------------------------------
 
@@ -116,20 +117,29 @@ class CheckedEnv:
         """
         mask = np.zeros(self.num_envs, dtype=bool)
         mask[list(rows)] = True
-        asked = [self._inner(episode) for episode in episodes]
-        answer = self._env.reset(options={"reset_mask": mask, "episodes": asked})
+        inner = [self._inner(episode) for episode in episodes]
+        answer = self._env.reset(options={"reset_mask": mask, "episodes": inner})
         for row in rows:
             self._episodes[row] = episodes[row]
-        self._steps[mask], self._solved[mask], self._running[mask] = 0, False, True
-        if not (isinstance(answer, (tuple, list)) and len(answer) == 2):
-            fault = Fault("the answer to reset", described(answer), "(observation, infos)",
-                          "see rlcore.contracts.protocols.Env")  # fmt: skip
-            raise self._blame(fault, self._running)
-        fault = observation_fault(self.spec, self.num_envs, answer[0], self._running, self._named)
+        self._steps[mask] = 0
+        self._solved[mask] = False
+        self._running[mask] = True
+        if isinstance(answer, (tuple, list)) and len(answer) == 2:
+            observation = answer[0]
+            fault = observation_fault(
+                self.spec, self.num_envs, observation, self._running, self._named
+            )
+        else:
+            fault = Fault(
+                "the answer to reset",
+                described(answer),
+                "(observation, infos)",
+                "see rlcore.contracts.protocols.Env",
+            )
         if fault is not None:
-            raise self._blame(fault, self._running)
-        self._require_copies(answer[0])
-        return self._under_instructions(answer[0])
+            raise self._chunk_error(fault, self._running)
+        self._require_copies(observation)
+        return self._under_instructions(observation)
 
     def chunk_step(self, actions: np.ndarray) -> ChunkResult:
         """Step all rows by one chunk: actions float32 `[B, C, A]`.
@@ -146,7 +156,7 @@ class CheckedEnv:
             self.spec, self.num_envs, length, result, running, self._solved, self._named
         )
         if fault is not None:
-            raise self._blame(fault, running, result)
+            raise self._chunk_error(fault, running, result)
         result = accepted(result)
         self._steps += result.valid.sum(axis=1)
         self._solved = result.success.copy()
@@ -157,12 +167,11 @@ class CheckedEnv:
 
     def _require_ends(self) -> None:
         """Raise EnvError if an episode exceeds its time limit: the run might never end."""
-        late = np.flatnonzero(self._running & (self._steps > self.spec.max_episode_steps))
-        if late.size:
-            row = int(late[0])
+        limit = self.spec.max_episode_steps
+        for row in np.flatnonzero(self._running & (self._steps > limit)):
             raise EnvError(
                 f"env {self.spec.name} does not end {self._address(self._episodes[row])}: "
-                f"{self._steps[row]} steps, max_episode_steps is {self.spec.max_episode_steps}",
+                f"{self._steps[row]} steps, max_episode_steps is {limit}",
                 hint="the env is at fault: it has to set truncated in the last step it allows; "
                 "rlcore check env NAME finds more such mistakes",
             )
@@ -171,25 +180,26 @@ class CheckedEnv:
         """Raise EnvError if the env has written to the observation that it returned before.
 
         A rollout keeps observations while the env continues, so the env must not reuse its buffers.
-        Only the first :data:`LOOKED_AT` observations are checked, as each check copies one.
+        Only the first :data:`CHECKED_ANSWERS` observations are checked, as each check copies one.
         """
-        for name, array, before in self._handed:
+        for name, array, before in self._returned:
             if array.tobytes() != before:
                 raise EnvError(
                     f"env {self.spec.name} wrote to {name} after it had handed it out",
                     hint="the env is at fault: it has to hand out copies of its buffers",
                 )
         self._answers += 1
-        seen = {**observation["cameras"], "states": observation["states"]}
-        looked_at = seen if self._answers <= LOOKED_AT else {}
-        self._handed = [(name, array, array.tobytes()) for name, array in looked_at.items()]
+        self._returned = []
+        if self._answers <= CHECKED_ANSWERS:
+            arrays = {**observation["cameras"], "states": observation["states"]}
+            self._returned = [(name, array, array.tobytes()) for name, array in arrays.items()]
 
     def demonstrate(self, episodes: Sequence[Episode], **settings: Any) -> Iterator[Demonstration]:
         """Yield an expert episode per address, with the run's task numbers and instructions."""
-        asked = {self._inner(episode): episode for episode in episodes}
-        for demonstration in self._env.demonstrate(list(asked), **settings):
+        outer = {self._inner(episode): episode for episode in episodes}
+        for demonstration in self._env.demonstrate(list(outer), **settings):
             fault = demonstration_fault(self.spec, demonstration, self._named)
-            episode, text = asked[demonstration.episode], demonstration.instruction
+            episode, text = outer[demonstration.episode], demonstration.instruction
             if fault is not None:
                 where = "" if fault.step is None else f", step {fault.step}"
                 raise self._error(fault, f"the expert's {self._address(episode)}{where}")
@@ -207,8 +217,9 @@ class CheckedEnv:
         films = self._env.recorded()
         fault = films_fault(self.spec, self.num_envs, films)
         if fault is not None:
-            at = None if fault.row is None else self._address(self._episodes[fault.row])
-            raise self._error(fault, at or "in recorded")
+            row = fault.row
+            where = "in recorded" if row is None else self._address(self._episodes[row])
+            raise self._error(fault, where)
         return films
 
     def suspend(self) -> None:
@@ -243,7 +254,7 @@ class CheckedEnv:
 
     # -- errors -----------------------------------------------------------------------------
 
-    def _blame(
+    def _chunk_error(
         self, fault: Fault, running: np.ndarray, result: ChunkResult | None = None
     ) -> EnvError:
         """Return the error for a fault in what the env returned, with its task, trial and step.
@@ -254,8 +265,7 @@ class CheckedEnv:
             running: bool `[B]`: rows whose episode was running before the call.
             result: the chunk that was returned, if one was.
         """
-        rows = np.flatnonzero(running)
-        row = fault.row if fault.row is not None else int(rows[0]) if rows.size else 0
+        row = int(running.argmax()) if fault.row is None else fault.row
         step = int(self._steps[row])
         if fault.step is not None:
             step += fault.step + 1

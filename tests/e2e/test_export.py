@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 from rlcore_model_openpi.sizes import SIZES
-from rlcore_testing.conformance.paper import paper_observation
+from rlcore_testing.conformance.fake_env import fake_observation
 
 from rlcore.cli.main import main
 from rlcore.config.compose import compose, to_yaml
@@ -52,7 +52,7 @@ def env_of(config: RunConfig):
 
 
 def decisions(policy, config: RunConfig):
-    return policy.act(policy.prepare(paper_observation(env_of(config), ROWS)), KEYS)
+    return policy.act(policy.prepare(fake_observation(env_of(config), ROWS)), KEYS)
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from rlcore_testing.conformance.paper import paper_observation
+from rlcore_testing.conformance.fake_env import fake_observation
 
 from rlcore.config.compose import compose
 from rlcore.contracts.rng import RowKeys
@@ -78,6 +78,6 @@ def test_what_was_learnt_loads_again(folder: Path, tmp_path: Path):
         assert (tmp_path / name).read_bytes() == (saved / name).read_bytes(), name
     bounds = policy.processor.scaling.action
     keys = RowKeys(((1, 0), (1, 1)))
-    actions = policy.act(policy.prepare(paper_observation(spec, 2)), keys).actions
+    actions = policy.act(policy.prepare(fake_observation(spec, 2)), keys).actions
     assert actions.shape == (2, 5, 4)
     assert (actions > bounds.low).all() and (actions < bounds.high).all()

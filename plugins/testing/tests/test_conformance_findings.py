@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from typing import ClassVar
 
@@ -19,7 +18,7 @@ from rlcore_testing import (
     ReplayConformance,
     check_env,
 )
-from rlcore_testing.conformance.base import LeftOut, Report, sentence
+from rlcore_testing.conformance.base import Conformance, LeftOut, Report, sentence
 from rlcore_testing.conformance.trajectories import Bandit, bandit_rollout
 from rlcore_testing.toy_env import ToyEnv
 from rlcore_testing.toy_policy import ToyPolicy, _logprob
@@ -30,23 +29,16 @@ from rlcore.contracts.specs import ComponentSpec
 
 
 class QuickChecks:
-    """Without the checks that start an interpreter: what they look at is not broken here."""
+    """A mixin that leaves out the checks that start an interpreter; they pass for all cases."""
 
     test_settings_and_facts_load_nothing_heavy = None
     test_simulating_loads_no_tensor_library = None
 
 
-def findings(base: type, **facts) -> dict[str, str]:
-    """`{check: message and hint}` of a test class with these attributes."""
-    suite = type("Suite", (QuickChecks, base), {"name": facts.pop("name", "toy"), **facts})
-    return {finding.check: f"{finding.message} | {finding.hint}" for finding in suite.findings()}
-
-
-def require_findings(found: dict[str, str], expected: dict[str, str]) -> None:
-    """Those checks and no others, with messages that match."""
-    assert sorted(found) == sorted(expected), found
-    for check, pattern in expected.items():
-        assert re.search(pattern, found[check]), found[check]
+def findings(suite: type[Conformance], **attributes) -> set[str]:
+    """Return the names of the checks that fail in a test class with these attributes."""
+    attributes = {"name": "toy", **attributes}
+    return {finding.check for finding in type("Suite", (QuickChecks, suite), attributes).findings()}
 
 
 # -- envs -----------------------------------------------------------------------------------
@@ -119,58 +111,42 @@ class ResetsEveryRow(ToyEnv):
 
 BROKEN_ENVS = {
     StartsByRow: {
-        "a start is the same in another row": r"\(task 1, trial 1\), played in row 0 instead of 1: "
-        r".* entries differ, first at \[0\]: got .*, expected .*\| \(task, trial\) alone must fix",
-        "a start is the same with another number of rows": "played with num_envs=1",
-        "only masked rows are reset": "states of the row that was reset",
+        "a start is the same in another row",
+        "a start is the same with another number of rows",
+        "only masked rows are reset",
     },
     KeepsDrift: {
-        "a start repeats after other episodes": r"states after 4 equal actions of the start of "
-        r"\(task 0, trial 0\), played again in its row: .* \| something that the observation does "
-        "not show differs",
-        "a start is the same in another row": "states after 4 equal actions",
-        "a start is the same in a second instance": "states after 4 equal actions",
-        "a start is the same with another number of rows": "states after 4 equal actions",
-        "replicas share their start": "states after 4 equal actions",
-        "a demonstration replays": "the demonstration's state before step 1",
-        "actions beyond the range are clipped": "states after actions beyond the range",
-        "a truncated row shows its final frame": "the frame of camera 'top' at the time limit",
+        "a start repeats after other episodes",
+        "a start is the same in another row",
+        "a start is the same in a second instance",
+        "a start is the same with another number of rows",
+        "replicas share their start",
+        "a demonstration replays",
+        "actions beyond the range are clipped",
+        "a truncated row shows its final frame",
     },
     GoesOnAfterTheEnd: {
-        "a row stops at its first end": r"valid of row 0, whose episode ended at step \d+: .* got "
-        "True, expected False .*stop simulating the row there",
-        "a run accepts what it hands out": r"the chunk after step \d+, row 0: valid is True, "
-        "expected true until the episode ends, false after that",
+        "a row stops at its first end",
+        "a run accepts what it hands out",
     },
     SaysNan: {
-        "chunk results have their shapes": r"success is float32 \[3\], expected bool \[3\]",
-        "a run accepts what it hands out": "the chunk after step 0, row 0: success is nan, "
-        "expected true or false",
-        "success is that of the present episode": "still true after a reset",  # as nan would be
+        "a row stops at its first end",
+        "a run accepts what it hands out",
+        "success is that of the present episode",  # NaN counts as true
     },
-    TruncatesSuccess: {
-        "success at the time limit terminates": "gave terminated=True, truncated=True, expected "
-        "true and false .*truncated = limit reached and not terminated",
-    },
-    HandsOutItsBuffer: {
-        "observations handed out are not written to later": "states, handed out by reset, after "
-        "later calls: .*hand out copies",
-    },
-    ResetsEveryRow: {
-        "only masked rows are reset": "of rows that were not reset: .*leave the others as they are",
-        "rows never reset are idle": "where only row 0 was ever reset, expected row 1 to be false",
-    },
+    TruncatesSuccess: {"success at the time limit terminates"},
+    HandsOutItsBuffer: {"observations handed out are not written to later"},
+    ResetsEveryRow: {"only masked rows are reset", "rows never reset are idle"},
 }
 
 
 @pytest.mark.parametrize("broken", BROKEN_ENVS, ids=lambda cls: cls.__name__)
 def test_a_broken_env(broken):
-    found = findings(
+    assert BROKEN_ENVS[broken] == findings(
         EnvConformance,
         settings={"max_episode_steps": 20},
         make=lambda self, config, num_envs: broken(config, num_envs),
     )
-    require_findings(found, BROKEN_ENVS[broken])
 
 
 @pytest.fixture
@@ -197,7 +173,7 @@ def test_an_env_that_loads_the_model_stack(module):
 def test_an_env_that_raises_is_a_finding():
     found = {f.check: f.message for f in check_env("toy", max_episode_steps=20, fail_at=2)}
     message = found["a start repeats after other episodes"]
-    assert message == "it raised RuntimeError: the toy simulator was told to fail at step 2"
+    assert "RuntimeError" in message and "toy_env.py:" in message
 
 
 class Rounded(ToyEnv):
@@ -302,7 +278,7 @@ def test_an_env_whose_course_does_not_repeat_passes_and_says_what_was_left_out(e
     [
         (AnotherStart, "a start repeats after other episodes", "states of the start"),
         (AnotherSentence, "a start repeats after other episodes", "task_descriptions of the start"),
-        (NoisyInSilence, "a start repeats after other episodes", "course_repeats=False"),
+        (NoisyInSilence, "a start repeats after other episodes", "deterministic=False"),
     ],
 )
 def test_what_a_spec_does_not_excuse_is_found(env, check, message):
@@ -424,32 +400,23 @@ class LeavesItsSpreadOut(ToyPolicy):
 
 BROKEN_POLICIES = {
     DrawsFromTorch: {
-        "equal keys give equal decisions": "act draws from torch's global generator, expected all "
-        r"randomness from the keys .*keys\.normal",
-        "a row does not depend on its batch": r"actions of decisions of rows \[4, 1, 2\] alone",
-        "a row does not depend on its place in a fixed batch": r"of rows \[0, 2\] in a batch of 4",
-        "progress changes acting and evaluating alike": r"actions after set_progress\(0\)",
-        "a saved policy decides the same": "actions of the loaded policy",
+        "equal keys give equal decisions",
+        "a row does not depend on its batch",
+        "a row does not depend on its place in a fixed batch",
+        "progress changes acting and evaluating alike",
+        "a saved policy decides the same",
     },
     ScoresTheClippedAction: {
-        "evaluating agrees with acting": "logprobs of evaluate against act, at equal weights: .* "
-        "entries differ, .*call one function from both",
-        "progress changes acting and evaluating alike": r"after set_progress\(7\)",
+        "evaluating agrees with acting",
+        "progress changes acting and evaluating alike",
     },
     CentresTheBatch: {
-        "a row does not depend on its batch": r"of rows \[4, 1, 2\] alone, against all 6 together: "
-        ".*must follow from its inputs and its key alone",
-        "a row does not depend on its place in a fixed batch": r"of rows \[0, 2\] in a batch of 4",
-        "evaluating rows apart gives the same": r"logprobs of rows \[4, 1, 2\] evaluated alone",
+        "a row does not depend on its batch",
+        "a row does not depend on its place in a fixed batch",
+        "evaluating rows apart gives the same",
     },
-    ForgetsItsStatistics: {
-        "a saved policy decides the same": "input 'state' of the loaded policy: .*save weights, "
-        "buffers, transforms and statistics",
-    },
-    LeavesItsSpreadOut: {
-        "parameter groups are disjoint and cover what trains": "its answer of parameter_groups is "
-        "without log_std, expected all that require gradients; freeze others",
-    },
+    ForgetsItsStatistics: {"a saved policy decides the same"},
+    LeavesItsSpreadOut: {"parameter groups are disjoint and cover what trains"},
 }
 
 
@@ -464,8 +431,9 @@ def test_a_broken_policy(broken):
             policy.load_state_dict(good.state_dict())
         return policy
 
-    found = findings(PolicyConformance, settings={"add_value_head": True}, env_spec=spec, make=make)
-    require_findings(found, BROKEN_POLICIES[broken])
+    assert BROKEN_POLICIES[broken] == findings(
+        PolicyConformance, settings={"add_value_head": True}, env_spec=spec, make=make
+    )
 
 
 # -- algorithms -----------------------------------------------------------------------------
@@ -506,30 +474,18 @@ class BootstrapsInSecret(PPO):
 
 
 BROKEN_ALGORITHMS = {
-    MaximisesItsLoss: {
-        "better actions become likelier": r"(\d+) of \1 log-probs are pushed against the sign of "
-        "their advantage, .*look for a sign",
-        "a bandit learns": "its mean action went from 0 to -.*look at signs first",
-    },
-    AveragesAgain: {
-        "micro batches add up": "the loss of micro-batches, added up: .*nothing may be normalised "
-        "per call",
-    },
-    NormalisesIdlePlaces: {
-        "idle columns and chunks change nothing": "advantages with idle chunks and columns beside: "
-        ".*follow from executed actions, their rewards and values alone",
-    },
-    BootstrapsInSecret: {
-        "bootstrap values are read where they are needed": r"needs\.bootstrap_values is False, but "
-        "returns do depend on the values of truncated episodes' final observations",
-    },
+    MaximisesItsLoss: {"better actions become likelier", "a bandit learns"},
+    AveragesAgain: {"micro batches add up"},
+    NormalisesIdlePlaces: {"idle columns and chunks change nothing"},
+    BootstrapsInSecret: {"bootstrap values are read where they are needed"},
 }
 
 
 @pytest.mark.parametrize("broken", BROKEN_ALGORITHMS, ids=lambda cls: cls.__name__)
 def test_a_broken_algorithm(broken):
-    found = findings(AlgorithmConformance, name="ppo", make=lambda self, config: broken(config))
-    require_findings(found, BROKEN_ALGORITHMS[broken])
+    assert BROKEN_ALGORITHMS[broken] == findings(
+        AlgorithmConformance, name="ppo", make=lambda self, config: broken(config)
+    )
 
 
 GROUP_RELATIVE = '''
@@ -562,7 +518,7 @@ def test_an_algorithm_with_groups_and_without_a_critic_passes(module):
         config="rlcore_policy_gradient.settings:PolicyGradientConfig",
     )
     settings = {"group_size": 4}
-    assert findings(AlgorithmConformance, component=lambda self: component, settings=settings) == {}
+    assert not findings(AlgorithmConformance, component=lambda self: component, settings=settings)
 
 
 BY_SUCCESS = """
@@ -602,10 +558,8 @@ def test_an_algorithm_that_filters_by_success_passes(module):
         spec="group_algorithm:needs",
         config="rlcore_policy_gradient.settings:PolicyGradientConfig",
     )
-    found = findings(
-        AlgorithmConformance, component=lambda self: component, settings={"group_size": 4}
-    )
-    assert found == {}
+    settings = {"group_size": 4}
+    assert not findings(AlgorithmConformance, component=lambda self: component, settings=settings)
 
 
 class DrawsByItself(RFT):
@@ -638,22 +592,19 @@ class ImitatesNothing(RFT):
             yield replace(step, loss=lambda places, given=step.loss: (0 * given(places)[0], {}))
 
 
-KEYED = "draw by learning.draw"
 BROKEN_REPLAYS = {
-    DrawsByItself: {
-        "updates repeat": f"made a second time.*{KEYED}",
-        "a resumed run goes on as if uninterrupted": f"after a save and a load.*{KEYED}",
-    },
-    RemembersBesides: {"a resumed run goes on as if uninterrupted": "keep no state but networks"},
-    ImitatesNothing: {"a bandit learns": "its mean action went from 0 to"},
+    DrawsByItself: {"updates repeat", "a resumed run goes on as if uninterrupted"},
+    RemembersBesides: {"a resumed run goes on as if uninterrupted"},
+    ImitatesNothing: {"a bandit learns"},
 }
 
 
 @pytest.mark.quick(1)
 @pytest.mark.parametrize("broken", BROKEN_REPLAYS, ids=lambda cls: cls.__name__)
 def test_a_broken_algorithm_with_a_replay(broken):
-    found = findings(
-        ReplayConformance, name="rft", settings={"steps": 12},
+    assert BROKEN_REPLAYS[broken] == findings(
+        ReplayConformance,
+        name="rft",
+        settings={"steps": 12},
         make=lambda self, config: broken(config),
-    )  # fmt: skip
-    require_findings(found, BROKEN_REPLAYS[broken])
+    )

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 import torch
 from rlcore_demonstrations.supervised import SupervisedTrainer
-from rlcore_testing.conformance.paper import paper_env, paper_observation
+from rlcore_testing.conformance.fake_env import fake_env, fake_observation
 from rlcore_testing.conformance.trajectories import random_trajectory
 from torch import nn
 
@@ -186,7 +186,7 @@ def pi0(**settings: Any) -> Callable[[], Any]:
             **{"add_value_head": True, **rest},
             openpi=OpenPIConfig(**openpi | own),
         )
-        policy = build(config, env_spec=paper_env())
+        policy = build(config, env_spec=fake_env())
         policy.set_checkpointing(True)
         return policy
 
@@ -201,7 +201,7 @@ def tokens(name: str, **settings: Any) -> Callable[[], Any]:
         package = f"rlcore_model_{name}"
         config = getattr(import_module(f"{package}.settings"), kinds[name])
         made = config(model_type=name, **{"add_value_head": False, **TOKENS, **settings})
-        return import_module(f"{package}.policy").make(made, env_spec=paper_env())
+        return import_module(f"{package}.policy").make(made, env_spec=fake_env())
 
     return make
 
@@ -260,7 +260,7 @@ def record(case: Case, policy: Any) -> Trajectory:
     made = batch.sample_index >= 0
     if not plain:
         rows = int(made.sum())
-        inputs = policy.prepare(paper_observation(paper_env(), rows))
+        inputs = policy.prepare(fake_observation(fake_env(), rows))
         keys = RowKeys(tuple(("case", row) for row in range(rows)))
         batch = replace(
             batch,

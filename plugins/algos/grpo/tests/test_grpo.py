@@ -86,7 +86,7 @@ def test_the_gradient_without_dropped_samples_is_the_masked_one(monkeypatch, lev
         rewards_upper_bound=0.8,
     )
     policy, size = Linear(), 32
-    trajectory = acted(policy, groups=6, seed=3)
+    trajectory = acted(policy, groups=6, seed=4)
     algorithm = GRPO(config)
     made = algorithm.advantages(trajectory)
     filtered = trajectory.valid.any(-1) & ~made.valid.any(-1)

@@ -92,7 +92,7 @@ def other(action: int, state: int, cameras: int = 3):
     from rlcore.contracts.specs import ActionChannel, CameraSpec, EnvSpec, StateChannel
 
     return EnvSpec(
-        "paper", ("t",), ("do it",), range(1), range(1, 2),
+        "fake", ("t",), ("do it",), range(1), range(1, 2),
         tuple(CameraSpec(f"c{i}", 8, 8) for i in range(cameras)),
         (StateChannel("joints", state),), (ActionChannel("joint_position", action),), 10,
     )  # fmt: skip
@@ -120,9 +120,9 @@ def test_nulls_come_from_the_config_name():
         ({}, {"size": "huge"}, r"one of tiny, .*small, pi0, pi05; got 'huge'"),
         ({}, {"size": "pi05"}, "size is 'pi05', but config_name 'pi0_metaworld'"),
         ({"num_action_chunks": 11}, {}, "num_action_chunks must be at most 10, .* got 11"),
-        ({"num_images_in_input": 2}, {}, r"env 'paper' has 1 camera\(s\): camera0"),
+        ({"num_images_in_input": 2}, {}, r"env 'fake' has 1 camera\(s\): camera0"),
         ({"num_images_in_input": 4}, {}, "must be at most 3, got 4"),
-        ({"action_dim": 7}, {}, "action_dim is 7, but actions of env 'paper' have 4"),
+        ({"action_dim": 7}, {}, "action_dim is 7, but actions of env 'fake' have 4"),
         ({}, {"discrete_state_input": True}, "is for π0.5"),
         ({}, {"noise_method": "flow_noise", "noise_anneal": True}, "noise_anneal must be false"),
         ({}, {"noise_params": [0.7, 0.3]}, r"noise_params must be \[start, end, updates\]"),
@@ -168,13 +168,13 @@ def test_values_that_a_key_does_not_take(setting, said):
 
 def test_envs_too_wide_for_the_network():
     with pytest.raises(
-        ConfigError, match=r"actions of env 'paper' have 9 entries, .* room for 8"
+        ConfigError, match=r"actions of env 'fake' have 9 entries, .* room for 8"
     ) as wide:
         policy_spec(settings(), other(9, 4))
     sizes = "tiny_two_arms or small or pi0"
     assert wide.value.hint == f"set actor.model.openpi.size={sizes}, which have room for 9"
     with pytest.raises(
-        ConfigError, match=r"state of env 'paper' has 9 entries, .* room for 8"
+        ConfigError, match=r"state of env 'fake' has 9 entries, .* room for 8"
     ) as wide:
         policy_spec(settings(), other(4, 9))
     assert f"size={sizes}, which have room for 9" in str(wide.value.hint)

@@ -1,4 +1,4 @@
-"""An env on paper and tiny policies for it, for the plugin's tests."""
+"""A fake env and tiny policies for it, for the plugin's tests."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import torch
 from rlcore_model_openvla.policy import make
 from rlcore_model_openvla.settings import OpenVLAConfig
 from rlcore_prismatic.policy import TokenPolicy
-from rlcore_testing.conformance.paper import paper_env
+from rlcore_testing.conformance.fake_env import fake_env
 
 TINY = {"size": "tiny", "add_value_head": True, "critic_hidden": [16], "num_action_chunks": 1}
 
@@ -25,13 +25,13 @@ def one_thread():
 
 @pytest.fixture
 def build() -> Callable[..., TokenPolicy]:
-    """`build(seed=0, env=paper_env(), **settings)`: a policy whose weights are off their start,
+    """`build(seed=0, env=fake_env(), **settings)`: a policy whose weights are off their start,
     far enough that its tokens are not all alike."""
 
     def built(*, seed: int = 0, env: Any = None, **settings: Any) -> TokenPolicy:
         config = OpenVLAConfig(**{**TINY, **settings})
         torch.manual_seed(seed)
-        policy = make(config, env_spec=env or paper_env())
+        policy = make(config, env_spec=env or fake_env())
         if config.model_path is None:
             shake(policy)
         return policy

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 from rlcore_prismatic.policy import TokenPolicy
-from rlcore_testing.conformance.paper import paper_demonstration, paper_env, paper_observation
+from rlcore_testing.conformance.fake_env import fake_demonstration, fake_env, fake_observation
 
 from rlcore.contracts.rng import RowKeys
 
@@ -22,7 +22,7 @@ def as_tensors(inputs) -> dict[str, torch.Tensor]:
 
 
 def prepared(policy: TokenPolicy, rows: int):
-    return policy.prepare(paper_observation(paper_env(), rows))
+    return policy.prepare(fake_observation(fake_env(), rows))
 
 
 @pytest.mark.parametrize("deterministic", [False, True], ids=["sampled", "greedy"])
@@ -221,7 +221,7 @@ def test_cross_entropy_is_that_of_the_demonstrated_tokens(build):
     """Per sample: the mean over steps within the demonstration of -log p at temperature 1, where
     a token is scored after the demonstrated ones before it."""
     policy = build(num_action_chunks=3, temperature=1.6, top_k=5)
-    demo = paper_demonstration(paper_env(), 9)
+    demo = fake_demonstration(fake_env(), 9)
     policy.fit_normalizer([demo])
     inputs, actions, mask = policy.sft_batch(demo, [0, 4])  # frames before steps 0 and 8 of 9
     assert mask.tolist() == [[True, True, True], [True, False, False]]
@@ -242,7 +242,7 @@ def test_demonstrations_are_learnt(build):
     """Grey frames and one sentence: what can be learnt is which tokens there are, and within an
     action, what those before say."""
     policy = build(num_action_chunks=2)
-    demo = paper_demonstration(paper_env(), 16)
+    demo = fake_demonstration(fake_env(), 16)
     policy.fit_normalizer([demo])
     inputs, actions, mask = policy.sft_batch(demo, range(8))
     batch = as_tensors(inputs), torch.from_numpy(actions), torch.from_numpy(mask), keys(8)

@@ -12,7 +12,7 @@ import torch
 from rlcore_model_openvla.settings import OpenVLAConfig
 from rlcore_model_openvla.spec import policy_spec
 from rlcore_prismatic import checkpoint
-from rlcore_testing.conformance.paper import paper_demonstration, paper_env, paper_observation
+from rlcore_testing.conformance.fake_env import fake_demonstration, fake_env, fake_observation
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
@@ -25,7 +25,7 @@ CHUNK = {"num_action_chunks": 2}
 
 
 def assert_equal_outputs(policy, other, *, atol: float = 0.0) -> None:
-    observation = paper_observation(paper_env(), ROWS)
+    observation = fake_observation(fake_env(), ROWS)
     observation["task_descriptions"][0] = "a sentence nobody saw"
     inputs, same = policy.prepare(observation), other.prepare(observation)
     for name, array in inputs.items():
@@ -40,7 +40,7 @@ def assert_equal_outputs(policy, other, *, atol: float = 0.0) -> None:
 def saved(build, tmp_path):
     """A policy of two actions a decision with fitted statistics, and its folder."""
     policy = build(**CHUNK)
-    policy.fit_normalizer([paper_demonstration(paper_env(), 20)])
+    policy.fit_normalizer([fake_demonstration(fake_env(), 20)])
     policy.save_pretrained(tmp_path / "checkpoint")
     return policy, tmp_path / "checkpoint"
 
@@ -125,16 +125,16 @@ def test_a_checkpoint_as_others_publish_it(saved, build):
     bridge = {"action": {"q01": [0.0] * 7, "q99": [1.0] * 7, "mask": [True] * 7}}
     content["norm_stats"] = {"bridge_orig": bridge, **found}
     (folder / "config.json").write_text(json.dumps(content))
-    other = build(model_path=str(folder), unnorm_key="paper")
-    inputs = policy.prepare(paper_observation(paper_env(), ROWS))
+    other = build(model_path=str(folder), unnorm_key="fake")
+    inputs = policy.prepare(fake_observation(fake_env(), ROWS))
     # the first of two actions does not depend on the second
     expected, got = policy.act(inputs, KEYS), other.act(inputs, KEYS)
     np.testing.assert_array_equal(got.actions, expected.actions[:, :1])
     torch.testing.assert_close(got.values, expected.values, atol=1e-5, rtol=0)
-    refuse(folder, r"unnorm_key is 'papr'; .*bridge_orig, paper", unnorm_key="papr")
-    refuse(folder, r"unnorm_key is null; .*bridge_orig, paper")
+    refuse(folder, r"unnorm_key is 'fak'; .*bridge_orig, fake", unnorm_key="fak")
+    refuse(folder, r"unnorm_key is null; .*bridge_orig, fake")
     refuse(folder, "must have 4 entries, got 7, 7 and 7", unnorm_key="bridge_orig")
-    refuse(folder, "num_action_chunks must be at most 1", unnorm_key="paper", **CHUNK)
+    refuse(folder, "num_action_chunks must be at most 1", unnorm_key="fake", **CHUNK)
 
 
 # -- faults -------------------------------------------------------------------------------------
@@ -148,7 +148,7 @@ def refuse(folder: Path, match: str, *, env=None, **settings) -> None:
     config = OpenVLAConfig(**{**tiny, "model_path": str(folder), **settings})
     for ask in (policy_spec, lambda config, env: make(config, env_spec=env)):
         with pytest.raises(CheckpointError, match=match):
-            ask(config, env or paper_env(cameras=2))
+            ask(config, env or fake_env(cameras=2))
 
 
 def test_no_folder(tmp_path):
@@ -175,7 +175,7 @@ def test_a_checkpoint_of_another_model(saved):
 
 def test_another_robot(saved):
     _, folder = saved
-    refuse(folder, "must have 6 entries, got 4", env=paper_env(action=6))
+    refuse(folder, "must have 6 entries, got 4", env=fake_env(action=6))
 
 
 @pytest.mark.parametrize("name", ["model.safetensors", "rl_heads.safetensors"])
@@ -210,7 +210,7 @@ def test_more_images_than_the_env_has(saved):
     _, folder = saved
     config = OpenVLAConfig(size="tiny", model_path=str(folder), num_images_in_input=2)
     with pytest.raises(ConfigError, match=r"num_images_in_input must be in 1\.\.1, the cameras"):
-        policy_spec(config, paper_env())
+        policy_spec(config, fake_env())
 
 
 def test_another_vocabulary(saved):

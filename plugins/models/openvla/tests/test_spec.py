@@ -14,7 +14,7 @@ import yaml
 from rlcore_model_openvla import plugin
 from rlcore_model_openvla.settings import OpenVLAConfig
 from rlcore_model_openvla.spec import policy_spec
-from rlcore_testing.conformance.paper import paper_env
+from rlcore_testing.conformance.fake_env import fake_env
 
 from rlcore.cli.main import main
 from rlcore.contracts.errors import ConfigError
@@ -26,15 +26,15 @@ OPTIONS = sorted((Path(rlcore_model_openvla.__file__).parent / "conf" / "model")
 def test_published_size():
     """7 541 237 184 parameters (15 082 474 368 bytes of bf16 in the published index). The critic:
     4096*512+512 + 512*128+128 + 128 = 2 163 456."""
-    bare = policy_spec(OpenVLAConfig(num_action_chunks=1), paper_env(action=7))
+    bare = policy_spec(OpenVLAConfig(num_action_chunks=1), fake_env(action=7))
     assert bare.parameters == 7_541_237_184
-    spec = policy_spec(OpenVLAConfig(num_action_chunks=1, add_value_head=True), paper_env(action=7))
+    spec = policy_spec(OpenVLAConfig(num_action_chunks=1, add_value_head=True), fake_env(action=7))
     assert spec.parameters - bare.parameters == 2_163_456
     assert (spec.action_dim, spec.num_action_chunks, spec.action_horizon) == (7, 1, 1)
     # keys and values of 32 layers of 32 heads of 128, for 256 patches and 50 + 7 - 1 tokens
     assert spec.cache_size == 2 * 32 * (256 + 56) * 4096
     assert (spec.value_dim, spec.state_dim, spec.sft_objective) == (1, 0, "token_cross_entropy")
-    lora = policy_spec(OpenVLAConfig(num_action_chunks=1, is_lora=True), paper_env(action=7))
+    lora = policy_spec(OpenVLAConfig(num_action_chunks=1, is_lora=True), fake_env(action=7))
     assert lora.trainable_parameters == pytest.approx(110e6, rel=0.02)
 
 
@@ -58,7 +58,7 @@ def test_a_dry_run_counts_reference_weights(capsys):
         return float(processes[0])
 
     settings = yaml.safe_load(TINY.read_text()) | {"add_value_head": True}  # as PPO asks
-    spec = policy_spec(OpenVLAConfig(**settings), paper_env())
+    spec = policy_spec(OpenVLAConfig(**settings), fake_env())
     more = planned("algorithm.kl_beta=0.1") - planned()
     assert more == pytest.approx(4 * spec.trainable_parameters / 2**20, abs=0.03)
 
@@ -75,7 +75,7 @@ def test_a_chunk_longer_than_an_episode(capsys):
 @pytest.mark.parametrize("path", OPTIONS, ids=lambda path: path.stem)
 def test_shipped_options_pass_the_checks(path):
     config = OpenVLAConfig(**yaml.safe_load(path.read_text()), add_value_head=True)
-    spec = policy_spec(config, paper_env())
+    spec = policy_spec(config, fake_env())
     assert spec.name == "openvla" and spec.value_dim == 1 and spec.has_checkpointing
     assert spec.parameters < 1e6 or path.stem == "openvla"
 
@@ -84,7 +84,7 @@ def test_shipped_options_pass_the_checks(path):
     ("settings", "match"),
     [
         ({"num_images_in_input": 2}, r"num_images_in_input must be in 1..1, the cameras of env"),
-        ({"action_dim": 7}, r"7 entries .* executed .* env 'paper' have 4"),
+        ({"action_dim": 7}, r"7 entries .* executed .* env 'fake' have 4"),
         ({"action_entries": [0, 1, 1, 2]}, "action_entries must be different numbers"),
         ({"max_prompt_length": 5}, "max_prompt_length must be at least"),
         ({"size": "tinny"}, "size must be one of .*tinny.*tiny"),
@@ -95,7 +95,7 @@ def test_contradictions(settings, match):
 
     config = OpenVLAConfig(**{"size": "tiny", **settings})
     with pytest.raises(ConfigError, match=match):
-        make(config, env_spec=paper_env())
+        make(config, env_spec=fake_env())
 
 
 def test_listing_and_checking_load_no_tensor_library():

@@ -110,7 +110,7 @@ def test_the_folder_holds_all_a_load_needs(saved):
     content = json.loads((folder / "config.json").read_text())
     assert content["model_type"] == "openvla" and content["text_config"]["vocab_size"] == 656
     assert content["rlcore"]["model"]["model_path"] is None
-    assert set(content["norm_stats"]) == {"paper"}
+    assert set(content["norm_stats"]) == {"fake"}
 
 
 def test_round_trip_is_bitwise(saved, env_spec, observe):
@@ -448,7 +448,7 @@ def test_another_size(saved, env_spec):
 def test_an_absent_unnorm_key_lists_those_there_are(saved, env_spec):
     _, folder = saved
     path = folder / "dataset_statistics.json"
-    one = json.loads(path.read_text())["paper"]
+    one = json.loads(path.read_text())["fake"]
     path.write_text(json.dumps({"libero_10_no_noops": one, "bridge_orig": one}))
     (folder / "config.json").write_text("{}")
     known = "bridge_orig, libero_10_no_noops"
@@ -462,7 +462,7 @@ def test_the_data_set_of_a_fine_tune_is_the_one_that_its_trainer_wrote(saved, en
     """`config.json` has those of the model that it began with. Once saved, all stand together."""
     _, folder = saved
     path = folder / "dataset_statistics.json"
-    one = json.loads(path.read_text())["paper"]
+    one = json.loads(path.read_text())["fake"]
     path.write_text(json.dumps({"libero_130_no_noops_trajall": one}))
     base = {"norm_stats": {"bridge_orig": one, "fractal": one}}
     (folder / "config.json").write_text(json.dumps(base))
@@ -478,7 +478,7 @@ def test_the_data_set_of_a_fine_tune_is_the_one_that_its_trainer_wrote(saved, en
 
 def test_another_robot(saved, other_env):
     _, folder = saved
-    refuse(at(settings(), folder), other_env(action=6), "'action' of 'paper' must have 6 entries")
+    refuse(at(settings(), folder), other_env(action=6), "'action' of 'fake' must have 6 entries")
 
 
 def test_another_critic(saved, env_spec):

@@ -2,7 +2,7 @@
 
 import pytest
 from rlcore_testing import PolicyConformance
-from rlcore_testing.conformance.paper import paper_env
+from rlcore_testing.conformance.fake_env import fake_env
 
 TINY = {"size": "tiny", "num_action_chunks": 3, "add_value_head": True, "critic_hidden": [16]}
 
@@ -40,4 +40,4 @@ class TestOfficial(PolicyConformance):
         "action_norm": "bounds",
         "max_prompt_length": 40,
     }
-    env_spec = paper_env(cameras=2)
+    env_spec = fake_env(cameras=2)

@@ -512,10 +512,10 @@ def test_adapters_of_full_size(tmp_path):
 def test_film_of_full_size():
     """OpenVLA-OFT's towers with FiLM, 0.73 billion weights and FiLM's 0.45 billion."""
     from rlcore_model_openvla_oft.spec import resolve
-    from rlcore_testing.conformance.paper import paper_env
+    from rlcore_testing.conformance.fake_env import fake_env
 
     config = OpenVLAOFTConfig(implement_version="official", use_film=True, add_value_head=False)
-    (part,) = resolve(config, paper_env()).components
+    (part,) = resolve(config, fake_env()).components
     billions = sum(torch.Size(shape).numel() for shape in part.shapes.values()) / 1e9
     assert billions == pytest.approx(0.303 + 0.428 + 0.45, abs=0.02)
     assert part.shapes["vision_backbone.fused_featurizer.blocks.26.scale.weight"] == (1152, 4096)

@@ -12,53 +12,14 @@ from typing import Any
 
 from rlcore_testing.conformance.algorithm_advantages import AdvantageChecks
 from rlcore_testing.conformance.algorithm_loss import LossChecks
-from rlcore_testing.conformance.algorithm_subject import UPDATES, AlgorithmSubject
-from rlcore_testing.conformance.base import Finding, check, require
+from rlcore_testing.conformance.algorithm_subject import UPDATES
+from rlcore_testing.conformance.base import Finding, report
 from rlcore_testing.conformance.trajectories import Bandit, bandit_rollout
 
 LATER = 100_000
 
 
-class TrainingChecks(AlgorithmSubject):
-    """Checks of whole updates, in rlcore's learner."""
-
-    def test_a_bandit_learns(self) -> None:
-        algorithm, first = self.algorithm, self._first_update()
-        policy: Any = Bandit(values=int(algorithm.needs.values))
-        learner = self.learner_of(policy, algorithm)
-        for update in range(first, first + UPDATES):
-            played = bandit_rollout(policy, seed=update, group_size=self.group_size)
-            learner.update(played, update)
-        self.require_best(float(policy.mean.detach()), plot="advantages and loss")
-
-    def test_the_policy_is_trained_sooner_or_later(self) -> None:
-        algorithm = self.algorithm
-        answers = {update: algorithm.trains_policy(update) for update in (0, 1, LATER)}
-        require(
-            all(isinstance(answer, bool) for answer in answers.values()),
-            f"trains_policy gave {answers}, expected true or false",
-            hint="update counts from 0",
-        )
-        require(
-            answers[LATER],
-            f"trains_policy({LATER}) is false, expected the policy to be trained by then",
-            hint="a warm-up of the critic ends after some updates",
-        )
-        limit = algorithm.target_kl
-        require(
-            limit is None or limit > 0,
-            f"target_kl is {limit}, expected a positive number or None",
-            hint="None: an update is never cut short",
-        )
-
-    def _first_update(self) -> int:
-        """Return the first update of 0, 1, 2, 4, ..., 65536 that trains the policy, or else 0."""
-        return next(
-            (u for u in (0, *(2**k for k in range(17))) if self.algorithm.trains_policy(u)), 0
-        )
-
-
-class AlgorithmConformance(AdvantageChecks, LossChecks, TrainingChecks):
+class AlgorithmConformance(AdvantageChecks, LossChecks):
     """Checks of an on-policy algorithm.
 
     Set `name`, and `settings` if the defaults are not suitable. Methods of
@@ -66,7 +27,31 @@ class AlgorithmConformance(AdvantageChecks, LossChecks, TrainingChecks):
     :class:`rlcore_testing.ReplayConformance`.
     """
 
+    def test_a_bandit_learns(self) -> None:
+        """Makes whole updates in rlcore's learner, from the first one that trains the policy."""
+        algorithm, updates = self.algorithm, [0, *(2**k for k in range(17))]
+        first = next((update for update in updates if algorithm.trains_policy(update)), 0)
+        policy: Any = Bandit(values=int(algorithm.needs.values))
+        learner = self.learner_of(policy, algorithm)
+        for update in range(first, first + UPDATES):
+            rollout = bandit_rollout(policy, seed=update, group_size=self.group_size)
+            learner.update(rollout, update)
+        self.require_best(float(policy.mean.detach()), plot="advantages and loss")
+
+    def test_the_policy_is_trained_sooner_or_later(self) -> None:
+        algorithm = self.algorithm
+        answers = {update: algorithm.trains_policy(update) for update in (0, 1, LATER)}
+        assert {*answers.values()} <= {True, False} and answers[LATER], (
+            f"trains_policy gave {answers} by update, which counts from 0; expected true or false, "
+            f"and true by update {LATER}\n  hint: a warm-up of the critic ends after some updates"
+        )
+        limit = algorithm.target_kl
+        assert limit is None or limit > 0, (
+            f"target_kl is {limit}, expected a positive number or None\n  hint: None: an update is "
+            "never cut short"
+        )
+
 
 def check_algorithm(name: str, **settings: Any) -> list[Finding]:
     """Return the contract violations of algorithm `name` under `settings`."""
-    return check(AlgorithmConformance, name, settings)
+    return report(AlgorithmConformance, name, settings).findings

@@ -12,13 +12,7 @@ from rlcore_policy_gradient.validation import checked_advantages
 from rlcore.contracts.errors import UserError
 from rlcore.contracts.trajectory import Trajectory
 from rlcore_testing.conformance.algorithm_subject import ACTIONS, AlgorithmSubject
-from rlcore_testing.conformance.base import (
-    Deviation,
-    require,
-    require_equal,
-    require_fields,
-    skip_unless,
-)
+from rlcore_testing.conformance.base import require_equal, require_fields, skip_unless
 from rlcore_testing.conformance.trajectories import padded, reordered
 
 ROUNDING = 1e-5
@@ -31,32 +25,27 @@ class AdvantageChecks(AlgorithmSubject):
     def test_advantages_have_their_shapes(self) -> None:
         trajectory = self.trajectory()
         made = checked_advantages(self.name, trajectory, self.algorithm.advantages(trajectory))
-        require(
-            made.returns.shape[-1] == self.value_width,
-            f"returns is {list(made.returns.shape)}, expected V = {self.value_width} at the end",
-            hint="returns are [T, N, V], and V is 0 without a critic",
+        assert made.returns.shape[-1] == self.value_width, (
+            f"returns is {list(made.returns.shape)}, expected V = {self.value_width} at the end"
+            "\n  hint: returns are [T, N, V], and V is 0 without a critic"
         )
-
-    def test_only_executed_actions_are_trained_on(self) -> None:
-        trajectory = self.trajectory()
-        made = self.algorithm.advantages(trajectory)
-        idle = ~(made.valid if made.advantages.shape[-1] == ACTIONS else made.valid.any(-1, True))
-        require(
-            not bool(made.advantages[idle].any()),
-            "advantages are not 0 where nothing is trained on",
-            hint="torch.where(valid, advantages, 0)",
+        per_action = made.advantages.shape[-1] == ACTIONS
+        trained = made.valid if per_action else made.valid.any(-1, keepdim=True)
+        assert not made.advantages[~trained].any(), (
+            "advantages are not 0 where nothing is trained on"
+            "\n  hint: torch.where(valid, advantages, 0)"
         )
 
     def test_advantages_change_nothing_and_repeat(self) -> None:
         trajectory = self.trajectory()
         before = copy.deepcopy(trajectory)
-        first = self.algorithm.advantages(trajectory)
-        for field in fields(Trajectory):
-            now, then = getattr(trajectory, field.name), getattr(before, field.name)
-            if isinstance(now, torch.Tensor):
-                require_equal(f"trajectory.{field.name} after advantages", now, then,
-                              hint="pure functions: no in-place operations on it")  # fmt: skip
-        self._require_same("made a second time", self.algorithm.advantages(before), first)
+        self.algorithm.advantages(trajectory)
+        for name in [field.name for field in fields(Trajectory)]:
+            array, copied = getattr(trajectory, name), getattr(before, name)
+            if isinstance(array, torch.Tensor):
+                hint = "pure functions: no in-place operations on it"
+                require_equal(f"trajectory.{name} after advantages", array, copied, hint)
+        self._require_same("made a second time", self.algorithm.advantages(before))
 
     def test_what_was_never_executed_plays_no_part(self) -> None:
         trajectory = self.trajectory()
@@ -66,54 +55,40 @@ class AdvantageChecks(AlgorithmSubject):
             logprobs=trajectory.logprobs.masked_fill(~valid[..., None], torch.nan),
             values=trajectory.values.masked_fill(idle[..., None], torch.nan),
         )
-        self._require_same(
-            "with NaN for what no policy decided",
-            self.algorithm.advantages(rubbish),
-            self.algorithm.advantages(trajectory),
-        )
+        made = self.algorithm.advantages(rubbish)
+        self._require_same("with NaN for what no policy decided", made)
 
     def test_idle_columns_and_chunks_change_nothing(self) -> None:
         trajectory = self.trajectory()
         chunks, columns = trajectory.valid.shape[:2]
         wider = self.algorithm.advantages(padded(trajectory, chunks=2, columns=4))
         cut = Advantages(*(getattr(wider, name)[:chunks, :columns] for name in PARTS))
-        self._require_same(
-            "with idle chunks and columns beside", cut, self.algorithm.advantages(trajectory)
-        )
-        require(
-            int(wider.valid.sum()) == int(cut.valid.sum()),
-            "valid is true in idle chunks or columns, expected false",
-            hint="start from trajectory.valid",
+        self._require_same("with idle chunks and columns beside", cut)
+        assert wider.valid.sum() == cut.valid.sum(), (
+            "valid is true in idle chunks or columns, expected false"
+            "\n  hint: start from trajectory.valid"
         )
 
     def test_the_order_of_columns_changes_nothing(self) -> None:
         trajectory = self.trajectory()
         columns = trajectory.valid.shape[1]
         order = torch.randperm(columns, generator=torch.Generator().manual_seed(0))
-        made, moved = (
-            self.algorithm.advantages(t) for t in (trajectory, reordered(trajectory, order))
-        )
-        expected = Advantages(*(getattr(made, name)[:, order] for name in PARTS))
-        self._require_same("of columns in another order", moved, expected)
+        moved = self.algorithm.advantages(reordered(trajectory, order))
+        back = Advantages(*(getattr(moved, name)[:, order.argsort()] for name in PARTS))
+        self._require_same("of columns in another order", back)
 
     def test_bootstrap_values_are_read_where_they_are_needed(self) -> None:
         """At time limits only: the final observation's value costs a render and a forward pass."""
         trajectory = self.trajectory()
         skip_unless(self.value_width > 0, "it needs no values")
-        cut = trajectory.truncated.any(-1)
-        other = replace(
-            trajectory,
-            bootstrap_values=torch.where(
-                cut[..., None], trajectory.bootstrap_values + 10, trajectory.bootstrap_values
-            ),
-        )
+        raised = 10.0 * trajectory.truncated.any(-1, keepdim=True)
+        other = replace(trajectory, bootstrap_values=trajectory.bootstrap_values + raised)
         first, second = (self.algorithm.advantages(t).returns for t in (trajectory, other))
         reads, needs = not torch.equal(first, second), self.algorithm.needs.bootstrap_values
-        require(
-            reads == needs,
+        assert reads == needs, (
             f"needs.bootstrap_values is {needs}, but returns {'do' if reads else 'do not'} depend "
-            "on the values of truncated episodes' final observations",
-            hint="rollouts make these values only where needs.bootstrap_values is true",
+            "on the values of truncated episodes' final observations\n  hint: rollouts make these "
+            "values only where needs.bootstrap_values is true"
         )
 
     def test_groups_are_missed_where_they_are_needed(self) -> None:
@@ -124,12 +99,14 @@ class AdvantageChecks(AlgorithmSubject):
             self.algorithm.advantages(alone)
         except UserError:
             return
-        raise Deviation(
-            "needs.groups is true, yet advantages takes episodes that belong to no group",
-            hint="raise rlcore.contracts.errors.ConfigError where group is -1, "
-            "and name algorithm.group_size",
+        raise AssertionError(
+            "needs.groups is true, yet advantages takes episodes that belong to no group\n  hint: "
+            "raise rlcore.contracts.errors.ConfigError where group is -1, and name "
+            "algorithm.group_size"
         )
 
-    def _require_same(self, how: str, got: Advantages, expected: Advantages) -> None:
+    def _require_same(self, how: str, made: Advantages) -> None:
+        """Require the advantages of :meth:`trajectory`, to rounding."""
+        expected = self.algorithm.advantages(self.trajectory())
         hint = "advantages follow from executed actions, their rewards and values alone"
-        require_fields(PARTS, how, got, expected, atol=ROUNDING, hint=hint)
+        require_fields(PARTS, how, made, expected, hint, atol=ROUNDING)

@@ -14,15 +14,14 @@ from torch import Tensor
 from rlcore.config.schema import ActorConfig
 from rlcore.contracts.metric import Metric
 from rlcore.contracts.protocols import Algorithm, Evaluation
-from rlcore.contracts.specs import AlgorithmNeeds
 from rlcore.contracts.trajectory import Trajectory
 from rlcore.learner.update import Learner
 from rlcore.plugins.import_target import load_target
-from rlcore_testing.conformance.base import require
 from rlcore_testing.conformance.threads import OneThread
 from rlcore_testing.conformance.trajectories import random_trajectory
 
-CHUNKS, COLUMNS, ACTIONS, ENTRIES = 6, 8, 3, 2
+ACTIONS = 3  # actions of a chunk
+COLUMNS = 8
 BEST = 1.0  # the action a bandit is rewarded for
 UPDATES = 20  # number of updates on the bandit
 DRIFT = 0.05  # std of the change of log-probs and values since the rollout
@@ -60,46 +59,41 @@ class AlgorithmSubject(OneThread):
         return cast(OnPolicy, self.make(self.config()))
 
     def test_needs_are_those_its_spec_function_gave(self) -> None:
-        needs = self.algorithm.needs
-        self.require_told("algorithm.needs", AlgorithmNeeds, needs, before="workers")
+        self.require_planned("algorithm.needs", self.algorithm.needs)
 
     def learner_of(self, policy: Any, algorithm: OnPolicy, **facts: Any) -> Learner:
         """Return a learner that trains a bandit with the algorithm."""
         actor = ActorConfig(micro_batch_size=16, global_batch_size=32)
-        actor.optim.lr, actor.optim.value_lr = 0.05, 0.2
+        actor.optim.lr = 0.05
+        actor.optim.value_lr = 0.2
         return Learner(policy, algorithm, actor, self.config(), seed=0, **facts)
 
     def require_best(self, mean: float, *, plot: str) -> None:
         """Require that a bandit's mean action is within 70% of the initial distance of the best."""
-        require(
-            abs(mean - BEST) < 0.7 * BEST,
+        assert abs(mean - BEST) < 0.7 * BEST, (
             f"after {UPDATES} updates of a bandit its mean action went from 0 to {mean:.3f}, "
-            f"expected it to come nearer to the best one, {BEST}",
-            hint=f"plot {plot} of one update; look at signs first",
+            f"expected it to come nearer to the best one, {BEST}\n  hint: plot {plot} of one "
+            "update; look at signs first"
         )
 
     @property
     def value_width(self) -> int:
         """V, the number of values per decision that the algorithm needs: 0, 1 or C."""
-        if not self.algorithm.needs.values:
-            return 0
-        return ACTIONS if self.config().reward_type == "action_level" else 1
+        per_action = self.config().reward_type == "action_level"
+        return self.algorithm.needs.values * (ACTIONS if per_action else 1)
 
     @property
     def group_size(self) -> int:
         """G, the size of a group, or 0 if the algorithm needs no groups."""
         return int(self.config().group_size) if self.algorithm.needs.groups else 0
 
-    def trajectory(self, *, seed: int = 0) -> Trajectory:
+    def trajectory(self) -> Trajectory:
         """Return a random trajectory, with at least two groups if the algorithm needs groups."""
         return random_trajectory(
-            chunks=CHUNKS,
             columns=max(COLUMNS, 2 * self.group_size),
             actions=ACTIONS,
-            entries=ENTRIES,
             value_width=self.value_width,
             group_size=self.group_size,
-            seed=seed,
         )
 
     def samples(self) -> Samples:

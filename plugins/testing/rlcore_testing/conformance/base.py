@@ -1,12 +1,13 @@
-"""Define the base of the conformance classes of envs, policies and algorithms.
+"""Define the base of the conformance suites: pytest classes whose methods check one component.
 
     class TestMyEnv(EnvConformance):        check_env("my_env", max_episode_steps=40)
         name = "my_env"                       -> [Finding(check, message, hint), ...]
         settings = {"max_episode_steps": 40}
 
-A check is a method `test_...` that raises :class:`Deviation`. pytest collects the subclass; the
-functions run the same methods. This module depends on no kind of component, no test runner and no
-tensor library.
+A check is a method `test_...` that asserts. The message of an assertion says what is wrong and what
+was expected; the text after `hint:` says how to fix it. pytest collects subclasses, and
+:func:`report` runs the same methods for `rlcore check`. This module depends on no kind of component
+and no tensor library.
 """
 
 from __future__ import annotations
@@ -35,47 +36,27 @@ from rlcore.contracts.specs import ComponentSpec, Kind
 from rlcore.plugins.extras import is_ours
 from rlcore.plugins.import_target import load_target
 from rlcore.plugins.registry import load_plugins
-from rlcore.validation.faults import NUMBERS, Fault, array_fault
+from rlcore.validation.faults import NUMBERS, Fault
 
 HEAVY = ("torch", "ray", "gymnasium", "transformers", "jax")
-"""What listing, checking and planning a run must not load."""
-
+"""Packages that listing, checking and planning a run must not import."""
+HINT = "\n  hint: "
+"""Separates a finding from its remedy in the message of an assertion."""
 PROGRESS = logging.getLogger("rlcore_testing")
-"""Gets a message as each check begins."""
+"""Logger that gets a message as each check begins."""
 
 Subject = TypeVar("Subject")
-Check = TypeVar("Check", bound="Conformance")
-
-
-class Deviation(AssertionError):
-    """A component violates its contract.
-
-    Args:
-        message: what is wrong and what was expected.
-        hint: how to fix it.
-    """
-
-    def __init__(self, message: str, *, hint: str) -> None:
-        super().__init__(f"{message}\n  hint: {hint}")
-        self.message, self.hint = message, hint
-
-
-class Doubt(Deviation):
-    """A deviation that may be intended.
-
-    A test fails until its class disables the check; `rlcore check` only warns.
-    """
 
 
 @dataclass(frozen=True)
 class Finding:
-    """A check that did not pass.
+    """A check that failed.
 
     Attributes:
         check: its name as a sentence.
         message: what is wrong and what was expected.
         hint: how to fix it.
-        warning: the deviation may be intended (:class:`Doubt`).
+        warning: whether the finding may be intended (:attr:`Conformance.may_be_intended`).
         cause: key by which findings with a common cause are grouped: for an unexpected exception
             its type and line, otherwise the component and the hint.
     """
@@ -105,7 +86,7 @@ class Report:
     """The results of a component's checks.
 
     Attributes:
-        findings: checks that did not pass.
+        findings: checks that failed.
         left_out: checks that were skipped.
     """
 
@@ -119,12 +100,16 @@ class Conformance:
     Attributes:
         name: the component's registered name.
         settings: keys that differ from their defaults; a section is a mapping.
+        light: targets of the component whose modules must import none of :data:`HEAVY`.
+        may_be_intended: names of checks that `rlcore check` reports as warnings.
         thorough: class attributes that :func:`report` sets to enable longer checks.
     """
 
     kind: ClassVar[Kind]
     name: ClassVar[str] = ""
     settings: ClassVar[Mapping[str, Any]] = {}
+    light: ClassVar[Sequence[str]] = ("config", "spec")
+    may_be_intended: ClassVar[Collection[str]] = ()
     thorough: ClassVar[Mapping[str, Any]] = {}
     _made: ClassVar[dict[Any, Any]]
     _closing: ClassVar[ExitStack]
@@ -134,11 +119,11 @@ class Conformance:
 
     @classmethod
     def setup_class(cls) -> None:
-        """Prepare the checks; called before the first one."""
+        """Prepare the checks; pytest calls it before the first one."""
 
     @classmethod
     def teardown_class(cls) -> None:
-        """Close and drop the objects that checks share; called after the last one."""
+        """Close and drop the objects that checks share; pytest calls it after the last one."""
         cls._made.clear()
         cls._closing.close()
 
@@ -154,95 +139,86 @@ class Conformance:
         Raises:
             ConfigError: a key is unknown, or a value has the wrong type.
         """
+        return self.shared(("config", repr(sorted(changes.items()))), lambda: self._bound(changes))
 
-        def fill() -> Settings:
-            spec = self.component()
-            made = _base(self.kind) if spec.config is None else load_target(spec.config)
-            return _filled(made(**{TYPE_KEYS[self.kind]: spec.name}), self.settings, changes)
+    def _bound(self, changes: Mapping[str, Any]) -> Settings:
+        spec = self.component()
+        defaults = self._settings_class()(**{TYPE_KEYS[self.kind]: spec.name})
+        try:
+            merged = OmegaConf.merge(
+                OmegaConf.structured(defaults), dict(self.settings), dict(changes)
+            )
+            settings: Any = OmegaConf.to_object(merged)
+        except OmegaConfBaseException as error:
+            reason = str(error).partition("\n")[0]
+            raise ConfigError(f"settings of {type(defaults).__name__}: {reason}") from None
+        settings.freeze()
+        return settings
 
-        return self.shared(("config", repr(sorted(changes.items()))), fill)
+    def _settings_class(self) -> Any:
+        path = self.component().config
+        return _settings_base(self.kind) if path is None else load_target(path)
 
     def shared(self, key: Any, make: Callable[[], Subject]) -> Subject:
         """Return the cached object of `key`, which the class's first call builds with `make`."""
         if key not in self._made:
             self._made[key] = make()
-        found: Subject = self._made[key]
-        return found
+        cached: Subject = self._made[key]
+        return cached
 
-    # -- all kinds ----------------------------------------------------------------------------
-
-    def loaded_by(self, code: str, packages: Sequence[str]) -> list[str]:
-        """Return which of `packages` a new interpreter has imported after running `code`.
-
-        Raises:
-            Deviation: the code fails.
-        """
-        script = f"{code}\nimport json, sys\nprint(json.dumps([*sys.modules]))"
-        done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
-        if done.returncode:
-            reason = done.stderr.strip().rpartition("\n")[2]
-            raise Deviation(f"it fails in a new interpreter: {reason}",
-                            hint="look at the traceback of this code:\n" + code)  # fmt: skip
-        modules = set(json.loads(done.stdout.splitlines()[-1]))
-        return sorted(modules & set(packages))
-
-    def require_told(
-        self, what: str, kind: type, real: Any, *given: Any, before: str, apart: Sequence[str] = ()
-    ) -> None:
-        """Require that a component's spec equals the one that its spec function returns.
-
-        Args:
-            what: name of the spec, for messages.
-            kind: dataclass of the spec.
-            real: the spec that the component itself has.
-            given: arguments of the spec function after the settings.
-            before: what a run starts after it has called the function, for messages.
-            apart: fields that may differ.
-        """
-        path = self.component().spec
-        require(
-            path is not None,
-            "the component names no spec function, expected spec='module:function'",
-            hint=f"without one nothing can be checked before {before} start",
-        )
-        told = load_target(str(path))(self.config(), *given)
-        for name in [each.name for each in fields(kind) if each.name not in apart]:
-            expected, got = getattr(told, name), getattr(real, name)
-            require(
-                got == expected,
-                f"{what}.{name} is {got!r}, but the spec function said {expected!r}",
-                hint=f"take {what} from the spec function",
-            )
+    # -- checks of all kinds ------------------------------------------------------------------
 
     def test_settings_and_facts_load_nothing_heavy(self) -> None:
         """Every command imports them, also on a machine without the simulator."""
         spec = self.component()
-        named = [target for target in (spec.config, spec.spec) if target is not None]
-        modules = sorted({target.partition(":")[0] for target in named})
-        loaded = self.loaded_by("".join(f"import {name}\n" for name in modules), HEAVY)
-        if loaded:
-            raise Deviation(
-                f"importing {' and '.join(modules)} loads {', '.join(loaded)}, expected neither a "
-                "tensor library nor a simulator",
-                hint="keep settings and spec function in modules of their own, and import inside "
-                "functions what they need",
-            )
+        targets = [target for target in (getattr(spec, name) for name in self.light) if target]
+        modules = sorted({target.partition(":")[0] for target in targets})
+        require_light(
+            "".join(f"import {name}\n" for name in modules),
+            f"importing {' and '.join(modules)}",
+            "import what is heavy inside the functions that need it; keep settings and spec "
+            "function in modules of their own",
+        )
 
     def test_every_key_of_its_settings_has_a_help_text(self) -> None:
-        spec = self.component()
-        made = _base(self.kind) if spec.config is None else load_target(spec.config)
-        require(
-            isinstance(made, type) and issubclass(made, _base(self.kind)),
-            f"{spec.config} is {made!r}, expected a dataclass that extends "
-            f"{_base(self.kind).__name__}",
-            hint="subclass it: core reads the keys all components of a kind share",
+        base = _settings_base(self.kind)
+        if base is None:
+            return
+        made = self._settings_class()
+        assert isinstance(made, type) and issubclass(made, base), (
+            f"{self.component().config} is {made!r}, expected a dataclass that extends "
+            f"{base.__name__}\n  hint: subclass it: core reads the keys all components of a kind "
+            "share"
         )
-        silent = [each.name for each in fields(made) if not each.metadata.get("help")]
-        require(
-            not silent,
-            f"{made.__name__} has no help text for {', '.join(silent)}, expected one for each key",
-            hint='declare keys as name: type = key("what it means, with its unit", default)',
+        silent = [key.name for key in fields(made) if not key.metadata.get("help")]
+        assert not silent, (
+            f"{made.__name__} has no help text for {', '.join(silent)}, expected one for each key"
+            '\n  hint: declare keys as name: type = key("what it means, with its unit", default)'
         )
+
+    def require_planned(self, what: str, real: Any, *arguments: Any, apart: str = "") -> None:
+        """Require that a component's spec equals the one that its spec function returns.
+
+        Args:
+            what: name of the spec, for messages.
+            real: the spec that the component itself has.
+            arguments: arguments of the spec function after the settings.
+            apart: names of fields that may differ, separated by spaces.
+        """
+        path = self.component().spec
+        assert path is not None, (
+            "the component names no spec function, expected spec='module:function'\n  hint: "
+            "without one nothing can be checked before its workers start"
+        )
+        planned = load_target(path)(self.config(), *arguments)
+        for entry in fields(planned):
+            got, expected = getattr(real, entry.name), getattr(planned, entry.name)
+            assert entry.name in apart.split() or got == expected, (
+                f"{what}.{entry.name} is {got!r}, but the spec function gave {expected!r}"
+                f"\n  hint: take {what} from the spec function"
+            )
+
+    # -- running them without pytest ------------------------------------------------------------
 
     @classmethod
     def checks(cls) -> dict[str, str]:
@@ -252,7 +228,7 @@ class Conformance:
 
     @classmethod
     def findings(cls) -> list[Finding]:
-        """Run all checks; return those that did not pass."""
+        """Run all checks; return those that failed."""
         return cls.report().findings
 
     @classmethod
@@ -266,19 +242,30 @@ class Conformance:
         cls.setup_class()
         try:
             for number, (check, method) in enumerate(checks.items(), 1):
-                if check in skip:
-                    report.left_out.append(LeftOut(check, "as asked for"))
-                    continue
                 PROGRESS.info("%s: %d of %d, %s", cls.name, number, len(checks), check)
                 try:
-                    finding = _run(getattr(cls(), method), check, cls.name)
+                    skip_unless(check not in skip, "as asked for")
+                    getattr(cls(), method)()
                 except SkipTest as reason:
                     report.left_out.append(LeftOut(check, str(reason)))
-                    continue
-                report.findings.extend([] if finding is None else [finding])
+                except Exception as error:  # any exception of a component is a finding
+                    report.findings.append(cls._finding(check, method, error))
         finally:
             cls.teardown_class()
         return report
+
+    @classmethod
+    def _finding(cls, check: str, method: str, error: Exception) -> Finding:
+        message, asserted, hint = str(error).partition(HINT)
+        if isinstance(error, UserError):  # raised, for example, by core's own checks
+            message, hint = error.message.partition("\nTraceback")[0], error.hint or ""
+        elif not asserted:
+            kind, place = type(error).__name__, _place(error)
+            message = f"it raised {kind}: {error} ({place})"
+            hint = "run the check with pytest to see the traceback"
+            return Finding(check, message, hint, cause=f"{kind} {place}")
+        cause = f"{cls.name}: {hint or message}"
+        return Finding(check, message, hint, method in cls.may_be_intended, cause)
 
 
 def sentence(name: str) -> str:
@@ -290,7 +277,7 @@ def sentence(name: str) -> str:
 
 
 def report(
-    base: type[Check], name: str, settings: Mapping[str, Any], skip: Collection[str] = ()
+    base: type[Conformance], name: str, settings: Mapping[str, Any], skip: Collection[str] = ()
 ) -> Report:
     """Run the checks of `base`, including the thorough ones, on a component.
 
@@ -299,57 +286,24 @@ def report(
         settings: keys that differ from their defaults.
         skip: names of checks to skip, as sentences.
     """
-    facts = {"name": name, "settings": settings, **base.thorough}
-    made: type[Check] = type(base.__name__, (base,), facts)
-    return made.report(skip)
-
-
-def check(base: type[Check], name: str, settings: Mapping[str, Any]) -> list[Finding]:
-    """Run the checks as :func:`report` does; return the findings."""
-    return report(base, name, settings).findings
-
-
-def _run(method: Callable[[], None], check: str, name: str) -> Finding | None:
-    """Run a check; return its finding, or None if it passes. SkipTest is not caught."""
-    try:
-        method()
-    except SkipTest:
-        raise
-    except Deviation as error:
-        doubt = isinstance(error, Doubt)
-        return Finding(check, error.message, error.hint, doubt, cause=f"{name}: {error.hint}")
-    except UserError as error:  # raised, for example, by core's own checks
-        message, hint = error.message.partition("\nTraceback")[0], error.hint or ""
-        return Finding(check, message, hint, cause=f"{name}: {hint or message}")
-    except Exception as error:  # any exception of a component is a finding
-        place = _place(error)
-        where = f" ({place})" if place else ""
-        return Finding(
-            check,
-            f"it raised {type(error).__name__}: {error}{where}",
-            "run the check with pytest to see the traceback",
-            cause=f"{type(error).__name__} {place or _innermost(error)}",
-        )
-    return None
+    attributes = {"name": name, "settings": settings, **base.thorough}
+    suite: type[Conformance] = type(base.__name__, (base,), attributes)
+    return suite.report(skip)
 
 
 def _place(error: Exception) -> str:
-    """Return `file:line` of the innermost frame in the third-party package that raised an error.
+    """Return `file:line` of the statement of a third-party component that raised an error.
 
-    That package is the first one on the traceback. Empty if all frames belong to rlcore or the
-    standard library.
+    That is the innermost frame of the first package on the traceback that is neither part of rlcore
+    nor of the standard library, or the innermost frame if there is no such package.
     """
-    frames = [(frame.f_globals.get("__name__", "").partition(".")[0], frame, at) for frame, at in
-              walk_tb(error.__traceback__)]  # fmt: skip
-    theirs = [one for one in frames if not _is_passed_through(one[0])]
-    own = [one for one in theirs if one[0] == theirs[0][0]]
-    return f"{own[-1][1].f_code.co_filename}:{own[-1][2]}" if own else ""
-
-
-def _innermost(error: Exception) -> str:
-    """Return `file:line` of the statement that raised an error."""
-    frame, at = [*walk_tb(error.__traceback__)][-1]
-    return f"{frame.f_code.co_filename}:{at}"
+    frames = [
+        (frame.f_globals.get("__name__", "").partition(".")[0], frame.f_code.co_filename, line)
+        for frame, line in walk_tb(error.__traceback__)
+    ]
+    packages = [package for package, _, _ in frames if not _is_passed_through(package)]
+    own = [frame for frame in frames if frame[0] in packages[:1]] or frames
+    return f"{own[-1][1]}:{own[-1][2]}"
 
 
 def _is_passed_through(package: str) -> bool:
@@ -357,30 +311,12 @@ def _is_passed_through(package: str) -> bool:
     return package in ("", "pluggy", *sys.stdlib_module_names) or is_ours(package)
 
 
-def _base(kind: Kind) -> Any:
-    return next(slot.base for slot in SLOTS if slot.kind == kind)
+def _settings_base(kind: Kind) -> Any:
+    """Return the class of settings that a kind's components extend; None if they have none."""
+    return next((slot.base for slot in SLOTS if slot.kind == kind), None)
 
 
-def _filled(base: Settings, *layers: Mapping[str, Any]) -> Settings:
-    """Return settings merged with layers, of which later ones win, as frozen settings."""
-    try:
-        merged = OmegaConf.merge(OmegaConf.structured(base), *map(dict, layers))
-        filled = OmegaConf.to_object(merged)
-    except OmegaConfBaseException as error:
-        reason = str(error).partition("\n")[0]
-        raise ConfigError(f"settings of {type(base).__name__}: {reason}") from None
-    assert isinstance(filled, Settings)
-    filled.freeze()
-    return filled
-
-
-# -- requirements of checks -------------------------------------------------------------------
-
-
-def require(ok: bool, message: str, *, hint: str) -> None:
-    """Raise a :class:`Deviation` unless `ok`."""
-    if not ok:
-        raise Deviation(message, hint=hint)
+# -- what checks assert -------------------------------------------------------------------------
 
 
 def skip_unless(applies: bool, reason: str) -> None:
@@ -389,47 +325,50 @@ def skip_unless(applies: bool, reason: str) -> None:
         raise SkipTest(reason)
 
 
-def require_array(
-    what: str, value: Any, dtype: Any, shape: tuple[int, ...], *, hint: str = ""
-) -> None:
-    """Require a numpy array of a dtype and shape."""
-    fault = array_fault(what, value, dtype, shape)
-    if fault is not None:
-        raise Deviation(f"{fault}", hint=hint or fault.hint)
+def require_light(code: str, what: str, hint: str, packages: Sequence[str] = HEAVY) -> None:
+    """Require that `code` runs in a new interpreter and imports none of `packages`.
+
+    Args:
+        what: what the code does, for the message.
+    """
+    script = f"{code}\nimport json, sys\nprint(json.dumps([*sys.modules]))"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert not done.returncode, (
+        f"it fails in a new interpreter: {done.stderr.strip().rpartition(chr(10))[2]}"
+        f"\n  hint: look at the traceback of this code:\n{code}"
+    )
+    loaded = sorted({*json.loads(done.stdout.splitlines()[-1])} & {*packages})
+    assert not loaded, f"{what} loads {', '.join(loaded)}, expected none of them\n  hint: {hint}"
 
 
-def require_none(call: str, fault: Fault | None) -> None:
-    """Require that env workers would accept a result (see :mod:`rlcore.validation.env`)."""
-    if fault is not None:
-        row = "" if fault.row is None else f", row {fault.row}"
-        raise Deviation(f"{call}{row}: {fault}", hint=fault.hint)
+def require_valid(call: str, fault: Fault | None) -> None:
+    """Require that a run would accept a value (see :mod:`rlcore.validation`)."""
+    assert fault is None, (
+        f"{call}{'' if fault.row is None else f', row {fault.row}'}: {fault}\n  hint: {fault.hint}"
+    )
 
 
-def require_equal(what: str, got: Any, expected: Any, *, atol: float = 0.0, hint: str) -> None:
+def require_equal(what: str, got: Any, expected: Any, hint: str, *, atol: float = 0.0) -> None:
     """Require equal arrays: bitwise if `atol` is 0, else within `atol`. NaN equals itself."""
     got, expected = np.asarray(got), np.asarray(expected)
-    require(
-        got.shape == expected.shape,
-        f"{what}: got shape {list(got.shape)}, expected {list(expected.shape)}",
-        hint=hint,
+    assert got.shape == expected.shape, (
+        f"{what}: got shape {list(got.shape)}, expected {list(expected.shape)}\n  hint: {hint}"
     )
     numbers = all(array.dtype.kind in NUMBERS for array in (got, expected))
     near = atol and numbers  # text has no tolerance
     wrong = ~np.isclose(got, expected, rtol=0, atol=atol) if near else got != expected
     wrong &= (got == got) | (expected == expected)
-    if wrong.any():
-        place = tuple(int(i) for i in np.argwhere(wrong)[0])
-        raise Deviation(
-            f"{what}: {int(wrong.sum())} of {wrong.size} entries differ, first at {list(place)}: "
-            f"got {got[place]}, expected {expected[place]}",
-            hint=hint,
-        )
+    places = [tuple(place) for place in np.argwhere(wrong).tolist()[:1]]
+    assert not places, (
+        f"{what}: {int(wrong.sum())} of {wrong.size} entries differ, first at {list(places[0])}: "
+        f"got {got[places[0]]}, expected {expected[places[0]]}\n  hint: {hint}"
+    )
 
 
 def require_fields(
-    names: Sequence[str], what: str, got: Any, expected: Any, *, atol: float = 0.0, hint: str
+    names: Sequence[str], what: str, got: Any, expected: Any, hint: str, *, atol: float = 0.0
 ) -> None:
     """Require that the attributes `names` of two objects are equal, by :func:`require_equal`."""
     for name in names:
-        own, other = getattr(got, name), getattr(expected, name)
-        require_equal(f"{name} {what}", own, other, atol=atol, hint=hint)
+        values = getattr(got, name), getattr(expected, name)
+        require_equal(f"{name} {what}", *values, hint, atol=atol)

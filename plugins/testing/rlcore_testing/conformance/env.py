@@ -11,23 +11,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from rlcore_testing.conformance.base import Finding, check
+from rlcore_testing.conformance.base import Finding, report
 from rlcore_testing.conformance.env_chunks import ChunkChecks
 from rlcore_testing.conformance.env_demonstrations import DemonstrationChecks
 from rlcore_testing.conformance.env_ends import EndChecks
-from rlcore_testing.conformance.env_facts import FactChecks, ObservationChecks
+from rlcore_testing.conformance.env_facts import FactChecks
 from rlcore_testing.conformance.env_rows import RowChecks
 from rlcore_testing.conformance.env_starts import StartChecks
 
 
 class EnvConformance(
-    FactChecks,
-    ObservationChecks,
-    StartChecks,
-    ChunkChecks,
-    EndChecks,
-    RowChecks,
-    DemonstrationChecks,
+    FactChecks, StartChecks, ChunkChecks, EndChecks, RowChecks, DemonstrationChecks
 ):
     """Checks of an env.
 
@@ -43,4 +37,4 @@ def check_env(name: str, **settings: Any) -> list[Finding]:
 
     Memory is checked, too, over 200 episodes.
     """
-    return check(EnvConformance, name, settings)
+    return report(EnvConformance, name, settings).findings

@@ -1,4 +1,4 @@
-"""Check that a chunk equals its single steps: actions, rewards, shapes."""
+"""Check that a chunk equals its single steps, and that settings of actions and rewards hold."""
 
 from __future__ import annotations
 
@@ -8,13 +8,10 @@ import numpy as np
 
 from rlcore.contracts.protocols import Env
 from rlcore.validation.env import chunk_fault
-from rlcore_testing.conformance.base import (
-    require_array,
-    require_equal,
-    require_none,
-    skip_unless,
-)
+from rlcore.validation.faults import array_fault
+from rlcore_testing.conformance.base import require_equal, require_valid, skip_unless
 from rlcore_testing.conformance.env_subject import (
+    ALL_ROWS,
     CHUNK,
     ROUNDING,
     ROWS,
@@ -26,34 +23,27 @@ from rlcore_testing.conformance.env_subject import (
 class ChunkChecks(EnvSubject):
     """Checks of chunks of steps."""
 
-    def test_chunk_results_have_their_shapes(self) -> None:
-        result = self.play(self.env(), self.episodes(ROWS), self.actions(ROWS)).result
-        for name, dtype in (
-            ("rewards", np.float32),
-            ("terminated", bool),
-            ("truncated", bool),
-            ("valid", bool),
-        ):
-            require_array(name, getattr(result, name), dtype, (ROWS, CHUNK))
-        require_array("success", result.success, bool, (ROWS,))
-
     def test_a_run_accepts_what_it_hands_out(self) -> None:
         """Results pass the validation of env workers, from the start of episodes to their end."""
         episodes, actions = self.to_the_end()
-        env = self.env()
+        env, running, solved = self.env(), ALL_ROWS, ~ALL_ROWS
         env.reset(options={"episodes": episodes})
-        running, solved = np.ones(ROWS, dtype=bool), np.zeros(ROWS, dtype=bool)
         for start in range(0, actions.shape[1], CHUNK):
             result = env.chunk_step(actions[:, start : start + CHUNK])
-            fault = chunk_fault(self.spec, ROWS, CHUNK, result, running, solved)
-            require_none(f"the chunk after step {start}", fault)
+            require_valid(
+                f"the chunk after step {start}",
+                chunk_fault(self.spec, ROWS, CHUNK, result, running, solved)
+                # a run converts them
+                or array_fault("rewards", result.rewards, np.float32, (ROWS, CHUNK))
+                or array_fault("success", result.success, np.bool_, (ROWS,)),
+            )
             solved = result.success
             running = running & ~(result.terminated | result.truncated).any(axis=1)
 
     def test_a_chunk_equals_its_steps_one_by_one(self) -> None:
         """Compares the last two chunks; if a solution is known, one episode ends within them."""
         skip_unless(not self.spec.whole_chunks, "spec.whole_chunks: a chunk is one motion")
-        self.repeats_its_course()
+        self.skip_unless_deterministic()
         episodes, actions = self.to_the_end()
         chunked, stepped = self.env(), self.env(instance=1)
         first = max(actions.shape[1] - 2 * CHUNK, 0)
@@ -73,58 +63,52 @@ class ChunkChecks(EnvSubject):
             observation, *numbers, _ = stepped.step(chunk[:, c])
             for name, got in zip(("rewards", "terminated", "truncated"), numbers, strict=True):
                 what = f"{name} of step {start + c}, played alone"
-                self.require_close(what, got, getattr(result, name)[:, c], hint=hint)
+                self.require_close(what, got, getattr(result, name)[:, c], hint)
         drawn = ~result.terminated.any(1) & result.valid[:, 0]
         if not self.spec.renders_final:
             drawn &= ~result.truncated.any(1)
         for name, array in arrays_of(observation).items():
             rows = drawn if name.startswith("camera") else slice(None)
-            expected = arrays_of(result.observation)[name][rows]
             what = f"{name} after {start + CHUNK} steps, the last {CHUNK} played one by one"
-            self.require_close(what, array[rows], expected, hint=hint)
+            self.require_close(what, array[rows], arrays_of(result.observation)[name][rows], hint)
 
     def test_actions_beyond_the_range_are_clipped(self) -> None:
-        self.repeats_its_course()
-        env, actions = self.env(), self.actions(ROWS)
-        low, high = self.action_range()
+        self.skip_unless_deterministic()
+        actions, (low, high) = self.actions(ROWS), self.action_range()
         wild = np.where(actions > (low + high) / 2, high + 2 * (high - low), low - (high - low))
-        inside = self.play(env, self.episodes(ROWS), np.clip(wild, low, high).astype(np.float32))
-        outside = self.play(env, self.episodes(ROWS), wild.astype(np.float32))
+        inside, outside = (
+            self.play(self.env(), self.episodes(ROWS), played.astype(np.float32)).result
+            for played in (np.clip(wild, low, high), wild)
+        )
         self.require_close(
             "states after actions beyond the range",
-            outside.result.observation["states"],
-            inside.result.observation["states"],
-            hint="clip actions to the range of spec.actions: policies explore beyond it",
+            outside.observation["states"],
+            inside.observation["states"],
+            "clip actions to the range of spec.actions: policies explore beyond it",
         )
 
     def test_rewards_are_scaled_by_reward_coef(self) -> None:
-        self.repeats_its_course()
-        plain, doubled = (self._rewards(reward_coef=c) for c in (1.0, 2.0))
-        require_equal(
-            "rewards under reward_coef=2",
-            doubled,
-            2 * plain,
-            atol=max(self.tolerance, ROUNDING * max(1.0, float(np.abs(plain).max()))),
-            hint="multiply rewards by config.reward_coef",
-        )
+        plain, doubled = (self._rewards(reward_coef=coef) for coef in (1.0, 2.0))
+        hint = "multiply rewards by config.reward_coef"
+        self._require_rewards("reward_coef=2", doubled, 2 * plain, hint)
 
     def test_relative_rewards_are_differences(self) -> None:
-        self.repeats_its_course()
         plain, relative = (self._rewards(use_rel_reward=on) for on in (False, True))
-        require_equal(
-            "rewards under use_rel_reward=true",
-            relative,
-            np.diff(plain, prepend=0.0),
-            atol=max(self.tolerance, ROUNDING * max(1.0, float(np.abs(plain).max()))),
-            hint="d_t = r_t - r_{t-1}, with r_{-1} = 0 at the start of the episode",
-        )
+        hint = "d_t = r_t - r_{t-1}, with r_{-1} = 0 at the start of the episode"
+        self._require_rewards("use_rel_reward=true", relative, np.diff(plain, prepend=0.0), hint)
 
     def _rewards(self, **changes: Any) -> np.ndarray:
         """Return the rewards `[L]` of one episode, played in chunks."""
-        solution = self.solution()
-        episode, actions = solution or (self.episodes(1)[0], self.actions(1)[0])
+        self.skip_unless_deterministic()
+        episode, actions = self.solution() or (self.episodes(1)[0], self.actions(1)[0])
         env = self.env(1, **changes)
         env.reset(options={"episodes": [episode]})
         chunks = range(0, len(actions), CHUNK)
         parts = [env.chunk_step(actions[None, c : c + CHUNK]).rewards[0] for c in chunks]
         return np.concatenate(parts)
+
+    def _require_rewards(
+        self, setting: str, got: np.ndarray, expected: np.ndarray, hint: str
+    ) -> None:
+        atol = max(self.tolerance, ROUNDING * max(1.0, float(np.abs(expected).max())))
+        require_equal(f"rewards under {setting}", got, expected, hint, atol=atol)

@@ -9,20 +9,9 @@ from time import monotonic
 import numpy as np
 import psutil
 
-from rlcore.contracts.protocols import Env
 from rlcore.validation.env import films_fault
-from rlcore_testing.conformance.base import (
-    HEAVY,
-    Deviation,
-    require,
-    require_none,
-    skip_unless,
-)
-from rlcore_testing.conformance.env_subject import (
-    ROWS,
-    EnvSubject,
-    arrays_of,
-)
+from rlcore_testing.conformance.base import HEAVY, require_light, require_valid, skip_unless
+from rlcore_testing.conformance.env_subject import ROWS, EnvSubject, arrays_of
 
 LEAK = 2**16  # bytes an episode; what allocators and caches keep is less, over a hundred of them
 HALVES = 3  # halves of the episodes in a row over which memory grows, where it leaks
@@ -33,42 +22,35 @@ class RowChecks(EnvSubject):
 
     def test_only_masked_rows_are_reset(self) -> None:
         env, undisturbed = self.env(), self.env(instance=1)
-        episodes, other = self.episodes(ROWS), self.episodes(ROWS, first=ROWS)
-        played = self.play(env, episodes, self.actions(ROWS)).result
-        self.play(undisturbed, episodes, self.actions(ROWS))
+        others = self.episodes(ROWS, first=ROWS)
+        played, _ = (
+            self.play(env, self.episodes(ROWS), self.actions(ROWS)).result
+            for env in (env, undisturbed)
+        )
         mask = np.arange(ROWS) == 1
-        mixed, _ = env.reset(options={"reset_mask": mask, "episodes": other})
-        fresh = self.play(self.env(1), [other[1]], self.actions(1)).start
+        mixed, _ = env.reset(options={"reset_mask": mask, "episodes": others})
+        fresh = arrays_of(self.play(self.env(1), [others[1]], self.actions(1)).start)
         hint = 'reset rows where options["reset_mask"] is true, and leave the others as they are'
-        stay = ~played.terminated.any(1) & ~mask
+        before = arrays_of(played.observation)
         for name, array in arrays_of(mixed).items():
-            rows = stay if name.startswith("camera") else ~mask
-            before = arrays_of(played.observation)[name]
-            self.require_close(f"{name} of rows that were not reset", array[rows], before[rows],
-                                hint=hint)  # fmt: skip
-            self.require_close(f"{name} of the row that was reset", array[1],
-                                arrays_of(fresh)[name][0], hint=hint)  # fmt: skip
-        if not self.spec.deterministic:
-            return
-        on, alone = (e.chunk_step(self.actions(ROWS, key=1)) for e in (env, undisturbed))
-        for name in ("rewards", "terminated", "truncated", "valid"):
-            self.require_close(
-                f"{name} of rows that were not reset, in the chunk after another row's reset",
-                getattr(on, name)[~mask],
-                getattr(alone, name)[~mask],
-                hint=hint,
-            )
+            rows = ~mask & ~(played.terminated.any(1) & name.startswith("camera"))
+            what = f"{name} of rows that were not reset"
+            self.require_close(what, array[rows], before[name][rows], hint)
+            self.require_close(f"{name} of the row that was reset", array[1], fresh[name][0], hint)
+        if self.spec.deterministic:
+            after, alone = (e.chunk_step(self.actions(ROWS, key=1)) for e in (env, undisturbed))
+            for name in ("rewards", "terminated", "truncated", "valid"):
+                what = f"{name} of rows that were not reset, in the chunk after another row's reset"
+                got, expected = getattr(after, name)[~mask], getattr(alone, name)[~mask]
+                self.require_close(what, got, expected, hint)
 
     def test_rows_never_reset_are_idle(self) -> None:
         env = self.env(2, instance=2)
-        mask = np.array([True, False])
-        env.reset(options={"reset_mask": mask, "episodes": self.episodes(2)})
+        env.reset(options={"reset_mask": np.array([True, False]), "episodes": self.episodes(2)})
         result = env.chunk_step(self.actions(2))
-        require(
-            bool(result.valid[0, 0]) and not result.valid[1].any() and not result.rewards[1].any(),
-            f"valid is {result.valid.tolist()} where only row 0 was ever reset, expected row 1 "
-            "to be false throughout",
-            hint="a row without an episode is not simulated",
+        assert result.valid[0, 0] and not result.valid[1].any() and not result.rewards[1].any(), (
+            f"valid is {result.valid.tolist()} where only row 0 was ever reset, expected row 1 to "
+            "be false throughout\n  hint: a row without an episode is not simulated"
         )
 
     def test_recorded_rows_keep_every_frame(self) -> None:
@@ -76,52 +58,55 @@ class RowChecks(EnvSubject):
         env.recorded()
         env.record([1])
         valid = self.play(env, self.episodes(ROWS), self.actions(ROWS)).result.valid
-        frames = env.recorded()
-        steps, count = int(valid[1].sum()), {row: len(kept) for row, kept in frames.items()}
+        films = env.recorded()
+        steps, counts = int(valid[1].sum()), {row: len(frames) for row, frames in films.items()}
         hint = "keep a frame after each step of the rows named, until record is called again"
-        if self.spec.cameras:
-            require(
-                count in ({1: steps}, {1: steps + 1}),
-                f"after record([1]) and {steps} steps recorded() has frames {count} by row, "
-                f"expected {{1: {steps}}}, or one more for the reset",
-                hint=hint,
-            )
-        require_none("recorded", films_fault(self.spec, ROWS, frames))
-        require(env.recorded() == {}, "recorded() gives frames twice, expected {} the second time",
-                hint="clear what was taken")  # fmt: skip
+        assert not self.spec.cameras or counts in ({1: steps}, {1: steps + 1}), (
+            f"after record([1]) and {steps} steps recorded() has frames {counts} by row, expected "
+            f"{{1: {steps}}}, or one more for the reset\n  hint: {hint}"
+        )
+        require_valid("recorded", films_fault(self.spec, ROWS, films))
+        assert env.recorded() == {}, (
+            "recorded() gives frames twice, expected {} the second time\n  hint: clear what was "
+            "taken"
+        )
         env.record([])
         env.chunk_step(self.actions(ROWS))
-        require(env.recorded() == {}, "frames are kept after record([]), expected none", hint=hint)
-
-    def test_memory_does_not_grow_with_episodes(self) -> None:
-        """Of this process and of those below it. After the first half of the episodes the other
-        half is played, again where memory grew: what leaks grows each time, and what an allocator
-        or a cache takes once does not. Of fewer episodes than asked for, it must grow by no more
-        than it may of all."""
-        most = self.memory_episodes // (2 * ROWS)
-        skip_unless(most > 0, "memory_episodes is 0; rlcore check plays 200")
-        env, rounds, began = self.env(), 0, monotonic()
-        while not rounds or (rounds < most and monotonic() - began < self.memory_seconds / 2):
-            self._play_round(env, rounds)
-            rounds += 1
-        for half in range(1, 1 + HALVES):
-            first = _held()
-            for number in range(half * rounds, (half + 1) * rounds):
-                self._play_round(env, number)
-            # summed over growing processes, so that one that shrinks or ends cannot hide a leak
-            grown = sum(max(held - first[pid], 0) for pid, held in _held().items())
-            if grown < LEAK * most * ROWS:
-                return
-        raise Deviation(
-            f"memory grew by {grown / (rounds * ROWS) / 1024:.0f} KiB an episode over "
-            f"{rounds * ROWS} episodes, {HALVES} times in a row, expected it to stay",
-            hint="let go of frames, infos and scenes at a reset; bound what is cached",
+        assert env.recorded() == {}, (
+            f"frames are kept after record([]), expected none\n  hint: {hint}"
         )
 
-    def _play_round(self, env: Env, number: int) -> None:
+    def test_memory_does_not_grow_with_episodes(self) -> None:
+        """Measures this process and those below it.
+
+        After the first half of the episodes the other half is played, again where memory grew: what
+        leaks grows each time, and what an allocator or a cache takes once does not. Over fewer
+        episodes than asked for, it must grow by no more than it may over all.
+        """
+        most = self.memory_episodes // (2 * ROWS)
+        skip_unless(most > 0, "memory_episodes is 0; rlcore check plays 200")
+        rounds, began = 0, monotonic()
+        while not rounds or (rounds < most and monotonic() - began < self.memory_seconds / 2):
+            self._play_round(rounds)
+            rounds += 1
+        for half in range(1, 1 + HALVES):
+            first = _resident_bytes()
+            for number in range(half * rounds, (half + 1) * rounds):
+                self._play_round(number)
+            # summed over growing processes, so that one that shrinks or ends cannot hide a leak
+            grown = sum(max(size - first[pid], 0) for pid, size in _resident_bytes().items())
+            if grown < LEAK * most * ROWS:
+                return
+        raise AssertionError(
+            f"memory grew by {grown / (rounds * ROWS) / 1024:.0f} KiB an episode over "
+            f"{rounds * ROWS} episodes, {HALVES} times in a row, expected it to stay"
+            "\n  hint: let go of frames, infos and scenes at a reset; bound what is cached"
+        )
+
+    def _play_round(self, number: int) -> None:
         """Play one chunk of a new episode in each row."""
         episodes = self.episodes(ROWS, first=number * ROWS)
-        self.play(env, episodes, self.actions(ROWS, key=number))
+        self.play(self.env(), episodes, self.actions(ROWS, key=number))
 
     def test_closing_twice_is_safe(self) -> None:
         env = self.make(self.config(), 1)
@@ -140,17 +125,15 @@ class RowChecks(EnvSubject):
             "env.reset(seed=0)\n"
             "env.close()"
         )
-        model_stack = [name for name in HEAVY if name != "gymnasium"]
-        loaded = self.loaded_by(code, [n for n in model_stack if n not in self.simulator_loads])
-        require(
-            not loaded,
-            f"making the env and resetting it loads {', '.join(loaded)}, expected numpy and its "
-            "simulator alone",
-            hint="drop the import; if the simulator itself needs it, say so in simulator_loads",
+        require_light(
+            code,
+            "making the env and resetting it",
+            "drop the import; if the simulator itself needs it, say so in simulator_loads",
+            sorted({*HEAVY} - {"gymnasium", *self.simulator_loads}),
         )
 
 
-def _held() -> Counter[int]:
+def _resident_bytes() -> Counter[int]:
     """Return the private resident memory in bytes of this process and its descendants, by pid.
 
     Shared pages, which are mostly those of library files, are not counted: Linux evicts them and
@@ -158,6 +141,5 @@ def _held() -> Counter[int]:
     """
     gc.collect()
     own = psutil.Process()
-    there = {each.pid: each.memory_info() for each in (own, *own.children(recursive=True))}
-    shared = {pid: held._asdict().get("shared", 0) for pid, held in there.items()}
-    return Counter({pid: held.rss - shared[pid] for pid, held in there.items()})
+    sizes = {each.pid: each.memory_info() for each in (own, *own.children(recursive=True))}
+    return Counter({pid: size.rss - size._asdict().get("shared", 0) for pid, size in sizes.items()})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -19,8 +19,9 @@ ROWS = 3
 CHUNK = 4
 SHORT = CHUNK + 1  # a time limit inside the second chunk
 STRIDE = 3
+DEMONSTRATED = 4  # episodes that the expert demonstrates
 ROUNDING = 1e-5
-Arrays = Mapping[str, Any]
+ALL_ROWS = np.ones(ROWS, dtype=bool)
 
 
 @dataclass(frozen=True)
@@ -66,21 +67,15 @@ class EnvSubject(Conformance):
         None if no solution is known; override this for an env without an expert. If a chunk is one
         motion, a demonstration is not used, because checks cut it into other chunks.
         """
-        if self.spec.whole_chunks:
-            return None
-        for demonstration in self.demonstrations():
-            if demonstration.success:
-                return demonstration.episode, demonstration.actions
+        if self.spec.has_expert and not self.spec.whole_chunks:
+            for demonstration in self.demonstrations():
+                if demonstration.success:
+                    return demonstration.episode, demonstration.actions
         return None
 
     @property
     def spec(self) -> EnvSpec:
         return self.env().spec
-
-    @property
-    def stride(self) -> int:
-        """Steps between frames of demonstrations; the chunk's length if a chunk is one motion."""
-        return CHUNK if self.spec.whole_chunks else STRIDE
 
     def env(self, num_envs: int = ROWS, *, instance: int = 0, **changes: Any) -> Env:
         """Return an env that all checks share; every check resets the rows that it uses.
@@ -93,9 +88,9 @@ class EnvSubject(Conformance):
         config = self.config(**changes)
 
         def make() -> Env:
-            made = self.make(config, num_envs)
-            self._closing.callback(made.close)
-            return made
+            env = self.make(config, num_envs)
+            self._closing.callback(env.close)
+            return env
 
         return self.shared((num_envs, instance, repr(config)), make)
 
@@ -106,78 +101,54 @@ class EnvSubject(Conformance):
 
     def actions(self, rows: int, *, key: int = 0) -> np.ndarray:
         """Return one chunk of uniformly random actions, float32 `[rows, CHUNK, A]`."""
-        low, high = self.action_range()
-        shape = (rows, CHUNK, self.spec.action_dim)
-        draw = generator("conformance actions", key).uniform(low, high, shape)
+        shape = rows, CHUNK, self.spec.action_dim
+        draw = generator("conformance actions", key).uniform(*self.action_range(), shape)
         return draw.astype(np.float32)
 
-    def rest(self) -> np.ndarray:
-        """Return the middle of the action range, float32 `[1, A]`."""
-        low, high = self.action_range()
-        return ((low + high) / 2)[None].astype(np.float32)
+    def still(self, rows: int, steps: int) -> np.ndarray:
+        """Return actions in the middle of their range, float32 `[rows, steps, A]`."""
+        middle = np.mean(self.action_range(), axis=0).astype(np.float32)
+        return np.tile(middle, (rows, steps, 1))
+
+    def action_range(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return the lowest and the highest action, float64 `[A]`."""
+        channels = self.spec.actions
+        sizes = [channel.size for channel in channels]
+        low = np.repeat([float(channel.low) for channel in channels], sizes)
+        return low, np.repeat([float(channel.high) for channel in channels], sizes)
 
     def play(self, env: Env, episodes: Sequence[Episode], actions: np.ndarray) -> Play:
         """Reset all rows and play one chunk; return copies, because the env may reuse arrays."""
         start = copy.deepcopy(env.reset(options={"episodes": list(episodes)})[0])
         return Play(start, copy.deepcopy(env.chunk_step(actions)))
 
-    def reference(self) -> Play:
-        """Return the first episodes and actions as played by a new env, before any others."""
-
-        def play() -> Play:
-            env = self.make(self.config(), ROWS)
-            try:
-                return self.play(env, self.episodes(ROWS), self.actions(ROWS))
-            finally:
-                env.close()
-
-        return self.shared("reference", play)
-
     def demonstrations(self) -> list[Demonstration]:
-        """Return the expert's demonstrations without noise; empty if there is no expert."""
-        if not self.spec.has_expert:
-            return []
-        return self.shared("expert", lambda: self.demonstrate(self.demonstrated()))
-
-    def demonstrate(
-        self,
-        episodes: Sequence[Episode],
-        *,
-        noise: float = 0.0,
-        seed: int = 0,
-        max_steps: int | None = None,
-    ) -> list[Demonstration]:
-        return list(
-            self.env().demonstrate(
-                episodes,
-                action_noise=noise,
-                speed=1.0,
-                stride=self.stride,
-                seed=seed,
-                max_steps=max_steps,
-            )
-        )
-
-    def demonstrated(self) -> list[Episode]:
-        """Return the episodes that the expert demonstrates."""
-        return self.episodes(4)
-
-    def expert(self) -> list[Demonstration]:
-        """Return the expert's demonstrations; skip the check if there is no expert."""
+        """Return the expert's demonstrations without noise; skip the check without an expert."""
         skip_unless(self.spec.has_expert, "spec.has_expert is false")
-        return self.demonstrations()
+        return self.shared("expert", lambda: self.demonstrate(self.episodes(DEMONSTRATED)))
+
+    def demonstrate(self, episodes: Sequence[Episode], **changes: Any) -> list[Demonstration]:
+        """Return the expert's demonstrations of some episodes.
+
+        Args:
+            changes: arguments of the env's `demonstrate` that differ from a demonstration without
+                noise, at full speed.
+        """
+        arguments = {"action_noise": 0.0, "speed": 1.0, "stride": self.stride, "seed": 0, **changes}
+        return list(self.env().demonstrate(episodes, **arguments))
+
+    @property
+    def stride(self) -> int:
+        """Steps between frames of demonstrations; the chunk's length if a chunk is one motion."""
+        return CHUNK if self.spec.whole_chunks else STRIDE
 
     def solved(self) -> tuple[Episode, np.ndarray]:
         """Return the solution; skip the check if none is known or episodes do not repeat."""
-        self.repeats_its_course()
+        self.skip_unless_deterministic()
         solution = self.solution()
         skip_unless(solution is not None, "no solution is known: override solution() to give one")
         assert solution is not None
         return solution
-
-    def play_solution(self, episode: Episode, actions: np.ndarray, **changes: Any) -> ChunkResult:
-        """Play an episode in one chunk, in an env with changed settings."""
-        return self.play(self.env(1, **changes), [episode], actions[None]).result
 
     def to_the_end(self) -> tuple[list[Episode], np.ndarray]:
         """Return an episode for each row, and actions `[ROWS, K CHUNK, A]`.
@@ -194,31 +165,26 @@ class EnvSubject(Conformance):
         actions[0, : len(solving)] = solving
         return episodes, actions
 
-    def action_range(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return the lowest and the highest action, float64 `[A]`."""
-        channels = self.spec.actions
-        sizes = [channel.size for channel in channels]
-        low, high = [c.low for c in channels], [c.high for c in channels]
-        return np.repeat(np.array(low), sizes), np.repeat(np.array(high), sizes)
-
-    def require_close(self, what: str, got: Any, expected: Any, *, hint: str) -> None:
-        """Require equality within :attr:`tolerance`; pixels are compared only if it is bitwise."""
-        if not self.tolerance or not what.startswith("camera"):
-            require_equal(what, got, expected, atol=self.tolerance, hint=hint)
-
-    def repeats_its_course(self) -> None:
-        """Skip the check unless the spec promises that equal starts and actions repeat."""
-        skip_unless(self.spec.deterministic, "spec.deterministic is false")
-
     @property
     def tolerance(self) -> float:
         """Tolerance between equal starts, in units of the states; 0: bitwise."""
         return 0.0 if self.spec.start_exactness == "bitwise" else self.accuracy
 
-    def require_same(self, what: str, got: Arrays, expected: Arrays, *, hint: str) -> None:
+    def skip_unless_deterministic(self) -> None:
+        """Skip the check unless the spec promises that equal starts and actions repeat."""
+        skip_unless(self.spec.deterministic, "spec.deterministic is false")
+
+    def require_close(self, what: str, got: Any, expected: Any, hint: str) -> None:
+        """Require equality within :attr:`tolerance`; pixels are compared only if it is bitwise."""
+        if not self.tolerance or not what.startswith("camera"):
+            require_equal(what, got, expected, hint, atol=self.tolerance)
+
+    def require_same(
+        self, what: str, got: Mapping[str, Any], expected: Mapping[str, Any], hint: str
+    ) -> None:
         """Require each expected array to be close to that of the same name, which must exist."""
         for name, array in expected.items():
-            self.require_close(f"{name} {what}", got.get(name, np.nan), array, hint=hint)
+            self.require_close(f"{name} {what}", got.get(name, np.nan), array, hint)
 
 
 def extended(actions: np.ndarray, length: int) -> np.ndarray:
@@ -226,23 +192,18 @@ def extended(actions: np.ndarray, length: int) -> np.ndarray:
     return actions[:, np.minimum(np.arange(length), actions.shape[1] - 1)]
 
 
-def arrays_of(handed: Observation | ChunkResult, row: int | None = None) -> dict[str, Any]:
-    """Return the arrays of an observation or result, or of one row of it, as a flat mapping.
+def arrays_of(value: Observation | ChunkResult, row: int | None = None) -> dict[str, Any]:
+    """Return the arrays of an observation or result by name, or the entries of one row.
 
     Instructions become an array of strings. Pixels come last, because a difference in numbers makes
     a more useful message.
     """
-    parts = _flat("", handed if isinstance(handed, dict) else vars(handed))
-    ordered = sorted(parts, key=lambda part: part[0].startswith("camera"))
-    return {name: part if row is None else part[row] for name, part in ordered}
-
-
-def _flat(prefix: str, parts: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    for name, part in parts.items():
-        if isinstance(part, Mapping):
-            kind = {"cameras": "camera ", "observation": ""}.get(name, f"{name} ")
-            yield from _flat(prefix + kind, part)
-        elif name == "task_descriptions":
-            yield prefix + name, np.array(part)
-        else:
-            yield prefix + name, part
+    arrays: dict[str, Any] = {}
+    if isinstance(value, ChunkResult):
+        arrays = {name: array for name, array in vars(value).items() if name != "observation"}
+        arrays |= {f"infos {name}": array for name, array in arrays.pop("infos").items()}
+        value = value.observation
+    arrays |= {name: array for name, array in value.items() if name != "cameras"}
+    arrays["task_descriptions"] = np.array(value["task_descriptions"])
+    arrays |= {f"camera {name}": frames for name, frames in value["cameras"].items()}
+    return {name: array if row is None else array[row] for name, array in arrays.items()}

@@ -6,8 +6,6 @@ class TestMyPlacement(PlacementConformance):
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from rlcore.config.schema import ClusterConfig
@@ -15,7 +13,7 @@ from rlcore.contracts.errors import UserError
 from rlcore.contracts.specs import Kind
 from rlcore.placement import Inventory, Node, make_plan
 from rlcore.plugins.import_target import load_target
-from rlcore_testing.conformance.base import HEAVY, Conformance, Deviation, Finding, check, require
+from rlcore_testing.conformance.base import Conformance, Finding, report
 
 GIB = 2**30
 MACHINES = {
@@ -34,8 +32,8 @@ class PlacementConformance(Conformance):
     """
 
     kind: ClassVar[Kind] = "placement"
+    light = ("target",)
     machines: ClassVar[dict[str, Inventory]] = MACHINES
-    test_every_key_of_its_settings_has_a_help_text = None  # type: ignore[assignment]  # it has none
 
     def cluster(self, inventory: Inventory, placement: Any = None) -> ClusterConfig:
         """Return the section `cluster` of a run on these machines.
@@ -46,41 +44,29 @@ class PlacementConformance(Conformance):
         nodes, named = len(inventory.nodes), placement or self.component().name
         return ClusterConfig(num_nodes=nodes, component_placement=named, **self.settings)
 
-    def computed(self, inventory: Inventory) -> Any:
-        """Return the placement's map for these machines."""
-        return load_target(self.component().target)(inventory, self.cluster(inventory))
-
     def test_a_run_can_be_planned_with_it(self) -> None:
+        """A resumed run computes the map again."""
+        compute = load_target(self.component().target)
         for name, inventory in self.machines.items():
-            computed = self.computed(inventory)
+            computed, again = (compute(inventory, self.cluster(inventory)) for _ in range(2))
+            assert computed == again, (
+                f"on {name} it gives {computed!r}, then {again!r}\n  hint: compute it from the "
+                "inventory alone"
+            )
             try:
                 plan = make_plan(self.cluster(inventory, computed), inventory)
             except UserError as error:
-                raise Deviation(
-                    f"on {name} it gives {computed!r}: {error.message}",
-                    hint=error.hint or "docs/cluster.md has what a placement may say",
+                raise AssertionError(
+                    f"on {name} it gives {computed!r}: {error.message}\n  hint: "
+                    f"{error.hint or 'docs/cluster.md has what a placement may say'}"
                 ) from None
-            missing = [
-                role for role in ("env", "rollout", "actor") if role not in plan.placement.processes
-            ]
-            require(not missing, f"on {name} it gives no place to {', '.join(missing)}",
-                    hint="name env, rollout and actor")  # fmt: skip
-
-    def test_the_same_machines_give_the_same_map(self) -> None:
-        """A resumed run computes the plan again."""
-        for name, inventory in self.machines.items():
-            first, second = self.computed(inventory), self.computed(copy.deepcopy(inventory))
-            require(first == second, f"on {name} it gives {first!r}, then {second!r}",
-                    hint="compute it from the inventory alone")  # fmt: skip
-
-    def test_it_loads_nothing_heavy(self) -> None:
-        """Every dry run computes it."""
-        module = self.component().target.partition(":")[0]
-        loaded: Sequence[str] = self.loaded_by(f"import {module}", HEAVY)
-        require(not loaded, f"importing {module} loads {', '.join(loaded)}",
-                hint="every dry run computes it: import nothing heavy")  # fmt: skip
+            missing = {"env", "rollout", "actor"} - {*plan.placement.processes}
+            assert not missing, (
+                f"on {name} it gives no place to {', '.join(sorted(missing))}"
+                "\n  hint: name env, rollout and actor"
+            )
 
 
 def check_placement(name: str, **settings: Any) -> list[Finding]:
     """Return the contract violations of placement `name` under `settings` of `cluster`."""
-    return check(PlacementConformance, name, settings)
+    return report(PlacementConformance, name, settings).findings

@@ -14,16 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from rlcore.contracts.errors import UserError
-from rlcore.contracts.specs import PolicySpec
-from rlcore_testing.conformance.base import (
-    Deviation,
-    Finding,
-    check,
-    require,
-    require_equal,
-    require_fields,
-)
-from rlcore_testing.conformance.paper import paper_demonstration
+from rlcore_testing.conformance.base import Finding, report, require_equal
+from rlcore_testing.conformance.fake_env import fake_demonstration
 from rlcore_testing.conformance.policy_acting import (
     ActingChecks,
     EvaluatingChecks,
@@ -31,7 +23,7 @@ from rlcore_testing.conformance.policy_acting import (
 )
 from rlcore_testing.conformance.policy_learning import ParameterChecks, SupervisedChecks
 from rlcore_testing.conformance.policy_memory import MemoryChecks
-from rlcore_testing.conformance.policy_subject import DECIDED, PolicySubject, keys
+from rlcore_testing.conformance.policy_subject import PolicySubject, keys, require_decisions
 
 PICKLES = (".pt", ".pth", ".bin", ".pkl", ".pickle", ".ckpt", ".npy")
 
@@ -40,26 +32,23 @@ class SpecChecks(PolicySubject):
     """Checks of the spec."""
 
     def test_the_spec_fits_the_env(self) -> None:
-        spec = self.spec
-        require(
-            spec.action_dim == self.env_spec.action_dim,
-            f"spec.action_dim is {spec.action_dim}, expected the env's {self.env_spec.action_dim}",
-            hint="the network may be wider; what act gives is the env's action",
+        spec, width = self.spec, self.env_spec.action_dim
+        chunks = spec.num_action_chunks
+        assert spec.action_dim == width, (
+            f"spec.action_dim is {spec.action_dim}, expected the env's {width}"
+            "\n  hint: the network may be wider; what act gives is the env's action"
         )
-        require(
-            1 <= spec.num_action_chunks <= spec.action_horizon,
-            f"spec has C = {spec.num_action_chunks} and H = {spec.action_horizon}, expected "
-            "1 <= C <= H",
-            hint="C actions of the H predicted are executed",
+        assert 1 <= chunks <= spec.action_horizon, (
+            f"spec has C = {chunks} and H = {spec.action_horizon}, expected 1 <= C <= H"
+            "\n  hint: C actions of the H predicted are executed"
         )
-        require(
-            spec.value_dim in (0, 1, spec.num_action_chunks),
-            f"spec.value_dim is {spec.value_dim}, expected 0, 1 or C = {spec.num_action_chunks}",
-            hint="no critic, a value per chunk, or a value per action",
+        assert spec.value_dim in (0, 1, chunks), (
+            f"spec.value_dim is {spec.value_dim}, expected 0, 1 or C = {chunks}"
+            "\n  hint: no critic, a value per chunk, or a value per action"
         )
 
     def test_the_policy_has_the_facts_its_spec_function_gave(self) -> None:
-        self.require_told("policy.spec", PolicySpec, self.spec, self.env_spec, before="workers")
+        self.require_planned("policy.spec", self.spec, self.env_spec)
 
 
 class SavingChecks(PolicySubject):
@@ -68,41 +57,36 @@ class SavingChecks(PolicySubject):
     def test_a_saved_policy_decides_the_same(self) -> None:
         policy = self.fresh()
         if self.spec.sft_objective is not None:
-            policy.fit_normalizer([paper_demonstration(self.env_spec, 9)])
+            policy.fit_normalizer([fake_demonstration(self.env_spec, 9)])
         with tempfile.TemporaryDirectory() as parent:
             folder = Path(parent) / "made" / "here"
             policy.save_pretrained(folder)
-            pickled = sorted(f.name for f in folder.rglob("*") if f.suffix in PICKLES)
-            require(not pickled, f"save_pretrained wrote {', '.join(pickled)}, expected no pickles",
-                    hint="safetensors for tensors, JSON for the rest")  # fmt: skip
+            pickles = sorted(file.name for file in folder.rglob("*") if file.suffix in PICKLES)
+            assert not pickles, (
+                f"save_pretrained wrote {', '.join(pickles)}, expected no pickles"
+                "\n  hint: safetensors for tensors, JSON for the rest"
+            )
             loaded = self.make(self.config(model_path=str(folder)))
+        inputs, again = (p.prepare(self.observation()) for p in (policy, loaded))
         hint = "save weights, buffers, transforms and statistics: all that a load needs"
-        prepared, again = (p.prepare(self.observation()) for p in (policy, loaded))
-        for name, array in prepared.items():
-            require_equal(f"input {name!r} of the loaded policy", again[name], array, hint=hint)
-        first, second = policy.act(prepared, keys()), loaded.act(again, keys())
-        require_fields(DECIDED, "of the loaded policy", second, first, hint=hint)
+        for name, array in inputs.items():
+            require_equal(f"input {name!r} of the loaded policy", again[name], array, hint)
+        expected = policy.act(inputs, keys())
+        require_decisions("the loaded policy", loaded.act(again, keys()), expected, hint)
 
     def test_a_missing_checkpoint_is_the_user_s_error(self) -> None:
         with tempfile.TemporaryDirectory() as parent:
-            folder = Path(parent) / "nowhere"
+            folder = str(Path(parent) / "nowhere")
+            raised: Exception | None = None
             try:
-                self.make(self.config(model_path=str(folder)))
-            except UserError as error:
-                require(
-                    str(folder) in str(error),
-                    f"the error for a missing model_path does not name it: {error.message}",
-                    hint="name the folder and what is missing there",
-                )
-                return
-            except Exception as error:
-                raise Deviation(
-                    f"a missing model_path raised {type(error).__name__}, expected a "
-                    "rlcore.contracts.errors.CheckpointError",
-                    hint="look for the files before you open them",
-                ) from error
-        raise Deviation("a missing model_path was not noticed, expected an error",
-                        hint="read config.model_path in the factory")  # fmt: skip
+                self.make(self.config(model_path=folder))
+            except Exception as error:  # of which a UserError is the right one
+                raised = error
+        assert isinstance(raised, UserError) and folder in str(raised), (
+            f"a missing model_path gave {raised!r}, expected a rlcore.contracts.errors."
+            "CheckpointError that names it\n  hint: look for the files of config.model_path before "
+            "you open them, and name the folder and what is missing there"
+        )
 
 
 class PolicyConformance(
@@ -124,4 +108,4 @@ class PolicyConformance(
 
 def check_policy(name: str, **settings: Any) -> list[Finding]:
     """Return the contract violations of model `name` under `settings`."""
-    return check(PolicyConformance, name, settings)
+    return report(PolicyConformance, name, settings).findings

@@ -1,4 +1,4 @@
-"""Check that a policy needs the memory that its spec declares."""
+"""Check that a policy needs the memory that its spec declares, which a placement plan uses."""
 
 from __future__ import annotations
 
@@ -6,15 +6,14 @@ from typing import Any
 from weakref import finalize
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from rlcore_testing.conformance.base import require, skip_unless
+from rlcore_testing.conformance.base import skip_unless
 from rlcore_testing.conformance.policy_subject import ROWS, PolicySubject, as_tensors
 
 ROUGHLY = 0.15  # relative error that an estimate of memory may have
-HINT = "rlcore_weights.activations helps to count; 0 means that it is not known"
 
 
 class MemoryChecks(PolicySubject):
@@ -22,107 +21,97 @@ class MemoryChecks(PolicySubject):
 
     def test_activations_are_those_of_the_spec(self) -> None:
         """Bytes that a forward pass saves for backward, without parameters, each tensor once."""
-        told = self.spec.activations.stored
-        skip_unless(told > 0, "spec.activations.kept is 0: not known")
-        kept = _kept(self.policy, self._sum_of_scores) / ROWS
-        self._require_about("activations.kept", told, kept)
+        declared = self._declared("activations.stored", self.spec.activations.stored)
+        own = {_key(parameter) for parameter in self.policy.parameters()}
+        kept: dict[int, torch.UntypedStorage] = {}
+
+        def pack(tensor: Tensor) -> Tensor:
+            if _key(tensor) not in own:
+                kept[_key(tensor)] = tensor.untyped_storage()
+            return tensor
+
+        with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+            self._sum_of_scores()
+        total = sum(storage.nbytes() for storage in kept.values())
+        _require_about("activations.stored", declared, total / ROWS)
 
     def test_passing_activations_are_those_of_the_spec(self) -> None:
         """Peak bytes of a forward pass without gradients."""
-        told = self.spec.activations.transient
-        skip_unless(told > 0, "spec.activations.passing is 0: not known")
-        with torch.no_grad(), _Held() as held:
+        declared = self._declared("activations.transient", self.spec.activations.transient)
+        with torch.no_grad(), _LiveBytes() as live:
             self._sum_of_scores()
         # keys and values that acting caches are counted apart, and a critic may be all there is
-        most, cached = held.most / ROWS, self.spec.cache_size * self._number
-        ends = (1 - 2 * ROUGHLY) * told, (1 + 2 * ROUGHLY) * (told + cached)
-        self._require_about("activations.passing", told, most, ends)
+        size = max(parameter.element_size() for parameter in self.policy.parameters())
+        most = (1 + 2 * ROUGHLY) * (declared + self.spec.cache_size * size)
+        bounds = (1 - 2 * ROUGHLY) * declared, most
+        _require_about("activations.transient", declared, live.peak / ROWS, bounds)
 
     def test_recomputed_activations_are_those_of_the_spec(self) -> None:
         """Peak bytes of forward and backward with recomputation, without parameters' gradients."""
-        told = self.spec.activations.recomputed
-        skip_unless(told > 0 and self.spec.has_checkpointing, "nothing is recomputed")
-        told = max(told, self.spec.activations.transient)
+        skip_unless(self.spec.has_checkpointing, "nothing is recomputed")
+        declared = self._declared("activations.recomputed", self.spec.activations.recomputed)
+        declared = max(declared, self.spec.activations.transient)
         policy = self.fresh()
         for parameter in policy.parameters():
             parameter.grad = torch.zeros_like(parameter)
         policy.set_checkpointing(True)
         output = self.acted(policy)
-        with _Held() as held:
+        with _LiveBytes() as live:
             self._sum_of_scores(policy, output).backward()
-        ends = (1 - 2 * ROUGHLY) * told, (1 + 3 * ROUGHLY) * told
-        self._require_about("activations.recomputed", told, held.most / ROWS, ends)
+        bounds = (1 - 2 * ROUGHLY) * declared, (1 + 3 * ROUGHLY) * declared
+        _require_about("activations.recomputed", declared, live.peak / ROWS, bounds)
 
     def test_stored_decisions_are_those_of_the_spec(self) -> None:
-        told = self.spec.sample_bytes
-        skip_unless(told > 0, "spec.sample_bytes is 0: not known")
+        declared = self._declared("sample_bytes", self.spec.sample_bytes)
         tensors = [*as_tensors(self.inputs).values(), *self.acted().replay.values()]
-        stored = sum(tensor.numel() * tensor.element_size() for tensor in tensors) / ROWS
-        self._require_about("sample_bytes", told, stored)
+        _require_about("sample_bytes", declared, sum(tensor.nbytes for tensor in tensors) / ROWS)
+
+    def _declared(self, name: str, size: int) -> int:
+        skip_unless(size > 0, f"spec.{name} is 0: not known")
+        return size
 
     def _sum_of_scores(self, policy: Any = None, output: Any = None) -> Tensor:
-        found = self.evaluated(output or self.acted(policy), policy)
-        return found.logprobs.sum() + found.values.sum() + found.entropy.sum()
-
-    @property
-    def _number(self) -> int:
-        """Size in bytes of the largest dtype among the parameters."""
-        return max(parameter.element_size() for parameter in self.policy.parameters())
-
-    def _require_about(
-        self, name: str, told: int, measured: float, ends: tuple[float, float] | None = None
-    ) -> None:
-        """Require a measured size between `ends`, or else within :data:`ROUGHLY` of `told`."""
-        least, most = ends or (told / (1 + ROUGHLY), told / (1 - ROUGHLY))
-        require(
-            least <= measured <= most,
-            f"spec.{name} is {told} bytes a sample, measured are {measured:.0f}",
-            hint=HINT,
-        )
+        evaluation = self.evaluated(output or self.acted(policy), policy)
+        return evaluation.logprobs.sum() + evaluation.values.sum() + evaluation.entropy.sum()
 
 
-def _kept(policy: nn.Module, forward: Any) -> int:
-    """Return the bytes that a forward pass saves for backward, without the parameters."""
-    own = {one.untyped_storage()._cdata for one in policy.parameters()}
-    kept: dict[int, torch.UntypedStorage] = {}
-
-    def pack(tensor: Tensor) -> Tensor:
-        storage = tensor.untyped_storage()
-        if storage._cdata not in own:
-            kept[storage._cdata] = storage
-        return tensor
-
-    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
-        forward()
-    return sum(storage.nbytes() for storage in kept.values())
+def _require_about(
+    name: str, declared: int, measured: float, bounds: tuple[float, float] | None = None
+) -> None:
+    """Require a measured size between `bounds`, or else within :data:`ROUGHLY` of `declared`."""
+    least, most = bounds or (declared / (1 + ROUGHLY), declared / (1 - ROUGHLY))
+    assert least <= measured <= most, (
+        f"spec.{name} is {declared} bytes a sample, measured are {measured:.0f}"
+        "\n  hint: rlcore_weights.activations helps to count; 0 means that it is not known"
+    )
 
 
-class _Held(TorchDispatchMode):
+class _LiveBytes(TorchDispatchMode):
     """A mode that counts the bytes of live tensors created inside it: the current and the peak."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.now, self.most = 0, 0
+        self.current, self.peak = 0, 0
         self._known: set[int] = set()
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        before = {_key(one) for one in tree_leaves((args, kwargs)) if isinstance(one, Tensor)}
+        arguments = {_key(leaf) for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, Tensor)}
         result = func(*args, **(kwargs or {}))
         for tensor in tree_leaves(result):
-            if isinstance(tensor, Tensor) and _key(tensor) not in self._known | before:
+            if isinstance(tensor, Tensor) and _key(tensor) not in self._known | arguments:
                 self._hold(tensor.untyped_storage())
         return result
 
     def _hold(self, storage: torch.UntypedStorage) -> None:
         key, size = storage._cdata, storage.nbytes()
         self._known.add(key)
-        self.now += size
-        self.most = max(self.most, self.now)
+        self.current += size
+        self.peak = max(self.peak, self.current)
         finalize(storage, self._release, key, size)
 
     def _release(self, key: int, size: int) -> None:
         self._known.discard(key)
-        self.now -= size
+        self.current -= size
 
 
 def _key(tensor: Tensor) -> int:

@@ -13,12 +13,13 @@ from rlcore.contracts.protocols import Evaluation, Inputs, Observation, Policy, 
 from rlcore.contracts.rng import RowKeys
 from rlcore.contracts.specs import EnvSpec, PolicySpec
 from rlcore.plugins.import_target import load_target
-from rlcore_testing.conformance.base import require
-from rlcore_testing.conformance.paper import paper_env, paper_observation
+from rlcore_testing.conformance.base import require_fields
+from rlcore_testing.conformance.fake_env import fake_env, fake_observation
 from rlcore_testing.conformance.threads import OneThread
 
 ROWS = 6
 SEED = 0
+SOME = np.array([4, 1, 2])  # rows that are passed without the others
 DECIDED = ("actions", "logprobs", "values")
 
 
@@ -36,7 +37,7 @@ class PolicySubject(OneThread):
     """
 
     kind = "model"
-    env_spec: ClassVar[EnvSpec] = paper_env()
+    env_spec: ClassVar[EnvSpec] = fake_env()
     tolerance: ClassVar[float] = 1e-5
     shake: ClassVar[float] = 0.05
     sft_steps: ClassVar[int] = 20
@@ -52,14 +53,17 @@ class PolicySubject(OneThread):
         policy: Policy = load_target(self.component().target)(config, env_spec=self.env_spec)
         return policy
 
-    def fresh(self, *, seed: int = SEED, **changes: Any) -> Any:
+    def fresh(self) -> Any:
         """Build a new policy, in training mode as in a worker, with noise added to its weights.
 
         The return type is `Any` because the policy is both a :class:`Policy` and a module.
         """
-        torch.manual_seed(seed)
-        policy = self.make(self.config(**changes))
-        assert isinstance(policy, nn.Module), "a policy is a torch.nn.Module"
+        torch.manual_seed(SEED)
+        policy = self.make(self.config())
+        assert isinstance(policy, nn.Module), (
+            f"the policy is a {type(policy).__name__}, expected a torch.nn.Module"
+            "\n  hint: subclass torch.nn.Module"
+        )
         self.shaken(policy)
         return policy
 
@@ -80,8 +84,8 @@ class PolicySubject(OneThread):
         spec: PolicySpec = self.policy.spec
         return spec
 
-    def observation(self, rows: int = ROWS, *, seed: int = SEED) -> Observation:
-        return paper_observation(self.env_spec, rows, seed)
+    def observation(self) -> Observation:
+        return fake_observation(self.env_spec, ROWS, SEED)
 
     @property
     def inputs(self) -> Inputs:
@@ -93,15 +97,32 @@ class PolicySubject(OneThread):
         self, policy: Any = None, *, key: int = 0, deterministic: bool = False
     ) -> PolicyOutput:
         """Return the decisions of a policy, the shared one by default, on :attr:`inputs`."""
-        policy = policy or self.policy
-        output: PolicyOutput = policy.act(self.inputs, keys(key=key), deterministic=deterministic)
+        output: PolicyOutput = (policy or self.policy).act(
+            self.inputs, keys(key=key), deterministic=deterministic
+        )
+        return output
+
+    def acted_alone(self, rows: np.ndarray) -> PolicyOutput:
+        """Return the shared policy's decisions for some rows of :attr:`inputs`."""
+        output: PolicyOutput = self.policy.act(rows_of(self.inputs, rows), keys(rows.tolist()))
         return output
 
     def evaluated(self, output: PolicyOutput, policy: Any = None) -> Evaluation:
         """Return a policy's evaluation of decisions on :attr:`inputs`."""
-        policy = policy or self.policy
-        evaluation: Evaluation = policy.evaluate(as_tensors(self.inputs), output.replay)
+        evaluation: Evaluation = (policy or self.policy).evaluate(
+            as_tensors(self.inputs), output.replay
+        )
         return evaluation
+
+
+KEYED = "a row's decision must follow from its inputs and its key alone"
+
+
+def require_decisions(
+    what: str, got: Any, expected: Any, hint: str = KEYED, *, atol: float = 0.0
+) -> None:
+    """Require equal actions, log-probs and values."""
+    require_fields(DECIDED, f"of {what}", got, expected, hint, atol=atol)
 
 
 def keys(rows: Sequence[int] = range(ROWS), *, key: int = 0) -> RowKeys:
@@ -109,7 +130,8 @@ def keys(rows: Sequence[int] = range(ROWS), *, key: int = 0) -> RowKeys:
     return RowKeys(tuple((key, "conformance", row) for row in rows))
 
 
-def rows_of(inputs: Inputs, rows: np.ndarray) -> Inputs:
+def rows_of(inputs: Any, rows: np.ndarray) -> dict[str, Any]:
+    """Return the given rows of arrays or tensors by name."""
     return {name: array[rows] for name, array in inputs.items()}
 
 
@@ -117,11 +139,12 @@ def as_tensors(inputs: Inputs) -> dict[str, Tensor]:
     return {name: torch.from_numpy(np.array(array)) for name, array in inputs.items()}
 
 
-def require_fp32(what: str, tensor: Tensor) -> None:
-    """Require a float32 tensor of finite values."""
-    require(
-        tensor.dtype == torch.float32 and bool(tensor.isfinite().all()),
-        f"{what} is {tensor.dtype}, finite: {bool(tensor.isfinite().all())}, expected "
-        "torch.float32 and finite numbers",
-        hint="log-probs and values are fp32; look for a std that reaches 0, or a log of 0",
-    )
+def require_fp32(call: str, answer: PolicyOutput | Evaluation) -> None:
+    """Require that log-probs and values are float32 and finite."""
+    for name in ("logprobs", "values"):
+        tensor = getattr(answer, name)
+        assert tensor.dtype == torch.float32 and tensor.isfinite().all(), (
+            f"{name} of {call} is {tensor.dtype}, finite: {bool(tensor.isfinite().all())}, "
+            "expected torch.float32 and finite numbers\n  hint: log-probs and values are fp32; "
+            "look for a std that reaches 0, or a log of 0"
+        )

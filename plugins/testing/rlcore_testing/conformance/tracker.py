@@ -7,14 +7,14 @@ class TestMyTracker(TrackerConformance):
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
 from rlcore.config.schema import LoggerConfig
 from rlcore.contracts.specs import Kind
 from rlcore.plugins.import_target import load_target
-from rlcore_testing.conformance.base import Conformance, Finding, check, require
+from rlcore_testing.conformance.base import Conformance, Finding, report
 
 METRICS = {"env/success_once": 0.5, "train/actor/lr": 1e-5, "time/update": 3}
 
@@ -27,60 +27,61 @@ class TrackerConformance(Conformance):
     """
 
     kind: ClassVar[Kind] = "tracker"
-    test_every_key_of_its_settings_has_a_help_text = None  # type: ignore[assignment]  # it has none
+    light = ()
 
-    def make(self, folder: Path) -> Any:
-        """Build the tracker of a run in a folder."""
-        (folder / "config.yaml").write_text("{}\n", encoding="utf-8")
-        config = LoggerConfig(log_path=str(folder.parent), **self.settings)
-        return load_target(self.component().target)(config, folder)
+    def log(
+        self, folder: str, steps: Iterable[int], metrics: dict[str, float] | None = None
+    ) -> None:
+        """Build the tracker of a run in a folder, log metrics at some steps and close it.
 
-    def play(self, folder: Path, steps: range) -> None:
-        """Build a tracker, log metrics at some steps and close it."""
-        tracker = self.make(folder)
+        Args:
+            metrics: the same mapping for each step; None: a new one of :data:`METRICS` for each.
+        """
+        Path(folder, "config.yaml").write_text("{}\n", encoding="utf-8")
+        config = LoggerConfig(log_path=str(Path(folder).parent), **self.settings)
+        tracker = load_target(self.component().target)(config, Path(folder))
         for step in steps:
-            tracker.log(dict(METRICS), step)
+            tracker.log(dict(METRICS) if metrics is None else metrics, step)
         tracker.close()
 
     def test_it_takes_a_run_s_numbers_and_closes(self) -> None:
-        with tempfile.TemporaryDirectory() as parent:
-            self.play(Path(parent), range(3))
+        with tempfile.TemporaryDirectory() as folder:
+            self.log(folder, range(3))
 
     def test_a_resumed_run_adds_to_what_is_there(self) -> None:
         """A resume makes the tracker anew, in the folder as it is, and goes back to a checkpoint's
         update."""
-        with tempfile.TemporaryDirectory() as parent:
-            folder = Path(parent)
-            self.play(folder, range(3))
+        with tempfile.TemporaryDirectory() as folder:
+            self.log(folder, range(3))
             before = _sizes(folder)
-            self.play(folder, range(2, 4))
+            self.log(folder, range(2, 4))
             after = _sizes(folder)
-            lost = sorted(name for name, size in before.items() if after.get(name, 0) < size)
-            require(not lost, f"a resume made {', '.join(lost)} shorter, expected what is there to "
-                    "stay", hint="open files to append")  # fmt: skip
+        lost = sorted(name for name, size in before.items() if after.get(name, 0) < size)
+        assert not lost, (
+            f"a resume made {', '.join(lost)} shorter, expected what is there to stay"
+            "\n  hint: open files to append"
+        )
 
     def test_what_it_is_given_stays_as_it_is(self) -> None:
-        with tempfile.TemporaryDirectory() as parent:
-            tracker = self.make(Path(parent))
-            given = dict(METRICS)
-            tracker.log(given, 0)
-            tracker.close()
-        require(given == METRICS, f"log changed the metrics to {given}, expected {METRICS}",
-                hint="copy what you change: other trackers get the same mapping")  # fmt: skip
+        metrics = dict(METRICS)
+        with tempfile.TemporaryDirectory() as folder:
+            self.log(folder, [0], metrics)
+        assert metrics == METRICS, (
+            f"log changed the metrics to {metrics}, expected {METRICS}\n  hint: copy what you "
+            "change: other trackers get the same mapping"
+        )
 
     def test_it_takes_numbers_that_are_not_finite(self) -> None:
         """A metric that has no value is NaN."""
-        with tempfile.TemporaryDirectory() as parent:
-            tracker = self.make(Path(parent))
-            tracker.log({"train/actor/loss": float("nan")}, 0)
-            tracker.close()
+        with tempfile.TemporaryDirectory() as folder:
+            self.log(folder, [0], {"train/actor/loss": float("nan")})
 
 
-def _sizes(folder: Path) -> Mapping[str, int]:
-    files = (file for file in folder.rglob("*") if file.is_file())
+def _sizes(folder: str) -> Mapping[str, int]:
+    files = (file for file in Path(folder).rglob("*") if file.is_file())
     return {str(file.relative_to(folder)): file.stat().st_size for file in files}
 
 
 def check_tracker(name: str, **settings: Any) -> list[Finding]:
     """Return the contract violations of tracker `name` under `settings` of `runner.logger`."""
-    return check(TrackerConformance, name, settings)
+    return report(TrackerConformance, name, settings).findings

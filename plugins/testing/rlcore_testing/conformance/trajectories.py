@@ -18,6 +18,8 @@ from rlcore.contracts.trajectory import Trajectory
 
 BY_PLACE = [f.name for f in fields(Trajectory) if f.name not in ("inputs", "replay")]
 """Names of a trajectory's arrays `[T, N, ...]`."""
+BY_COLUMN = ("task", "trial", "replica", "group", "episode")
+"""Names of those that idle chunks have of their column."""
 
 
 def random_trajectory(
@@ -43,68 +45,47 @@ def random_trajectory(
     """
     random = np.random.default_rng(seed)
     shape = (chunks, columns, actions)
-    rewards, valid = np.zeros(shape, np.float32), np.zeros(shape, bool)
-    terminated, truncated = np.zeros(shape, bool), np.zeros(shape, bool)
-    logprobs = np.zeros((*shape, entries), np.float32)
-    values = np.zeros((chunks, columns, value_width), np.float32)
-    bootstrap = np.zeros_like(values)
-    episode, index = np.zeros(shape[:2], np.int64), np.full(shape[:2], -1)
-    success = np.zeros(shape[:2], bool)
-    decisions = 0
-    for n in range(columns):
-        over = False
-        for t in range(chunks):
-            if t and (terminated | truncated)[t - 1, n].any():
-                over = not auto_reset
-                episode[t:, n] += 1 if auto_reset else 0
-            if over:
-                continue
-            index[t, n] = decisions
-            decisions += 1
-            logprobs[t, n] = random.normal(size=(actions, entries))
-            values[t, n] = random.normal(size=value_width)
-            for c in range(actions):
-                valid[t, n, c] = True
-                rewards[t, n, c] = random.normal()
-                draw = random.random()
-                if draw < 0.06:
-                    terminated[t, n, c] = success[t, n] = True
-                elif draw < 0.12:
-                    truncated[t, n, c] = True
-                if draw < 0.12:
-                    break
-            ended = (terminated | truncated)[t, n].any()
-            if truncated[t, n].any() or (t == chunks - 1 and not ended):
-                bootstrap[t, n] = random.normal(size=value_width)
-    group = np.arange(columns) // group_size if group_size else np.full(columns, -1)
-    number = np.arange(columns)
-    trial, replica = (group, number % group_size) if group_size else (number, 0 * number)
-
-    def by_column(array: np.ndarray) -> torch.Tensor:
-        return tensor(np.broadcast_to(array, shape[:2]).astype(np.int64))
-
-    def tensor(array: np.ndarray) -> torch.Tensor:
-        return torch.from_numpy(np.array(array))
-
+    draws = random.random((columns, chunks, actions)).swapaxes(0, 1)
+    ends = draws < 0.12
+    ended = ends.any(-1)
+    earlier: np.ndarray = np.cumsum(ended, axis=0) - ended  # ended chunks before this one
+    decided = np.full(ended.shape, True) if auto_reset else earlier == 0
+    valid = decided[..., None] & (np.cumsum(ends, axis=-1) - ends == 0)
+    terminated = valid & (draws < 0.06)
+    truncated = valid & ends & ~terminated
+    decisions = int(decided.sum())
+    index = np.full(ended.shape, -1)
+    index.T[decided.T] = np.arange(decisions)  # numbered column by column
+    values, bootstrap = random.normal(size=(2, chunks, columns, value_width)).astype(np.float32)
+    logprobs = random.normal(size=(*shape, entries)).astype(np.float32) * decided[..., None, None]
+    goes_on = decided & ~ended & (np.arange(chunks)[:, None] == chunks - 1)
+    bootstrapped = truncated.any(-1) | goes_on
+    number, zeros = np.arange(columns), np.zeros(shape[:2], np.int64)
+    group = number // group_size if group_size else np.full(columns, -1)
+    arrays = {
+        "rewards": (random.normal(size=shape) * valid).astype(np.float32),
+        "valid": valid,
+        "terminated": terminated,
+        "truncated": truncated,
+        "actions": np.tanh(logprobs),
+        "logprobs": logprobs,
+        "values": values * decided[..., None],
+        "bootstrap_values": bootstrap * bootstrapped[..., None],
+        "task": zeros,
+        "trial": zeros + (group if group_size else number),
+        "replica": zeros + (number % group_size if group_size else 0),
+        "group": zeros + group,
+        "episode": earlier if auto_reset else zeros,
+        "policy_version": zeros,
+        "success": terminated.any(-1),
+        "sample_index": index,
+    }
+    features = random.normal(size=(decisions, 4)).astype(np.float32)
+    replay = random.normal(size=(decisions, actions, entries))
     return Trajectory(
-        rewards=tensor(rewards),
-        valid=tensor(valid),
-        terminated=tensor(terminated),
-        truncated=tensor(truncated),
-        actions=tensor(np.tanh(logprobs)),
-        logprobs=tensor(logprobs),
-        values=tensor(values),
-        bootstrap_values=tensor(bootstrap),
-        task=tensor(np.zeros(shape[:2], np.int64)),
-        trial=by_column(trial),
-        replica=by_column(replica),
-        group=by_column(group),
-        episode=tensor(episode),
-        policy_version=tensor(np.zeros(shape[:2], np.int64)),
-        success=tensor(success),
-        sample_index=tensor(index.astype(np.int64)),
-        inputs={"features": tensor(random.normal(size=(decisions, 4)).astype(np.float32))},
-        replay={"action": tensor(random.normal(size=(decisions, actions, entries)))},
+        **{name: torch.from_numpy(array.copy()) for name, array in arrays.items()},
+        inputs={"features": torch.from_numpy(features)},
+        replay={"action": torch.from_numpy(replay)},
     )
 
 
@@ -112,24 +93,17 @@ def padded(trajectory: Trajectory, *, chunks: int, columns: int) -> Trajectory:
     """Return the trajectory with idle chunks and columns appended; these columns form a group."""
     before = trajectory.valid.shape[:2]
 
-    def grown(array: Tensor, fill: int) -> Tensor:
+    def grown(name: str, fill: int) -> Tensor:
+        array = getattr(trajectory, name)
         result = array.new_full((before[0] + chunks, before[1] + columns, *array.shape[2:]), fill)
         result[: before[0], : before[1]] = array
+        if name in BY_COLUMN:
+            result[before[0] :, : before[1]] = array[-1]
         return result
 
     grouped = int(trajectory.group.min()) >= 0
     fill = {"sample_index": -1, "group": int(trajectory.group.max()) + 1 if grouped else -1}
-    arrays: dict[str, Any] = {
-        name: grown(getattr(trajectory, name), fill.get(name, 0)) for name in BY_PLACE
-    }
-    for name in (
-        "task",
-        "trial",
-        "replica",
-        "group",
-        "episode",
-    ):  # idle chunks have their column's episode
-        arrays[name][before[0] :, : before[1]] = arrays[name][before[0] - 1, : before[1]]
+    arrays: dict[str, Any] = {name: grown(name, fill.get(name, 0)) for name in BY_PLACE}
     return replace(trajectory, **arrays)
 
 
@@ -151,9 +125,17 @@ class Bandit(nn.Module):
 
     def __init__(self, values: int = 1) -> None:
         super().__init__()
-        noise: dict[str, Any] = {"starts_from_noise": True, "noise": (1, 1)}
         self.spec = PolicySpec(
-            "bandit", 0, 1, 1, 1, 1, value_dim=values, sft_objective="squares", **noise
+            name="bandit",
+            num_images=0,
+            state_dim=1,
+            action_dim=1,
+            num_action_chunks=1,
+            action_horizon=1,
+            value_dim=values,
+            sft_objective="squares",
+            starts_from_noise=True,
+            noise_shape=(1, 1),
         )
         self.mean, self.value = nn.Parameter(torch.zeros(1)), nn.Parameter(torch.zeros(values))
 

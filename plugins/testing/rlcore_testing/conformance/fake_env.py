@@ -10,7 +10,7 @@ from rlcore.contracts.specs import ActionChannel, CameraSpec, EnvSpec, Episode, 
 SENTENCES = ("push the red button down", "open the drawer by its handle")
 
 
-def paper_env(*, state: int = 4, action: int = 4, cameras: int = 1) -> EnvSpec:
+def fake_env(*, state: int = 4, action: int = 4, cameras: int = 1) -> EnvSpec:
     """Return a spec of two tasks, with cameras of 48 x 64 pixels and episodes of 40 steps.
 
     Args:
@@ -19,7 +19,7 @@ def paper_env(*, state: int = 4, action: int = 4, cameras: int = 1) -> EnvSpec:
         cameras: number of cameras.
     """
     return EnvSpec(
-        name="paper",
+        name="fake",
         tasks=("push", "open"),
         instructions=SENTENCES,
         train_trials=range(10),
@@ -32,7 +32,7 @@ def paper_env(*, state: int = 4, action: int = 4, cameras: int = 1) -> EnvSpec:
     )
 
 
-def paper_observation(spec: EnvSpec, rows: int, seed: int = 0) -> Observation:
+def fake_observation(spec: EnvSpec, rows: int, seed: int = 0) -> Observation:
     """Return random pixels, states and elapsed times; rows cycle through the instructions."""
     rng = np.random.default_rng(seed)
     return {
@@ -48,7 +48,7 @@ def paper_observation(spec: EnvSpec, rows: int, seed: int = 0) -> Observation:
     }
 
 
-def paper_demonstration(spec: EnvSpec, length: int, seed: int = 0) -> Demonstration:
+def fake_demonstration(spec: EnvSpec, length: int, seed: int = 0) -> Demonstration:
     """Return a demonstration of `length` steps, with a grey frame before every second step.
 
     An action is half of each state entry plus 0.1: a linear function of the state, which few
