@@ -197,9 +197,9 @@ def main() -> None:
     from rlcore_env_libero.installed import libero_folder
     from rlcore_env_libero.quiet import load_libero
     from rlcore_env_libero.settings import LiberoConfig
-    from rlcore_env_libero.stand_ins.write import write_stand_ins
     from rlcore_env_libero.suites import SUITES
     from rlcore_mujoco.gl import choose_gl
+    from rlcore_stand_ins.libero.write import write_stand_ins
 
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--suite", default="libero_object", choices=list(SUITES))

@@ -203,9 +203,9 @@ def _simulators(options: argparse.Namespace) -> Iterator[tuple[str, Any, Any]]:
             yield task, _MetaWorld(simulator), simulator._renderers.view
             pool.close()
         return
-    from rlcore_env_libero.pool import make_pool as libero_pool
     from rlcore_env_libero.settings import LiberoConfig
     from rlcore_env_libero.suites import SUITES
+    from rlcore_stand_ins.libero.pool import make_pool as libero_pool
 
     for task in options.tasks or islice(SUITES["libero_object"], 0, None, 4):
         libero = LiberoConfig(

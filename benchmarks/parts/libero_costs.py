@@ -46,7 +46,7 @@ class Costs:
 
 def measure_ours(config: LiberoConfig) -> Costs:
     """Ours; the process must be new, and have MuJoCo's variables."""
-    from rlcore_env_libero.pool import make_pool
+    from rlcore_stand_ins.libero.pool import make_pool
 
     from rlcore.contracts.specs import Episode
 

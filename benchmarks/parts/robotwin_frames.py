@@ -8,8 +8,8 @@ from collections.abc import Callable
 
 import sapien
 from rlcore_env_robotwin.frames import seen
-from rlcore_env_robotwin.stand_ins import scene as scenes
-from rlcore_env_robotwin.stand_ins.tasks import start
+from rlcore_stand_ins.robotwin import scene as scenes
+from rlcore_stand_ins.robotwin.tasks import start
 
 CAMERAS = {1: (scenes.HEAD,), 3: (scenes.HEAD, *scenes.WRISTS)}
 COUNT = 20

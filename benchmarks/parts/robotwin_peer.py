@@ -14,8 +14,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 from rlcore_env_robotwin.settings import RoboTwinConfig
-from rlcore_env_robotwin.stand_ins.pool import make_pool
-from rlcore_env_robotwin.stand_ins.simulator import StandIn
+from rlcore_stand_ins.robotwin.pool import make_pool
+from rlcore_stand_ins.robotwin.simulator import StandIn
 
 from rlcore.contracts.specs import Episode
 

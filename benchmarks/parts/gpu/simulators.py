@@ -129,8 +129,8 @@ def _metaworld(count: int, pixels: int) -> Drawn:
 
 
 def _libero(count: int, pixels: int) -> Drawn:
-    from rlcore_env_libero.pool import make_pool
     from rlcore_env_libero.settings import LiberoConfig
+    from rlcore_stand_ins.libero.pool import make_pool
 
     config = LiberoConfig(
         suite="libero_object", tasks=[TASKS["libero"]], image_size=pixels, stand_ins=True

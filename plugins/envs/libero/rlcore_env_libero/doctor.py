@@ -7,8 +7,9 @@ from pathlib import Path
 
 from rlcore_mujoco.gl import doctor_checks as gl_checks
 from rlcore_simulation.doctor import Row, missing, row
+from rlcore_simulation.stand_ins import stand_in
 
-from rlcore.contracts.errors import AssetError
+from rlcore.contracts.errors import AssetError, UserError
 from rlcore_env_libero import assets
 from rlcore_env_libero.installed import libero_folder
 from rlcore_env_libero.present import require_tasks
@@ -53,12 +54,20 @@ def _assets(used: Sequence[LiberoConfig]) -> list[Row]:
             return [_those_of(root, SUITES[ALL])]
         return [row(ASSETS, f"not here; to get them: {assets.command_for(root)}")]
     rows = [
-        row(ASSETS, "stand-ins, so no results on LIBERO")
+        _stand_ins()
         if env.stand_ins
         else _those_of(assets.assets_folder(env.assets_path), env_spec(env).tasks)
         for env in used
     ]
-    return list({one["detail"]: one for one in rows}.values())
+    return list({finding["detail"]: finding for finding in rows}.values())
+
+
+def _stand_ins() -> Row:
+    try:
+        stand_in("libero")
+    except UserError as error:
+        return missing(ASSETS, error)
+    return row(ASSETS, "stand-ins, so no results on LIBERO")
 
 
 def _those_of(root: Path, tasks: Sequence[str]) -> Row:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from rlcore_mujoco import env as mujoco_env
 from rlcore_simulation.env import SimulatedEnv
 from rlcore_simulation.simulator import SimulatorSource
+from rlcore_simulation.stand_ins import stand_in
 
 from rlcore_env_libero.present import require_all
 from rlcore_env_libero.settings import LiberoConfig
@@ -25,10 +28,12 @@ def make_env(
             missing. Raised before any process starts, unless simulators run in another interpreter,
             which then checks for LIBERO's files itself.
         ConfigError: settings that contradict each other.
+        MissingPackageError: stand-ins are asked for and not installed.
     """
     spec = env_spec(config)
     if config.interpreter() is None:
         require_all(config, spec.tasks)
+    source = replace(SOURCE, target=stand_in("libero")) if config.stand_ins else SOURCE
     return mujoco_env.make_env(
-        spec, SOURCE, config, num_envs=num_envs, rank=rank, num_processes=num_processes
+        spec, source, config, num_envs=num_envs, rank=rank, num_processes=num_processes
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -22,7 +22,6 @@ from rlcore_env_libero.scene import Scene
 from rlcore_env_libero.settings import LiberoConfig
 from rlcore_env_libero.simulator import LiberoSimulator
 from rlcore_env_libero.spec import env_spec, view_of
-from rlcore_env_libero.stand_ins.write import write_stand_ins
 
 
 class Scenes:
@@ -35,10 +34,17 @@ class Scenes:
     Args:
         config: settings of the env.
         renderers: renderers of this process.
+        write_stand_ins: see :func:`make_pool`.
     """
 
-    def __init__(self, config: LiberoConfig, renderers: Renderers) -> None:
+    def __init__(
+        self,
+        config: LiberoConfig,
+        renderers: Renderers,
+        write_stand_ins: Callable[[Path], None] | None,
+    ) -> None:
         self._config = config
+        self._write_stand_ins = write_stand_ins
         self._renderers = renderers
         self._libero = libero_folder()
         self._scenes: dict[str, Scene] = {}  # least recently used first
@@ -71,33 +77,39 @@ class Scenes:
     def _compile(self, task: str) -> Scene:
         file = task_file(self._libero, task)
         load_libero(self._libero)
-        with _assets(self._config) as folder, assets_from(folder):
+        with self._assets() as folder, assets_from(folder):
             scene = Scene(self._libero, file, read_problem(file))
         scene.built.put(scene.model)
         prepare_model(scene.model, self._renderers.view)
         self._renderers.join(task)
         return scene
 
+    @contextmanager
+    def _assets(self) -> Iterator[Path]:
+        """Yield the folder of assets from which scenes are built.
 
-@contextmanager
-def _assets(config: LiberoConfig) -> Iterator[Path]:
-    """Yield the folder of assets from which scenes are built.
-
-    Stand-ins are written to a temporary folder each time, so that no files remain.
-    """
-    if not config.stand_ins:
-        yield assets_folder(config.assets_path)
-        return
-    with TemporaryDirectory(prefix="rlcore-libero-") as folder:
-        write_stand_ins(Path(folder))
-        yield Path(folder)
+        Stand-ins are written to a temporary folder each time, so that no files remain.
+        """
+        if self._write_stand_ins is None:
+            yield assets_folder(self._config.assets_path)
+            return
+        with TemporaryDirectory(prefix="rlcore-libero-") as folder:
+            self._write_stand_ins(Path(folder))
+            yield Path(folder)
 
 
-def make_pool(config: LiberoConfig) -> SimulatorCache[LiberoSimulator]:
+def make_pool(
+    config: LiberoConfig, write_stand_ins: Callable[[Path], None] | None = None
+) -> SimulatorCache[LiberoSimulator]:
     """Return a pool of simulators by task.
 
     Simulators of the same task share a scene and a renderer. The pool keeps no idle simulators, but
     :class:`Scenes` keeps their scenes.
+
+    Args:
+        config: settings of the env.
+        write_stand_ins: function that writes stand-ins of all assets into a folder; None: the
+            scenes have LIBERO's own assets.
 
     Raises:
         AssetError: files of LIBERO are missing in this interpreter, see :func:`require_all`.
@@ -111,7 +123,7 @@ def make_pool(config: LiberoConfig) -> SimulatorCache[LiberoSimulator]:
             raise AssetError(error.message, hint=hint) from error
     libero = libero_folder()
     renderers = Renderers(view_of(config))
-    scenes = Scenes(config, renderers)
+    scenes = Scenes(config, renderers, write_stand_ins)
 
     def build(number: int) -> LiberoSimulator:
         task = spec.tasks[number]

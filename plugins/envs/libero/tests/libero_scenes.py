@@ -7,12 +7,12 @@ from pathlib import Path
 import numpy as np
 from libero_cases import small_config
 from rlcore_env_libero.installed import libero_folder
-from rlcore_env_libero.pool import make_pool
 from rlcore_env_libero.problem import task_file
 from rlcore_env_libero.quiet import assets_from, load_libero
 from rlcore_env_libero.simulator import OPENING, LiberoSimulator
 from rlcore_env_libero.suites import FOLDERS
 from rlcore_simulation.cache import SimulatorCache
+from rlcore_stand_ins.libero.pool import make_pool
 
 from rlcore.contracts.rng import generator
 from rlcore.contracts.specs import Episode

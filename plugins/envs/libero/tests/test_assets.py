@@ -26,8 +26,8 @@ from rlcore_env_libero.env import make_env
 from rlcore_env_libero.installed import libero_folder
 from rlcore_env_libero.problem import init_file, read_problem, task_file
 from rlcore_env_libero.quiet import assets_from, load_libero
-from rlcore_env_libero.stand_ins.write import write_stand_ins
 from rlcore_env_libero.suites import FOLDERS, SUITES
+from rlcore_stand_ins.libero.write import write_stand_ins
 
 from rlcore.config.compose import compose
 from rlcore.contracts.errors import AssetError

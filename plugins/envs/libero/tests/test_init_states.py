@@ -13,10 +13,10 @@ from libero_cases import SOUP, needs_libero
 from rlcore_env_libero.init_states import read_init_states
 from rlcore_env_libero.installed import libero_folder
 from rlcore_env_libero.problem import init_file, read_problem, task_file
-from rlcore_env_libero.stand_ins.fixtures import FIXTURES
-from rlcore_env_libero.stand_ins.objects import OBJECTS
-from rlcore_env_libero.stand_ins.shapes import Body
 from rlcore_env_libero.suites import SUITES
+from rlcore_stand_ins.libero.fixtures import FIXTURES
+from rlcore_stand_ins.libero.objects import OBJECTS
+from rlcore_stand_ins.libero.shapes import Body
 
 from rlcore.contracts.errors import AssetError
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from libero_cases import MILK, SOUP, needs_libero, small_config
 from rlcore_env_libero import pool as pools
+from rlcore_stand_ins.libero.pool import make_pool
 
 from rlcore.contracts.specs import Episode
 
@@ -24,7 +25,7 @@ def test_a_task_stays_compiled_while_it_is_among_those_played_last(
         return compile_task(self, task)
 
     monkeypatch.setattr(pools.Scenes, "_compile", counting)
-    pool = pools.make_pool(small_config(tasks=[SOUP, MILK], cached_tasks=1))
+    pool = make_pool(small_config(tasks=[SOUP, MILK], cached_tasks=1))
 
     def play(task: int) -> np.ndarray:
         simulator = pool.take(task)

@@ -298,7 +298,7 @@ def test_another_version_of_libero_is_named(
 
 def test_doctor_is_silent_about_runs_without_libero() -> None:
     other = SimpleNamespace(env_type="other")
-    assert plugin.rlcore_doctor(SimpleNamespace(played={"eval": other})) == []
+    assert plugin.rlcore_doctor(SimpleNamespace(active_envs={"eval": other})) == []
 
 
 def test_the_command_runs_pip_in_this_environment(

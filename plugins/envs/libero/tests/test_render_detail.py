@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from libero_cases import MILK, SOUP, needs_libero, small_config
-from rlcore_env_libero.pool import make_pool
+from rlcore_stand_ins.libero.pool import make_pool
 
 from rlcore.contracts.specs import Episode
 

@@ -112,7 +112,7 @@ def test_nothing_is_printed_asked_or_left_behind() -> None:
         "from rlcore.contracts.specs import Episode\n"
         "root = pathlib.Path(os.environ['TMPDIR'])\n"
         "from libero_cases import SOUP, small_config\n"
-        "from rlcore_env_libero.pool import make_pool\n"
+        "from rlcore_stand_ins.libero.pool import make_pool\n"
         "simulator = make_pool(small_config()).take(0)\n"
         "simulator.start(Episode(0, 0))\n"
         "simulator.step(simulator.states[:7])\n"

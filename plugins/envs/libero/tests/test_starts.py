@@ -12,9 +12,9 @@ from libero_scenes import require_liberos_own
 from rlcore_env_libero.pool import make_pool
 from rlcore_env_libero.scene import CHANGED
 from rlcore_env_libero.simulator import LiberoSimulator
-from rlcore_env_libero.stand_ins.write import write_stand_ins
 from rlcore_mujoco.model import differing_arrays
 from rlcore_simulation.env import SimulatedEnv
+from rlcore_stand_ins.libero.write import write_stand_ins
 
 from rlcore.contracts.specs import Episode
 

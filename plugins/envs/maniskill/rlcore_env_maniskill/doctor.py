@@ -7,8 +7,9 @@ from functools import partial
 
 from rlcore_sapien.vulkan import tried_driver
 from rlcore_simulation.doctor import Row, missing, row
+from rlcore_simulation.stand_ins import stand_in
 
-from rlcore.contracts.errors import AssetError
+from rlcore.contracts.errors import AssetError, UserError
 from rlcore.placement.inventory import local_gpus
 from rlcore_env_maniskill.hub_files import assets_folder, download_command, require_files
 from rlcore_env_maniskill.physx_library import require_library
@@ -42,7 +43,7 @@ def doctor_checks(used: Sequence[ManiSkillConfig], *, alone: bool = True) -> lis
 def _found(name: str, find: Callable[[], str]) -> Row:
     try:
         return row(name, find())
-    except AssetError as error:
+    except UserError as error:
         return missing(name, error)
 
 
@@ -63,6 +64,7 @@ def _physx(*, alone: bool) -> str:
 def _assets(stand_ins: bool, path: str | None) -> str:
     """Return the folder of the assets, after a check that it has every file; or name stand-ins."""
     if stand_ins:
+        stand_in("maniskill")
         return "stand-ins, so no benchmark results"
     root = assets_folder(path)
     require_files(root)

@@ -8,11 +8,13 @@ from dataclasses import replace
 from rlcore_sapien.vulkan import driver, environment
 from rlcore_simulation.env import SimulatedEnv
 from rlcore_simulation.simulator import SimulatorSource
+from rlcore_simulation.stand_ins import stand_in
 
 from rlcore.contracts.protocols import Env
 from rlcore_env_maniskill.hub_files import assets_folder
 from rlcore_env_maniskill.settings import ManiSkillConfig
 from rlcore_env_maniskill.spec import env_spec
+from rlcore_env_maniskill.tasks import PUT_ON_PLATE, task_of
 
 _log = logging.getLogger(__name__)
 # Keys of every simulated env that have no effect on the batched simulation.
@@ -30,9 +32,12 @@ def make_env(
     Raises:
         AssetError: there is no Vulkan driver; raised before any process starts.
         ConfigError: settings contradict each other.
+        MissingPackageError: stand-ins are asked for and not installed.
     """
-    # resolved here: another interpreter runs a copy of this package, which is in no clone
-    config = replace(config, assets_path=str(assets_folder(config.assets_path)))
+    # resolved here, because another interpreter has neither the clone nor the entry points
+    on_plate = any(task_of(task) is PUT_ON_PLATE for task in config.tasks or ())
+    stand_ins = stand_in("maniskill") if config.stand_ins and on_plate else ""
+    config = replace(config, assets_path=stand_ins or str(assets_folder(config.assets_path)))
     spec = env_spec(config)
     spec = replace(spec, render_settings={**spec.render_settings, "vulkan": driver()})
     if config.sim_backend == "gpu":
@@ -45,7 +50,7 @@ def make_env(
         name="ManiSkill simulator",
         environment=environment(),
         readers=("sapien",),
-        packages=("rlcore_sapien",),
+        packages=("rlcore_sapien", *filter(None, [stand_ins.partition(":")[0]])),
     )
     return SimulatedEnv(
         spec,

@@ -76,9 +76,11 @@ def make_raw(config: ManiSkillConfig, task: str, *, num_envs: int = 1) -> BaseEn
     if config.robot not in (None, own_robot(config, task)):  # tasks pass their default themselves
         settings["robot_uids"] = config.robot
     if task_of(task) is PUT_ON_PLATE:
-        folder = None if config.stand_ins else str(assets_folder(config.assets_path))
-        settings |= {"assets_path": folder, "obj_set": config.object_set}
-        settings["hold"] = config.hold
+        settings |= {"obj_set": config.object_set, "hold": config.hold}
+        if config.stand_ins:
+            settings["stand_ins"] = config.assets_path
+        else:
+            settings["assets_path"] = str(assets_folder(config.assets_path))
     env = registered.cls(**settings)
     _check(env, config, task)
     if config.obs_mode == "rgb":

@@ -346,7 +346,7 @@ def test_doctor_names_the_command(no_driver: Path) -> None:
 
 
 def _run_with(train: ManiSkillConfig) -> SimpleNamespace:
-    return SimpleNamespace(played={"eval": train}, cluster=ClusterConfig())
+    return SimpleNamespace(active_envs={"eval": train}, cluster=ClusterConfig())
 
 
 def test_doctor_says_which_assets_are_missing(tmp_path: Path) -> None:
@@ -440,7 +440,7 @@ def test_a_run_without_assets_ends_before_any_worker_starts(
 
 def test_doctor_is_silent_about_runs_without_maniskill() -> None:
     other = SimpleNamespace(env_type="other")
-    assert plugin.rlcore_doctor(SimpleNamespace(played={"eval": other})) == []
+    assert plugin.rlcore_doctor(SimpleNamespace(active_envs={"eval": other})) == []
 
 
 # -- levels ---------------------------------------------------------------------------------

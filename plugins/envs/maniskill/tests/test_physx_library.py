@@ -47,7 +47,7 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> None:
 def doctor(address: str | None = None, **settings: object) -> dict[str, dict[str, str]]:
     played = {"train": small_config(tasks=[PICK], **settings)}
     cluster = ClusterConfig(address=address)
-    rows = plugin.rlcore_doctor(SimpleNamespace(played=played, cluster=cluster))
+    rows = plugin.rlcore_doctor(SimpleNamespace(active_envs=played, cluster=cluster))
     return {row["name"]: row for row in rows}
 
 

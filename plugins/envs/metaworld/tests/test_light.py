@@ -211,7 +211,7 @@ def test_the_camera_that_3_0_lacks_is_refused_by_name(
     monkeypatch.setattr(doctor, "look", lambda _: there)
     monkeypatch.setattr(doctor.metadata, "version", lambda _: installed if python is None else "3")
     side = small_config(camera=camera, python=python)
-    _, *rows = plugin.rlcore_doctor(SimpleNamespace(played={"train": side, "eval": side}))
+    _, *rows = plugin.rlcore_doctor(SimpleNamespace(active_envs={"train": side, "eval": side}))
     assert [row["status"] for row in rows] == ["missing"] * refused
     for row in rows:
         assert row["name"] == "metaworld: camera corner4" and "3.0.0" in row["detail"]
@@ -228,4 +228,4 @@ def test_the_version_that_the_documents_print_is_taken() -> None:
 
 def test_doctor_is_silent_about_runs_without_metaworld() -> None:
     other = SimpleNamespace(env_type="other")
-    assert plugin.rlcore_doctor(SimpleNamespace(played={"eval": other})) == []
+    assert plugin.rlcore_doctor(SimpleNamespace(active_envs={"eval": other})) == []

@@ -2,6 +2,6 @@
 
 The modules tasks, settings, spec, seeds, checkout, doctor and protocol import no simulator.
 RoboTwin needs numpy 1 and planners that conflict with other envs, so its simulators run under a
-separate interpreter. The modules that run there (`driver`, `stand_ins`, `frames`) import only
+separate interpreter. The modules that run there (`driver`, `frames`) import only
 numpy, the simulation library and the simulator.
 """

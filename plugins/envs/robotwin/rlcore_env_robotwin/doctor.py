@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from rlcore_simulation.doctor import Row, missing, row
+from rlcore_simulation.stand_ins import stand_in
 
 from rlcore.config import schema_tree
-from rlcore.contracts.errors import AssetError
+from rlcore.contracts.errors import AssetError, UserError
 from rlcore.terminal.text import format_value
 from rlcore_env_robotwin.checkout import CLONE, repository, require_assets, require_packages
 from rlcore_env_robotwin.settings import RoboTwinConfig
@@ -40,6 +41,10 @@ def _packages(env: RoboTwinConfig) -> list[Row]:
 
 def _of(env: RoboTwinConfig) -> list[Row]:
     if env.stand_ins:
+        try:
+            stand_in("robotwin")
+        except UserError as error:
+            return [missing(ASSETS, error)]
         vain = ", ".join(_ignored(env))
         said = f"one robot, and nothing random but where things lie: {vain} is ignored"
         rows = [row(ASSETS, "stand-ins, so no results on RoboTwin")]

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from rlcore_sapien.vulkan import environment
 from rlcore_simulation.simulator import SimulatorSource
+from rlcore_simulation.stand_ins import stand_in
 from rlcore_simulation.suspending import SuspendingEnv
 
 from rlcore_env_robotwin.checkout import require_assets, require_packages
 from rlcore_env_robotwin.settings import RoboTwinConfig
 from rlcore_env_robotwin.spec import env_spec
-
-ROBOTWIN = ("rlcore_env_robotwin.driver.pool:make_pool", "RoboTwin simulator")
-STAND_INS = ("rlcore_env_robotwin.stand_ins.pool:make_pool", "RoboTwin stand-in simulator")
 
 
 def make_env(
@@ -23,12 +21,15 @@ def make_env(
         AssetError: RoboTwin's repository or assets or a Vulkan driver are missing, or mplib does
             not run in the simulators' environment; raised before any process starts.
         ConfigError: settings contradict each other.
+        MissingPackageError: stand-ins are asked for and not installed.
     """
     spec = env_spec(config)
     require_packages(config)
-    if not config.stand_ins:
+    if config.stand_ins:
+        target, name = stand_in("robotwin"), "RoboTwin stand-in simulator"
+    else:
         require_assets(config, spec.tasks)
-    target, name = STAND_INS if config.stand_ins else ROBOTWIN
+        target, name = "rlcore_env_robotwin.driver.pool:make_pool", "RoboTwin simulator"
     return SuspendingEnv(
         spec,
         SimulatorSource(target, name, environment=environment(), readers=("sapien",)),

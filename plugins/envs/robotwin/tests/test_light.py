@@ -377,7 +377,7 @@ def test_rlcores_own_environment_must_suit_mplib(
 
 
 def doctor(env: RoboTwinConfig) -> dict[str, dict[str, str]]:
-    config = SimpleNamespace(played={"train": env, "eval": env})
+    config = SimpleNamespace(active_envs={"train": env, "eval": env})
     return {row["name"]: row for row in plugin.rlcore_doctor(config)}
 
 

@@ -14,9 +14,9 @@ import pytest
 import yaml
 from rlcore_env_robotwin.checkout import CLUTTER
 from rlcore_env_robotwin.plugin import rlcore_components
-from rlcore_env_robotwin.stand_ins import arm
 from rlcore_sapien.vulkan import environment
 from rlcore_simulation.module_links import link_modules
+from rlcore_stand_ins.robotwin import arm
 
 SCRIPT = Path(__file__).with_name("robotwin_own_code.py")
 NO_CLUTTER: dict[str, Any] = {"item_names": [], "list_of_items": {}}

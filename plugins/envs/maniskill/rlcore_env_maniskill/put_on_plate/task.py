@@ -14,13 +14,15 @@ from mani_skill.envs.sapien_env import BaseEnv
 from mani_skill.sensors.camera import CameraConfig
 from mani_skill.utils import sapien_utils
 from mani_skill.utils.structs.types import SimConfig
+from rlcore_simulation.stand_ins import stand_in
 
 from rlcore.contracts.errors import ConfigError
+from rlcore.plugins.import_target import load_target
 from rlcore_env_maniskill.put_on_plate import rules
+from rlcore_env_maniskill.put_on_plate.assets import Assets
 from rlcore_env_maniskill.put_on_plate.camera import CAMERA, Composer, camera_config
 from rlcore_env_maniskill.put_on_plate.folder import read_folder
 from rlcore_env_maniskill.put_on_plate.scene import Stock, add_lights, add_shelf
-from rlcore_env_maniskill.put_on_plate.stand_ins import make_stand_ins
 from rlcore_env_maniskill.put_on_plate.starts import Starts
 from rlcore_env_maniskill.put_on_plate.variants import VARIANTS
 from rlcore_env_maniskill.sentences import TEMPLATES
@@ -36,6 +38,8 @@ class PutOnPlateEnv(BaseEnv):
         obj_set: "train", "test" or "all"; None: the variant's default.
         hold: values of factors (object, table...) that are the same in all episodes.
         assets_path: folder of the benchmark's assets; None: stand-ins.
+        stand_ins: `"module:attribute"` of the function that makes stand-ins; None: the registered
+            one.
         use_multiple_plates: whether episodes use all 17 plates instead of those of the set.
         robot_uids: name of a robot of the assets; None: their default robot.
         control_mode: control mode of the robot; None: the robot's default.
@@ -45,6 +49,7 @@ class PutOnPlateEnv(BaseEnv):
         ConfigError: the set of objects, or a factor or value in `hold`, is unknown, or the assets
             have no such robot.
         AssetError: files are missing or damaged in `assets_path`.
+        MissingPackageError: stand-ins are asked for and not installed.
     """
 
     SUPPORTED_OBS_MODES = ("rgb", "rgb+segmentation", "state", "state_dict", "none")
@@ -57,6 +62,7 @@ class PutOnPlateEnv(BaseEnv):
         obj_set: str | None = None,
         hold: Mapping[str, int] | None = None,
         assets_path: str | None = None,
+        stand_ins: str | None = None,
         use_multiple_plates: bool = False,
         robot_uids: str | None = None,
         control_mode: str | None = None,
@@ -68,7 +74,10 @@ class PutOnPlateEnv(BaseEnv):
         self.episodes = every.held(hold or {})
         # a distractor is chosen from all objects or plates, so all must be in the scene
         self._stocked = every if self.variant.second else self.episodes
-        self.assets = read_folder(assets_path) if assets_path else make_stand_ins(robot_uids)
+        if assets_path is None:
+            self.assets: Assets = load_target(stand_ins or stand_in("maniskill"))(robot_uids)
+        else:
+            self.assets = read_folder(assets_path)
         robot = self.assets.robot
         if robot_uids not in (None, robot.name):
             raise ConfigError(

@@ -6,8 +6,8 @@ import itertools
 
 import numpy as np
 import pytest
-from rlcore_env_maniskill.put_on_plate.stand_ins import OBJECTS, PLATES
 from rlcore_env_maniskill.put_on_plate.variants import VARIANTS
+from rlcore_stand_ins.maniskill import OBJECTS, PLATES
 
 GRIPPER = 80  # mm, how wide a panda opens
 

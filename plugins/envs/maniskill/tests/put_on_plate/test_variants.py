@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from rlcore_env_maniskill.put_on_plate.stand_ins import OBJECTS, PLATES
 from rlcore_env_maniskill.put_on_plate.variants import VARIANTS
 from rlcore_env_maniskill.sentences import (
     OBJECT_NAMES,
@@ -18,6 +17,7 @@ from rlcore_env_maniskill.sentences import (
     TEMPLATES,
     all_sentences,
 )
+from rlcore_stand_ins.maniskill import OBJECTS, PLATES
 
 pytestmark = pytest.mark.long
 

@@ -6,7 +6,7 @@ the y axis. Lengths are in metres, colours are RGB in [0, 1].
 
 from __future__ import annotations
 
-from rlcore_env_libero.stand_ins.shapes import (
+from rlcore_stand_ins.libero.shapes import (
     Body,
     Colour,
     Part,

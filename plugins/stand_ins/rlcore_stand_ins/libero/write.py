@@ -15,13 +15,13 @@ from pathlib import Path
 
 import numpy as np
 from PIL import Image
-
 from rlcore_env_libero.assets import SCENES, object_files
 from rlcore_env_libero.installed import libero_folder
-from rlcore_env_libero.stand_ins.fixtures import FIXTURES
-from rlcore_env_libero.stand_ins.objects import OBJECTS
-from rlcore_env_libero.stand_ins.scenes import ROOMS, TABLE_PARTS, TEXTURES, Room
-from rlcore_env_libero.stand_ins.shapes import Body, Colour, Part, Region, Thing, Vector
+
+from rlcore_stand_ins.libero.fixtures import FIXTURES
+from rlcore_stand_ins.libero.objects import OBJECTS
+from rlcore_stand_ins.libero.scenes import ROOMS, TABLE_PARTS, TEXTURES, Room
+from rlcore_stand_ins.libero.shapes import Body, Colour, Part, Region, Thing, Vector
 
 # Contact stiffness, density and friction of LIBERO's objects.
 SOLID = {

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from math import pi
 
-from rlcore_env_libero.stand_ins.objects import BLACK, STEEL, WHITE, WICKER
-from rlcore_env_libero.stand_ins.shapes import (
+from rlcore_stand_ins.libero.objects import BLACK, STEEL, WHITE, WICKER
+from rlcore_stand_ins.libero.shapes import (
     Body,
     Colour,
     Hinge,

@@ -11,11 +11,11 @@ from typing import Any, Literal
 
 import numpy as np
 import sapien
-
-from rlcore.contracts.errors import ConfigError
 from rlcore_env_maniskill.put_on_plate.assets import Assets, Model, Robot
 from rlcore_env_maniskill.put_on_plate.variants import TABLE_HEIGHT, TABLES
 from rlcore_env_maniskill.tasks import STAND_IN_ROBOTS
+
+from rlcore.contracts.errors import ConfigError
 
 Shape = Literal["box", "cylinder", "rod", "ball"]
 RGB = tuple[float, float, float]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from rlcore_env_robotwin.stand_ins.motion import LONGEST, STILL, motion
+from rlcore_stand_ins.robotwin.motion import LONGEST, STILL, motion
 
 HOME = np.zeros(14)
 STEPS_PER_RADIAN = 100

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from rlcore_env_robotwin.stand_ins import arm
-from rlcore_env_robotwin.stand_ins.planner import DOWN, ArmPlanner, grasp, length, resampled
-from rlcore_env_robotwin.stand_ins.scene import Scene
-from rlcore_env_robotwin.stand_ins.tasks import BLOCK, TABLE, TASKS, Thing
+from rlcore_stand_ins.robotwin import arm
+from rlcore_stand_ins.robotwin.planner import DOWN, ArmPlanner, grasp, length, resampled
+from rlcore_stand_ins.robotwin.scene import Scene
+from rlcore_stand_ins.robotwin.tasks import BLOCK, TABLE, TASKS, Thing
 
 LEFT, RIGHT = 0, 1
 CLEAR = 0.09  # height over a thing at which a hand comes and goes, m

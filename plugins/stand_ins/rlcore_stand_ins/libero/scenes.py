@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rlcore_env_libero.stand_ins.shapes import Body, Colour, Part, box
+from rlcore_stand_ins.libero.shapes import Body, Colour, Part, box
 
 OAK = (0.62, 0.44, 0.28)
 # LIBERO's name of a texture -> colours of its tiles, and of the joints between them.

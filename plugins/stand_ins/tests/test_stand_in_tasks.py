@@ -7,7 +7,7 @@ import itertools
 
 import numpy as np
 import pytest
-from rlcore_env_robotwin.stand_ins.tasks import TASKS, Seen, Thing, start
+from rlcore_stand_ins.robotwin.tasks import TASKS, Seen, Thing, start
 
 from rlcore.contracts.rng import generator
 

@@ -11,9 +11,9 @@ import numpy as np
 from mplib.collision_detection.fcl import Box, CollisionObject
 from transforms3d.quaternions import mat2quat
 
-from rlcore_env_robotwin.stand_ins import arm
-from rlcore_env_robotwin.stand_ins.scene import robot_files
-from rlcore_env_robotwin.stand_ins.tasks import TABLE
+from rlcore_stand_ins.robotwin import arm
+from rlcore_stand_ins.robotwin.scene import robot_files
+from rlcore_stand_ins.robotwin.tasks import TABLE
 
 SCREW_STEP = 0.1  # way in joint space between waypoints of a straight path, rad
 THICK = 0.02  # half the planner's table, m

@@ -11,9 +11,9 @@ from tempfile import TemporaryDirectory
 import numpy as np
 import sapien
 
-from rlcore_env_robotwin.stand_ins import arm
-from rlcore_env_robotwin.stand_ins.motion import STEP
-from rlcore_env_robotwin.stand_ins.tasks import TABLE, Thing
+from rlcore_stand_ins.robotwin import arm
+from rlcore_stand_ins.robotwin.motion import STEP
+from rlcore_stand_ins.robotwin.tasks import TABLE, Thing
 
 STIFFNESS, DAMPING = 1000.0, 200.0  # of every joint, as RoboTwin's default
 FRICTION = 0.5

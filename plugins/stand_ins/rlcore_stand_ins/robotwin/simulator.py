@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
-from rlcore_simulation.simulator import ChunkSimulator, Step
-
-from rlcore.contracts.specs import Episode
 from rlcore_env_robotwin.frames import seen
 from rlcore_env_robotwin.hands import components
 from rlcore_env_robotwin.settings import RoboTwinConfig
 from rlcore_env_robotwin.spec import cameras
-from rlcore_env_robotwin.stand_ins import arm
-from rlcore_env_robotwin.stand_ins.expert import Expert
-from rlcore_env_robotwin.stand_ins.motion import motion
-from rlcore_env_robotwin.stand_ins.planner import ArmPlanner
-from rlcore_env_robotwin.stand_ins.scene import Scene
-from rlcore_env_robotwin.stand_ins.tasks import TASKS, Seen, Thing, start
+from rlcore_simulation.simulator import ChunkSimulator, Step
+
+from rlcore.contracts.specs import Episode
+from rlcore_stand_ins.robotwin import arm
+from rlcore_stand_ins.robotwin.expert import Expert
+from rlcore_stand_ins.robotwin.motion import motion
+from rlcore_stand_ins.robotwin.planner import ArmPlanner
+from rlcore_stand_ins.robotwin.scene import Scene
+from rlcore_stand_ins.robotwin.tasks import TASKS, Seen, Thing, start
 
 SETTLE_STEPS = 50  # of physics, 0.2 s: things fall onto the table from 1 or 2 mm
 LOW = np.tile([*arm.LIMITS[:, 0], 0.0], 2)

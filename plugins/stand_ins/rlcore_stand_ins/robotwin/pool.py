@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import toppra
-from rlcore_simulation.cache import SimulatorCache
-
 from rlcore_env_robotwin.settings import RoboTwinConfig
 from rlcore_env_robotwin.spec import env_spec
-from rlcore_env_robotwin.stand_ins.planner import ArmPlanner
-from rlcore_env_robotwin.stand_ins.simulator import StandIn
+from rlcore_simulation.cache import SimulatorCache
+
+from rlcore_stand_ins.robotwin.planner import ArmPlanner
+from rlcore_stand_ins.robotwin.simulator import StandIn
 
 KEPT = 8  # idle simulators; one holds a scene of a few MB
 
