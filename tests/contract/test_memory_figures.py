@@ -7,7 +7,7 @@ import shlex
 from pathlib import Path
 
 import pytest
-from rlcore_tools.described_nodes import pretended
+from rlcore_tools.inventory import read_inventory
 
 from rlcore.checks.run import check
 from rlcore.cli.main import main
@@ -30,7 +30,7 @@ def whole(recipe: str, *words: str) -> MemoryNeed:
     """What one process holds that acts and learns, undivided."""
     words = (*words, "env.train.sentences=own", "actor.fsdp_config.sharding_strategy=no_shard")
     config = compose([f"experiment={recipe}", *words])
-    plan = make_plan(config.cluster, pretended("1x1000GB"))
+    plan = make_plan(config.cluster, read_inventory("1x1000GB"))
     return check(config, plan=plan).memory["rollout+actor"]
 
 

@@ -98,7 +98,7 @@ EXCEPTIONS: dict[str, tuple[str, ...]] = {
     ),
     "plugins/tools/rlcore_tools/cli/config.py": ("rlcore.config.catalog",),
     # reads what core notes beside the episodes of an evaluation
-    "plugins/tools/rlcore_tools/runs/rules.py": ("rlcore.results.parquet",),
+    "plugins/tools/rlcore_tools/runs/record.py": ("rlcore.files.reading", "rlcore.results.parquet"),
     # plays an env as core's workers do
     "plugins/tools/rlcore_tools/vector_env.py": (
         "rlcore.checks.facts", "rlcore.checks.ready", "rlcore.workers.checked_env",
@@ -124,7 +124,7 @@ EXCEPTIONS: dict[str, tuple[str, ...]] = {
         "rlcore.files.reading", "rlcore.run_folder.checkpoint",
     ),
     # machines that are only described, in a file read like a configuration
-    "plugins/tools/rlcore_tools/described_nodes.py": ("rlcore.config.recipes",),
+    "plugins/tools/rlcore_tools/inventory.py": ("rlcore.config.recipes",),
     # looks at what is installed, and whose it is
     "plugins/tools/rlcore_tools/check": (
         "rlcore.checks.plugin_files", "rlcore.plugins.extras", "rlcore.plugins.registry",
@@ -149,7 +149,7 @@ EXCEPTIONS: dict[str, tuple[str, ...]] = {
         "rlcore.config.recipes", "rlcore.config.choices", "rlcore.config.schema_tree",
     ),
     # holds the files of a run against each other, those of core's own bookkeeping included
-    "plugins/tools/rlcore_tools/report/doubts.py": (
+    "plugins/tools/rlcore_tools/runs/doubts.py": (
         "rlcore.results.summary", "rlcore.run_folder.history",
         "rlcore.run_folder.sft_record", "rlcore.run_folder.state",
     ),

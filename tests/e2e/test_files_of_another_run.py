@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from resume_cases import COMMON, Failing, go_on
 from rlcore_tools.report import write_comparison, write_report
-from rlcore_tools.report.record import read_run
+from rlcore_tools.runs.folders import row_of
+from rlcore_tools.runs.record import RunRecord
 
 from rlcore.cli.main import main
 from rlcore.config.compose import compose
@@ -40,12 +41,12 @@ def own(runs: tuple[Path, Path], tmp_path: Path) -> Path:
 
 @pytest.mark.long
 def test_nothing_is_doubted_without_need(own: Path):
-    assert read_run(RunFolder(own)).doubts == []
+    assert RunRecord(RunFolder(own)).doubts == []
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         write_report(RunFolder(own))
     go_on(own, "runner.max_epochs=3", "runner.save_interval=2")
-    assert read_run(RunFolder(own)).doubts == []
+    assert RunRecord(RunFolder(own)).doubts == []
 
 
 @pytest.mark.quick(2)
@@ -66,19 +67,19 @@ def test_a_report_doubts_it(
     capsys: pytest.CaptureFixture[str],
 ):
     shutil.copy(runs[1] / name, own / name)
-    doubts = read_run(RunFolder(own)).doubts
+    doubts = RunRecord(RunFolder(own)).doubts
     assert any(doubt.startswith(said) for doubt in doubts), doubts
     assert main(["report", str(own)]) == 0
     assert said in " ".join(capsys.readouterr().err.split())
     assert said in (own / "report.html").read_text()
     with pytest.warns(UserWarning, match=said):
-        write_comparison([RunFolder(own), RunFolder(runs[1])], own / "both.html")
+        write_comparison([row_of(own), row_of(runs[1])], own / "both.html")
 
 
 def test_a_summary_of_another_seed(own: Path):
     path = own / "summary.json"
     path.write_text(path.read_text().replace('"seed": 0', '"seed": 7'))
-    assert read_run(RunFolder(own)).doubts == [
+    assert RunRecord(RunFolder(own)).doubts == [
         "summary.json is of a run with seed 7, config.yaml has seed 0"
     ]
 

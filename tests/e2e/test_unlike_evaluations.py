@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from resume_cases import COMMON, go_on
-from rlcore_tools.report.record import read_run
+from rlcore_tools.runs.record import RunRecord
 
 from rlcore.cli.main import main
 from rlcore.config.compose import compose
@@ -92,7 +92,7 @@ def test_another_evaluation_where_no_update_is_left_is_the_runs_own(
     (run / "summary.json").unlink()
     go_on(run, "env.eval.trials_per_task=2")
     assert "it is made again" in capsys.readouterr().out
-    assert read_run(RunFolder(run)).doubts == []
+    assert RunRecord(RunFolder(run)).doubts == []
     (run / "summary.json").unlink()
     go_on(run)  # under those settings still
     assert "made again" not in capsys.readouterr().out

@@ -13,7 +13,7 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
-from rlcore_tools.described_nodes import SOLD
+from rlcore_tools.inventory import SOLD
 
 from parts.gpu.memory import MICRO_BATCHES, learning, recomputing
 from parts.gpu.operations import COUNTED

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from rlcore_tools.described_nodes import pretended
+from rlcore_tools.inventory import read_inventory
 from torch import Tensor, nn
 from torch.nn.modules.module import register_module_parameter_registration_hook
 
@@ -148,7 +148,7 @@ class Subject:
 def planned_facts(words: Sequence[str]) -> Facts:
     """Return what is known of a run on one card, without building anything."""
     registry, config = load_plugins(), compose(list(words))
-    return gather_facts(config, registry, planned(config, pretended(CARD), registry))
+    return gather_facts(config, registry, planned(config, read_inventory(CARD), registry))
 
 
 def settings_of(facts: Facts) -> PolicyWorkerSettings:

@@ -14,7 +14,7 @@ from rlcore.files.damaged_files import damaged_on
 from rlcore.files.reading import read_yaml
 from rlcore.results.tables import EpisodeResult, failures, read_results
 from rlcore.run_folder.folder import RunFolder
-from rlcore_tools.places import last_evaluation
+from rlcore_tools.run_paths import last_evaluation
 
 if TYPE_CHECKING:  # it loads what composes configurations
     from rlcore.api import Assembly

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rlcore.contracts.hookspecs import observer
-from rlcore_tools.judged_update import moved_far, nothing_learned, out_of_memory
 from rlcore_tools.other_names import other_names
+from rlcore_tools.update_warnings import moved_far, nothing_learned, out_of_memory
 
 if TYPE_CHECKING:
     import numpy as np
@@ -58,7 +58,7 @@ def rlcore_after_eval(run: Run, label: str, films: Sequence[LabelledFootage]) ->
     """
     if films:
         from rlcore.run_folder.folder import RunFolder
-        from rlcore_tools.places import clip
+        from rlcore_tools.run_paths import clip
         from rlcore_tools.video import write_video
 
         video = run.config.env.eval.video_cfg
@@ -75,11 +75,11 @@ def rlcore_after_run(run: Run, summary: Mapping[str, Any]) -> None:
     Each failed episode is printed with the command that records a video of it.
     """
     from rlcore.run_folder.folder import RunFolder
-    from rlcore_tools import closing, failures
+    from rlcore_tools import failures, summary_lines
 
     folder = RunFolder(run.folder)
     lost = failures.lines(folder, failures.conclusion(folder))
-    for line in [*closing.lines(summary), *lost]:
+    for line in [*summary_lines.lines(summary), *lost]:
         run.print_line(line)
     if run.config.plugins.tools.report:
         from rlcore_tools.report import write_report
@@ -92,7 +92,7 @@ def _write_mosaic(
 ) -> list[list[np.ndarray]]:
     """Write the films as one mosaic video, and return each film's frames as shown in it."""
     from rlcore.run_folder.folder import RunFolder
-    from rlcore_tools.places import own_place
+    from rlcore_tools.run_paths import own_place
     from rlcore_tools.video import caption, mosaic, write_video
 
     folder = RunFolder(run.folder)

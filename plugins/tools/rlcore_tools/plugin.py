@@ -113,9 +113,9 @@ def rlcore_doctor(config: Any | None) -> list[dict[str, str]]:
 @hookimpl
 def rlcore_machines(text: str) -> list[Any]:
     """`8x80GB`, `64cpu`, a file of nodes."""
-    from rlcore_tools.described_nodes import pretended
+    from rlcore_tools.inventory import read_inventory
 
-    return [pretended(text)]
+    return [read_inventory(text)]
 
 
 @hookimpl

@@ -36,11 +36,11 @@ from rlcore.files.symlinks import require_inside
 from rlcore.results.tables import EpisodeResult
 from rlcore.results.tables import failures as failures_of
 from rlcore.terminal.console import Canvas
-from rlcore_tools.drawn_again import drawn_again
 from rlcore_tools.episode import address, split_of, trace_table
 from rlcore_tools.failures import evaluated, run_of
-from rlcore_tools.places import replay_folder
 from rlcore_tools.play_episode import play_episode, play_episodes
+from rlcore_tools.rerender import rerender
+from rlcore_tools.run_paths import replay_folder
 from rlcore_tools.video import caption, write_video
 
 VIDEO, ARRAYS, FACTS = "episode.mp4", "episode.safetensors", "episode.json"
@@ -145,7 +145,7 @@ def run(
     for folder, episode, played in zip(folders, episodes, again, strict=True):
         name, trace = spec.tasks[episode.task], played.trace
         replayed = Replayed(folder, played, next(_of(rows, name, episode), None))
-        drawn = None if larger is None else drawn_again(larger, phase, episode, trace)
+        drawn = None if larger is None else rerender(larger, phase, episode, trace)
         if larger is not None and drawn is None:
             console.print("simulated again it took another course: filmed as the policy saw it")
         film = LabelledFootage(drawn or played.footage, name, trace.sentence)

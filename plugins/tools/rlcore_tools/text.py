@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from rlcore.terminal.text import format_value, strip_control
@@ -22,3 +23,29 @@ def cut(text: str, most: int) -> str:
 def rounded(value: Any) -> str:
     """Return a value as written on a command line; floats with five significant digits."""
     return f"{value:.5g}" if isinstance(value, float) else format_value(value)
+
+
+def unique_suffixes(names: Sequence[str], separator: str) -> list[str]:
+    """Return the shortest suffix of each name that is no suffix of another name.
+
+    A name that is the suffix of another, or equal to another, is returned as a whole.
+
+    Args:
+        names: names that consist of parts.
+        separator: what separates the parts.
+    """
+    suffixes = []
+    for name in names:
+        parts = name.split(separator)
+        candidates = (separator.join(parts[-length:]) for length in range(1, len(parts) + 1))
+        suffixes.append(
+            next(
+                (
+                    suffix
+                    for suffix in candidates
+                    if sum((separator + other).endswith(separator + suffix) for other in names) == 1
+                ),
+                name,
+            )
+        )
+    return suffixes

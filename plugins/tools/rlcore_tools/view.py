@@ -30,7 +30,7 @@ from rlcore.terminal.text import format_ranges, format_value, shorten
 from rlcore_tools.report import write_page
 from rlcore_tools.report.clips import Shelf
 from rlcore_tools.report.page import render
-from rlcore_tools.report.record import read_run
+from rlcore_tools.runs.record import RunRecord
 from rlcore_tools.vector_env import CheckedEnv, checked_env
 from rlcore_tools.video import caption, write_video
 
@@ -144,7 +144,7 @@ def view_run(run: SavedRun, *given: str, trials: int, output: Path, trust: bool)
             policy can't be built.
     """
     config = run.config(*given, require=("env",), trust=trust)
-    record = read_run(run.folder)
+    record = RunRecord(run.folder)
     played = record.after or record.before or []
     if not played:
         raise UserError(

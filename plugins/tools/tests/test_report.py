@@ -18,13 +18,14 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 from rlcore_testing.toy_settings import ToyEnvConfig, env_spec
-from rlcore_tools.places import clip
 from rlcore_tools.report import write_comparison, write_report
 from rlcore_tools.report.chart import Point, Series, chart, number, ticks
 from rlcore_tools.report.clips import Shelf
 from rlcore_tools.report.figures import gain, gains_by_task
 from rlcore_tools.report.page import _protocol
-from rlcore_tools.report.record import read_run
+from rlcore_tools.run_paths import clip
+from rlcore_tools.runs.folders import row_of
+from rlcore_tools.runs.record import RunRecord
 from rlcore_tools.video import write_video
 
 from rlcore.config.compose import compose, recipe_of, to_yaml
@@ -113,6 +114,10 @@ def make_run(
         )
         write_summary(folder.summary, summary)
     return folder
+
+
+def rows(*folders):
+    return [row_of(folder.path) for folder in folders]
 
 
 class Page(HTMLParser):
@@ -217,7 +222,7 @@ def test_a_page_needs_no_network(log_path):
 def test_beyond_its_size_a_page_links_videos(log_path):
     folder = make_run(log_path, filmed=[("after", ("pull", 0)), ("after", ("push", 1))])
     size = clip(folder, "after", "pull", 0).stat().st_size
-    won, lost = Shelf(read_run(folder), folder.path.parent, limit=size).examples()
+    won, lost = Shelf(RunRecord(folder), folder.path.parent, limit=size).examples()
     assert [clip.embedded for clip in won] == [True]
     assert [(clip.embedded, clip.address) for clip in lost] == [
         (False, "run/video/eval/after/push-1.mp4")
@@ -255,7 +260,7 @@ def test_a_run_that_has_only_begun(log_path):
 
 def test_metrics_that_are_no_numbers_leave_gaps(log_path):
     folder = make_run(log_path, updates=((0.25, 16), (NAN, 16), (0.5, 16), (0.5, 16)))
-    record = read_run(folder)
+    record = RunRecord(folder)
     assert record.series("env/success_once") == [(1, 0.25), (3, 0.5), (4, 0.5)]
     page = Page(write_report(folder))
     assert "training at 2:" not in page.text
@@ -269,7 +274,7 @@ def test_a_step_logged_again_counts_once(log_path):
     log = MetricsLog(folder.metrics)
     log.log({"env/success_once": 0.75}, step=2)
     log.close()
-    assert read_run(folder).series("env/success_once") == [(1, 0.25), (2, 0.75)]
+    assert RunRecord(folder).series("env/success_once") == [(1, 0.25), (2, 0.75)]
 
 
 def test_an_evaluation_alone(log_path):
@@ -297,7 +302,7 @@ def test_groups_of_tasks_and_both_means(log_path):
     assert "unweighted means bucket mean 0.000 0.375 +0.375 task mean 0.000 0.500 +0.500" in table
     assert "unseen" not in table
     other = make_run(log_path, before=before, after=before, groups=groups, name="other")
-    both = Page(write_comparison([folder, other], log_path / "all.html")).text
+    both = Page(write_comparison(rows(folder, other), log_path / "all.html")).text
     assert (
         "lift 0.000 0.000 pull 1.000 0.000 push 0.500 0.000 groups of tasks easy 0.750 0.000"
         in both
@@ -341,7 +346,7 @@ def test_several_runs(log_path):
     worse = {**AFTER, ("pull", 1): False}
     second = make_run(log_path, "runner.seed=2", after=worse, name="b/run")
     write_report(second)
-    page = Page(write_comparison([first, second], log_path / "all.html"))
+    page = Page(write_comparison(rows(first, second), log_path / "all.html"))
     assert page.text.startswith("2 runs compared 2 runs compared Success run episodes")
     assert "a/run 4 0.250 [0.046, 0.699] 0.750 [0.301, 0.954] +0.500" in page.text
     assert "b/run 4 0.250 [0.046, 0.699] 0.500" in page.text
@@ -353,7 +358,7 @@ def test_several_runs(log_path):
     manifest = json.loads(second.manifest.read_text())
     manifest["evaluation_protocol"]["sampling"] = "stochastic"
     second.manifest.write_text(json.dumps(manifest))
-    page = Page(write_comparison([first, second], log_path / "all.html"))
+    page = Page(write_comparison(rows(first, second), log_path / "all.html"))
     assert "another protocol than" in page.text
 
 
@@ -389,7 +394,7 @@ def test_runs_that_differ_in_their_seed_alone_are_a_mean_and_a_band(log_path):
             ("a", 1, 0.25, ()), ("b", 2, 0.75, ()), ("c", 3, 0.0, ["runner.max_epochs=3"])
         )
     ]  # fmt: skip
-    page = Page(write_comparison(runs, log_path / "several.html"))
+    page = Page(write_comparison(rows(*runs), log_path / "several.html"))
     assert "a/run, b/run at 1: 0.5 [0.250, 0.750]" in page.text
     assert "c/run at 1: 0 [0.000, 0.194]" in page.text  # 1.96^2 / (16 + 1.96^2)
     assert "Runs that differ in their seed alone are one line" in page.text

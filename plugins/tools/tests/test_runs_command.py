@@ -13,14 +13,15 @@ from pathlib import Path
 import pytest
 from rlcore_tools.runs.conditions import Condition
 from rlcore_tools.runs.folders import in_order, runs_below
-from rlcore_tools.runs.reading import read_config
-from rlcore_tools.runs.row import look
-from rlcore_tools.runs.settings import grouped, ranked
+from rlcore_tools.runs.ranking import ranked
+from rlcore_tools.runs.record import RunRecord, read_config
+from rlcore_tools.runs.row import read_row
+from rlcore_tools.runs.settings import grouped
 from test_report import AFTER, BEFORE, make_run
 
 from rlcore.cli.main import main
 from rlcore.config.compose import compose, recipe_of, to_yaml
-from rlcore.contracts.errors import ConfigError, WorkerError
+from rlcore.contracts.errors import CheckpointError, ConfigError, WorkerError
 from rlcore.files.reading import read_yaml
 from rlcore.run_folder.folder import RunFolder
 from rlcore.training import train
@@ -91,7 +92,7 @@ def test_a_run_under_way_shows_its_update_and_the_time_left(log_path, capsys):
     lines = [{"step": step, "time": 100.0 + 60 * step, "env/success_once": 0.5} for step in (1, 2)]
     folder.metrics.write_text("".join(f"{json.dumps(line)}\n" for line in lines) + '{"step": 3, "t')
     (folder.path / ".lock").write_text(holder(os.getpid()))
-    row = look(folder.path, "run")
+    row = read_row(folder.path, "run")
     assert (row.state, row.update, row.updates, row.success) == ("running", 2, 8, 0.5)
     assert row.left == 360.0  # 60 s an update, 6 to go
     text = shown(capsys, "ls", str(log_path))
@@ -126,7 +127,7 @@ def test_a_process_that_came_later_with_the_same_number_is_another(log_path):
     (folder.path / ".lock").write_text(
         f"process {os.getpid()} on {socket.gethostname()} since 2001-01-01 00:00:00"
     )
-    assert look(folder.path, "run").state == "interrupted"
+    assert read_row(folder.path, "run").state == "interrupted"
 
 
 def test_a_sweeps_jobs_that_failed_are_there_though_they_have_no_folder(log_path):
@@ -147,32 +148,32 @@ def test_a_sweeps_jobs_that_failed_are_there_though_they_have_no_folder(log_path
 
 
 @pytest.mark.parametrize(
-    ("file", "text", "said"),
+    ("file", "text"),
     [
-        ("summary.json", "{]", "summary.json: "),
+        ("summary.json", "{]"),
         *(
             pytest.param(*each, marks=pytest.mark.long)
             for each in (
-                ("summary.json", "[]", "summary.json holds no mapping"),
-                ("summary.json", '{"success_after": {"rate": "x"}}', "success_after can't be"),
-                ("summary.json", "[" * 10_000, "summary.json: "),
-                ("manifest.json", "\xff", "manifest.json: "),
+                ("summary.json", "[]"),
+                ("summary.json", '{"success_after": {"rate": "x"}}'),
+                ("summary.json", "[" * 10_000),
+                ("manifest.json", "\xff"),
             )
         ),
-        ("config.yaml", None, "it has no config.yaml"),
+        ("config.yaml", None),
     ],
 )
-def test_a_run_that_can_not_be_read_is_a_row_that_says_so(log_path, capsys, file, text, said):
+def test_a_run_that_can_not_be_read_is_a_row_that_says_so(log_path, capsys, file, text):
     make_run(log_path, name="whole")
     broken = make_run(log_path, name="broken").path / file
     broken.unlink() if text is None else broken.write_text(text, encoding="latin-1")
     ((state, reason), whole) = states(log_path).values()
-    assert state == "unreadable" and said in reason and whole == ("finished", "")
+    assert state == "unreadable" and file in reason and whole == ("finished", "")
     assert "2 runs: 1 unreadable, 1 finished" in shown(capsys, "ls", str(log_path))
     if text is not None:
         (broken.parent / "recipe.yaml").write_text("[")
         one = shown(capsys, "show", str(broken.parent))
-        assert f"unreadable: {reason}" in one and "recipe.yaml can't be read" in one
+        assert f"unreadable: {reason[:80]}" in one and "recipe.yaml can't be read" in one
 
 
 def test_pipes_links_and_odd_names_hang_and_escape_nothing(log_path, tmp_path, capsys):
@@ -311,10 +312,9 @@ def test_other_texts_too(tmp_path, text):
 
 @pytest.mark.parametrize("text", ["a:\n    b: 1\n  c: 2\n", "- 1\n", "", "a: [\n", "a\n" * 9])
 def test_what_is_no_configuration_is_refused(tmp_path, text):
-    file = tmp_path / "config.yaml"
-    file.write_text(text)
-    with pytest.raises(ValueError, match=r".+"):
-        read_config(file)
+    (tmp_path / "config.yaml").write_text(text)
+    with pytest.raises(CheckpointError, match=r"config\.yaml"):
+        _ = RunRecord(RunFolder(tmp_path)).config
 
 
 # -- best ---------------------------------------------------------------------------------------
@@ -371,7 +371,7 @@ def test_a_damaged_configuration_is_left_out_and_makes_no_key_differ(log_path, c
     for number, text in enumerate(("a: [", "runner: {seed: {}}\nalgorithm: 3\n")):
         make_run(log_path, before=None, after=starts(9), name=f"damaged-{number}")
         (log_path / f"damaged-{number}/config.yaml").write_text(text)
-    assert [one.label for one in grouped(runs_below(log_path))] == [
+    assert [setting.label for setting in ranked(runs_below(log_path)).settings] == [
         "algorithm.gamma=0.5", "algorithm.gamma=0.9",
     ]  # fmt: skip
     text = shown(capsys, "best", str(log_path))

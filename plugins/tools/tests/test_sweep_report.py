@@ -11,7 +11,8 @@ import pytest
 from rlcore_tools.report.parallel import Line, parallel
 from rlcore_tools.runs.folders import runs_below
 from rlcore_tools.runs.importance import parts
-from rlcore_tools.runs.settings import Setting, ranked
+from rlcore_tools.runs.ranking import Ranked, ranked
+from rlcore_tools.runs.settings import Setting
 from rlcore_tools.runs.study import Study
 from sweeps_made import make_sweep
 from test_report import AFTER, Page, make_run
@@ -90,7 +91,7 @@ def test_runs_that_are_broken_failed_or_oddly_named_are_told(tmp_path):
     odd = os.fsencode(runs[3].path.parent) + b"/\xff<b>\x1b\n"
     os.rename(runs[3].path, odd)
     found = page(str(tmp_path / "s"))
-    assert "1 unreadable" in found.text and "summary.json: " in found.text
+    assert "1 unreadable" in found.text and "summary.json is damaged" in found.text
     assert "after.parquet is damaged" in found.text
     assert "\\udcff<b>\\x1b\\n" in found.text and "\x1b" not in found.html
     assert found.text.count("not measured") >= 1
@@ -154,8 +155,8 @@ def test_optuna_judges_a_study_of_its_own(tmp_path):
 # -- parts --------------------------------------------------------------------------------------
 
 
-def setting(rate: float, **values: object) -> Setting:
-    return Setting(values, (), (), SuccessRate(rate, 10, 0.0, 1.0))
+def setting(rate: float, **values: object) -> Ranked:
+    return Ranked(Setting(values, ()), (), SuccessRate(rate, 10, 0.0, 1.0))
 
 
 def test_what_a_key_explains():

@@ -10,7 +10,7 @@ import pytest
 import torch
 from rlcore_policy_gradient.reduce import at_level, batch_weights, valid_at_level
 from rlcore_policy_gradient.samples import make_samples, minibatches
-from rlcore_tools.judged_update import nothing_learned
+from rlcore_tools.update_warnings import nothing_learned
 
 from rlcore.contracts import metric
 from rlcore.contracts.errors import AlgorithmError, ConfigError, TrainingError

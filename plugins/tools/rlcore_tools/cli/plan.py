@@ -24,7 +24,7 @@ from rlcore.placement import Inventory, Plan, find_inventory
 from rlcore.placement.memory import format_bytes, usable, with_samples
 from rlcore.plugins.registry import Registry, load_plugins
 from rlcore.terminal.text import format_value
-from rlcore_tools.described_nodes import KEY, pretended
+from rlcore_tools.inventory import KEY, read_inventory
 from rlcore_tools.placement_table import assumed
 from rlcore_tools.propose import PRESETS, Fill, fill, layouts, worth_leaving
 
@@ -94,7 +94,7 @@ def _machines(config: RunConfig) -> Iterator[tuple[str, Inventory, tuple[str, ..
     """
     cluster = config.cluster
     if cluster.inventory is None and cluster.address is None:
-        yield from ((name, pretended(name), (f"{KEY}={name}",)) for name in PRESETS)
+        yield from ((name, read_inventory(name), (f"{KEY}={name}",)) for name in PRESETS)
     else:
         yield cluster.inventory or str(cluster.address), find_inventory(cluster, only_look=True), ()
 

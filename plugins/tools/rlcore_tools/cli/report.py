@@ -48,9 +48,9 @@ def main(arguments: Sequence[str]) -> int:
     if over_seeds(rows):
         print(write_sweep(rows, f"{len(rows)} runs", options.output or COMPARISON))
     else:
-        print(write_comparison(folders, options.output or COMPARISON))
-        for folder in folders[1:]:
-            print(compare_metrics(folders[0], folder))
+        print(write_comparison(rows, options.output or COMPARISON))
+        for row in rows[1:]:
+            print(compare_metrics(rows[0].record, row.record))
     return 0
 
 

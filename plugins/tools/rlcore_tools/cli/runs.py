@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +40,8 @@ def main(arguments: Sequence[str]) -> int:
 
 def _ls(arguments: Sequence[str]) -> int:
     """List runs, with one line per run."""
-    options = _parsed(_many("ls", "list the runs of a folder, and of the folders in it"), arguments)
+    parser = _folder_parser("ls", "list the runs of a folder, and of the folders in it")
+    options = _parse(parser, arguments)
     from rlcore_tools.runs.conditions import Condition, chosen, ordered
     from rlcore_tools.runs.folders import runs_below
     from rlcore_tools.runs.row import COLUMNS
@@ -48,65 +49,79 @@ def _ls(arguments: Sequence[str]) -> int:
 
     conditions = [Condition.read(text) for text in options.where]
     rows = chosen(runs_below(options.folder), conditions)
+    keys = [condition.key for condition in conditions]
     if options.sort is not None:
         rows = ordered(rows, options.sort)
-    keys = [condition.key for condition in conditions]
-    keys += [] if options.sort is None else [options.sort.removeprefix("-")]
+        keys.append(options.sort.removeprefix("-"))
     shown = [key for key in dict.fromkeys(keys) if key not in COLUMNS]
-    return _said(
-        options,
-        lambda: [{**row.as_values(), **{k: row.value(k) for k in shown}} for row in rows],
-        lambda: table_of(rows, shown).splitlines(),
-    )
+    if options.json:
+        extra = [{key: row.value(key) for key in shown} for row in rows]
+        return _print_json([row.as_values() | more for row, more in zip(rows, extra, strict=True)])
+    print(table_of(rows, shown), end="")
+    return 0
 
 
 def _show(arguments: Sequence[str]) -> int:
     """Describe one run."""
-    options = _parsed(_few("show", "RUN", 1), arguments)
+    options = _parse(_run_parser("show", "what became of a run", 1), arguments)
     from rlcore.run_folder.folder import RunFolder
-    from rlcore_tools.runs import one
+    from rlcore_tools.runs.description import lines_of, values_of
 
     folder = RunFolder.open(options.runs[0]).path
-    return _said(options, lambda: one.values_of(folder), lambda: one.lines_of(folder))
+    if options.json:
+        return _print_json(values_of(folder))
+    print(*lines_of(folder), sep="\n")
+    return 0
 
 
 def _diff(arguments: Sequence[str]) -> int:
     """Compare two runs."""
-    options = _parsed(_few("diff", "RUN", 2), arguments)
+    options = _parse(_run_parser("diff", "what differs between two runs", 2), arguments)
     from rlcore.run_folder.folder import RunFolder
-    from rlcore_tools.runs.differing import Differing
+    from rlcore_tools.runs.comparison import comparison_of, lines_of
 
-    first, other = (RunFolder.open(run).path for run in options.runs)
-    found = Differing.between(first, other)
-    return _said(options, found.as_values, found.lines)
+    comparison = comparison_of(*(RunFolder.open(run).path for run in options.runs))
+    if options.json:
+        return _print_json(comparison)
+    print(*lines_of(comparison), sep="\n")
+    return 0
 
 
 def _best(arguments: Sequence[str]) -> int:
     """Rank settings over their seeds."""
-    options = _parsed(
-        _many("best", "the best setting over its seeds, and the undecided"), arguments
-    )
+    parser = _folder_parser("best", "the best setting over its seeds, and the undecided")
+    options = _parse(parser, arguments)
     from rlcore_tools.runs.conditions import Condition, chosen
     from rlcore_tools.runs.folders import runs_below
-    from rlcore_tools.runs.settings import ranked
-    from rlcore_tools.runs.standing import lines_of, values_of
+    from rlcore_tools.runs.ranking import ranked
+    from rlcore_tools.runs.ranking_text import lines_of, values_of
 
     rows = chosen(runs_below(options.folder), [Condition.read(text) for text in options.where])
     ranking = ranked(rows)
-    return _said(options, lambda: values_of(ranking), lambda: lines_of(ranking, options.folder))
+    if options.json:
+        return _print_json(values_of(ranking))
+    print(*lines_of(ranking, options.folder), sep="\n")
+    return 0
 
 
-def _many(action: str, about: str) -> argparse.ArgumentParser:
+def _folder_parser(action: str, about: str) -> argparse.ArgumentParser:
     parser = Parser(prog=f"rlcore runs {action}", description=about)
     parser.add_argument(
-        "folder", nargs="?", type=Path, default=Path(FOLDER), metavar="FOLDER",
+        "folder",
+        nargs="?",
+        type=Path,
+        default=Path(FOLDER),
+        metavar="FOLDER",
         help="of runs, of a sweep, or of both; default: logs",
-    )  # fmt: skip
+    )
     parser.add_argument(
-        "--where", action="append", default=[], metavar="'KEY>VALUE'",
+        "--where",
+        action="append",
+        default=[],
+        metavar="'KEY>VALUE'",
         help="only runs that are so; = != > >= < <=, KEY is a column or a key of the "
         "configuration; may be repeated",
-    )  # fmt: skip
+    )
     if action == "ls":
         parser.add_argument(
             "--sort", metavar="KEY", help="by a column or key; from high to low: --sort=-KEY"
@@ -114,30 +129,17 @@ def _many(action: str, about: str) -> argparse.ArgumentParser:
     return parser
 
 
-def _few(action: str, name: str, count: int) -> argparse.ArgumentParser:
-    about = "what became of a run" if count == 1 else "what differs between two runs"
+def _run_parser(action: str, about: str, count: int) -> argparse.ArgumentParser:
     parser = Parser(prog=f"rlcore runs {action}", description=about)
-    parser.add_argument("runs", nargs=count, metavar=name, help="folder of a run")
+    parser.add_argument("runs", nargs=count, metavar="RUN", help="folder of a run")
     return parser
 
 
-def _parsed(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> argparse.Namespace:
+def _parse(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--json", action="store_true", help="the same for programs")
     return parser.parse_args(arguments)
 
 
-def _said(
-    options: argparse.Namespace, values: Callable[[], Any], lines: Callable[[], Sequence[str]]
-) -> int:
-    """Print a result as JSON or as lines of text, and return the exit code 0.
-
-    Args:
-        options: parsed arguments; `json` selects the form.
-        values: returns the result for JSON.
-        lines: returns the result as lines of text.
-    """
-    if options.json:
-        print(json.dumps(values(), indent=1, default=str))
-    else:
-        print("\n".join(lines()))
+def _print_json(values: Any) -> int:
+    print(json.dumps(values, indent=1, default=str))
     return 0

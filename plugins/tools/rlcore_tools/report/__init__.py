@@ -1,6 +1,6 @@
 """Write `report.html`: the results of a run, as one file that opens without a network.
 
-run folder --record--> facts --figures, chart, clips--> page --templates--> HTML
+run folder --RunRecord--> facts --figures, chart, clips--> page --templates--> HTML
 
 A report is made from the files of the run folder alone. It can be made at any time, also while the
 run continues or after it was killed. Sections whose files are missing are left out, with a note.
@@ -16,9 +16,9 @@ from rlcore.contracts.errors import ConfigError, RunWarning
 from rlcore.files.atomic import write_text
 from rlcore.run_folder.folder import RunFolder
 from rlcore_tools.report.page import comparison_page, run_page
-from rlcore_tools.report.record import RunRecord, read_run
 from rlcore_tools.report.sameness import first_difference
 from rlcore_tools.report.sweep import sweep_page
+from rlcore_tools.runs.record import RunRecord
 from rlcore_tools.runs.row import Row
 
 __all__ = ["compare_metrics", "write_comparison", "write_page", "write_report", "write_sweep"]
@@ -43,11 +43,12 @@ def write_report(folder: RunFolder, output: Path | None = None) -> Path:
         ConfigError: `output` can't be written.
     """
     target = (output or folder.report).absolute()
-    record = _read(folder)
+    record = RunRecord(folder)
+    _warn_of_doubts(record)
     return write_page(target, run_page(record, target.parent))
 
 
-def write_comparison(folders: Sequence[RunFolder], output: Path) -> Path:
+def write_comparison(rows: Sequence[Row], output: Path) -> Path:
     """Write a page that compares several runs, and return its absolute path.
 
     Raises:
@@ -55,8 +56,9 @@ def write_comparison(folders: Sequence[RunFolder], output: Path) -> Path:
         ConfigError: `output` can't be written.
     """
     target = output.absolute()
-    records = [_read(folder) for folder in folders]
-    return write_page(target, comparison_page(records, target.parent))
+    for row in rows:
+        _warn_of_doubts(row.record)
+    return write_page(target, comparison_page(rows, target.parent))
 
 
 def write_sweep(rows: Sequence[Row], title: str, output: Path, sweep: Path | None = None) -> Path:
@@ -78,28 +80,25 @@ def write_sweep(rows: Sequence[Row], title: str, output: Path, sweep: Path | Non
     return write_page(target, sweep_page(title, rows, target.parent, sweep))
 
 
-def compare_metrics(first: RunFolder, other: RunFolder) -> str:
+def compare_metrics(first: RunRecord, other: RunRecord) -> str:
     """Return one sentence: whether two runs logged equal metrics, and where they first differ.
 
     Raises:
         CheckpointError: a file of a run is damaged.
     """
-    ours, theirs = read_run(first).metrics, read_run(other).metrics
-    names = f"{first.path} and {other.path}"
-    if not ours and not theirs:
+    names = f"{first.folder.path} and {other.folder.path}"
+    if not first.metrics and not other.metrics:
         return f"{names} have logged no metrics"
-    part = first_difference(ours, theirs)
+    part = first_difference(first.metrics, other.metrics)
     if part is None:
         return f"{names} have identical metrics (times aside)"
     return f"{names} have metrics that first differ {part}"
 
 
-def _read(folder: RunFolder) -> RunRecord:
-    """Read a run, and warn of each file that does not match the others (DoubtWarning)."""
-    record = read_run(folder)
+def _warn_of_doubts(record: RunRecord) -> None:
+    """Warn of each file of a run that does not match the others (DoubtWarning)."""
     for doubt in record.doubts:
-        warnings.warn(f"{folder.path}: {doubt}", DoubtWarning, stacklevel=3)
-    return record
+        warnings.warn(f"{record.folder.path}: {doubt}", DoubtWarning, stacklevel=3)
 
 
 def write_page(target: Path, html: str) -> Path:

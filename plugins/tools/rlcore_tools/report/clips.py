@@ -12,7 +12,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from rlcore.results.tables import EpisodeResult, comparable
-from rlcore_tools.report.record import RunRecord
+from rlcore_tools.runs.record import RunRecord
 
 EMBEDDED_BYTES = 7_000_000  # total size of the videos in a page; 9.3 MB as base64
 MOST_OF_A_KIND = 4
@@ -58,7 +58,8 @@ class Shelf:
         Each list has up to `MOST_OF_A_KIND` clips of recorded episodes, taken from the tasks in
         turn. Both are empty if the run has no final evaluation.
         """
-        label, results = self._record.conclusion, self._record.after
+        label = self._record.final_label
+        results = self._record.after
         if label is None or results is None:
             return [], []
         filmed = [result for result in results if self._record.clip(label, result)]
@@ -75,7 +76,8 @@ class Shelf:
         Both episodes of a pair were recorded. Starts that succeed in the final evaluation come
         first. The list is empty if the first and the final evaluation are not comparable.
         """
-        label, after = self._record.conclusion, self._record.after or []
+        label = self._record.final_label
+        after = self._record.after or []
         before = self._record.before or []
         first = {(r.task, r.trial): r for r in before} if comparable(before, after) else {}
         changed = [

@@ -11,13 +11,15 @@ from typing import Any, NamedTuple
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from rlcore.api import protocol_difference
-from rlcore.config import schema_tree
 from rlcore.config.differences import differences
+from rlcore.config.schema_tree import find
 from rlcore.contracts.episodes import mean_infos
 from rlcore.results.tables import failures, success_rows
 from rlcore.terminal.text import format_duration, format_ranges, format_value
 from rlcore_tools.failures import commands, has_policy
+from rlcore_tools.report.benchmark import read_benchmarks
 from rlcore_tools.report.clips import Shelf, link
+from rlcore_tools.report.curves import Curve
 from rlcore_tools.report.figures import (
     Mean,
     columns,
@@ -28,8 +30,6 @@ from rlcore_tools.report.figures import (
     side_by_side,
 )
 from rlcore_tools.report.pictures import (
-    SUCCESS,
-    Curve,
     gain_bars,
     imitation_chart,
     metric_charts,
@@ -37,12 +37,11 @@ from rlcore_tools.report.pictures import (
     success_charts,
     task_strip,
 )
-from rlcore_tools.report.record import RunRecord, Values
-from rlcore_tools.text import one_line, rounded
-
-NOT_OF_THE_RECIPE = ("recipe",)
-NOT_OF_A_COMPARISON = ("recipe", "runner.logger")
-PARTS_OF_ROLLOUT = {"time/env": "simulation", "time/policy": "policy"}
+from rlcore_tools.runs.comparison import UNCOMPARED
+from rlcore_tools.runs.record import RunRecord, Values
+from rlcore_tools.runs.row import Row
+from rlcore_tools.runs.settings import grouped
+from rlcore_tools.text import one_line, rounded, unique_suffixes
 
 
 def run_page(record: RunRecord, base: Path) -> str:
@@ -56,8 +55,9 @@ def run_page(record: RunRecord, base: Path) -> str:
     changes = (
         None
         if record.recipe is None
-        else differences(record.recipe, record.config, ignore=NOT_OF_THE_RECIPE)
+        else differences(record.recipe, record.config, ignore=("recipe",))
     )
+    control = record.evaluations.get("control")
     total = gain(record.before, record.after)
     tasks = gains_by_task(record.before, record.after)
     groups = gains_by_group(record.before, record.after, record.task_groups)
@@ -68,15 +68,16 @@ def run_page(record: RunRecord, base: Path) -> str:
         facts=_facts(record),
         total=total,
         columns=columns([total]),
-        tasks=[(each, gain_bars(each)) for each in tasks],
-        groups=[(each, gain_bars(each)) for each in groups],
+        benchmarks=read_benchmarks(record.folder.evaluations),
+        tasks=[(task, gain_bars(task)) for task in tasks],
+        groups=[(group, gain_bars(group)) for group in groups],
         means=means(record.before, record.after, record.task_groups) if len(tasks) > 1 else [],
-        control=gain(record.before, record.evaluations.get("control")),
+        control=gain(record.before, control.episodes if control else None),
         infos=_infos(record),
         success=success_charts([Curve("training", [record])]),
         strip=task_strip(record),
         failed=_failed(record),
-        said=record.summary or {},
+        summary=record.summary or {},
         reached=list(((record.summary or {}).get("reached") or {}).items()),
         curves=metric_charts([Curve("this run", [record])]),
         others=other_metrics(record),
@@ -84,7 +85,7 @@ def run_page(record: RunRecord, base: Path) -> str:
         examples=shelf.examples(),
         changes=shelf.changes(),
         phases=_phases(record),
-        recipe=" ".join(schema_tree.find(record.recipe or {}, "recipe.choices") or []),
+        recipe=" ".join(find(record.recipe or {}, "recipe.choices") or []),
         differing=changes,
         protocol=_protocol(record.protocol),
         versions=record.manifest.get("versions", {}),
@@ -94,44 +95,52 @@ def run_page(record: RunRecord, base: Path) -> str:
     )
 
 
-def comparison_page(records: Sequence[RunRecord], base: Path) -> str:
+def comparison_page(rows: Sequence[Row], base: Path) -> str:
     """Return the HTML page that compares several runs with the first.
 
     Args:
-        records: contents of the run folders, at least two.
+        rows: rows of the runs, at least two.
         base: folder of the page; links are relative to it.
     """
-    names = _names([record.folder.path for record in records])
+    records = [row.record for row in rows]
+    names = unique_suffixes([str(row.folder) for row in rows], "/")
     totals = [gain(record.before, record.after) for record in records]
-    curves = _curves(records, names)
-    rows = []
-    for i, (record, total) in enumerate(zip(records, totals, strict=True)):
-        report = record.folder.report
-        rows.append(
-            {
-                "name": names[i],
-                "colour": next(n for n, one in enumerate(curves) if record in one.records),
-                "report": link(report, base) if report.is_file() else None,
-                "facts": _facts(record),
-                "total": total,
-                "bars": gain_bars(total),
-                "against": gain(records[0].after, record.after).difference if i else None,
-            }
-        )
+    settings = [setting.rows for setting in grouped(rows)]
+    members = [[i for i, row in enumerate(rows) if row in group] for group in settings]
+    curves = [
+        Curve(", ".join(names[i] for i in group), [records[i] for i in group]) for group in members
+    ]
+    reports = [record.folder.report for record in records]
+    entries = [
+        {
+            "name": names[i],
+            "colour": next(colour for colour, group in enumerate(members) if i in group),
+            "report": link(reports[i], base) if reports[i].is_file() else None,
+            "facts": _facts(record),
+            "total": totals[i],
+            "bars": gain_bars(totals[i]),
+            "against": gain(records[0].after, record.after).difference if i else None,
+        }
+        for i, record in enumerate(records)
+    ]
     return render(
         "compare.html",
         title=f"{len(records)} runs compared",
-        rows=rows,
+        rows=entries,
         columns=columns(totals),
-        paired=any(row["against"] for row in rows),
+        paired=any(entry["against"] for entry in entries),
         reference=names[0],
         names=names,
         tasks=_task_table(records),
-        drawn=[one.name for one in curves],
+        drawn=[curve.name for curve in curves],
         success=success_charts(curves),
         curves=metric_charts(curves),
-        differing=differences(*(r.config for r in records), ignore=NOT_OF_A_COMPARISON),
-        unlike=_unlike(names, records),
+        differing=differences(*(record.config for record in records), ignore=UNCOMPARED),
+        unlike=[
+            (name, protocol_difference(records[0].protocol, record.protocol))
+            for name, record in zip(names, records, strict=True)
+            if record.protocol != records[0].protocol
+        ],
         evaluated_on=" or ".join(dict.fromkeys(record.evaluated_on for record in records)),
     )
 
@@ -179,18 +188,17 @@ def _templates() -> Environment:
 
 def _facts(record: RunRecord) -> dict[str, Any]:
     """Return a run's main facts, for the head of its page and its row in a comparison."""
-    updates = [step for step, _ in record.series(SUCCESS)]
     manifest = record.manifest
     return {
         "finished": record.summary is not None,
-        "env": schema_tree.find(record.config, "env.train.env_type"),
-        "model": schema_tree.find(record.config, "actor.model.model_type"),
-        "algorithm": schema_tree.find(record.config, "algorithm.name"),
-        "seed": schema_tree.find(record.config, "runner.seed"),
-        "updates": max(updates, default=0),
+        "env": find(record.config, "env.train.env_type"),
+        "model": find(record.config, "actor.model.model_type"),
+        "algorithm": find(record.config, "algorithm.name"),
+        "seed": find(record.config, "runner.seed"),
+        "updates": record.updates,
         "started": str(manifest.get("started", "")).replace("T", " ")[:16],
-        "commit": _commit(manifest),
-        "seconds": sum(seconds for _, seconds in _phases(record)["phases"]),
+        "commit": record.commit + (" with changes" if find(manifest, "git.dirty") else ""),
+        "seconds": sum(seconds for _, seconds in _phases(record)),
         "caveats": list(dict.fromkeys([*record.doubts, *manifest.get("caveats", {}).values()])),
     }
 
@@ -198,57 +206,42 @@ def _facts(record: RunRecord) -> dict[str, Any]:
 def _infos(record: RunRecord) -> list[Mean]:
     """Return the means of the env's other episode metrics, before and after training."""
     sides = (record.before or (), record.after or ())
-    return side_by_side(*(mean_infos(one.infos for one in side) for side in sides))
+    return side_by_side(*(mean_infos(result.infos for result in side) for side in sides))
 
 
-def _commit(manifest: Values) -> str:
-    git = manifest.get("git")
-    return "" if not git else git["commit"][:10] + (" with changes" if git["dirty"] else "")
+def _phases(record: RunRecord) -> list[tuple[str, float]]:
+    """Return (name, seconds) of each phase that took time.
 
-
-def _phases(record: RunRecord) -> dict[str, Any]:
-    """Return `{"phases": [(name, seconds)], "rollout": [(part, seconds)]}`.
-
-    Phases that took no time are left out. The phases of a run without a summary are computed from
-    its metrics.
+    The phases of a run without a summary are computed from its metrics.
     """
-    if record.summary is not None:
-        seconds = dict(record.summary["seconds"])
-    else:
-        seconds = {name: _sum(record, f"time/{name}") for name in ("rollout", "update")}
-    parts = [(what, _sum(record, metric)) for metric, what in PARTS_OF_ROLLOUT.items()]
-    return {
-        "phases": [
-            (name.removesuffix("_eval").replace("_", " "), spent)
-            for name, spent in seconds.items()
-            if spent
-        ],
-        "rollout": [(what, spent) for what, spent in parts if spent],
+    seconds = (record.summary or {}).get("seconds") or {
+        name: sum(value for _, value in record.series(f"time/{name}"))
+        for name in ("rollout", "update")
     }
-
-
-def _sum(record: RunRecord, metric: str) -> float:
-    return sum(value for _, value in record.series(metric))
+    return [
+        (name.removesuffix("_eval").replace("_", " "), spent)
+        for name, spent in seconds.items()
+        if spent
+    ]
 
 
 def _protocol(protocol: Values) -> list[tuple[str, str]]:
     """Return (name, text) of each rule of an evaluation protocol; empty without a protocol."""
     if not protocol:
         return []
+    trials = protocol["trials"]
     lists = dict.fromkeys(
         (format_ranges(numbers, " to ", ", ") or "none")
         + (f", in {len(numbers)} episodes" if len({*numbers}) < len(numbers) else "")
-        for numbers in protocol["trials"].values()
+        for numbers in trials.values()
     )
-    episodes = sum(len(numbers) for numbers in protocol["trials"].values())
-    # files of earlier versions lack render_settings
-    drawn: Values = protocol.get("facts", {}).get("render_settings", {})
-    frames = ", ".join(f"{name} {format_value(value)}" for name, value in drawn.items())
+    rendering: Values = find(protocol, "facts.render_settings", {})
+    frames = ", ".join(f"{name} {format_value(value)}" for name, value in rendering.items())
     return [
         ("env", protocol["env"]),
-        ("tasks", str(len(protocol["trials"]))),
+        ("tasks", str(len(trials))),
         ("trials of a task", "; ".join(lists)),
-        ("episodes", str(episodes)),
+        ("episodes", str(sum(map(len, trials.values())))),
         ("time limit", f"{protocol['max_episode_steps']} env steps"),
         ("actions per decision", str(protocol["num_action_chunks"])),
         ("sampling", protocol["sampling"]),
@@ -271,55 +264,17 @@ def _failed(record: RunRecord) -> list[tuple[str, str, list[str]]]:
     can be played again.
     """
     after = record.after or []
-    lost = failures(after)
-    if not lost or not has_policy(record.folder):
+    failed = failures(after)
+    if not failed or not has_policy(record.folder):
         return []
-    found: dict[str, list[str]] = {}
-    for one, line in zip(lost, commands(record.folder, lost), strict=True):
-        found.setdefault(one.task, []).append(line)
-    played = Counter(one.task for one in after)
-    return [(task, f"{len(some)} of {played[task]}", some) for task, some in found.items()]
+    by_task: dict[str, list[str]] = {}
+    for result, command in zip(failed, commands(record.folder, failed), strict=True):
+        by_task.setdefault(result.task, []).append(command)
+    played = Counter(result.task for result in after)
+    return [(task, f"{len(lines)} of {played[task]}", lines) for task, lines in by_task.items()]
 
 
 # -- comparisons --------------------------------------------------------------------------------
-
-
-def _names(paths: Sequence[Path]) -> list[str]:
-    """Return the shortest suffixes of paths, equal in their number of parts, that are unique."""
-    for length in range(1, max(len(path.parts) for path in paths)):
-        names = ["/".join(path.parts[-length:]) for path in paths]
-        if len(set(names)) == len(names):
-            return names
-    return [str(path) for path in paths]
-
-
-def _curves(records: Sequence[RunRecord], names: Sequence[str]) -> list[Curve]:
-    """Group runs into curves: runs whose configurations differ only in the seed share one.
-
-    Differences in recipe and logger are ignored.
-    """
-    found: list[list[int]] = []
-    for i, record in enumerate(records):
-        same = (g for g in found if not differences(
-            records[g[0]].config, record.config, ignore=(*NOT_OF_A_COMPARISON, "runner.seed")
-        ))  # fmt: skip
-        group = next(same, None)
-        if group is None:
-            found.append([i])
-        else:
-            group.append(i)
-    return [
-        Curve(", ".join(names[i] for i in group), [records[i] for i in group]) for group in found
-    ]
-
-
-def _unlike(names: Sequence[str], records: Sequence[RunRecord]) -> list[tuple[str, str]]:
-    """Return (run, difference) of each run whose evaluation protocol differs from the first's."""
-    return [
-        (name, protocol_difference(records[0].protocol, record.protocol))
-        for name, record in zip(names, records, strict=True)
-        if record.protocol != records[0].protocol
-    ]
 
 
 class TaskRow(NamedTuple):

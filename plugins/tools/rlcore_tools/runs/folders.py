@@ -5,15 +5,17 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 
 from rlcore.contracts.errors import CheckpointError
-from rlcore.files.reading import UnreadableError, error_reason
-from rlcore_tools.runs.reading import Values, read_mapping
-from rlcore_tools.runs.row import FILES, Row, inside, look
+from rlcore.files.damaged_files import read_mapping
+from rlcore.files.reading import error_reason
+from rlcore.run_folder.folder import RunFolder
+from rlcore_tools.runs.record import RunRecord, Values
+from rlcore_tools.runs.row import Row, read_row
 
-OF_A_RUN = set(FILES)
+OF_A_RUN = {"config.yaml", "manifest.json", "metrics.jsonl", "summary.json"}
 """Names of files; a folder that has one of them is a run, even if others are missing."""
 JOBS = ".jobs"
 """Folder of a sweep with a JSON file per job: `{"folder", "label", "state", "error", ...}`."""
@@ -40,7 +42,7 @@ def runs_below(folder: str | Path) -> list[Row]:
             f"there is no folder {str(root)[:200]}: {error_reason(error)}"
         ) from None
     root = root.absolute()
-    return sorted(_found(root, root, None, 0), key=lambda row: in_order(row.name))
+    return sorted(_rows(root, root, None, 0), key=lambda row: in_order(row.name))
 
 
 def row_of(folder: Path) -> Row:
@@ -48,10 +50,10 @@ def row_of(folder: Path) -> Row:
 
     If the run is not finished, the note of its sweep, if it belongs to one, is used too.
     """
-    row = look(folder, folder.name)
+    row = read_row(folder, folder.name)
     if row.state == "finished":
         return row
-    return look(folder, folder.name, _jobs(folder.parent).get(folder.name))
+    return read_row(folder, folder.name, _jobs(folder.parent).get(folder.name))
 
 
 def in_order(name: str) -> list[tuple[int, str]]:
@@ -60,26 +62,28 @@ def in_order(name: str) -> list[tuple[int, str]]:
     return [(int(part[:300]), "") if part.isdecimal() else (-1, part) for part in parts]
 
 
-def _found(folder: Path, root: Path, job: Values | None, depth: int) -> Iterator[Row]:
+def _rows(folder: Path, root: Path, job: Values | None, depth: int) -> Iterator[Row]:
     name = folder.name if folder == root else str(folder)[len(str(root)) :].lstrip("/")
     try:
-        names = inside(folder)
+        with os.scandir(folder) as entries:
+            names = {entry.name: entry for entry in entries}
         if not OF_A_RUN.isdisjoint(names):
-            yield look(folder, name, job, names)
+            yield read_row(folder, name, job)
             return
         jobs = _jobs(folder) if JOBS in names else {}
-        below = [entry for entry in names.values() if _leads_on(entry)]
+        below = [entry for entry in names.values() if _is_searched(entry)]
     except OSError as error:
-        yield Row(folder, name, "unreadable", error_reason(error))
+        yield Row(RunRecord(RunFolder(folder)), name, "unreadable", error_reason(error))
         return
     for entry in below if depth < DEEPEST else ():
-        yield from _found(folder / entry.name, root, jobs.pop(entry.name, None), depth + 1)
+        yield from _rows(folder / entry.name, root, jobs.pop(entry.name, None), depth + 1)
     for lost, note in jobs.items():  # the job failed before it had a folder
         if note.get("state") == "failed":
-            yield Row(folder / lost, f"{name}/{lost}", "failed", str(note.get("error") or ""))
+            record = RunRecord(RunFolder(folder / lost))
+            yield Row(record, f"{name}/{lost}", "failed", str(note.get("error") or ""))
 
 
-def _leads_on(entry: os.DirEntry[str]) -> bool:
+def _is_searched(entry: os.DirEntry[str]) -> bool:
     """Check whether to search an entry: a folder that is not hidden, or a link to a run."""
     try:
         is_folder = not entry.name.startswith(".") and entry.is_dir()
@@ -88,11 +92,11 @@ def _leads_on(entry: os.DirEntry[str]) -> bool:
         return False
 
 
-def _jobs(sweep: Path) -> dict[str, Mapping[str, object]]:
+def _jobs(sweep: Path) -> dict[str, Values]:
     """Return the notes of a sweep on its jobs, by the name of the run's folder."""
-    notes: dict[str, Mapping[str, object]] = {}
+    notes: dict[str, Values] = {}
     for file in (sweep / JOBS).glob("[0-9]*.json"):
-        with contextlib.suppress(OSError, UnreadableError):
-            note = read_mapping(file) or {}
+        with contextlib.suppress(CheckpointError):
+            note = read_mapping(file)
             notes[Path(str(note.get("folder") or f"job {file.stem}")).name] = note
     return notes

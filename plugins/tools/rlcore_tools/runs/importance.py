@@ -18,7 +18,7 @@ from statistics import fmean
 from typing import Any
 
 from rlcore.terminal.text import format_value
-from rlcore_tools.runs.settings import Setting
+from rlcore_tools.runs.ranking import Ranked
 from rlcore_tools.text import rounded
 
 MOST_VALUES, QUARTERS = 6, 4  # with more distinct numbers than this, quartiles are the groups
@@ -40,29 +40,34 @@ class Part:
     groups: tuple[tuple[str, float, int], ...]
 
 
-def parts(settings: Sequence[Setting], keys: Sequence[str]) -> list[Part]:
+def parts(settings: Sequence[Ranked], keys: Sequence[str]) -> list[Part]:
     """Return the importance of each key, the largest share first; empty without success rates."""
-    measured = [one for one in settings if one.rate is not None]
-    found = [_part(measured, key) for key in keys] if measured else []
+    measured = [(setting.values, setting.rate.rate) for setting in settings if setting.rate]
+    if not measured:
+        return []
+    found = [_part([(values[key], rate) for values, rate in measured], key) for key in keys]
     return sorted(found, key=lambda part: -1.0 if part.share is None else part.share, reverse=True)
 
 
-def _part(settings: Sequence[Setting], key: str) -> Part:
+def _part(points: Sequence[tuple[Any, float]], key: str) -> Part:
+    """Return the importance of a key.
+
+    Args:
+        points: (value of the key, success rate) of each setting.
+    """
+    points = sorted(points, key=lambda point: _rank(point[0]))
     groups: dict[str, list[float]] = {}
-    names = _names([one.values[key] for one in settings])
-    for one, name in zip(settings, names, strict=True):
-        groups.setdefault(name, []).append(one.rate.rate if one.rate else 0.0)
-    rates = [rate for group in groups.values() for rate in group]
-    mean, m, g = fmean(rates), len(rates), len(groups)
-    whole = sum((rate - mean) ** 2 for rate in rates)
+    for name, (_, rate) in zip(_names([value for value, _ in points]), points, strict=True):
+        groups.setdefault(name, []).append(rate)
+    rates = [rate for _, rate in points]
+    mean = fmean(rates)
+    total = sum((rate - mean) ** 2 for rate in rates)
     between = sum(len(group) * (fmean(group) - mean) ** 2 for group in groups.values())
     share = None
-    if 1 < g < m:
-        explained = between / whole if whole > 0 else 0.0
-        share = max(0.0, 1 - (1 - explained) * (m - 1) / (m - g))
-    first = {name: one.values[key] for one, name in reversed([*zip(settings, names, strict=True)])}
-    order = sorted(groups, key=lambda name: _rank(first[name]))
-    shown = tuple((name, fmean(groups[name]), len(groups[name])) for name in order)
+    if 1 < len(groups) < len(rates):
+        explained = between / total if total > 0 else 0.0
+        share = max(0.0, 1 - (1 - explained) * (len(rates) - 1) / (len(rates) - len(groups)))
+    shown = tuple((name, fmean(group), len(group)) for name, group in groups.items())
     return Part(key, share, shown)
 
 

@@ -3,33 +3,28 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import re
 import socket
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from rlcore.config.schema_tree import find
-from rlcore.contracts.errors import UserError
-from rlcore.files.reading import UnreadableError, error_reason, read_text
+from rlcore.contracts.errors import CheckpointError, UserError
+from rlcore.files.damaged_files import damaged_error, read_mapping
+from rlcore.files.reading import read_text
 from rlcore.files.symlinks import require_inside
-from rlcore_tools.runs.reading import Values, read_config, read_ends, read_mapping
+from rlcore.run_folder.folder import RunFolder
+from rlcore_tools.runs.record import SUCCESS, RunRecord, Values
 
-Entries = Mapping[str, os.DirEntry[str]]
 State = Literal["running", "finished", "interrupted", "failed", "unreadable"]
 SIDES = {"before": "success_before", "after": "success_after", "difference": "paired_difference"}
 """Columns with success rates or their difference, and their keys in `summary.json`."""
-SUMMARY, MANIFEST, LOCK = "summary.json", "manifest.json", ".lock"
-FILES = (SUMMARY, MANIFEST, "config.yaml", "metrics.jsonl")
-"""Files that are read of a run; none of them may be a link that points out of its folder."""
-HOLDER = re.compile(r"process (\d+) on (\S+) since (.+)")
-ENDED = "attempts/*/ended.json"
-"""Files that record why an attempt at a run ended early: `{"state", "reason"}`."""
-SUCCESS = ("eval/success_once", "env/success_once")
+EVALUATED = "eval/success_once"
+RECENT = 20  # updates whose pace is used to estimate the remaining time
 
 
 @dataclass(frozen=True)
@@ -37,7 +32,7 @@ class Row:
     """Summary of a run. Values that the run does not have, or not yet, are None or empty.
 
     Attributes:
-        folder: folder of the run.
+        record: contents of the run's folder.
         name: path of the run below the folder that was searched.
         state: "running", "finished", "interrupted", "failed" or "unreadable".
         reason: why the run is not finished, or why a finished run stopped before its last update.
@@ -53,10 +48,9 @@ class Row:
         commit: first 10 characters of the commit of the checkout that it ran from.
         seed: seed of the run.
         words: overrides from the run's sweep, as on a command line; empty for other runs.
-        kept: cache of :attr:`config`.
     """
 
-    folder: Path
+    record: RunRecord
     name: str
     state: State
     reason: str = ""
@@ -72,16 +66,27 @@ class Row:
     commit: str = ""
     seed: int | None = None
     words: tuple[str, ...] = field(default=(), repr=False)
-    kept: dict[str, Values] = field(default_factory=dict, repr=False, compare=False)
+
+    @property
+    def folder(self) -> Path:
+        """Folder of the run."""
+        return self.record.folder.path
 
     @property
     def config(self) -> Values:
-        """Configuration of the run, read at first use; empty if it can't be read."""
-        if "config" not in self.kept:
-            self.kept["config"] = {}
-            with contextlib.suppress(OSError, ValueError):
-                self.kept["config"] = read_config(self.folder / "config.yaml")
-        return self.kept["config"]
+        """Configuration of the run; empty if it can't be read."""
+        try:
+            return self.record.config
+        except UserError:
+            return {}
+
+    @property
+    def versions(self) -> Values:
+        """:attr:`RunRecord.versions`; empty if they can't be read."""
+        try:
+            return self.record.versions
+        except UserError:
+            return {}
 
     def value(self, key: str) -> Any:
         """Return the value of a column, or else of a key of the configuration.
@@ -100,178 +105,169 @@ class Row:
         return {**{name: getattr(self, name) for name in COLUMNS}, "folder": str(self.folder)}
 
 
-COLUMNS = [name for name in Row.__dataclass_fields__ if name not in ("words", "kept")]
+COLUMNS = ["folder", *(f.name for f in fields(Row) if f.name not in ("record", "words"))]
 
 
-def look(folder: Path, name: str, job: Values | None = None, files: Entries | None = None) -> Row:
+def read_row(folder: Path, name: str, job: Values | None = None) -> Row:
     """Return the row of a run; its state is "unreadable" if its files can't be read.
 
     Args:
         folder: folder of the run.
         name: see :class:`Row`.
         job: the note of its sweep on it, if any.
-        files: result of :func:`inside` for the folder, if already known.
     """
+    record = RunRecord(RunFolder(folder))
     try:
-        return _look(folder, name, job, inside(folder) if files is None else files)
-    except OSError as error:
-        reason = f"{Path(str(error.filename or '')).name}: {error_reason(error)}"
-    except (UnreadableError, UserError) as error:
-        reason = str(error)
-    return Row(folder, name, "unreadable", reason)
+        return _read_row(record, name, job or {})
+    except UserError as error:
+        return Row(record, name, "unreadable", error.message.removeprefix(f"{folder}/"))
 
 
-def inside(folder: Path) -> Entries:
-    """Return the entries of a folder by name."""
-    with os.scandir(folder) as entries:
-        return {entry.name: entry for entry in entries}
-
-
-def _look(folder: Path, name: str, job: Values | None, files: Entries) -> Row:
-    linked = [name for name in FILES if name in files and files[name].is_symlink()]
-    if linked:
-        require_inside(folder, (folder / name for name in linked))
-    summary = read_mapping(f"{folder}/{SUMMARY}") if SUMMARY in files else None
-    manifest = read_mapping(f"{folder}/{MANIFEST}") or {} if MANIFEST in files else {}
-    if "config.yaml" not in files:
-        raise UnreadableError("it has no config.yaml")
-    facts: dict[str, Any] = {
-        "started": str(manifest.get("started") or "")[:19],
-        "commit": str(find(manifest, "git.commit") or "")[:10],
-        "seed": find(manifest, "seeds.root"),
-        "words": tuple(map(str, (job or {}).get("words") or ())),
-    }
-    holder = _holder(folder / LOCK) if LOCK in files else None
-    if summary is not None and (holder is None or not _lives(holder)):
-        spent = summary.get("seconds")
-        seconds = sum(spent.values()) if spent is not None and _are_numbers(spent) else None
-        figures: dict[str, Any] = {side: _figures(summary, key) for side, key in SIDES.items()}
-        reason = str(summary.get("stopped") or "")
-        return Row(folder, name, "finished", reason, **figures, seconds=seconds, **facts)
-    return _unfinished(folder, name, holder, job, facts)
-
-
-def _unfinished(
-    folder: Path, name: str, holder: re.Match[str] | None, job: Values | None, facts: dict[str, Any]
-) -> Row:
-    first, last = read_ends(folder / "metrics.jsonl")
-    row = Row(folder, name, "interrupted", **facts)
-    most = find(row.config, "runner.max_epochs")
-    updates = most if isinstance(most, int) and most > 0 else None
-    update = max((line["step"] for line in last), default=0)
-    state, reason = _state(folder, holder, job)
-    began = _seconds_of(facts["started"])
-    ended = time.time() if state == "running" else max(map(_time, last), default=None)
-    return Row(
-        folder,
+def _read_row(record: RunRecord, name: str, job: Values) -> Row:
+    folder = record.folder
+    require_inside(folder.path, (folder.config, folder.metrics))
+    if not folder.config.exists():
+        raise CheckpointError("it has no config.yaml")
+    summary = record.summary
+    row = Row(
+        record,
         name,
-        state,
-        reason,
-        before=_before(first),
-        success=_success(last),
-        update=update,
+        "finished",
+        started=str(record.manifest.get("started") or "")[:19],
+        commit=record.commit,
+        seed=find(record.manifest, "seeds.root"),
+        words=tuple(map(str, job.get("words") or ())),
+    )
+    holder = LockHolder.of(folder.path)
+    if summary is None or (holder is not None and holder.is_alive()):
+        return _with_progress(row, *_state(record, holder, job))
+    figures: dict[str, Any] = {}
+    for column, key in SIDES.items():
+        figures[column] = _numbers(summary, key, folder.summary)
+    seconds = _numbers(summary, "seconds", folder.summary)
+    return replace(
+        row,
+        reason=str(summary.get("stopped") or ""),
+        seconds=None if seconds is None else sum(seconds.values()),
+        **figures,
+    )
+
+
+def _numbers(summary: Values, key: str, path: Path) -> Values | None:
+    """Return the mapping of names to numbers under a key of the summary, or None."""
+    values = summary.get(key)
+    if values is None:
+        return None
+    required = {"seconds": set(), "paired_difference": {"mean", "lo", "hi"}}.get(key, {"rate"})
+    if not isinstance(values, Mapping) or not required <= values.keys():
+        raise damaged_error(path, f"{key} can't be {values!r:.80}")
+    if not all(isinstance(value, (int, float)) for value in values.values()):
+        raise damaged_error(path, f"{key} can't be {values!r:.80}")
+    return values
+
+
+def _with_progress(row: Row, state: State, reason: str) -> Row:
+    """Return a row with the state of a run that is not finished, and with what it has logged."""
+    record = row.record
+    maximum = find(row.config, "runner.max_epochs")
+    updates = maximum if isinstance(maximum, int) and maximum > 0 else None
+    evaluated = record.series(EVALUATED)
+    trained = record.series(SUCCESS)
+    times = dict(record.series("time"))
+    before = dict(evaluated).get(0)
+    latest = max(evaluated[-1:] + trained[-1:], key=lambda point: point[0], default=None)
+    end = time.time() if state == "running" else max(times.values(), default=None)
+    start = _timestamp(row.started)
+    return replace(
+        row,
+        state=state,
+        reason=reason,
+        before=None if before is None else {"rate": before},
+        success=latest and latest[1],
+        update=record.updates,
         updates=updates,
-        seconds=max(0.0, ended - began) if began and ended else None,
-        left=_left(last, updates) if state == "running" else None,
-        kept=row.kept,
-        **facts,
+        seconds=None if start is None or end is None else max(0.0, end - start),
+        left=_seconds_left(trained, times, updates) if state == "running" else None,
     )
 
 
-def _state(folder: Path, holder: re.Match[str] | None, job: Values | None) -> tuple[State, str]:
-    """Return the state of a run that is running or has no summary, and the reason for it."""
-    if holder is not None:
-        process, host, since = holder.groups()
-        if _lives(holder):
-            elsewhere = "" if host == socket.gethostname() else f"on {host}, as far as can be seen"
-            return "running", elsewhere
-        return "interrupted", f"process {process}, there since {since}, was killed"
-    notes = sorted(folder.glob(ENDED))[-1:]
-    ended = (read_mapping(notes[0]) if notes else None) or {}
-    for said in (ended, {**(job or {}), "reason": (job or {}).get("error", "")}):
-        if said.get("state") in ("failed", "interrupted"):
-            return said["state"], str(said.get("reason") or "")
-    if (folder / "demonstrations").is_dir() and not _size(folder / "metrics.jsonl"):
-        return "finished", ""  # `rlcore collect` writes no summary
-    if not (folder / MANIFEST).is_file():
-        return "failed", "it ended before its workers were up"
-    return "interrupted", "it ended without a summary"
+def _seconds_left(
+    trained: Sequence[tuple[int, float]], times: Mapping[int, float], updates: int | None
+) -> float | None:
+    """Extrapolate the pace of recent updates.
 
-
-def _holder(lock: Path) -> re.Match[str] | None:
-    """Return the process that holds a run's lock, or held it when it was killed."""
-    try:
-        return HOLDER.fullmatch(read_text(lock, 1000))
-    except (OSError, ValueError):
-        return None
-
-
-def _lives(holder: re.Match[str]) -> bool:
-    """Check whether the process that took a lock still runs.
-
-    A process on another machine counts as running, because it can't be checked from here. One with
-    the same number that started after the lock was taken is another process.
+    Args:
+        trained: series of a metric that each update logs.
+        times: time in seconds by update.
+        updates: number of updates to make.
     """
-    process, host, since = holder.groups()
-    if host != socket.gethostname():
-        return True
-    import psutil  # imported only if there is a lock
-
-    with contextlib.suppress(psutil.Error, ValueError):
-        taken = datetime.fromisoformat(since).timestamp()
-        return bool(psutil.Process(int(process)).create_time() <= taken + 1)
-    return False
-
-
-def _size(file: Path) -> int:
-    return file.stat().st_size if file.is_file() else 0
-
-
-def _figures(summary: Values, key: str) -> Values | None:
-    figures = summary.get(key)
-    if figures is None:
+    steps = [step for step, _ in trained if step in times][-RECENT:]
+    if updates is None or len(steps) < 2:
         return None
-    if not isinstance(figures, Mapping) or not _are_numbers(figures) or "lo" not in figures:
-        raise UnreadableError(f"{SUMMARY}: {key} can't be {figures!r:.80}")
-    return figures
+    pace = (times[steps[-1]] - times[steps[0]]) / (steps[-1] - steps[0])
+    return max(0.0, pace * (updates - steps[-1]))
 
 
-def _are_numbers(values: Any) -> bool:
-    return isinstance(values, Mapping) and all(
-        isinstance(value, (int, float)) for value in values.values()
-    )
-
-
-def _before(lines: list[Values]) -> Values | None:
-    """Return the logged success rate of the evaluation before training, without interval."""
-    for line in lines:
-        if line["step"] == 0 and isinstance(line.get(SUCCESS[0]), float):
-            return {"rate": line[SUCCESS[0]]}
-    return None
-
-
-def _success(lines: list[Values]) -> float | None:
-    for line in reversed(lines):
-        for name in SUCCESS:
-            if isinstance(line.get(name), float):
-                return float(line[name])
-    return None
-
-
-def _left(lines: list[Values], updates: int | None) -> float | None:
-    made = [line for line in lines if line["step"] >= 1]
-    if updates is None or len(made) < 2 or made[-1]["step"] <= made[0]["step"]:
-        return None
-    pace = (_time(made[-1]) - _time(made[0])) / (made[-1]["step"] - made[0]["step"])
-    return max(0.0, pace * (updates - made[-1]["step"]))
-
-
-def _time(line: Values) -> float:
-    value = line.get("time")
-    return float(value) if isinstance(value, (int, float)) else 0.0
-
-
-def _seconds_of(started: str) -> float | None:
+def _timestamp(started: str) -> float | None:
     with contextlib.suppress(ValueError):
         return datetime.fromisoformat(f"{started}+00:00").timestamp()
     return None
+
+
+# -- state --------------------------------------------------------------------------------------
+
+
+class LockHolder(NamedTuple):
+    """Process that holds the lock of a run, or that held it when it was killed."""
+
+    process: int
+    host: str
+    since: str
+
+    @classmethod
+    def of(cls, folder: Path) -> LockHolder | None:
+        """Return the holder that a run's lock file names; None without such a file."""
+        with contextlib.suppress(OSError, ValueError):
+            text = read_text(folder / ".lock", 1000)
+            match = re.fullmatch(r"process (\d+) on (\S+) since (.+)", text)
+            return match and cls(int(match[1]), match[2], match[3])
+        return None
+
+    @property
+    def is_local(self) -> bool:
+        """Whether the process was started on this machine."""
+        return self.host == socket.gethostname()
+
+    def is_alive(self) -> bool:
+        """Check whether the process still runs.
+
+        A process on another machine counts as running, because it can't be checked from here. One
+        with the same number that started after the lock was taken is another process.
+        """
+        if not self.is_local:
+            return True
+        import psutil  # imported only if there is a lock
+
+        with contextlib.suppress(psutil.Error, ValueError):
+            taken = datetime.fromisoformat(self.since).timestamp()
+            return bool(psutil.Process(self.process).create_time() <= taken + 1)
+        return False
+
+
+def _state(record: RunRecord, holder: LockHolder | None, job: Values) -> tuple[State, str]:
+    """Return the state of a run that is running or has no summary, and the reason for it."""
+    folder = record.folder
+    if holder is not None and holder.is_alive():
+        return "running", "" if holder.is_local else f"on {holder.host}, as far as can be seen"
+    if holder is not None:
+        return "interrupted", f"process {holder.process}, there since {holder.since}, was killed"
+    endings = sorted(folder.path.glob("attempts/*/ended.json"))  # why each attempt ended early
+    ended = read_mapping(endings[-1]) if endings else {}
+    for note in (ended, {**job, "reason": job.get("error")}):
+        if note.get("state") in ("failed", "interrupted"):
+            return note["state"], str(note.get("reason") or "")
+    if folder.demonstrations.is_dir() and not record.metrics:
+        return "finished", ""  # `rlcore collect` writes no summary
+    if not folder.manifest.is_file():
+        return "failed", "it ended before its workers were up"
+    return "interrupted", "it ended without a summary"

@@ -12,8 +12,10 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from rlcore.files.reading import UnreadableError
-from rlcore_tools.runs.reading import Values, read_mapping
+from rlcore.config.schema_tree import find
+from rlcore.contracts.errors import CheckpointError
+from rlcore.files.damaged_files import read_mapping
+from rlcore_tools.runs.record import Values
 
 TRIALS, STORAGE, NAME = "trials.json", "study.log", "rlcore"
 HELD_OUT = "heldout-"
@@ -35,22 +37,21 @@ class Study:
     @classmethod
     def of(cls, sweep: Path) -> Study | None:
         """Read the study of a sweep; None if the sweep has none, or it can't be read."""
-        with contextlib.suppress(OSError, UnreadableError):
-            values = read_mapping(sweep / TRIALS)
-            return None if values is None else cls(sweep, values)
+        with contextlib.suppress(CheckpointError):
+            return cls(sweep, read_mapping(sweep / TRIALS))
         return None
 
     @property
     def trials(self) -> list[Values]:
         """Trials in their order."""
-        return [one for one in _list(self.values.get("trials")) if isinstance(one, Mapping)]
+        return _mappings(self.values.get("trials"))
 
     @property
     def counts(self) -> str:
         """Text with the number of trials, in total and by state."""
-        states = [str(one.get("state")) for one in self.trials]
-        said = ", ".join(f"{states.count(state)} {state}" for state in dict.fromkeys(states))
-        return f"{len(states)} of {self.values.get('planned')} trials: {said}"
+        states = [str(trial.get("state")) for trial in self.trials]
+        by_state = ", ".join(f"{states.count(state)} {state}" for state in dict.fromkeys(states))
+        return f"{len(states)} of {self.values.get('planned')} trials: {by_state}"
 
     @property
     def objective(self) -> str:
@@ -69,20 +70,19 @@ class Study:
         `best` and `default` are success rates `{rate, lo, hi, n}`, `difference` is their difference
         `{mean, lo, hi}`. Results that were not measured yet are missing.
         """
-        found = self.values.get("heldout")
-        known = found if isinstance(found, Mapping) else {}
-        wanted = {"best": "rate", "default": "rate", "difference": "mean"}
-        return {
-            name: known[name]
-            for name, middle in wanted.items()
-            if isinstance(known.get(name), Mapping)
-            and all(isinstance(known[name].get(n), (int, float)) for n in (middle, "lo", "hi"))
-        }
+        names = {"best": "rate", "default": "rate", "difference": "mean"}
+        results = {}
+        for name, estimate in names.items():
+            figures = find(self.values, f"heldout.{name}", {})
+            values = [find(figures, key) for key in (estimate, "lo", "hi")]
+            if all(isinstance(value, (int, float)) for value in values):
+                results[name] = figures
+        return results
 
     def value_of(self, folder: Path) -> float | None:
         """Return the objective's value for the trial that a run belongs to; None if unknown."""
         for trial in self.trials:
-            if folder.name in [run.get("folder") for run in _runs(trial)]:
+            if folder.name in [run.get("folder") for run in _mappings(trial.get("runs"))]:
                 value = trial.get("value")
                 return float(value) if isinstance(value, (int, float)) else None
         return None
@@ -112,13 +112,13 @@ class Study:
             return None
 
 
-def beside(folder: Path) -> str:
+def exclusion_reason(folder: Path) -> str:
     """Return why a run of a study must not be compared with others; empty if it may be."""
     if folder.parent.name.startswith(HELD_OUT) and _study(folder.parent.parent):
         return "an evaluation of what the study has chosen"
     study = _study(folder.parent)
     for trial in study.trials if study else ():
-        for run in _runs(trial):
+        for run in _mappings(trial.get("runs")):
             if run.get("folder") == folder.name and run.get("pruned") is not None:
                 return f"pruned after update {run['pruned']}"
     return ""
@@ -129,9 +129,6 @@ def _study(sweep: Path) -> Study | None:
     return Study.of(sweep)
 
 
-def _runs(trial: Values) -> list[Values]:
-    return [run for run in _list(trial.get("runs")) if isinstance(run, Mapping)]
-
-
-def _list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []
+def _mappings(value: Any) -> list[Values]:
+    """Return the mappings in a list; empty if the value is no list."""
+    return [item for item in value if isinstance(item, Mapping)] if isinstance(value, list) else []

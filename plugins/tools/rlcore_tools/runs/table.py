@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from rich.cells import cell_len
+from rich.cells import cell_len, set_cell_size
 
 from rlcore.terminal.text import format_duration, format_value
-from rlcore_tools.runs.reading import Values
+from rlcore_tools.runs.record import Values
 from rlcore_tools.runs.row import Row
 from rlcore_tools.text import cut, one_line
 
@@ -28,7 +28,7 @@ def table_of(rows: Sequence[Row], keys: Sequence[str] = ()) -> str:
         "run": lambda row: row.name,
         "state": lambda row: row.state,
         **{key: lambda row, key=key: _value(row.value(key)) for key in keys},  # type: ignore[misc]
-        "update": _update,
+        "update": progress,
         "before": lambda row: rate(row.before),
         "after": lambda row: rate(row.after),
         "difference": lambda row: difference(row.difference),
@@ -38,20 +38,22 @@ def table_of(rows: Sequence[Row], keys: Sequence[str] = ()) -> str:
     }
     cells = {name: [one_line(of(row)) for row in rows] for name, of in columns.items()}
     shown = {name: texts for name, texts in cells.items() if any(texts)}
-    counts = Counter(row.state for row in rows)
-    counted = ", ".join(f"{count} {state}" for state, count in counts.items())
-    return f"{aligned(shown)}{len(rows)} runs: {counted or 'none'}\n"
+    return f"{aligned(shown)}{counts(rows)}\n"
+
+
+def counts(rows: Sequence[Row]) -> str:
+    """Format the number of runs, in total and by state: `3 runs: 2 finished, 1 failed`."""
+    states = Counter(row.state for row in rows)
+    by_state = ", ".join(f"{count} {state}" for state, count in states.items())
+    return f"{len(rows)} runs: {by_state or 'none'}"
 
 
 def aligned(columns: dict[str, list[str]]) -> str:
     """Format columns of text, by heading, each as wide as its widest cell on a terminal."""
     padded = []
     for name, texts in columns.items():
-        widths = [len(text) if text.isascii() else cell_len(text) for text in (name, *texts)]
-        most = max(widths)
-        padded.append(
-            [text + " " * (most - w) for text, w in zip((name, *texts), widths, strict=True)]
-        )
+        width = max(map(cell_len, (name, *texts)))
+        padded.append([set_cell_size(text, width) for text in (name, *texts)])
     return "".join(f"{GAP.join(line).rstrip()}\n" for line in zip(*padded, strict=True))
 
 
@@ -80,10 +82,11 @@ def note(row: Row) -> str:
     return ", ".join(parts)
 
 
-def _update(row: Row) -> str:
+def progress(row: Row, of: str = "/") -> str:
+    """Format the updates that an unfinished run has made: `2/8`; "" if they are unknown."""
     if row.update is None:
         return ""
-    return str(row.update) if row.updates is None else f"{row.update}/{row.updates}"
+    return str(row.update) if row.updates is None else f"{row.update}{of}{row.updates}"
 
 
 def _value(value: Any) -> str:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 import pytest
-from rlcore_tools.judged_update import moved_far
+from rlcore_tools.update_warnings import moved_far
 
 from rlcore.config.schema import AlgorithmConfig
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import closing
 
 import numpy as np
-from rlcore_tools.drawn_again import drawn_again
+from rlcore_tools.rerender import rerender
 from rlcore_tools.vector_env import checked_env
 
 from rlcore.api import Trace, compose
@@ -32,10 +32,10 @@ def played():
 
 def test_it_is_the_same_episode_in_larger_frames():
     trace = played()
-    footage = drawn_again(config(128), "eval", EPISODE, trace)
+    footage = rerender(config(128), "eval", EPISODE, trace)
     assert footage is not None and footage.episode == EPISODE
     assert {frame.shape for frame in footage.frames} == {(128, 128, 3)}
     assert [footage.steps[-1], footage.returns[-1], footage.successes[-1]] == [5, 5.0, True]
     assert footage.steps == sorted(footage.steps) and len({*footage.steps}) >= 4
     trace.arrays["states"][1, 0] += 1e-3
-    assert drawn_again(config(128), "eval", EPISODE, trace) is None
+    assert rerender(config(128), "eval", EPISODE, trace) is None

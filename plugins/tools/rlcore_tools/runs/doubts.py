@@ -33,7 +33,7 @@ def doubts_of(
     summary: Values | None,
     metrics: Sequence[Values],
     evaluations: Evaluations,
-    conclusion: str | None,
+    final_label: str | None,
 ) -> list[str]:
     """Return one sentence for each file that contradicts the run's other files.
 
@@ -41,13 +41,13 @@ def doubts_of(
         folder: the run folder.
         config, manifest, summary, metrics, evaluations: contents of the run's files; evaluations
             by label.
-        conclusion: label of the run's final evaluation; None if there is none.
+        final_label: label of the run's final evaluation; None if there is none.
 
     Raises:
         CheckpointError: a file that is read here is damaged.
     """
     found = [*_since_checkpoint(folder), *_of_another_seed(config, manifest, summary)]
-    found += _of_other_rates(summary or {}, evaluations, conclusion)
+    found += _of_other_rates(summary or {}, evaluations, final_label)
     for name in HISTORIES:
         path = folder.path / f"{name}.json"
         if path.is_file() and (fault := unlike_log(read_json(path), metrics, name)):
@@ -76,15 +76,17 @@ def _of_another_seed(config: Values, manifest: Values, summary: Values | None) -
 
 
 def _of_other_rates(
-    summary: Values, evaluations: Evaluations, conclusion: str | None
+    summary: Values, evaluations: Evaluations, final_label: str | None
 ) -> Iterator[str]:
-    for label, name in {**SIDES, **({conclusion: "success_after"} if conclusion else {})}.items():
-        said, rows = summary.get(name), evaluations.get(label)
-        if not isinstance(said, Mapping) or not rows or not comparable(rows):
+    for label, name in {**SIDES, **({final_label: "success_after"} if final_label else {})}.items():
+        figures = summary.get(name)
+        rows = evaluations.get(label)
+        if not isinstance(figures, Mapping) or not rows or not comparable(rows):
             continue
         rate, n, _, _ = success_rate([*success_by_start(rows).values()])
-        if (said.get("rate"), said.get("n")) != (round(rate, DIGITS), n):
+        rate = round(rate, DIGITS)
+        if (figures.get("rate"), figures.get("n")) != (rate, n):
             yield (
-                f"summary.json and eval/{label}.parquet are of different runs: {said.get('rate')} "
-                f"of {said.get('n')} episodes succeeded there, {round(rate, DIGITS)} of {n} here"
+                f"summary.json and eval/{label}.parquet are of different runs: success "
+                f"{figures.get('rate')} of {figures.get('n')} episodes, and {rate} of {n}"
             )

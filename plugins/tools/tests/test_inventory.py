@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from rlcore_tools.described_nodes import pretended
+from rlcore_tools.inventory import read_inventory
 
 from rlcore.cli.main import main
 from rlcore.config.schema import ClusterConfig
@@ -21,25 +21,25 @@ LAYOUTS = {
 
 
 def test_accelerators():
-    inventory = pretended("2x8x80GB")
+    inventory = read_inventory("2x8x80GB")
     assert len(inventory.nodes) == 2 and inventory.total == 16
     # 16 cores and 128 GiB of main memory beside each
     assert inventory.nodes[1] == Node(128, 8, 1024 * GIB, int(79.1 * GIB))
-    assert pretended("8x80GB").nodes == inventory.nodes[:1]
-    assert pretended("1x24gb").nodes[0].gpu_memory == 22.5 * GIB
+    assert read_inventory("8x80GB").nodes == inventory.nodes[:1]
+    assert read_inventory("1x24gb").nodes[0].gpu_memory == 22.5 * GIB
     # what no card is sold as is taken as it is
-    assert pretended("1x23.5GB").nodes[0].gpu_memory == 23.5 * GIB
-    assert pretended("1x23.5GB").assumptions == ("128 GiB of main memory for a GPU",)
+    assert read_inventory("1x23.5GB").nodes[0].gpu_memory == 23.5 * GIB
+    assert read_inventory("1x23.5GB").assumptions == ("128 GiB of main memory for a GPU",)
     assert inventory.assumptions == (
         "79.1 GiB of a card sold as 80 GB",
-        *pretended("1x1GB").assumptions,
+        *read_inventory("1x1GB").assumptions,
     )
 
 
 def test_cores():
-    inventory = pretended("2x4cpu")
+    inventory = read_inventory("2x4cpu")
     assert (inventory.kind, inventory.total) == ("CPU", 8)
-    assert pretended("16cpus").nodes == (Node(16, memory=64 * GIB),)
+    assert read_inventory("16cpus").nodes == (Node(16, memory=64 * GIB),)
 
 
 def test_a_file(tmp_path):
@@ -50,7 +50,7 @@ def test_a_file(tmp_path):
         "  - {cpus: 32, labels: {pool: sim}, count: 2}\n"
     )
     big = Node(64, 4, 512 * GIB, int(22.5 * GIB), name="big")
-    assert pretended(str(path)) == Inventory((big, *[Node(32, labels={"pool": "sim"})] * 2))
+    assert read_inventory(str(path)) == Inventory((big, *[Node(32, labels={"pool": "sim"})] * 2))
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_a_file(tmp_path):
 )
 def test_bad_words(text, message):
     with pytest.raises(PlacementError, match=message):
-        pretended(text)
+        read_inventory(text)
 
 
 @pytest.mark.parametrize(
@@ -83,12 +83,12 @@ def test_bad_files(tmp_path, content, message):
     path = tmp_path / "cluster.yaml"
     path.write_text(content)
     with pytest.raises((PlacementError, ConfigError), match=message):
-        pretended(str(path))
+        read_inventory(str(path))
 
 
 def test_nothing_runs_on_them():
     cluster = ClusterConfig(inventory="8x80GB")
-    assert find_inventory(cluster, only_look=True) == pretended("8x80GB")
+    assert find_inventory(cluster, only_look=True) == read_inventory("8x80GB")
     with pytest.raises(PlacementError, match="nothing can run on them, got '8x80GB'"):
         find_inventory(cluster)
 
@@ -102,7 +102,7 @@ def test_a_run_on_them_is_refused(capsys, elsewhere):
 
 def test_the_number_of_nodes_must_be_theirs():
     with pytest.raises(PlacementError, match="num_nodes is 1, but 2 joined") as error:
-        make_plan(ClusterConfig(inventory="2x8x80GB"), pretended("2x8x80GB"))
+        make_plan(ClusterConfig(inventory="2x8x80GB"), read_inventory("2x8x80GB"))
     assert "cluster.num_nodes=2" in str(error.value)
 
 
@@ -127,16 +127,16 @@ def test_every_printed_layout_is_planned(layout, capsys):
 @pytest.mark.parametrize("text", ["1000000x8x80GB", "99999999999999999999x80GB", "9x999999cpu"])
 def test_more_than_can_be_planned_is_refused_at_once(text):
     with pytest.raises(PlacementError, match=f"{text}.*1000000 cores at most"):
-        pretended(text)
+        read_inventory(text)
 
 
 def test_a_file_may_not_hold_more_either(tmp_path):
     path = tmp_path / "cluster.yaml"
     path.write_text("nodes: [{cpus: 64, count: 99999999}]")
     with pytest.raises(PlacementError, match=r"cluster.yaml.*got 6399999936 "):
-        pretended(str(path))
+        read_inventory(str(path))
 
 
 def test_accelerators_without_memory_are_refused():
     with pytest.raises(PlacementError, match="more than none, got '0GB'"):
-        pretended("8x0GB")
+        read_inventory("8x0GB")

@@ -13,7 +13,7 @@ from rlcore.contracts.specs import Episode
 from rlcore_tools.vector_env import checked_env
 
 
-def drawn_again(config: RunConfig, phase: Phase, episode: Episode, trace: Trace) -> Footage | None:
+def rerender(config: RunConfig, phase: Phase, episode: Episode, trace: Trace) -> Footage | None:
     """Simulate an episode once more and return its footage.
 
     Args:

@@ -36,7 +36,7 @@ _CORES = re.compile(r"(?:(\d+)x)?(\d+)cpus?", re.IGNORECASE)
 _KEYS = ("cpus", "gpus", "gpu_memory", "memory", "labels", "name", "count")
 
 
-def pretended(text: str) -> Inventory:
+def read_inventory(text: str) -> Inventory:
     """Return the machines that `cluster.inventory` describes.
 
     Raises:

@@ -1,0 +1,100 @@
+"""Compare the configuration, versions and results of two runs: `rlcore runs diff`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from rlcore.api import protocol_difference
+from rlcore.config.differences import differences
+from rlcore.results.statistics import paired_difference
+from rlcore.results.tables import comparable, success_by_start
+from rlcore.terminal.text import format_value
+from rlcore_tools.runs.folders import row_of
+from rlcore_tools.runs.record import RunRecord, Values
+from rlcore_tools.runs.table import aligned, difference, rate
+from rlcore_tools.text import one_line
+
+UNCOMPARED = ("recipe", "runner.logger")
+"""Sections with names and folders, in which any two runs differ."""
+
+
+def comparison_of(first: Path, other: Path) -> dict[str, Any]:
+    """Compare two runs.
+
+    Args:
+        first, other: their folders.
+
+    Returns:
+        values that JSON can represent: `runs`, the row of each; `config` and `versions`, the pair
+        of values by key or name, where they differ; `after`, final success rate of the other run
+        minus that of the first, paired by start, as `{mean, lo, hi}`, or None; `why`, why these
+        can't be paired.
+
+    Raises:
+        CheckpointError: a table of episodes is damaged.
+    """
+    rows = row_of(first), row_of(other)
+    config = differences(*(row.config for row in rows), ignore=UNCOMPARED)
+    versions = differences(*(row.versions for row in rows))
+    after, why = _paired(rows[0].record, rows[1].record)
+    return {
+        "runs": [row.as_values() for row in rows],
+        "config": {key.path: key.values for key in config},
+        "versions": {name.path: name.values for name in versions},
+        "after": after,
+        "why": why,
+    }
+
+
+def lines_of(comparison: Values) -> list[str]:
+    """Format the result of :func:`comparison_of` as lines of text."""
+    runs = comparison["runs"]
+    results = {
+        "state": [run["state"] for run in runs],
+        "before": [rate(run["before"]) for run in runs],
+        "after": [rate(run["after"]) for run in runs],
+        "difference": [difference(run["difference"]) for run in runs],
+    }
+    measured = {name: texts for name, texts in results.items() if any(texts)}
+    after = comparison["after"]
+    paired = f"{difference(after)} on the same starts"
+    if after is None:
+        paired = f"not paired: {comparison['why']}"
+    return [
+        f"A  {runs[0]['folder']}",
+        f"B  {runs[1]['folder']}",
+        "",
+        *_table("configuration", comparison["config"], "equal, names and folders aside"),
+        *_table("versions", comparison["versions"], "equal"),
+        *_table("results", measured, ""),
+        f"after, B - A: {paired}",
+    ]
+
+
+def _table(title: str, pairs: Mapping[str, Sequence[Any]], if_empty: str) -> list[str]:
+    if not pairs:
+        return [f"{title}: {if_empty}", ""]
+    columns = {title: list(pairs)}
+    for number, run in enumerate("AB"):
+        columns[run] = [_cell(values[number]) for values in pairs.values()]
+    return [*aligned(columns).splitlines(), ""]
+
+
+def _cell(value: Any) -> str:
+    return "-" if value is None else one_line(format_value(value))
+
+
+def _paired(first: RunRecord, other: RunRecord) -> tuple[Values | None, str]:
+    """Return the paired difference of the final success rates, or why there is none."""
+    sides = first.after, other.after
+    if sides[0] is None or sides[1] is None:
+        return None, f"{'A' if sides[0] is None else 'B'} was not evaluated at its end"
+    if not comparable(*sides):
+        rules = protocol_difference(first.protocol, other.protocol) or "unknown rules"
+        return None, f"they were evaluated under other protocols: {rules}"
+    try:
+        return paired_difference(*map(success_by_start, sides))._asdict(), ""
+    except ValueError as error:
+        return None, str(error)
