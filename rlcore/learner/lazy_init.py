@@ -72,6 +72,9 @@ class LazyInit(TorchDispatchMode):
         kwargs = kwargs or {}
         tensors = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, Tensor)]
         unary = len(tensors) == 1 and tensors[0] is args[0]
+        mutable = func._schema.is_mutable
+        if mutable:
+            self._materialise_casts_of({_key(tensor) for tensor in tensors})
         draws = func in _DRAWS and kwargs.get("generator") is None
         if unary and draws and self._is_whole_storage(args[0]):
             return self._record_draw(func, args, kwargs)
@@ -79,13 +82,7 @@ class LazyInit(TorchDispatchMode):
             return self._record_cast(args[0], kwargs["dtype"])
         if func.is_view:
             return self._view(func, args, kwargs)
-        if func._schema.is_mutable:
-            changed = {_key(tensor) for tensor in tensors}
-            for key, recipe in list(self._recipes.items()):
-                # the values are cast from those before the change
-                if recipe.source in changed:
-                    self._materialise(key)
-        recordable = func._schema.is_mutable and not _NOT_PLAIN.intersection(func.tags)
+        recordable = mutable and not _NOT_PLAIN.intersection(func.tags)
         if unary and recordable and _key(args[0]) in self._recipes:
             tensor = args[0].detach()
             recipe = self._recipes[_key(tensor)]
@@ -111,9 +108,6 @@ class LazyInit(TorchDispatchMode):
         tensor: Tensor = args[0]
         key = _key(tensor)
         storage = tensor.untyped_storage()
-        for cast_key, recipe in list(self._recipes.items()):
-            if recipe.source == key:
-                self._materialise(cast_key)
         replaced = self._recipes.pop(key, None)
         if replaced is not None:  # the draw overwrites all values, so the earlier steps are dropped
             storage.resize_(replaced.size)
@@ -148,6 +142,12 @@ class LazyInit(TorchDispatchMode):
         self._recipes[_key(result)] = _Recipe(storage, size, [cast], source=_key(source))
         return result
 
+    def _materialise_casts_of(self, changed: set[int]) -> None:
+        """Compute the casts of storages that are about to change."""
+        for key, recipe in list(self._recipes.items()):
+            if recipe.source in changed:
+                self._materialise(key)
+
     def _materialise(self, key: int) -> None:
         """Allocate a storage and compute its values, if that is still to be done."""
         recipe = self._recipes.pop(key, None)
@@ -176,11 +176,7 @@ def _key(tensor: Tensor) -> int:
 
 
 def _only_dtype(tensor: Tensor, named: dict[str, Any]) -> bool:
-    """Check whether the arguments of a copy change the dtype and nothing else."""
-    dtype = named.get("dtype")
-    rest = {name: value for name, value in named.items() if name != "dtype" and value is not None}
-    device = rest.pop("device", tensor.device)
-    rest.pop("memory_format", None)
-    rest = {name: value for name, value in rest.items() if value is not False}
-    rest.pop("layout", None)
-    return dtype not in (None, tensor.dtype) and device == tensor.device and not rest
+    """Check whether the arguments of a copy change the dtype, but neither device nor pinning."""
+    same_device = named.get("device") in (None, tensor.device)
+    changed_dtype = named.get("dtype") not in (None, tensor.dtype)
+    return changed_dtype and same_device and not named.get("pin_memory")

@@ -39,7 +39,7 @@ class UpdateLearning:
         named: name of the algorithm, for error messages.
         device: device on which the policy computes.
         micro: the learner's micro-batches, for forwards outside steps.
-        settle: frees the blocks that such forwards have gathered.
+        reshard: frees the blocks that such forwards have gathered.
     """
 
     update: int
@@ -56,7 +56,7 @@ class UpdateLearning:
     batch_size: int
     device: torch.device
     micro: MicroBatches
-    settle: Callable[[], None]
+    reshard: Callable[[], None]
     statistics: dict[str, float] = field(default_factory=dict)
     _steps: int = 0
 
@@ -69,7 +69,7 @@ class UpdateLearning:
 
     def logprobs(self, rows: Tensor, *, reference: bool = False) -> Tensor:
         with self.reference.in_place() if reference else nullcontext():
-            return self.micro.retry_on_oom(partial(self._logprobs, rows), self.settle)
+            return self.micro.retry_on_oom(partial(self._logprobs, rows), self.reshard)
 
     @torch.no_grad()
     def _logprobs(self, rows: Tensor) -> Tensor:
@@ -77,7 +77,7 @@ class UpdateLearning:
         for piece in self.micro.split(len(rows)):
             piece_rows = rows[piece] if len(piece) else _FILLER
             logprobs[piece] = self.evaluate(piece_rows).logprobs.float().cpu()[: len(piece)]
-        self.settle()
+        self.reshard()
         return logprobs
 
     def all_reduce(self, metrics: Metrics) -> dict[str, float]:
@@ -104,17 +104,17 @@ class UpdateLearning:
         )
 
     def _loss_share(
-        self, held: Tensor, total: int, loss: RowLoss, name: str, number: int, piece: Tensor
+        self, local_rows: Tensor, total: int, loss: RowLoss, name: str, number: int, piece: Tensor
     ) -> Terms:
         """Return the share of a micro-batch in the mean loss over all ranks' rows, and metrics.
 
         Args:
-            held: rows of the step that this rank trains on.
+            local_rows: rows of the step that this rank trains on.
             total: number of rows of the step on all ranks.
             number: number of the step within the update, part of the rows' keys.
-            piece: indices into `held`, the micro-batch.
+            piece: indices into `local_rows`, of the micro-batch.
         """
-        rows = held[piece]
+        rows = local_rows[piece]
         keys = RowKeys(tuple((self.seed, self.update, number, row) for row in rows.tolist()))
         losses, terms = checked_row_losses(self.named, loss(rows, keys), len(rows))
         counts: Any = torch.ones_like(losses, dtype=torch.bool)

@@ -14,21 +14,21 @@ from rlcore.contracts.rng import generator
 from rlcore.contracts.specs import AlgorithmNeeds, NetworkNeeds, PolicySpec
 
 PREFIX = "networks."
-_LIVE = "live"
-_LAGGED = "lagged"
+_ONLINE = "live"  # part of the names of tensors in checkpoints
+_TARGET = "lagged"
 
 
 class Networks:
     """The networks of an algorithm, by name. Every rank builds an identical replica.
 
     Attributes:
-        live: the networks that are trained.
-        lagged: target networks: copies, without gradients, of the networks that have a lag.
+        online: the networks that are trained.
+        targets: target networks: copies, without gradients, of the networks with a Polyak factor.
         acting: the modules that are shared with the rollout policy (:meth:`share_acting`).
     """
 
-    def __init__(self, made: Mapping[str, nn.Module], needs: Sequence[NetworkNeeds]) -> None:
-        self.online = {network.name: made[network.name] for network in needs}
+    def __init__(self, modules: Mapping[str, nn.Module], needs: Sequence[NetworkNeeds]) -> None:
+        self.online = {network.name: modules[network.name] for network in needs}
         self._lags = {
             network.name: network.polyak for network in needs if network.polyak is not None
         }
@@ -41,8 +41,8 @@ class Networks:
     def share_acting(self, acting: Mapping[str, nn.Module] | nn.ModuleDict) -> None:
         """Share acting networks with the rollout policy.
 
-        The weights of an acting network, which may come from a checkpoint, are copied into the live
-        network and its target network. The acting module then replaces the one that acts.
+        The weights of an acting network, which may come from a checkpoint, are copied into the
+        online network and its target network. The acting module then replaces the one that acts.
 
         Args:
             acting: the policy's modules by name, one for each network that acts.
@@ -59,7 +59,7 @@ class Networks:
                 )
 
     def to(self, device: torch.device) -> None:
-        """Move live and target networks to a device."""
+        """Move online and target networks to a device."""
         for network in (*self.online.values(), *self.targets.values()):
             network.to(device)
 
@@ -67,17 +67,17 @@ class Networks:
     def update_targets(self, trained: Sequence[str]) -> None:
         """Polyak-update the target networks of trained networks: w' <- (1 - t) w' + t w.
 
-        Buffers are copied from the live network.
+        Buffers are copied from the online network.
 
         Args:
             trained: names of networks; those without a target network are ignored.
         """
         for name in self._lags.keys() & set(trained):
             target = self.targets[name]
-            live = self.online[name]
-            for averaged, parameter in zip(target.parameters(), live.parameters(), strict=True):
+            online = self.online[name]
+            for averaged, parameter in zip(target.parameters(), online.parameters(), strict=True):
                 averaged.lerp_(parameter, self._lags[name])
-            for copied, buffer in zip(target.buffers(), live.buffers(), strict=True):
+            for copied, buffer in zip(target.buffers(), online.buffers(), strict=True):
                 copied.copy_(buffer)
 
     def groups(self) -> dict[str, list[nn.Parameter]]:
@@ -116,7 +116,7 @@ class Networks:
 
     def _named(self) -> Iterator[tuple[str, Tensor]]:
         """Yield `networks.KIND.NETWORK.PATH` and the parameter or buffer."""
-        for kind, networks in ((_LIVE, self.online), (_LAGGED, self.targets)):
+        for kind, networks in ((_ONLINE, self.online), (_TARGET, self.targets)):
             for name, network in networks.items():
                 for path, tensor in network.state_dict(keep_vars=True).items():
                     yield f"{PREFIX}{kind}.{name}.{path}", tensor
@@ -138,7 +138,7 @@ def make_networks(
     needs: AlgorithmNeeds = algorithm.needs
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(int(generator(seed, "networks").integers(2**31)))
-        made = algorithm.networks(policy, inputs)
+        modules = algorithm.networks(policy, inputs)
     names = [network.name for network in needs.networks]
     invalid = [name for name in names if name in ("policy", "value") or "." in name]
     invalid += [
@@ -146,11 +146,11 @@ def make_networks(
         for network in needs.networks
         if network.acts_with == "target" and network.polyak is None
     ]
-    complete = isinstance(made, Mapping) and sorted(made) == sorted(names)
-    if invalid or not complete or not all(isinstance(m, nn.Module) for m in made.values()):
+    complete = isinstance(modules, Mapping) and sorted(modules) == sorted(names)
+    if invalid or not complete or not all(isinstance(m, nn.Module) for m in modules.values()):
         raise AlgorithmError(
-            f"algorithm {named}: networks() gave {made!r:.200}, expected a module for each of "
+            f"algorithm {named}: networks() gave {modules!r:.200}, expected a module for each of "
             f"{names}, names without a dot, neither policy nor value, a lag where the copy acts",
             hint="AlgorithmNeeds.networks and networks() must agree",
         )
-    return Networks(made, needs.networks)
+    return Networks(modules, needs.networks)

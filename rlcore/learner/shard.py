@@ -1,7 +1,7 @@
 """Shard a policy's parameters over the actor ranks (FSDP2).
 
     shard_parameters     keep this rank's shard of each parameter; a block is gathered to compute
-    initialise_shards    free blocks that are still gathered, so that none computes with old weights
+    reshard_blocks       free blocks that are still gathered, so that none computes with old weights
     gathered_on_rank0    gather the full weights on the host of rank 0, for saving
 
 A sharded policy runs in lockstep: all ranks take part in each forward and backward. FSDP sums
@@ -109,7 +109,7 @@ def shard_parameters(
         register_fsdp_forward_method(policy, "sft_loss")
 
 
-def initialise_shards(policy: Policy) -> None:
+def reshard_blocks(policy: Policy) -> None:
     """Free blocks that are still gathered. Call it after the forwards, before weights change."""
     assert isinstance(policy, nn.Module)
     for module in policy.modules():

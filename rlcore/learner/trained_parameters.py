@@ -16,9 +16,11 @@ PREFIX = "parameters."
 Groups = Mapping[str, Sequence[nn.Parameter]]
 
 
-def kept(groups: Groups) -> dict[str, Tensor]:
-    """Return copies of the trained parameters on the host, by group and index, such as
-    `parameters.policy.0`. A sharded parameter is represented by its local rows."""
+def snapshot(groups: Groups) -> dict[str, Tensor]:
+    """Return copies of the trained parameters on the host, such as `parameters.policy.0`.
+
+    The names consist of group and index. Of a sharded parameter, the local rows are copied.
+    """
     tensors = {}
     for name, parameter in _named(groups).items():
         rows = dtensor.local_shard(parameter.detach())
@@ -28,7 +30,7 @@ def kept(groups: Groups) -> dict[str, Tensor]:
 
 
 def restore(groups: Groups, tensors: Mapping[str, Tensor | Rows]) -> None:
-    """Load parameters from the result of :func:`kept`; tensors of other components are ignored.
+    """Load parameters from the result of :func:`snapshot`; tensors of other components are ignored.
 
     Args:
         tensors: whole tensors, or rows that are read lazily.

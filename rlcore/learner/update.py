@@ -48,14 +48,14 @@ class _StepCounts:
     """Numbers of steps in one update.
 
     Attributes:
-        made: number of applied steps, by the groups that they train.
+        applied: number of applied steps, by the groups that they train.
         skipped: number of steps that were skipped because a gradient holds NaN or infinity, by
             group. All ranks skip the same steps, because gradients are summed over ranks.
         zero_gradient: number of applied steps whose gradient is 0.
         samples: number of this rank's samples in the applied steps.
     """
 
-    made: Counter[str] = field(default_factory=Counter)
+    applied: Counter[str] = field(default_factory=Counter)
     skipped: Counter[str] = field(default_factory=Counter)
     zero_gradient: int = 0
     samples: int = 0
@@ -178,12 +178,12 @@ class Learner:
             batch_size=self._actor.global_batch_size,
             device=self._device,
             micro=self._micro,
-            settle=self._settle,
+            reshard=self._reshard,
         )
         weights_before = self._optimizer.sample()
         metrics, counts = self._steps(self._algorithm.updates(learning))
         self._judge_skipped_steps(update, counts)
-        steps = counts.made.total()
+        steps = counts.applied.total()
         shrunk = collectives.all_max(size_before - self._micro.size)
         smallest = -collectives.all_max(-self._micro.size)  # the minimum over ranks
         rates = self._optimizer.learning_rates()
@@ -211,10 +211,10 @@ class Learner:
             TrainingError: more than half of the steps that train the same groups were skipped.
         """
         shares = [
-            f"{skipped} of the {skipped + counts.made[groups]} steps of {groups}"
+            f"{skipped} of the {skipped + counts.applied[groups]} steps of {groups}"
             for groups, skipped in counts.skipped.items()
         ]
-        if any(skipped > counts.made[groups] for groups, skipped in counts.skipped.items()):
+        if any(skipped > counts.applied[groups] for groups, skipped in counts.skipped.items()):
             raise TrainingError(
                 f"update {update + 1} failed: the gradients of {', '.join(shares)} hold NaN or "
                 "infinity",
@@ -230,10 +230,11 @@ class Learner:
                 "a lower learning rate or clip_grad may help"
             )
 
-    def _steps(self, asked: Iterable[Step]) -> tuple[Metrics, _StepCounts]:
+    def _steps(self, steps: Iterable[Step]) -> tuple[Metrics, _StepCounts]:
         """Run the algorithm's steps; return the metrics of applied steps, and counts."""
-        metrics, counts = Metrics(), _StepCounts()
-        for step in asked:
+        metrics = Metrics()
+        counts = _StepCounts()
+        for step in steps:
             if unknown := set(step.trains) - self._groups.keys():
                 raise AlgorithmError(
                     f"algorithm {self._config.name}: a step trains {sorted(unknown)}, expected "
@@ -257,7 +258,7 @@ class Learner:
             )
             if not step.accept(step_metrics):
                 self._optimizer.zero_grad()
-                if not counts.made:  # report the rejected step, as there are no other metrics
+                if not counts.applied:  # report the rejected step, as there are no other metrics
                     metrics.merge(step_metrics)
                 break
             report = self._optimizer.step()
@@ -268,7 +269,7 @@ class Learner:
             metrics.merge(step_metrics)
             metrics.add(self._grad_norms(step, report))
             self._networks.update_targets(step.trains)
-            counts.made[groups] += 1
+            counts.applied[groups] += 1
             counts.samples += step.samples
             counts.zero_gradient += report.grad_norm == 0.0
         return metrics, counts
@@ -292,15 +293,15 @@ class Learner:
                 loss.backward()
             if len(piece):
                 metrics.add(terms)
-        self._settle()
+        self._reshard()
         return metrics
 
-    def _settle(self) -> None:
+    def _reshard(self) -> None:
         """Free gathered blocks of a sharded policy, after forwards and before weights change."""
         if self._lockstep:
-            from rlcore.learner.shard import initialise_shards  # takes a second to import
+            from rlcore.learner.shard import reshard_blocks  # takes a second to import
 
-            initialise_shards(self._policy)
+            reshard_blocks(self._policy)
 
     @contextmanager
     def _training(self, step: Step) -> Iterator[None]:
@@ -386,7 +387,7 @@ class Learner:
         if collectives.rank() == 0:
             tensors |= self._networks.state_dict()
         if self._actor.model.is_lora:
-            tensors |= trained_parameters.kept(self._groups)
+            tensors |= trained_parameters.snapshot(self._groups)
         return {"tensors": tensors, "state": {"optimizer": saved["state"]}}
 
     def load_state_dict(self, saved: Mapping[str, Any]) -> None:

@@ -159,8 +159,9 @@ class Waiting:
         Returns:
             the death; None if Ray reports none.
         """
-        left, pending = Countdown(DEATH_SECONDS), list(others)
-        while pending and not left.expired():
+        countdown = Countdown(DEATH_SECONDS)
+        pending = list(others)
+        while pending and not countdown.expired():
             with self._health.answering(doing, POLL_SECONDS):
                 done, pending = ray.wait(pending, num_returns=1, timeout=POLL_SECONDS)
                 self._health.check()

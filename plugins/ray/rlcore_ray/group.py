@@ -167,8 +167,9 @@ class RayGroup(WorkerGroup):
     def incidents(self) -> list[str]:
         """See the base class."""
         reported = super().incidents()  # first, because this call may lose a worker too
-        own, self._incidents = self._incidents, []
-        return [*own, *reported]
+        incidents = [*self._incidents, *reported]
+        self._incidents = []
+        return incidents
 
     def _recovering(self, attempt: Callable[[], list[Any]], doing: str) -> list[Any]:
         """Return the results of a task, which is repeated after each death of an env worker.
@@ -326,7 +327,8 @@ class RayGroup(WorkerGroup):
 
     def _join(self) -> None:
         """Join the actor ranks in one process group."""
-        timeout, size = self._timeouts.start, self.ranks("actor")
+        timeout = self._timeouts.start
+        size = self.ranks("actor")
         (url,) = self._ask("actor", "rendezvous", [{}], timeout)
         shared = {"url": url, "world_size": size, "timeout": self._timeouts.update}
         self._ask("actor", "join", [{**shared, "rank": rank} for rank in range(size)], timeout)

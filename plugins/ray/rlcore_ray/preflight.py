@@ -1,6 +1,7 @@
 """Check that Ray can start on this machine: try the places it writes to.
 
-Ray itself says of most of these that it "timed out during startup", after half a minute.
+For most of these problems Ray's own error is that it "timed out during startup", after half a
+minute.
 """
 
 from __future__ import annotations
@@ -30,17 +31,17 @@ def require_startable(environ: Mapping[str, str] = os.environ) -> None:
 
 
 def _problems(environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """`(what is wrong, what to do)`."""
+    """Yield (problem, hint) for each place that Ray can't use."""
     variable, temporary = _temporary(environ)
     where = f"sockets and logs go to {temporary / 'ray'} ({variable})"
-    other = "export RAY_TMPDIR=FOLDER, a short one that you may write to"
+    hint = "export RAY_TMPDIR=FOLDER, a short one that you may write to"
     session = f"session_2026-01-01_00-00-00_000000_{os.getpid()}"  # as long as Ray's names
     longest = SOCKET_PATH - len(f"/ray/{session}/sockets/plasma_store")
     if len(os.fsencode(temporary)) > longest:
-        yield f"{where}, and sockets have room for folders of {longest} bytes", other
+        yield f"{where}, and sockets have room for folders of {longest} bytes", hint
     reason = _unwritable(temporary / "ray")
     if reason:
-        yield f"{where}, {reason}", other
+        yield f"{where}, {reason}", hint
     if SHARED_MEMORY.is_dir():
         reason = _unwritable(SHARED_MEMORY)
         if reason:

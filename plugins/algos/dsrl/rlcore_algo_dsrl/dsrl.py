@@ -1,5 +1,6 @@
-"""Experimental: two runs of about 270 episodes did not learn (docs/algorithms.md). DSRL: an actor
-steers a frozen flow policy by choosing its initial noise.
+"""DSRL: an actor steers a frozen flow policy by choosing its initial noise. Experimental.
+
+Two runs of about 270 episodes did not learn (docs/algorithms.md).
 
 inputs -> critic's features -> actor -> noise -> policy -> chunk
                                  ^------- Q(features, noise), learned from the replay
@@ -49,20 +50,24 @@ class DSRL:
         Raises:
             ConfigError: `noise_rows` exceeds the number of rows of the policy's noise.
         """
-        config, (horizon, *_) = self._config, policy.noise_shape
+        config = self._config
+        horizon = policy.noise_shape[0]
         if config.noise_rows > horizon:
             raise ConfigError(
                 f"algorithm.noise_rows must be at most {horizon}, the rows of {policy.name}'s "
                 f"noise, or 0 for all of them, got {config.noise_rows}"
             )
-        hidden, rows = tuple(config.hidden), config.noise_rows or horizon
+        hidden = tuple(config.hidden)
+        rows = config.noise_rows or horizon
         entries = rows * int(np.prod(policy.noise_shape[1:]))
         critic = Critic(inputs, entries, heads=config.heads, hidden=hidden)
         actor = NoiseActor(
             critic.encoder.size, rows, policy.noise_shape, bound=config.bound, hidden=hidden
         )
-        made: dict[str, nn.Module] = {"actor": actor, "critic": critic}
-        return made | ({"temperature": Temperature(config.alpha)} if config.alpha_lr else {})
+        networks: dict[str, nn.Module] = {"actor": actor, "critic": critic}
+        if config.alpha_lr:
+            networks["temperature"] = Temperature(config.alpha)
+        return networks
 
     def acting_head(
         self, policy: PolicySpec, env: EnvSpec, networks: Mapping[str, nn.Module]
@@ -76,15 +81,16 @@ class DSRL:
         first update yields nothing either: its rollout was played with noise whose rows all
         differ, which the actor cannot produce.
         """
-        config, actor = self._config, cast(NoiseActor, learning.networks["actor"])
-        kept = learning.replay.count()
-        learning.statistics["rollout/replay_decisions"] = float(kept)
+        config = self._config
+        actor = cast(NoiseActor, learning.networks["actor"])
+        decisions = learning.replay.count()
+        learning.statistics["rollout/replay_decisions"] = float(decisions)
         learning.statistics["rollout/replay_successes"] = float(learning.replay.count("successes"))
         if actor.stage == UNTRAINED:
             actor.stage.fill_(SEEN)
             if config.noise_rows:
                 return
-        if kept < config.start:
+        if decisions < config.start:
             return
         sac = SoftActorCritic(config, learning)
         for step in range(config.steps):
@@ -100,10 +106,11 @@ class SoftActorCritic:
     """Losses of the critic and of the actor for rows of the replay."""
 
     def __init__(self, config: DSRLConfig, learning: Learning) -> None:
-        self._config, self._replay = config, learning.replay
+        self._config = config
+        self._replay = learning.replay
         self._actor = cast(NoiseActor, learning.networks["actor"])
         self._critic = cast(Critic, learning.networks["critic"])
-        self._lagged = cast(Critic, learning.target_networks["critic"])
+        self._target_critic = cast(Critic, learning.target_networks["critic"])
         self._temperature = cast("Temperature | None", learning.networks.get("temperature"))
 
     @property
@@ -116,12 +123,12 @@ class SoftActorCritic:
         The loss is 0 for rows whose next decision was not recorded, and for rows whose noise does
         not have the actor's form (:meth:`NoiseActor.decided`).
         """
-        seen = self._replay.inputs(rows)
-        noise, steered = self._actor.decided(seen[NOISE])
-        targets, known = self.targets(rows, keys)
-        features = self._critic.features(seen, self._shift(keys, "shift"))
+        inputs = self._replay.inputs(rows)
+        noise, steered = self._actor.decided(inputs[NOISE])
+        targets, valid = self.targets(rows, keys)
+        features = self._critic.features(inputs, self._shift(keys, "shift"))
         values = self._critic.values(features, noise)
-        used = steered & known
+        used = steered & valid
         numbers = {
             "train/critic/value": metric.mean(values.mean(0), used),
             "train/critic/target": metric.mean(targets, used),
@@ -131,8 +138,9 @@ class SoftActorCritic:
 
     @torch.no_grad()
     def targets(self, rows: Tensor, keys: RowKeys) -> tuple[Tensor, Tensor]:
-        """Return the targets `[B]`, and a mask bool `[B]`, false where the next decision was cut
-        off by a time limit or by the end of a rollout.
+        """Return the targets `[B]`, and a mask bool `[B]` of those that are valid.
+
+        A target is invalid where a time limit or the end of a rollout cut off the next decision.
 
             y = R - penalty + gamma m (Q'(s', w') [- alpha log pi(w' | s')])
 
@@ -140,15 +148,17 @@ class SoftActorCritic:
         sampled from the actor at s'. The entropy term is present with `backup_entropy`.
         """
         config = self._config
-        then = self._replay.n_step_targets(rows, chunks=1, gamma=1.0)
+        after = self._replay.n_step_targets(rows, chunks=1, gamma=1.0)
         shift = self._shift(keys, "shift_then")
-        noise, density = self._sample(self._critic.features(then.inputs, shift), keys, "noise_then")
-        features = self._lagged.features(then.inputs, shift)
-        ahead = self._judged(self._lagged.values(features, noise))
+        noise, density = self._sample(
+            self._critic.features(after.inputs, shift), keys, "noise_then"
+        )
+        features = self._target_critic.features(after.inputs, shift)
+        next_values = self._reduce(self._target_critic.values(features, noise))
         if config.backup_entropy:
-            ahead = ahead - self._alpha * density
-        rewards = then.rewards - config.step_penalty
-        return rewards + config.gamma * then.discounts * ahead, then.valid
+            next_values = next_values - self._alpha * density
+        rewards = after.rewards - config.step_penalty
+        return rewards + config.gamma * after.discounts * next_values, after.valid
 
     def actor_loss(self, rows: Tensor, keys: RowKeys) -> Terms:
         """Return alpha log pi(w | s) - Q(s, w), `[B]`, and metrics.
@@ -159,19 +169,21 @@ class SoftActorCritic:
             inputs = self._replay.inputs(rows)
             features = self._critic.features(inputs, self._shift(keys, "shift"))
         noise, density = self._sample(features, keys, "noise")
-        values = self._judged(self._critic.values(features, noise))
-        alpha, every = self._alpha, torch.ones_like(density, dtype=torch.bool)
+        values = self._reduce(self._critic.values(features, noise))
+        alpha = self._alpha
+        all_rows = torch.ones_like(density, dtype=torch.bool)
         losses = alpha * density - values
         numbers = {
-            "train/actor/value": metric.mean(values, every),
-            "train/actor/entropy": metric.mean(-density, every),
-            "train/actor/alpha": metric.mean(alpha.expand_as(density), every),
-            "train/actor/noise": metric.mean(noise.abs().mean(1), every),
+            "train/actor/value": metric.mean(values, all_rows),
+            "train/actor/entropy": metric.mean(-density, all_rows),
+            "train/actor/alpha": metric.mean(alpha.expand_as(density), all_rows),
+            "train/actor/noise": metric.mean(noise.abs().mean(1), all_rows),
         }
         if self._temperature is not None:
-            wanted = self._config.target_entropy
-            wanted = -self._actor.entries / 2 if wanted is None else wanted
-            losses = losses - self._temperature.log * (density.detach() + wanted)
+            target_entropy = self._config.target_entropy
+            if target_entropy is None:
+                target_entropy = -self._actor.entries / 2
+            losses = losses - self._temperature.log * (density.detach() + target_entropy)
         return losses, numbers
 
     @property
@@ -180,7 +192,7 @@ class SoftActorCritic:
             return next(self._actor.parameters()).new_tensor([self._config.alpha])
         return self._temperature.log.detach().exp()
 
-    def _judged(self, values: Tensor) -> Tensor:
+    def _reduce(self, values: Tensor) -> Tensor:
         """Reduce the values `[E, B]` of the heads to `[B]`, by mean or minimum (`target`)."""
         return values.mean(0) if self._config.target == "mean" else values.min(0).values
 
@@ -199,7 +211,8 @@ class Steering:
     """
 
     def __init__(self, actor: NoiseActor, critic: Critic) -> None:
-        self._actor, self._critic = actor, critic
+        self._actor = actor
+        self._critic = critic
 
     @torch.no_grad()
     def act(
@@ -208,13 +221,13 @@ class Steering:
         """Return the chunk that the policy makes from the actor's noise.
 
         A trained actor samples its noise, or gives its mean if `deterministic`. Before that, the
-        noise is standard normal, as the policy draws it itself; while training, once
-        the first update is over, the last of the actor's rows is repeated, so that the noise has
-        the actor's form.
+        noise is standard normal, as the policy draws it itself. In training, after the first
+        update, the last of the actor's rows is repeated, so that the noise has the actor's form.
         Whenever the actor explores, the policy acts deterministically: the initial noise is the
         only noise.
         """
-        actor, decides = self._actor, bool(self._actor.stage == LEARNED)
+        actor = self._actor
+        decides = bool(actor.stage == LEARNED)
         explores = not deterministic and bool(actor.stage != UNTRAINED)
         noise = keys.normal("initial", policy.spec.noise_shape)
         if decides:
@@ -228,8 +241,8 @@ class Steering:
                 steered = actor.mean(features)
             noise = actor.unrolled(steered).cpu().numpy()
         elif explores:
-            own, _ = actor.decided(torch.from_numpy(noise))
-            noise = actor.unrolled(own).numpy()
+            rows, _ = actor.decided(torch.from_numpy(noise))
+            noise = actor.unrolled(rows).numpy()
         output = cast(NoisePolicy, policy).act(
             inputs, keys, deterministic=deterministic or explores, noise=noise
         )

@@ -13,7 +13,9 @@ from rlcore_off_policy.critic import layers
 from torch import Tensor, nn
 from torch.nn import functional
 
-UNTRAINED, SEEN, LEARNED = 0.0, 1.0, 2.0
+UNTRAINED = 0.0
+SEEN = 1.0
+LEARNED = 2.0
 """Values of `stage`: no update yet; a first update, which may have made no step; the actor has been
 trained and decides the noise."""
 _LOG_STD = (-5.0, 2.0)
@@ -42,7 +44,9 @@ class NoiseActor(nn.Module):
         hidden: tuple[int, ...],
     ) -> None:
         super().__init__()
-        self.rows, self._shape, self._bound = rows, shape, bound
+        self.rows = rows
+        self._shape = shape
+        self._bound = bound
         self.entries = rows * math.prod(shape[1:])
         self.layers = layers(features, hidden, 2 * self.entries)
         self.register_buffer("stage", torch.full((1,), UNTRAINED))

@@ -51,25 +51,30 @@ class Choice:
     """
 
     def __init__(self, env: EnvSpec, critic: Critic, edit: EditActor, config: ExpoConfig) -> None:
-        self.range, self._critic, self._edit, self._config = ActionRange(env), critic, edit, config
+        self.range = ActionRange(env)
+        self._critic = critic
+        self._edit = edit
+        self._config = config
 
     def act(
         self, policy: Policy, inputs: Inputs, keys: RowKeys, *, deterministic: bool
     ) -> PolicyOutput:
-        """Return the best candidate of each row; see
-        :class:`rlcore.contracts.protocols.ActingHead`.
+        """Return the best candidate of each row.
 
-        Until the edits are ready, the policy acts alone.
+        See :class:`rlcore.contracts.protocols.ActingHead`. Until the edits are ready, the policy
+        acts alone.
         """
         if not self._edit.ready:
             return policy.act(inputs, keys, deterministic=deterministic)
         outputs = samples(policy, inputs, keys, self._config.samples, deterministic=deterministic)
         device = self._edit.ready.device
         self.range.to(device)
-        actions = torch.stack([torch.from_numpy(one.actions) for one in outputs]).to(device)
-        seen = {name: torch.from_numpy(array) for name, array in inputs.items()}
-        best = self.best(self._critic.features(seen), self.range.units(actions), keys)
-        drawn, row = best.index % len(outputs), torch.arange(len(keys), device=device)
+        actions = torch.stack([torch.from_numpy(output.actions) for output in outputs])
+        actions = actions.to(device)
+        tensors = {name: torch.from_numpy(array) for name, array in inputs.items()}
+        best = self.best(self._critic.features(tensors), self.range.units(actions), keys)
+        drawn = best.index % len(outputs)
+        row = torch.arange(len(keys), device=device)
         edited = (best.index >= len(outputs))[:, None, None]
         # an unedited sample is not converted to units and back, which would round and clamp it
         chunk = torch.where(edited, self.range.of_env(best.chunks), actions[drawn, row])
@@ -85,16 +90,19 @@ class Choice:
             drawn: samples `[S, B, C, A]` in units of the range.
             keys: random keys of the rows, for the noise of the edits.
         """
-        candidates, sizes = [*drawn], []
+        candidates = list(drawn)
+        sizes = []
         for number in range(self._config.edits):
-            for place, chunk in enumerate(drawn):
-                noise = torch.from_numpy(keys.normal(f"edit/{number}/{place}", self._edit.shape))
+            for sample, chunk in enumerate(drawn):
+                noise = torch.from_numpy(keys.normal(f"edit/{number}/{sample}", self._edit.shape))
                 edits, _ = self._edit(features, chunk, noise.to(chunk.device))
                 candidates.append((chunk + edits).clamp(-1.0, 1.0))
                 sizes.append(edits.abs().mean((1, 2)))
-        values = torch.stack([self._critic.values(features, one.flatten(1)) for one in candidates])
-        worth = values.mean(1) - self._config.caution * values.std(1, unbiased=False)
-        index = worth.argmax(0)
+        values = torch.stack(
+            [self._critic.values(features, candidate.flatten(1)) for candidate in candidates]
+        )
+        scores = values.mean(1) - self._config.caution * values.std(1, unbiased=False)
+        index = scores.argmax(0)
         row = torch.arange(len(index), device=index.device)
         mean = torch.stack(sizes).mean(0) if sizes else torch.zeros_like(features[:, 0])
         return Chosen(torch.stack(candidates)[index, row], index, values[index, :, row].T, mean)
@@ -112,8 +120,8 @@ def samples(
     plain = deterministic and policy.spec.starts_from_noise
     outputs = [policy.act(inputs, keys, deterministic=deterministic)]
     for number in range(1, count):
-        others = RowKeys(tuple((*key, "sample", number) for key in keys.keys))
-        outputs.append(policy.act(inputs, others, deterministic=plain))
+        derived = RowKeys(tuple((*key, "sample", number) for key in keys.keys))
+        outputs.append(policy.act(inputs, derived, deterministic=plain))
     return outputs
 
 
@@ -122,13 +130,13 @@ def _of_rows(outputs: Sequence[PolicyOutput], drawn: Tensor) -> PolicyOutput:
     row = torch.arange(len(drawn))
 
     def pick(tensors: Sequence[Tensor]) -> Tensor:
-        at = tensors[0].device
-        return torch.stack(list(tensors))[drawn.to(at), row.to(at)]
+        device = tensors[0].device
+        return torch.stack(list(tensors))[drawn.to(device), row.to(device)]
 
     replay: Mapping[str, Tensor] = outputs[0].replay
     return PolicyOutput(
-        np.stack([one.actions for one in outputs])[drawn.numpy(), row.numpy()],
-        pick([one.logprobs for one in outputs]),
-        pick([one.values for one in outputs]),
-        {name: pick([one.replay[name] for one in outputs]) for name in replay},
+        np.stack([output.actions for output in outputs])[drawn.numpy(), row.numpy()],
+        pick([output.logprobs for output in outputs]),
+        pick([output.values for output in outputs]),
+        {name: pick([output.replay[name] for output in outputs]) for name in replay},
     )

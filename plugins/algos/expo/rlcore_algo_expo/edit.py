@@ -13,7 +13,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 HIDDEN = (256, 256, 256)
-_FIRST_STD, _STDS = 0.5, (-5.0, 1.0)  # _STDS: range of log std
+_FIRST_STD = 0.5
+_STDS = (-5.0, 1.0)  # range of log std
 
 
 class EditActor(nn.Module):
@@ -37,7 +38,8 @@ class EditActor(nn.Module):
     def __init__(self, features: int, chunk: tuple[int, int], *, points: int, scale: float) -> None:
         super().__init__()
         actions, entries = chunk
-        self._scale, self.shape = scale, (points, entries)
+        self._scale = scale
+        self.shape = (points, entries)
         self.layers = layers(features + actions * entries, HIDDEN, 2 * points * entries)
         last = self.layers[-1]
         assert isinstance(last, nn.Linear)

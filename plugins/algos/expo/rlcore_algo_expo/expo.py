@@ -39,7 +39,7 @@ class EXPO:
 
     - The next chunk of a target may be the one that was played there (`target_samples` = 0).
     - Edits are piecewise linear over the actions of a chunk (`edit_points`).
-    - Edits maximise the mean of the target critics, not of the live critics.
+    - Edits maximise the mean of the target critics, not of the online critics.
     - The entropy of an edit is computed before scaling: per entry it lacks log `edit_scale`, a
       constant that does not change gradients.
     - The coefficient of the entropy is fixed, not tuned to a target entropy.
@@ -53,18 +53,24 @@ class EXPO:
         self.needs = needs(config)
 
     def networks(self, policy: PolicySpec, inputs: Inputs) -> dict[str, nn.Module]:
-        config, chunk = self._config, (policy.num_action_chunks, policy.action_dim)
+        config = self._config
+        actions, entries = policy.num_action_chunks, policy.action_dim
         critic = Critic(
-            inputs, chunk[0] * chunk[1], heads=config.critics, initial=config.initial_value
+            inputs, actions * entries, heads=config.critics, initial=config.initial_value
         )
-        points = min(config.edit_points or chunk[0], chunk[0])
-        size, scale = critic.encoder.size, config.edit_scale
-        return {"critic": critic, "edit": EditActor(size, chunk, points=points, scale=scale)}
+        edit = EditActor(
+            critic.encoder.size,
+            (actions, entries),
+            points=min(config.edit_points or actions, actions),
+            scale=config.edit_scale,
+        )
+        return {"critic": critic, "edit": edit}
 
     def acting_head(
         self, policy: PolicySpec, env: EnvSpec, networks: Mapping[str, nn.Module]
     ) -> Choice:
-        critic, edit = cast(Critic, networks["critic"]), cast(EditActor, networks["edit"])
+        critic = cast(Critic, networks["critic"])
+        edit = cast(EditActor, networks["edit"])
         return Choice(env, critic, edit, self._config)
 
     def updates(self, learning: Learning) -> Iterator[Step]:
@@ -72,10 +78,10 @@ class EXPO:
 
         Edits start to act (`ready`) after `warmup` updates, once the replay has a success.
         """
-        config, replay = self._config, learning.replay
-        yield from self._judgement(learning)
+        config = self._config
+        yield from self._critic_and_edit_steps(learning)
         edit = cast(EditActor, learning.networks["edit"])
-        if learning.update + 1 >= config.warmup and replay.count("successes"):
+        if learning.update + 1 >= config.warmup and learning.replay.count("successes"):
             edit.ready.fill_(1.0)
         learning.statistics["train/edit/ready"] = float(edit.ready)
         yield from imitation_steps(
@@ -85,40 +91,44 @@ class EXPO:
             demonstrations=config.demonstrations,
         )
 
-    def _judgement(self, learning: Learning) -> Iterator[Step]:
+    def _critic_and_edit_steps(self, learning: Learning) -> Iterator[Step]:
         config = self._config
         shares = {"successes": config.successes, "failures": 1.0 - config.successes}
         parts = mixture(learning.replay, config.batch_size, shares)  # type: ignore[arg-type]
         for number in range(config.critic_steps if parts else 0):
-            won = {kind: learning.sample(count, kind) for kind, count in parts.items()}
-            of_successes = won.get("successes", torch.zeros(0, dtype=torch.int64))
-            critics = partial(self._critic_loss, learning, of_successes)
-            yield learning.step(torch.cat([*won.values()]), critics, trains=["critic"])
+            rows = {kind: learning.sample(count, kind) for kind, count in parts.items()}
+            successes = rows.get("successes", torch.zeros(0, dtype=torch.int64))
+            critics = partial(self._critic_loss, learning, successes)
+            yield learning.step(torch.cat(list(rows.values())), critics, trains=["critic"])
             if config.edits and number % config.edit_every == 0:
                 edits = partial(self._edit_loss, learning)
                 yield learning.step(draw(learning, parts), edits, trains=["edit"])
 
-    def _critic_loss(self, learning: Learning, won: Tensor, rows: Tensor, keys: RowKeys) -> Terms:
+    def _critic_loss(
+        self, learning: Learning, successes: Tensor, rows: Tensor, keys: RowKeys
+    ) -> Terms:
         """Return the squared error `[B]`, summed over the critics, and metrics.
 
         The loss is 0 where a time limit or the end of a rollout cut off the next decision.
 
         Args:
-            won: rows of successful episodes, int64, for metrics alone.
+            successes: rows of successful episodes, int64, for metrics alone.
         """
-        config, replay = self._config, learning.replay
-        live = cast(Critic, learning.networks["critic"])
-        target, known, metrics = self._target(learning, rows, keys)
+        config = self._config
+        replay = learning.replay
+        critic = cast(Critic, learning.networks["critic"])
+        target, valid, metrics = self._target(learning, rows, keys)
         range_ = self._choice(learning).range.to(target.device)
-        played = range_.units(replay.actions(rows)).flatten(1)
-        values = live.values(live.features(replay.inputs(rows), draw_shift(keys, "shift")), played)
-        error = torch.where(known, (values - target).square().sum(0), 0.0)
-        of_success = torch.isin(rows, won).to(target.device)
+        actions = range_.units(replay.actions(rows)).flatten(1)
+        features = critic.features(replay.inputs(rows), draw_shift(keys, "shift"))
+        values = critic.values(features, actions)
+        error = torch.where(valid, (values - target).square().sum(0), 0.0)
+        of_success = torch.isin(rows, successes).to(target.device)
         mean = values.mean(0)
         metrics |= {
             "train/critic/q_successes": metric.mean(mean, of_success),
             "train/critic/q_failures": metric.mean(mean, ~of_success),
-            "train/critic/td_error": metric.mean(error / config.critics, known),
+            "train/critic/td_error": metric.mean(error / config.critics, valid),
         }
         return error, metrics
 
@@ -126,7 +136,7 @@ class EXPO:
     def _target(
         self, learning: Learning, rows: Tensor, keys: RowKeys
     ) -> tuple[Tensor, Tensor, dict[str, Metric]]:
-        """Return targets `[B]`, a mask of those that are known, bool `[B]`, and metrics.
+        """Return targets `[B]`, a mask of those that are valid, bool `[B]`, and metrics.
 
             y = R + gamma^k min(Q'_i, Q'_j)(s', a')
 
@@ -134,54 +144,58 @@ class EXPO:
         for each row, and a' is the best candidate at s' under all target critics
         (:meth:`Choice.best`).
         """
-        config, replay = self._config, learning.replay
+        config = self._config
+        replay = learning.replay
         spec = learning.policy.spec
         # the setting is per chunk, whereas the replay discounts per env step
         gamma = config.gamma ** (1.0 / spec.num_action_chunks)
-        then = replay.n_step_targets(rows, chunks=config.chunks, gamma=gamma)
-        goes_on = then.discounts > 0
+        after = replay.n_step_targets(rows, chunks=config.chunks, gamma=gamma)
+        continues = after.discounts > 0
         choice = self._choice(learning)
-        range_ = choice.range.to(then.discounts.device)
+        range_ = choice.range.to(after.discounts.device)
         if config.target_samples:
-            seen = {name: array.cpu().numpy() for name, array in then.inputs.items()}
+            inputs = {name: tensor.cpu().numpy() for name, tensor in after.inputs.items()}
             outputs = samples(
-                learning.policy, seen, keys, config.target_samples, deterministic=False
+                learning.policy, inputs, keys, config.target_samples, deterministic=False
             )
-            chunks = torch.stack([torch.from_numpy(one.actions) for one in outputs])
+            chunks = torch.stack([torch.from_numpy(output.actions) for output in outputs])
         else:
-            chunks = replay.actions(torch.where(goes_on.cpu(), rows + config.chunks, rows))[None]
-        lagged = cast(Critic, learning.target_networks["critic"])
-        features = lagged.features(then.inputs, draw_shift(keys, "next_shift"))
+            chunks = replay.actions(torch.where(continues.cpu(), rows + config.chunks, rows))[None]
+        critic = cast(Critic, learning.target_networks["critic"])
+        features = critic.features(after.inputs, draw_shift(keys, "next_shift"))
         best = choice.best(features, range_.units(chunks.to(features.device)), keys)
-        target = then.rewards + then.discounts * least_of_two(best.values, keys)
+        target = after.rewards + after.discounts * least_of_two(best.values, keys)
         return (
             target,
-            then.valid,
+            after.valid,
             {
-                "train/edit/chosen": metric.mean((best.index >= len(chunks)).float(), goes_on),
-                "train/edit/size": metric.mean(best.edits, goes_on),
+                "train/edit/chosen": metric.mean((best.index >= len(chunks)).float(), continues),
+                "train/edit/size": metric.mean(best.edits, continues),
             },
         )
 
     def _edit_loss(self, learning: Learning, rows: Tensor, keys: RowKeys) -> Terms:
-        """Return alpha log pi(e | s, a) - mean_i Q'_i(s, a + e), `[B]`, and metrics, where e is an
-        edit of the played chunk a, and a + e is clamped to the range."""
-        replay, edit = learning.replay, cast(EditActor, learning.networks["edit"])
-        judge = cast(Critic, learning.target_networks["critic"])
+        """Return alpha log pi(e | s, a) - mean_i Q'_i(s, a + e), `[B]`, and metrics.
+
+        e is an edit of the played chunk a, and a + e is clamped to the range.
+        """
+        replay = learning.replay
+        edit = cast(EditActor, learning.networks["edit"])
+        critic = cast(Critic, learning.target_networks["critic"])
         with torch.no_grad():
-            features = judge.features(replay.inputs(rows), draw_shift(keys, "shift"))
+            features = critic.features(replay.inputs(rows), draw_shift(keys, "shift"))
         range_ = self._choice(learning).range.to(features.device)
-        played = range_.units(replay.actions(rows))
+        chunk = range_.units(replay.actions(rows))
         noise = torch.from_numpy(keys.normal("edit", edit.shape)).to(features.device)
-        edits, density = edit(features, played, noise)
-        value = judge.values(features, (played + edits).clamp(-1.0, 1.0).flatten(1)).mean(0)
-        every = torch.ones_like(value, dtype=torch.bool)
+        edits, density = edit(features, chunk, noise)
+        value = critic.values(features, (chunk + edits).clamp(-1.0, 1.0).flatten(1)).mean(0)
+        all_rows = torch.ones_like(value, dtype=torch.bool)
         return self._config.alpha * density - value, {
-            "train/edit/entropy": metric.mean(-density, every)
+            "train/edit/entropy": metric.mean(-density, all_rows)
         }
 
     def _choice(self, learning: Learning) -> Choice:
-        """Return the choice as the rollout policy makes it: target critics and live edits."""
+        """Return the choice of the rollout worker: target critics and online edits."""
         edit = learning.networks["edit"]
         networks = {"critic": learning.target_networks["critic"], "edit": edit}
         return self.acting_head(learning.policy.spec, learning.env, networks)
