@@ -66,7 +66,7 @@ class Rows:
 def losses_of(**settings):
     algorithm, networks = made(**settings)
     learning = SimpleNamespace(
-        networks=networks, lagged={"critic": networks["critic"]}, replay=Rows()
+        networks=networks, target_networks={"critic": networks["critic"]}, replay=Rows()
     )
     return SoftActorCritic(algorithm._config, learning), networks
 

@@ -155,7 +155,7 @@ def test_critics_learn_hand_worked_targets():
         nn.init.constant_(head[-1].bias, value)
     policy = SimpleNamespace(spec=SPEC)
     learning = SimpleNamespace(
-        replay=played(), networks=made, lagged={"critic": critic}, policy=policy, env=ENV
+        replay=played(), networks=made, target_networks={"critic": critic}, policy=policy, env=ENV
     )
     rows = torch.arange(5)
     losses, metrics = algorithm._critic_loss(learning, torch.tensor([0, 1, 2]), rows, keys(rows))
@@ -170,7 +170,7 @@ def test_edits_climb_the_critic():
     algorithm = EXPO(ExpoConfig(alpha=0.0))
     made = algorithm.networks(SPEC, {"x": np.zeros((1, 1), np.float32)})
     learning = SimpleNamespace(
-        replay=played(), networks=made, lagged={"critic": made["critic"]},
+        replay=played(), networks=made, target_networks={"critic": made["critic"]},
         policy=SimpleNamespace(spec=SPEC), env=ENV,
     )  # fmt: skip
     judge = made["critic"]
