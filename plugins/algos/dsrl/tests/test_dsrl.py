@@ -43,7 +43,7 @@ def made(**settings):
 def acting(networks, stage):
     networks["actor"].stage.fill_(stage)
     env = None
-    return DSRL(DSRLConfig(**SMALL)).acting(Bandit(values=0).spec, env, networks)
+    return DSRL(DSRLConfig(**SMALL)).acting_head(Bandit(values=0).spec, env, networks)
 
 
 class Rows:
