@@ -4,7 +4,7 @@
 
 A start is supervised training on the recipe's demonstrations. From it each arm trains, and the
 control goes on with supervised training for as many samples as the arm that did most work
-(:mod:`rlcore_demonstrations.control_work`). A second control imitates, from the same start, the
+(:mod:`rlcore.training.control_work`). A second control imitates, from the same start, the
 demonstrations and all own successes of RFT, for as many samples as RFT's work. All of them play the
 same held-out starts, several times each with other noise.
 Runs that are finished are read back; --table plays nothing. Writes docs/results/comparison.md and
@@ -23,7 +23,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from rlcore_demonstrations.control_work import ControlWork
 from rlcore_tools.report.chart import Point, Series, chart
 
 from rlcore.api import SavedRun, open_run
@@ -37,6 +36,7 @@ from rlcore.results.statistics import (
     success_rate,
 )
 from rlcore.results.tables import success_by_start
+from rlcore.training.control_work import ControlWork
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs/results/comparison.md"

@@ -15,6 +15,7 @@ from rlcore.checks import (
     processes,
     updates,
 )
+from rlcore.checks.demonstrations import check_supervised
 from rlcore.checks.facts import Facts, env_spec, gather_facts, planned
 from rlcore.checks.further_sides import further_sides
 from rlcore.checks.ineffective_keys import unread
@@ -26,7 +27,7 @@ from rlcore.config.warning import warn
 from rlcore.contracts.errors import ConfigError, PluginError, UserError, collect_errors, join_errors
 from rlcore.contracts.specs import EnvSpec
 from rlcore.placement import Inventory, Node, Plan, find_inventory, make_plan
-from rlcore.plugins.registry import Registry, load_component, load_plugins
+from rlcore.plugins.registry import Registry, load_plugins
 from rlcore.run_folder.env_facts import EnvFacts
 
 EXPLAINED = "rlcore train --help KEY explains a key"
@@ -115,9 +116,7 @@ def survey(
         taught = facts.needs is not None and facts.needs.demonstrations
         if collects or taught or (seen.sft.enabled and not seen.runner.only_eval):
             with collect_errors(wrong):
-                learning = load_component("function", "check_supervised")
-                for sentence in learning(facts, collects=collects):
-                    wrong.append(_refusal(sentence))
+                wrong += map(_refusal, check_supervised(facts, collects=collects))
     # an error that the configuration has without the row is not reported again for the row
     own = {error.message for error in wrong}
     first = [(name, error) for name, error in of_rows if error.message not in own][:1]

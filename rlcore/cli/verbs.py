@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rlcore.api import Draft, start
+from rlcore.checks.demonstrations import describe_demonstrations
 from rlcore.checks.doctor_rows import Finding
 from rlcore.checks.ready import OF_THE_USER, Makes, look, require
 from rlcore.cli.request import ABOUT_HYDRA, PLAIN, Form, Request, parse_request, print_help
@@ -186,9 +187,9 @@ def _show(verb: Verb, config: RunConfig, facts: Facts | None, findings: Sequence
     if "said_costs" in functions:
         costs = load_component("function", "said_costs")(config, load_plugins())
     learned = list[str]()
-    if facts is not None and "said_demonstrations" in functions:
-        say = load_component("function", "said_demonstrations")
-        learned += filter(None, [say(facts, collects=verb.purpose == "demonstrations")])
+    if facts is not None:
+        collects = verb.purpose == "demonstrations"
+        learned += filter(None, [describe_demonstrations(facts, collects=collects)])
     last = "the configuration: --cfg job in place of --dry-run"
     print(*learned, *costs, *shown, last, sep="\n")
     require(findings, but=OF_THE_USER)

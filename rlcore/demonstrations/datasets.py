@@ -1,14 +1,13 @@
-"""Find the format of a data set of demonstrations: a component of kind `dataset`. Light.
+"""Declare what a format of data sets implements (a component of kind `dataset`), and find formats.
 
 The format of an existing data set is found from its files; a new data set is written in the format
 `collect.format`. A data set that is to be read must exist, so that a mistyped path is an error and
-not a new data set.
+not a new data set. This module imports no tensor library.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -30,7 +29,7 @@ MAKE_ONE = (
     "rlcore collect env=ENV collect.output={path} makes one where the env has an expert; "
     "collect.path=null collects into the run"
 )
-LOOKED_AT = 50  # number of a folder's entries that an error message checks for data sets
+MAX_SUGGESTED_ENTRIES = 50  # an error message looks for data sets among so many folder entries
 
 OnProgress = Callable[[Mapping[str, float]], None]
 """Called after each step with `{"steps", "seconds", "train_loss", "val_loss"}`.
@@ -65,9 +64,9 @@ class SupervisedSamples:
         Args:
             rows: the sample indices of each batch.
         """
-        for one in rows:
-            inputs = {name: array[one] for name, array in self.inputs.items()}
-            yield inputs, self.actions[one], self.mask[one]
+        for indices in rows:
+            inputs = {name: array[indices] for name, array in self.inputs.items()}
+            yield inputs, self.actions[indices], self.mask[indices]
 
 
 @dataclass(frozen=True)
@@ -133,7 +132,10 @@ class Dataset(Protocol):
 
 
 class DatasetWriter(Protocol):
-    """A data set to which collected demonstrations are written."""
+    """A data set to which collected demonstrations are written.
+
+    It is a context manager that completes the data set, unless an exception leaves the context.
+    """
 
     def episodes(self) -> set[Episode]:
         """Return the addresses of the episodes already written, without their group."""
@@ -141,9 +143,22 @@ class DatasetWriter(Protocol):
     def add(self, demonstration: Demonstration) -> None:
         """Write one episode. It is stored on the disk when this method returns."""
 
+    def close(self) -> None:
+        """Mark the collection as complete."""
+
+    def __enter__(self) -> DatasetWriter:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *exception: object) -> None:
+        if kind is None:
+            self.close()
+
 
 class DatasetFormat(Protocol):
-    """A format of data sets on the disk. The class is constructed without arguments."""
+    """A format of data sets on the disk. The class is constructed without arguments.
+
+    A format that subclasses this class and does not override :meth:`write` is read-only.
+    """
 
     def holds(self, path: Path) -> bool:
         """Return whether a folder holds a data set of this format, complete or incomplete."""
@@ -162,8 +177,8 @@ class DatasetFormat(Protocol):
         collect: CollectConfig,
         *,
         seed: int,
-        interpreters: Iterable[OtherInterpreter],
-    ) -> AbstractContextManager[DatasetWriter]:
+        interpreters: Iterable[OtherInterpreter] = (),
+    ) -> DatasetWriter:
         """Begin a data set, or continue an incomplete one; leaving the context completes it.
 
         Args:
@@ -174,8 +189,13 @@ class DatasetFormat(Protocol):
             interpreters: other Python interpreters in which the env's simulators run.
 
         Raises:
-            ConfigError: the folder holds a data set made with other settings, or other files.
+            ConfigError: the folder holds a data set made with other settings, or other files; or
+                the format is read-only.
         """
+        raise ConfigError(
+            f"collect.format={collect.format} is read-only: {path} can't be written as one",
+            hint="collect data sets, and name them in a YAML file: docs/your-data.md",
+        )
 
     def check_folder(self, path: Path, spec: EnvSpec, collect: CollectConfig, *, seed: int) -> None:
         """Check that a run can use the data set in a folder, or can write its demonstrations there.
@@ -199,9 +219,9 @@ def format_of(path: Path | None, new: str = "safetensors") -> DatasetFormat:
     Raises:
         PluginError: no installed plugin has the default format, or a format can't be loaded.
     """
-    found = None if path is None else _holding(path)
-    if found is not None:
-        return found[1]
+    existing = None if path is None else _holding(path)
+    if existing is not None:
+        return existing[1]
     default: DatasetFormat = load_target(load_plugins().usable("dataset", new).spec.target)()
     return default
 
@@ -216,9 +236,9 @@ def require_dataset(path: Path, key: str) -> tuple[str, DatasetFormat]:
     Raises:
         ConfigError: the path does not exist, or no installed format reads what is there.
     """
-    found = _holding(path)
-    if found is not None:
-        return found
+    existing = _holding(path)
+    if existing is not None:
+        return existing
     if not path.exists():
         raise ConfigError(
             f"{key} must be a data set that is there, got {str(path)!r}: {_missing(path)}",
@@ -234,6 +254,38 @@ def require_dataset(path: Path, key: str) -> tuple[str, DatasetFormat]:
     )
 
 
+def open_dataset(path: Path) -> tuple[str, Dataset]:
+    """Return the name of the format and the data set at `path`, the value of `collect.path`.
+
+    Raises:
+        ConfigError: there is no data set, or its collection was interrupted.
+        CheckpointError: the data set is damaged.
+    """
+    name, form = require_dataset(path, "collect.path")
+    data = form.read(path)
+    if not data.complete:
+        raise ConfigError(
+            f"collect.path must be a finished data set, got {str(path)!r}: its collection was "
+            f"interrupted after {len(data)} episodes",
+            hint="continue it by the command that began it: rlcore collect ... "
+            f"collect.output={path}",
+        )
+    return name, data
+
+
+def check_readable(collect: CollectConfig, spec: EnvSpec, *, seed: int) -> Dataset:
+    """Check that a run in an env can learn from the data set at `collect.path`; return it.
+
+    Raises:
+        ConfigError: the data set is missing, unfinished, or of another env.
+        CheckpointError: the data set is damaged.
+    """
+    path = Path(str(collect.path))
+    _, data = open_dataset(path)
+    format_of(path).check_folder(path, spec, collect, seed=seed)
+    return data
+
+
 def _holding(path: Path) -> tuple[str, DatasetFormat] | None:
     """Return the name and the instance of the first format that recognises a data set, or None."""
     for component in load_plugins().components("dataset"):
@@ -245,19 +297,21 @@ def _holding(path: Path) -> tuple[str, DatasetFormat] | None:
 
 def _missing(path: Path) -> str:
     """Describe which part of a path does not exist, and name a similar path or nearby data sets."""
-    there = next(parent for parent in path.parents if parent.exists())
-    name = path.relative_to(there).parts[0]
-    if not there.is_dir():
-        return f"{there} is a file"
+    folder = next(parent for parent in path.parents if parent.exists())
+    name = path.relative_to(folder).parts[0]
+    if not folder.is_dir():
+        return f"{folder} is a file"
     try:
-        beside = sorted(entry.name for entry in there.iterdir() if not entry.name.startswith("."))
+        names = sorted(entry.name for entry in folder.iterdir() if not entry.name.startswith("."))
     except OSError as error:
-        return f"{there}: {error.strerror}"
-    if name in beside:
-        return f"{there / name} is a link to what is not there"
-    near = nearest_choice(name, beside)
-    if near is not None:
-        meant = there / near / path.relative_to(there / name)
-        return f"there is no {name} in {there}. Did you mean {str(meant)!r}?"
-    sets = [one for one in beside[:LOOKED_AT] if _holding(there / one) is not None]
-    return f"there is no {name} in {there}, which holds {', '.join(sets) or 'no data sets'}"
+        return f"{folder}: {error.strerror}"
+    if name in names:
+        return f"{folder / name} is a link to a missing file"
+    similar = nearest_choice(name, names)
+    if similar is not None:
+        meant = folder / similar / path.relative_to(folder / name)
+        return f"there is no {name} in {folder}. Did you mean {str(meant)!r}?"
+    sets = [
+        entry for entry in names[:MAX_SUGGESTED_ENTRIES] if _holding(folder / entry) is not None
+    ]
+    return f"there is no {name} in {folder}, which holds {', '.join(sets) or 'no data sets'}"

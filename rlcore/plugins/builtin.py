@@ -1,4 +1,4 @@
-"""Register core's own commands and backend, by the same hooks as any plugin."""
+"""Register core's commands, backend and data set formats, by the same hook as any plugin."""
 
 from __future__ import annotations
 
@@ -12,16 +12,28 @@ COMMANDS = {
     "train": "fine-tune a policy: [demonstrations, SFT,] evaluation, RL, evaluation",
     "resume": "resume an interrupted run: resume RUN [key=value ...]",
     "eval": "evaluate a checkpoint, or the last checkpoint of a run's folder",
+    "collect": "write expert demonstrations",
+    "sft": "train supervised on demonstrations",
     "plugins": "list what the installed plugins provide",
     "doctor": "check what is missing on this machine",
     "help": "list the commands",
 }
 BACKENDS = {"local": "all workers in one process, without any plugin: pdb works"}
+DATASETS = {
+    "safetensors": (
+        "safetensors_format:SafetensorsFormat",
+        "demonstrations, a safetensors file an episode; what rlcore collect writes",
+    ),
+    "mixture": (
+        "mixture:MixtureFormat",
+        "several data sets with weights, named in a YAML file; only read",
+    ),
+}
 
 
 @hookimpl
 def rlcore_components() -> list[ComponentSpec]:
-    """Return the specs of core's commands and of the backend `local`."""
+    """Return the specs of core's commands, its backend and its formats of data sets."""
     return [
         *(
             ComponentSpec(
@@ -37,5 +49,14 @@ def rlcore_components() -> list[ComponentSpec]:
                 summary=summary,
             )
             for name, summary in BACKENDS.items()
+        ),
+        *(
+            ComponentSpec(
+                kind="dataset",
+                name=name,
+                target=f"rlcore.demonstrations.{target}",
+                summary=summary,
+            )
+            for name, (target, summary) in DATASETS.items()
         ),
     ]

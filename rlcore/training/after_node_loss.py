@@ -33,26 +33,27 @@ def on_remaining_nodes(assembly: Assembly) -> Assembly:
         UserError: the head of the cluster does not answer, or the run can't be placed on the
             remaining nodes; the message says what the run waited for.
     """
-    config, cluster = assembly.config, assembly.config.cluster
+    config = assembly.config
+    cluster = config.cluster
     if not joins(cluster):
         return assembly
     _await_head(assembly.placement.inventory.head or cluster.address or "", cluster)
     try:
-        return _laid_out(assembly, config)
+        return _place(assembly, config)
     except PlacementError as error:
         missing = error
     left = len(find_inventory(replace(cluster, num_nodes=1)).nodes)
     if left == cluster.num_nodes:  # they have joined meanwhile, or the error was another one
-        return _laid_out(assembly, config)
+        return _place(assembly, config)
     try:
-        found = _laid_out(assembly, replace(config, cluster=replace(cluster, num_nodes=left)))
+        placed = _place(assembly, replace(config, cluster=replace(cluster, num_nodes=left)))
     except UserError as error:
         raise PlacementError(
             f"{missing.message}; the run can't go on over {left}: {error.message}",
             hint=missing.hint,
         ) from None
     warn(f"{missing.message}; the run goes on over {left}")
-    return found
+    return placed
 
 
 def with_smaller_micro_batches(assembly: Assembly, ranks: int) -> Assembly:
@@ -66,17 +67,19 @@ def with_smaller_micro_batches(assembly: Assembly, ranks: int) -> Assembly:
     Args:
         ranks: number of actor processes when memory ran out.
     """
-    config, actor = assembly.config, assembly.config.actor
+    config = assembly.config
+    actor = config.actor
     tried = min(actor.micro_batch_size, actor.chunks_per_rank(ranks))
     size = actor.largest_micro_batch(tried // 2, ranks) or 1
     warn(f"memory ran out; the run goes on with actor.micro_batch_size={size}")
     smaller = replace(config, actor=replace(actor, micro_batch_size=size))
     if joins(config.cluster):
         return replace(assembly, config=smaller)
-    return _laid_out(assembly, smaller)
+    return _place(assembly, smaller)
 
 
-def _laid_out(assembly: Assembly, config: RunConfig) -> Assembly:
+def _place(assembly: Assembly, config: RunConfig) -> Assembly:
+    """Place the run again, with another configuration."""
     return assemble(config, further=assembly.further_configs)
 
 
@@ -91,7 +94,8 @@ def _await_head(address: str, cluster: ClusterConfig) -> None:
         WorkerError: the head does not answer in time.
     """
     backend, patience = load_backend(cluster), cluster.timeouts.nodes
-    deadline, warned = time.monotonic() + patience, False
+    deadline = time.monotonic() + patience
+    warned = False
     while True:
         try:
             return backend.check_address(address, cluster.timeouts.ray)

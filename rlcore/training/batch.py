@@ -40,11 +40,13 @@ def gather_batch(
         `rollout/groups_within_bounds` (the fraction of them within the bounds) and
         `rollout/refill_rounds`.
     """
-    bounds, size = session.assembly.needs.group_filter, session.config.algorithm.group_size
+    bounds = session.assembly.needs.group_filter
+    size = session.config.algorithm.group_size
     due = groups_per_update(session.config.env.train, size)
     rounds: list[Gathered] = []
     stay: frozenset[int] = frozenset()
-    played, missing = 0, due
+    played = 0
+    missing = due
     while missing and len(rounds) <= (bounds.refill_rounds if bounds else 0):
         columns = _columns(session, update, range(played, played + missing))
         rounds.append(_round(session, update, columns, stay, number=len(rounds)))
@@ -54,12 +56,12 @@ def gather_batch(
         if bounds is not None:
             stay |= within_bounds(columns, rounds[-1].outcomes, bounds)
             missing = due - len(stay) // size
-    whole = _together(rounds)
+    merged = _merge(rounds)
     if bounds is None:
-        return whole, {}
+        return merged, {}
     if missing and bounds.refill_rounds and not stopped():
-        _say_missing(session, update, bounds, due - missing, due)
-    return whole, {
+        _report_missing(session, update, bounds, due - missing, due)
+    return merged, {
         "rollout/groups": float(played),
         "rollout/groups_within_bounds": (due - missing) / played,
         "rollout/refill_rounds": float(len(rounds) - 1),
@@ -86,7 +88,8 @@ def within_bounds(
 
 
 def _columns(session: Session, update: int, groups: range) -> list[Column]:
-    config, assembly = session.config, session.assembly
+    config = session.config
+    assembly = session.assembly
     weights = list(session.run.task_weights.values()) if session.steering.task_weights else None
     return training_columns(
         assembly.env_specs["train"],
@@ -128,7 +131,7 @@ def _round(
         )
 
 
-def _together(rounds: Sequence[Gathered]) -> Gathered:
+def _merge(rounds: Sequence[Gathered]) -> Gathered:
     """Merge the results of all rounds, in the order of the rounds."""
     seconds: defaultdict[str, float] = defaultdict(float)
     for gathered in rounds:
@@ -140,14 +143,19 @@ def _together(rounds: Sequence[Gathered]) -> Gathered:
         seconds=dict(seconds),
         videos=rounds[0].videos,
         incidents=[text for gathered in rounds for text in gathered.incidents],
-        render_settings={k: v for one in rounds for k, v in one.render_settings.items()},
+        render_settings={
+            name: value for gathered in rounds for name, value in gathered.render_settings.items()
+        },
     )
 
 
-def _say_missing(session: Session, update: int, bounds: GroupFilter, found: int, due: int) -> None:
+def _report_missing(
+    session: Session, update: int, bounds: GroupFilter, trained: int, due: int
+) -> None:
+    """Print how many groups are within the bounds after all refill rounds."""
     session.progress.line(
         f"update {update + 1}: after {bounds.refill_rounds} rounds of refill the mean return of "
-        f"{found} of {due} groups lies in [{bounds.low:g}, {bounds.high:g}]; the others are not "
+        f"{trained} of {due} groups lies in [{bounds.low:g}, {bounds.high:g}]; the others are not "
         "trained on. Wider bounds, larger groups or other tasks give more: "
         "rlcore train --help algorithm"
     )

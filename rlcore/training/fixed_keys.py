@@ -45,23 +45,24 @@ def check_fixed_keys(
             fp32 copies of parameters that `actor.model.precision=fp32` does not use.
     """
     changed = list(_changed(config, so_far))
-    for key, then in changed:
-        if key.fixed == "weights" and _is_read(config, key) and not _moved(then):
+    for key, previous in changed:
+        if key.fixed == "weights" and _is_read(config, key) and not _moved(previous):
             raise ConfigError(
                 f"{key.path} can't be changed to {format_value(key.value)}: {run} began with "
-                f"{format_value(then)} and goes on from {at.path.name}",
+                f"{format_value(previous)} and goes on from {at.path.name}",
                 hint=f"leave it out; a new run can begin with what this one has learned: "
                 f"actor.model.model_path={at.policy_path}",
             )
-    model, runner = config.actor.model, config.runner
+    model = config.actor.model
+    runner = config.runner
     began_random = model.model_path is None and not config.sft.enabled
-    for key, then in changed:
+    for key, previous in changed:
         if key.fixed == "start" and not config.sft.control:
             warn(f"{key.path} does nothing any more: the run goes on from {at.path.name}")
         if key.fixed == "initial" and began_random and runner.val_before_train:
             warn(
                 f"{key.path} has no effect on the initial weights, which were drawn with "
-                f"{format_value(then)}; a repeated evaluation before training would use others"
+                f"{format_value(previous)}; a repeated evaluation before training would use others"
             )
     for sentence in render_differs(facts, at.path.name):
         warn(sentence)
@@ -74,21 +75,25 @@ def _changed(config: RunConfig, so_far: Mapping[str, Any]) -> Iterator[tuple[sch
     """Yield (key, previous value) of each fixed key whose value has changed."""
     for key in schema_tree.walk(config):
         # an earlier version of rlcore may not have had the key: then it counts as unchanged
-        then = schema_tree.find(so_far, key.path, key.value)
-        if key.fixed != "no" and not key.section and then != key.value:
-            yield key, then
+        previous = schema_tree.find(so_far, key.path, key.value)
+        if key.fixed != "no" and not key.section and previous != key.value:
+            yield key, previous
 
 
 def _is_read(config: RunConfig, key: schema_tree.Key) -> bool:
-    return all(one.holds(schema_tree.value_of(config, one.other(key.path))) for one in key.when)
+    """Return whether the key has an effect under the other settings."""
+    return all(
+        condition.holds(schema_tree.value_of(config, condition.other(key.path)))
+        for condition in key.when
+    )
 
 
-def _moved(then: Any) -> bool:
+def _moved(value: Any) -> bool:
     """Return whether a path no longer exists.
 
     The user may then give the new path of weights that were moved.
     """
-    return isinstance(then, str) and not Path(then).exists()
+    return isinstance(value, str) and not Path(value).exists()
 
 
 def _check_precision(at: Checkpoint, config: RunConfig, tensors: Iterable[str]) -> None:

@@ -100,7 +100,7 @@ def check_limits(
             hint=f"to train it further anyway: rlcore resume {at.path}",
         )
     if not goes_on(config.runner, at.step, env_steps):
-        key, limit, count, what = next(each for each in limits if each[2] >= each[1])
+        key, limit, count, what = next(row for row in limits if row[2] >= row[1])
         raise ConfigError(
             f"{folder.path} is finished: {count} of {limit} {what} are done",
             hint=f"rlcore resume {folder.path} runner.{key}={count * 2}",

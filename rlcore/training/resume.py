@@ -18,7 +18,7 @@ from rlcore.config import schema_tree
 from rlcore.config.recipes import read_mapping
 from rlcore.config.schema import RunConfig
 from rlcore.contracts.errors import CheckpointError, MicroBatchError, WorkerError
-from rlcore.plugins.registry import load_component, load_plugins
+from rlcore.plugins.registry import load_plugins
 from rlcore.results.parquet import read_note
 from rlcore.results.tables import EpisodeResult, read_results
 from rlcore.run_folder import history
@@ -32,6 +32,7 @@ from rlcore.session.session_state import check_state, extents, restore_state
 from rlcore.session.trained_on import check_untrained
 from rlcore.training.fixed_keys import check_fixed_keys
 from rlcore.training.limits import check_limits
+from rlcore.training.supervised_resume import check_start
 
 ENDS = ("after", "best", "control")
 """Labels of the evaluations at the end of a run."""
@@ -56,6 +57,7 @@ class Saved:
 
     @property
     def step(self) -> int:
+        """Number of updates at the checkpoint; 0 without a checkpoint."""
         return 0 if self.checkpoint is None else self.checkpoint.step
 
     @property
@@ -99,7 +101,7 @@ def find(assembly: Assembly, holds: ExitStack) -> Saved | None:
     if saved.checkpoint is not None or saved.folder.sft.is_dir():  # something was learned
         check_untrained(config, saved.folder)
     if config.sft.enabled:
-        load_component("function", "check_start")(assembly, saved.folder)
+        check_start(assembly, saved.folder)
     return saved
 
 
@@ -158,11 +160,11 @@ def rewind_run_folder(session: Session, saved: Saved) -> None:
         session.progress.line(f"{session.folder.path} {saved.note}: continuing with it")
     if at is not None:
         session.latest = at.path.name
-        given_up = history.supersede_newer(session.folder.checkpoints, at.path.name)
-        if given_up:
+        superseded = history.supersede_newer(session.folder.checkpoints, at.path.name)
+        if superseded:
             session.progress.line(
-                f"set aside, as the run goes on from {at.path.name}: {', '.join(given_up)} (now in "
-                f"{session.folder.checkpoints / history.SUPERSEDED})"
+                f"set aside, as the run goes on from {at.path.name}: {', '.join(superseded)} "
+                f"(now in {session.folder.checkpoints / history.SUPERSEDED})"
             )
     archive(session.attempt, _files_after_step(session.folder, saved.step))
     if at is None and session.folder.metrics.stat().st_size:
@@ -211,7 +213,8 @@ def _restore_steering(session: Session, saved: Saved) -> None:
     A stop request is dropped if the user named this checkpoint. Task weights are dropped if a task
     is no longer trained on.
     """
-    steering, tasks = session.steering, session.run.tasks
+    steering = session.steering
+    tasks = session.run.tasks
     if steering.stopped and saved.named:
         session.progress.line(f"training was stopped here: {steering.stopped}; it goes on as asked")
         steering.stopped = ""
@@ -234,8 +237,8 @@ def _changed(path: Path, folder: RunFolder, at: Checkpoint) -> str | None:
 
     None if it has not changed, or if the checkpoint does not depend on it.
     """
-    then = extents(at).get(path.relative_to(folder.path).as_posix())
-    return None if then is None else then.fault(path)
+    extent = extents(at).get(path.relative_to(folder.path).as_posix())
+    return None if extent is None else extent.fault(path)
 
 
 def same_evaluation(
@@ -260,15 +263,17 @@ def same_evaluation(
             f"{saved.checkpoint.path.name} was written with: {path.name} {fault}; it is made again"
         )
         return None
-    found, assembly = _first_evaluation(path), session.assembly.for_evaluation(side)
-    if found is None:
+    results = _first_evaluation(path)
+    if results is None:
         return None
-    then, now = read_note(path), made_with(assembly)
-    if then == now and {row.protocol for row in found} == {protocol(assembly).digest}:
-        return found
+    assembly = session.assembly.for_evaluation(side)
+    stored = read_note(path)
+    current = made_with(assembly)
+    if stored == current and {row.protocol for row in results} == {protocol(assembly).digest}:
+        return results
     session.progress.line(
         "the evaluation before training was made under other settings "
-        f"({describe_difference(then, now) or 'by another version'}); it is made again"
+        f"({describe_difference(stored, current) or 'by another version'}); it is made again"
     )
     return None
 
@@ -280,6 +285,7 @@ def _with_policy(assembly: Assembly, policy: Path) -> Facts:
 
 
 def _saved(path: Path) -> Saved:
+    """Find the run, and the checkpoint to resume from, by the path of either."""
     path = path.expanduser().absolute()
     folder = RunFolder.containing(path)
     if path == folder.path and not has_checkpoint(folder.checkpoints):

@@ -17,14 +17,12 @@ from rlcore.checks.further_sides import FORGETTING
 from rlcore.contracts.errors import MicroBatchError, WorkerError
 from rlcore.evaluation.evaluate import conclude, evaluate, evaluate_to_choose, films
 from rlcore.evaluation.record import keep
-from rlcore.plugins.registry import load_component
 from rlcore.process.stopping import StopSignals
 from rlcore.results.summary import Summary
 from rlcore.results.tables import EpisodeResult
-from rlcore.run_folder.checkpoint import POLICY, save_checkpoint
-from rlcore.run_folder.history import checkpoint_name, read_history, require_latest
+from rlcore.run_folder.checkpoint import POLICY
+from rlcore.run_folder.history import read_history
 from rlcore.run_folder.metrics import env_metrics
-from rlcore.run_folder.replay_files import files_in, link_segments
 from rlcore.session import session_state
 from rlcore.session.assembly import Assembly
 from rlcore.session.callbacks import HookError
@@ -36,7 +34,9 @@ from rlcore.training.after_node_loss import (
     with_smaller_micro_batches,
 )
 from rlcore.training.batch import gather_batch
-from rlcore.training.limits import checkpoint_is_due, goes_on
+from rlcore.training.checkpoints import trains_on, write_checkpoint
+from rlcore.training.limits import checkpoint_is_due
+from rlcore.training.sft import starting_policy, train_control
 
 
 def run(assembly: Assembly) -> Summary:
@@ -53,7 +53,8 @@ def run(assembly: Assembly) -> Summary:
         KeyboardInterrupt: the run was asked to stop. If updates were being made, a checkpoint was
             written first.
     """
-    runner, asked_for = assembly.config.runner, assembly
+    runner = assembly.config.runner
+    requested = assembly
     with contextlib.ExitStack() as holds:
         saved = None
         if runner.resume_dir is not None or runner.auto_resume:
@@ -67,10 +68,10 @@ def run(assembly: Assembly) -> Summary:
                     saved = resume.after_failure(session, error, saved)
                     short = isinstance(error, MicroBatchError)
             if short:
-                asked_for = with_smaller_micro_batches(
-                    asked_for, assembly.placement.world_size("actor")
+                requested = with_smaller_micro_batches(
+                    requested, assembly.placement.world_size("actor")
                 )
-            assembly = on_remaining_nodes(asked_for)
+            assembly = on_remaining_nodes(requested)
 
 
 def _run_stages(session: Session, saved: resume.Saved | None) -> Summary:
@@ -83,47 +84,46 @@ def _run_stages(session: Session, saved: resume.Saved | None) -> Summary:
         checkpoint_trial.try_policy(session)
     start = None
     if config.sft.enabled:
-        start = load_component("function", "starting_policy")(session)
-    seen: dict[str, list[EpisodeResult]] = {}
+        start = starting_policy(session)
+    evaluations: dict[str, list[EpisodeResult]] = {}
     forgets = FORGETTING in session.assembly.further_configs
     if config.runner.val_before_train:
-        seen["before"] = _before(session, saved, session.folder.before, "eval")
+        evaluations["before"] = _before(session, saved, session.folder.before, "eval")
         if forgets:
             path = session.folder.forgetting
-            seen["forgetting/before"] = _before(session, saved, path, FORGETTING)
+            evaluations["forgetting/before"] = _before(session, saved, path, FORGETTING)
             session.group.release(FORGETTING)
     updates = reinforce(session, resume.restore(session, saved))
     stopped = session.steering.stopped  # a plugin's stop request after this point has no effect
-    seen["after"] = evaluate(session, "after", update=updates)
-    keep(session, updates, seen["after"])
+    evaluations["after"] = evaluate(session, "after", update=updates)
+    keep(session, updates, evaluations["after"])
     if forgets:
-        seen["forgetting/after"] = evaluate(session, "forgetting/after", updates, FORGETTING)
+        evaluations["forgetting/after"] = evaluate(session, "forgetting/after", updates, FORGETTING)
     best = read_history(session.folder.checkpoints).best if config.runner.keep_best else None
     if best is not None:
-        seen["best"] = seen["after"]
+        evaluations["best"] = evaluations["after"]
     if best not in (None, session.latest):
         session.group.load(session.folder.checkpoints / str(best) / POLICY)
         session.group.sync()
-        seen["best"] = evaluate(session, "best", update=updates, policy="best")
+        evaluations["best"] = evaluate(session, "best", update=updates, policy="best")
     control = None
     if start is not None and config.sft.control:
-        go_on = load_component("function", "more_supervised")
-        found, control = go_on(session, start, update=updates)
-        seen |= found
-    return conclude(session, seen, stopped=stopped, best=best, control=control)
+        control_evaluations, control = train_control(session, start, update=updates)
+        evaluations |= control_evaluations
+    return conclude(session, evaluations, stopped=stopped, best=best, control=control)
 
 
 def _before(
     session: Session, saved: resume.Saved | None, path: Path, side: str
 ) -> list[EpisodeResult]:
     """Return an evaluation before training: the stored one if it can be reused, else a new one."""
-    found = resume.same_evaluation(session, saved, path, side)
-    if found is None:
+    results = resume.same_evaluation(session, saved, path, side)
+    if results is None:
         label = path.relative_to(session.folder.evaluations).with_suffix("").as_posix()
-        found = evaluate(session, label, side=side)
+        results = evaluate(session, label, side=side)
         if saved is not None and saved.checkpoint is not None:
             session_state.add_dependencies(session.folder, saved.checkpoint, path)
-    return found
+    return results
 
 
 def reinforce(session: Session, done: int = 0) -> int:
@@ -149,7 +149,7 @@ def reinforce(session: Session, done: int = 0) -> int:
         checkpoint_trial.try_learner(session)
     with StopSignals(session.progress.line) as stop:
         update = _updates(session, done, stop)
-        checkpoint(session, update)
+        write_checkpoint(session, update)
     session.hooks.check()
     if stop.requested:
         session.progress.line(
@@ -168,7 +168,7 @@ def _updates(session: Session, update: int, stop: StopSignals) -> int:
     def ending() -> bool:
         return stop.requested or session.hooks.failed
 
-    while _trains_on(session, update):
+    while trains_on(session, update):
         before = copy.deepcopy((session.totals, session.steering))
         metrics = rollout(session, update, ending)
         if ending():  # discard the rollout: the checkpoint must match the last finished update
@@ -184,9 +184,9 @@ def _updates(session: Session, update: int, stop: StopSignals) -> int:
             session.successes.append(metrics["env/success_once"])
         ahead = _evaluating(session, update)
         session.progress.update_line(update, runner.max_epochs, metrics, ahead)
-        for said in sorted({*session.group.remarks()} - session.warned):
-            session.warned.add(said)
-            session.progress.line(f"warning: {said}")
+        for warning in sorted({*session.group.remarks()} - session.warned):
+            session.warned.add(warning)
+            session.progress.line(f"warning: {warning}")
         if ending():
             return update
         last = update == runner.max_epochs or bool(session.steering.stopped)
@@ -197,7 +197,7 @@ def _updates(session: Session, update: int, stop: StopSignals) -> int:
                 if session.config.selects_on_validation:
                     session.successes.append(success)
         if session.due and not last:
-            checkpoint(session, update)
+            write_checkpoint(session, update)
         if ending():
             return update
     return update
@@ -249,7 +249,7 @@ def update_policy(session: Session, update: int) -> dict[str, float]:
     The trajectory moves from the rollout workers to the actors, the actors update the policy, and
     the new weights are synced to the rollout workers. `time/sync` is the time of both transfers.
     """
-    with session.clock.measure("sync") as moved:
+    with session.clock.measure("sync") as transfer:
         if session.config.env.train.enable_offload or session.config.env.eval.enable_offload:
             session.group.suspend_envs()
         session.group.hand_over()
@@ -258,75 +258,13 @@ def update_policy(session: Session, update: int) -> dict[str, float]:
         session.progress.phase(f"update {update + 1}", quiet=True),
     ):
         metrics = session.group.update(update, session.steering.lr_factors)
-    with session.clock.measure("sync") as told:
+    with session.clock.measure("sync") as publication:
         session.group.sync()
     metrics["time/update"] = took.seconds
-    metrics["time/sync"] = moved.seconds + told.seconds
+    metrics["time/sync"] = transfer.seconds + publication.seconds
     session.update = update + 1
     session.hooks.call("rlcore_after_update", run=session.run, metrics=metrics)
     return metrics
-
-
-def checkpoint(session: Session, update: int) -> None:
-    """Write policy, learner state and counters to `checkpoints/step_NNNNNN`, the new latest one.
-
-    Nothing is written if there was no update since the latest checkpoint.
-
-    Raises:
-        CheckpointError: the checkpoint can't be written, or the latest checkpoint on the disk is
-            not the one that this run wrote or resumed from.
-    """
-    session.folder.require_lock()
-    folder = session.folder.checkpoints
-    require_latest(folder, session.latest)
-    if session.latest == checkpoint_name(update):
-        return
-    # A checkpoint written only because the run was interrupted must not change which one is the
-    # best, or a resumed run would differ from an uninterrupted one. The next regular checkpoint is
-    # judged by all updates since the previous regular one.
-    regular = session.due or not _trains_on(session, update)
-    best = regular and _is_best(session)
-    with session.clock.measure("checkpoint"):
-        earlier = None if session.latest is None else folder / session.latest
-
-        def save_learner(path: Path) -> None:
-            session.group.save_learner(path, known=files_in(earlier))
-            link_segments(path, earlier)
-
-        path = save_checkpoint(
-            folder,
-            update,
-            save_policy=session.group.save,
-            save_learner=save_learner,
-            state=session_state.state(session),
-            best=best,
-            keep=session.config.runner.checkpoints_kept,
-        )
-    session.latest = path.name
-
-
-def _trains_on(session: Session, update: int) -> bool:
-    """Return whether another update follows: no limit is reached, no plugin stopped training."""
-    limited = goes_on(session.config.runner, update, session.totals.env_steps)
-    return limited and not session.steering.stopped
-
-
-def _is_best(session: Session) -> bool:
-    """Return whether mean success since the last regular checkpoint exceeds the best mean so far.
-
-    Success is measured by evaluations on validation starts if the run has them, otherwise by its
-    training episodes. The held-out starts of the final evaluation are not used, because they
-    must not choose the checkpoint whose success they then measure. Clears the collected successes.
-    Always False without `runner.keep_best`.
-    """
-    successes, session.successes = session.successes, []
-    if not (session.config.runner.keep_best and successes):
-        return False
-    success = sum(successes) / len(successes)
-    if session.best is not None and success <= session.best:
-        return False
-    session.best = success
-    return True
 
 
 def _times(gathered: Gathered, seconds: float) -> dict[str, float]:

@@ -6,7 +6,7 @@ produces   weights/ROUTE/ROLLOUT_RANK     a version of its weights, or of its sh
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from rlcore.demonstrations.datasets import OnProgress
+    from rlcore.learner.fit_demonstrations import ControlTraining
     from rlcore.learner.lazy_init import LazyInit
     from rlcore.learner.update import Learner
     from rlcore.placement.routes import WeightRoute
@@ -30,7 +31,7 @@ class ActorWorker(PolicyWorker):
     def __init__(self, settings: PolicyWorkerSettings) -> None:
         super().__init__(settings)
         self._learner: Learner | None = None
-        self._going_on: Callable[..., dict[str, Any]] | None = None  # continues supervised training
+        self._control: ControlTraining | None = None
         self._lazy: LazyInit | None = None
         self._version = 0
         self._unpublished: Subset = "all"
@@ -168,12 +169,11 @@ class ActorWorker(PolicyWorker):
             val_fraction: fraction of them that is held out for validation.
         """
         from rlcore.demonstrations.datasets import format_of
-        from rlcore.plugins.registry import load_component
+        from rlcore.learner.fit_demonstrations import supervised_samples
 
-        there = format_of(Path(data)).read(Path(data))
-        shown, _ = there.split(val_fraction, self._settings.seed)
-        samples = load_component("function", "supervised_samples")(self.policy, list(shown))
-        self.learner.teach(samples)
+        dataset = format_of(Path(data)).read(Path(data))
+        train, _ = dataset.split(val_fraction, self._settings.seed)
+        self.learner.teach(supervised_samples(self.policy, list(train)))
 
     def remarks(self) -> list[str]:
         """Return the learner's warnings for the user about the updates so far."""
@@ -204,26 +204,30 @@ class ActorWorker(PolicyWorker):
         """
         from rlcore.learner import collectives
         from rlcore.learner.acting import without_acting_networks
-        from rlcore.plugins.registry import load_component
+        from rlcore.learner.fit_demonstrations import ControlTraining, fit_demonstrations
 
         self._changed("all")
-        given: dict[str, Any] = {"seed": self._settings.seed, "device": self.device}
-        told = None if collectives.rank() else on_progress
+        report = None if collectives.rank() else on_progress
         if continue_samples is None:
-            fit = load_component("function", "fit_demonstrations")
-            history = fit(
-                without_acting_networks(self.policy), Path(data), sft, **given, on_progress=told
+            return fit_demonstrations(
+                without_acting_networks(self.policy),
+                Path(data),
+                sft,
+                seed=self._settings.seed,
+                device=self.device,
+                on_progress=report,
             )
-        else:
-            if self._going_on is None:
-                more = self.learner.successes() if own_successes else None
-                given |= {"samples": continue_samples, "more": more}
-                begin = load_component("function", "more_demonstrations")
-                self._going_on = begin(
-                    without_acting_networks(self.policy), Path(data), sft, **given
-                )
-            history = self._going_on(until, told)
-        return dict(history)
+        if self._control is None:
+            self._control = ControlTraining(
+                without_acting_networks(self.policy),
+                Path(data),
+                sft,
+                seed=self._settings.seed,
+                device=self.device,
+                samples=continue_samples,
+                own_successes=self.learner.successes() if own_successes else None,
+            )
+        return self._control.train(until, report)
 
     def save(self, path: str, *, trial: bool = False) -> None:
         """Save the policy, see :meth:`PolicyWorker.save`.
@@ -294,7 +298,9 @@ class ActorWorker(PolicyWorker):
 
     def load(self, path: str) -> None:
         """Replace the policy by a saved one; the next learner starts with a new optimizer."""
-        self._learner = self._going_on = None  # they refer to the old policy
+        # both refer to the old policy
+        self._learner = None
+        self._control = None
         super().load(path)
         self._changed("all")
 

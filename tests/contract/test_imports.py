@@ -17,8 +17,8 @@ HEAVY = ("torch", "ray", "gymnasium", "transformers")
 
 # Rooms of core by what their modules may load.
 LIGHT = ("terminal", "contracts", "process", "files", "plugins", "config", "placement", "checks",
-         "cli", "demonstrations", "numerics", "validation", "api")  # fmt: skip
-RUNNING = ("workers", "session", "evaluation", "training")
+         "cli", "numerics", "validation", "api")  # fmt: skip
+RUNNING = ("demonstrations", "workers", "session", "evaluation", "training")
 TORCH = ("learner", "rollout", "transport", "run_folder", "results")
 # Modules of light rooms that are about tensors: who imports one pays for torch.
 TENSORS = {
@@ -26,8 +26,10 @@ TENSORS = {
     "rlcore.contracts.trajectory", "rlcore.numerics.batch_invariance",
     "rlcore.validation.algorithm", "rlcore.validation.policy",
 }  # fmt: skip
-# What a checkpoint says of its env: checks look at it.
-LIGHT_ELSEWHERE = ("rlcore.run_folder.acting", "rlcore.run_folder.env_facts")
+# What a checkpoint or a data set says of its env: checks look at it.
+LIGHT_ELSEWHERE = (
+    "rlcore.run_folder.acting", "rlcore.run_folder.env_facts", "rlcore.demonstrations.datasets",
+)  # fmt: skip
 
 
 def modules_of(part: str) -> list[str]:

@@ -104,20 +104,6 @@ EXCEPTIONS: dict[str, tuple[str, ...]] = {
         "rlcore.checks.facts", "rlcore.checks.ready", "rlcore.workers.checked_env",
         "rlcore.workers.env_worker", "rlcore.workers.restarting_env",
     ),
-    # collects and trains within a session, writes and reads files as core does those of a run
-    "plugins/demonstrations/rlcore_demonstrations": (
-        "rlcore.evaluation.evaluate", "rlcore.evaluation.record", "rlcore.files.digests",
-        "rlcore.learner.collectives", "rlcore.learner.dtensor", "rlcore.learner.optim",
-        "rlcore.learner.shard", "rlcore.session.session", "rlcore.validation.policy",
-        "rlcore.files.atomic", "rlcore.files.damaged_files", "rlcore.files.reading",
-        "rlcore.files.safetensors_header", "rlcore.results.parquet", "rlcore.run_folder.checkpoint",
-        "rlcore.run_folder.manifest", "rlcore.run_folder.trackers",
-        "rlcore.training.checkpoint_trial", "rlcore.training.train",
-    ),
-    # checks what core's checks and its resume leave to it
-    "plugins/demonstrations/rlcore_demonstrations/checks.py": (
-        "rlcore.checks.facts", "rlcore.checks.held_out", "rlcore.run_folder.sft_record",
-    ),
     # reads a file beside a recipe as core finds recipes
     "plugins/tools/rlcore_tools/costs.py": ("rlcore.config.catalog", "rlcore.config.recipes"),
     "plugins/data/lerobot/rlcore_data_lerobot": (

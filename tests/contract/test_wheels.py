@@ -291,7 +291,6 @@ def test_every_distribution_of_ours_has_a_wheel(wheelhouse):
         ("rlcore_algo_dsrl", ("rlcore_algo_dsrl/conf/algorithm/dsrl.yaml",)),
         ("rlcore_off_policy", ("rlcore_off_policy/py.typed",)),
         ("rlcore_policy_gradient", ("rlcore_policy_gradient/py.typed",)),
-        ("rlcore_demonstrations", ("rlcore_demonstrations/py.typed",)),
         ("rlcore_data_lerobot", ("rlcore_data_lerobot/py.typed",)),
         ("rlcore_ray", ("rlcore_ray/group.py", "rlcore_ray/py.typed")),
         ("rlcore_serve", ("rlcore_serve/platforms.yaml", "rlcore_serve/py.typed")),

@@ -46,7 +46,7 @@ IMPORTED = (
     "rlcore.cli.train",
     "rlcore.cli.resume",
     "rlcore_tools.cli.report",
-    "rlcore_demonstrations.supervised",
+    "rlcore.learner.supervised",
     "rlcore.learner.update",
     "rlcore.training.train",
     "rlcore_testing.toy_env",

@@ -90,7 +90,7 @@ def test_a_policy_that_cant_be_saved(log_path: Path, monkeypatch, save, error, s
 
 
 def test_supervised_training_alone_tries_it_too(log_path: Path, monkeypatch):
-    from rlcore_demonstrations import sft
+    from rlcore.training import sft
 
     monkeypatch.setattr(ToyPolicy, "save_pretrained", not_written)
     words = [*TOY, "sft.enabled=true", f"runner.logger.log_path={log_path}"]

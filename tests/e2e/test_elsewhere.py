@@ -7,13 +7,12 @@ from pathlib import Path
 
 import pytest
 from resume_cases import COMMON
-from rlcore_demonstrations import sft
 
 from rlcore.cli.main import main
 from rlcore.config.compose import compose, load
 from rlcore.run_folder.checkpoint import load_checkpoint
 from rlcore.session.assembly import assemble
-from rlcore.training import train
+from rlcore.training import sft, train
 
 FROM_A_CHECKPOINT = [*COMMON, "runner.max_epochs=1", "sft.enabled=false"]
 

@@ -10,11 +10,11 @@ import time
 from pathlib import Path
 
 import pytest
-from rlcore_demonstrations.supervised import SupervisedTrainer
 from sameness import assert_same, numbers
 
 from rlcore.config.compose import compose, load
 from rlcore.contracts.errors import WorkerError
+from rlcore.learner.supervised import SupervisedTrainer
 from rlcore.results.tables import read_results
 from rlcore.run_folder.history import read_history
 from rlcore.session.assembly import assemble

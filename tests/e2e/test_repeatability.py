@@ -17,7 +17,6 @@ import torch
 from _pytest.mark import ParameterSet
 from recording import Decision, Key, Record, recorded
 from resume_cases import Failing, go_on
-from rlcore_demonstrations import collect, sft
 from safetensors.torch import load_file
 from sameness import assert_same, numbers, tensors
 
@@ -31,7 +30,7 @@ from rlcore.rollout.columns import HEAVY, LIGHT
 from rlcore.run_folder.checkpoint import load_checkpoint
 from rlcore.session.assembly import assemble
 from rlcore.session.session import open_session
-from rlcore.training import train
+from rlcore.training import collect, sft, train
 
 pytestmark = pytest.mark.usefixtures("two_cores")
 TASKS = "[button-press-topdown-v3,reach-v3,drawer-close-v3]"

@@ -547,13 +547,13 @@ def test_a_full_disk(log_path: Path, whole: Path):
     size = (load_checkpoint(whole).path / "learner.safetensors").stat().st_size
     code = (
         "import resource, signal, sys; from rlcore.cli.main import main; "
-        "from rlcore.training import train; make = train.checkpoint\n"
+        "from rlcore.training import train; make = train.write_checkpoint\n"
         "def full(session, update):\n"
         "    if update == 3:\n"
         "        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
         f"        resource.setrlimit(resource.RLIMIT_FSIZE, ({size // 2}, {size // 2}))\n"
         "    make(session, update)\n"
-        "train.checkpoint = full; sys.exit(main(sys.argv[1:]))"
+        "train.write_checkpoint = full; sys.exit(main(sys.argv[1:]))"
     )
     words = ["train", *COMMON, f"runner.logger.log_path={log_path}",
              "runner.logger.experiment_name=full"]  # fmt: skip

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 from resume_cases import COMMON, go_on
-from rlcore_demonstrations import collect
 
 from rlcore.api import open_run
 from rlcore.cli.main import main
@@ -16,7 +15,7 @@ from rlcore.contracts.errors import ConfigError
 from rlcore.evaluation import evaluate
 from rlcore.files.damaged_files import read_mapping
 from rlcore.session.assembly import assemble
-from rlcore.training import train
+from rlcore.training import collect, train
 
 SWAPPED = ["env.train.split=heldout", "env.eval.split=train"]
 

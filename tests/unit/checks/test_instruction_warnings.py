@@ -55,9 +55,9 @@ def test_a_checkpoint_that_does_not_say_is_announced(registry, toy_run, tmp_path
 
 
 def test_demonstrations_under_other_words_are_announced(registry, toy_run, tmp_path):
-    from rlcore_demonstrations.layout import DataInfo, write_info
-
     from rlcore.config.schema import CollectConfig
+    from rlcore.demonstrations.layout import write_info
+    from rlcore.demonstrations.records import DataInfo
 
     config, plan = toy_run("sft.enabled=true")
     facts = check(config, registry, plan)

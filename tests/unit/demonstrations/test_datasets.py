@@ -7,11 +7,11 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from rlcore_demonstrations.dataset import SafetensorsFormat
 
 from rlcore.contracts.errors import PluginError
 from rlcore.contracts.specs import ComponentSpec
 from rlcore.demonstrations import datasets
+from rlcore.demonstrations.safetensors_format import SafetensorsFormat
 from rlcore.plugins.registry import Registry
 
 
@@ -41,12 +41,8 @@ def test_a_folder_is_read_by_who_holds_it(installed: Registry, tmp_path: Path) -
     assert isinstance(datasets.format_of(tmp_path), TapeFormat)
 
 
-def test_without_any_format_the_extra_is_named(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    registry = Registry.load(found=[])
-    monkeypatch.setattr(datasets, "load_plugins", lambda: registry)
-    with pytest.raises(PluginError, match="dataset 'safetensors' ships as an extra: "):
-        datasets.format_of(tmp_path)
-    with pytest.raises(PluginError, match="ships as an extra"):
-        datasets.format_of(None)
+def test_a_format_that_is_not_installed_is_named(tmp_path: Path) -> None:
+    with pytest.raises(PluginError, match="dataset 'no_such_format'"):
+        datasets.format_of(tmp_path, "no_such_format")
+    with pytest.raises(PluginError, match="dataset 'no_such_format'"):
+        datasets.format_of(None, "no_such_format")

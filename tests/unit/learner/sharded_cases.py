@@ -22,7 +22,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from rlcore_demonstrations.supervised import SupervisedTrainer
 from rlcore_testing.conformance.fake_env import fake_env, fake_observation
 from rlcore_testing.conformance.trajectories import random_trajectory
 from torch import nn
@@ -40,6 +39,7 @@ from rlcore.contracts.trajectory import Trajectory
 from rlcore.demonstrations.datasets import SupervisedSamples
 from rlcore.learner import collectives, dtensor
 from rlcore.learner.offload import HostCopies
+from rlcore.learner.supervised import SupervisedTrainer
 from rlcore.learner.update import Learner
 from rlcore.rollout.columns import take
 from rlcore.run_folder.learner_state import read_learner, write_learner

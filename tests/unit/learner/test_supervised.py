@@ -8,11 +8,11 @@ from dataclasses import replace
 
 import pytest
 import torch
-from rlcore_demonstrations.supervised import SupervisedHistory, SupervisedTrainer
 
 from rlcore.config.schema import SFTConfig
 from rlcore.contracts.errors import ConfigError, PolicyError, TrainingError
 from rlcore.demonstrations.datasets import SupervisedSamples
+from rlcore.learner.supervised import SupervisedHistory, SupervisedTrainer
 
 CONFIG = SFTConfig(max_steps=60, batch_size=16, lr=0.02, lr_warmup_steps=5, val_interval=10)
 

@@ -149,7 +149,7 @@ def test_neither_torch_nor_ray_is_imported():
         "import sys; import rlcore.session.progress, rlcore.results.statistics, "
         "rlcore.results.tables, rlcore.results.summary, rlcore.run_folder.folder, "
         "rlcore.run_folder.trackers, rlcore.run_folder.checkpoint; "
-        "import rlcore_demonstrations.dataset; "
+        "import rlcore.demonstrations.safetensors_format; "
         "print({'torch', 'ray', 'gymnasium', 'tensorboard'} & set(sys.modules))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -9,8 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from rlcore_demonstrations import collect
-from rlcore_demonstrations.dataset import DemonstrationSet
 from rlcore_testing import toy_env, toy_policy, toy_settings
 from rlcore_testing.toy_env import ToyEnv
 from rlcore_testing.toy_policy import ToyPolicy
@@ -19,10 +17,11 @@ from rlcore_testing.toy_settings import ToyEnvConfig, env_spec
 from rlcore.config.compose import compose
 from rlcore.contracts.errors import EnvError, PolicyError, WorkerError
 from rlcore.contracts.specs import Episode
+from rlcore.demonstrations.safetensors_format import DemonstrationSet
 from rlcore.evaluation import evaluate
 from rlcore.run_folder.env_facts import read_env_facts
 from rlcore.session.assembly import assemble
-from rlcore.training import train
+from rlcore.training import collect, train
 from rlcore.workers.checked_env import CheckedEnv
 from rlcore.workers.restarting_env import EnvWarning, RestartingEnv
 

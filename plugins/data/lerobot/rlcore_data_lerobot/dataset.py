@@ -18,14 +18,14 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from rlcore_demonstrations.dataset import split_rows
-from rlcore_demonstrations.frames import FrameReader, LazyFrames
-from rlcore_demonstrations.layout import EpisodeRow
 
 from rlcore.contracts.errors import CheckpointError, ConfigError
 from rlcore.contracts.protocols import Demonstration
 from rlcore.contracts.specs import EnvSpec
 from rlcore.demonstrations.datasets import DatasetSummary
+from rlcore.demonstrations.frames import FrameReader, LazyFrames
+from rlcore.demonstrations.records import EpisodeRow
+from rlcore.demonstrations.split import split_rows
 from rlcore.files.damaged_files import damaged_error
 from rlcore.run_folder.env_facts import EnvFacts
 from rlcore_data_lerobot.frames import Picture, TableFrames, VideoFrames
@@ -247,7 +247,7 @@ class LeRobotSet:
     def split(
         self, val_fraction: float, seed: int
     ) -> tuple[Sequence[Demonstration], Sequence[Demonstration]]:
-        """Return (training, validation); see :func:`rlcore_demonstrations.dataset.split_rows`.
+        """Return (training, validation); see :func:`rlcore.demonstrations.split.split_rows`.
 
         A data set without the feature `next.success` counts every episode as a success.
 

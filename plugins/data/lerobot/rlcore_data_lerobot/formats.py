@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from rlcore_demonstrations.dataset import check_empty
-from rlcore_demonstrations.mixture import MixtureFormat
-
 from rlcore.config.schema import CollectConfig
 from rlcore.contracts.errors import ConfigError
 from rlcore.contracts.specs import EnvSpec, OtherInterpreter
+from rlcore.demonstrations.records import check_empty
 from rlcore_data_lerobot.dataset import LeRobotSet
 from rlcore_data_lerobot.index import FACTS, V2, V3, read_index, version_of
 from rlcore_data_lerobot.mapping import mapping_of, read_description, unknown
@@ -103,5 +101,8 @@ class LeRobotV21Images(LeRobotV21):
 
 
 def _describes(path: Path) -> bool:
-    """Return whether `path` is a YAML file other than a mixture; it may be unreadable."""
-    return path.suffix in DESCRIBES and path.is_file() and not MixtureFormat().holds(path)
+    """Return whether `path` is a YAML file; it may be unreadable.
+
+    A mixture is recognised by its own format, which is asked first.
+    """
+    return path.suffix in DESCRIBES and path.is_file()

@@ -11,9 +11,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from rlcore_demonstrations.layout import DataInfo, EpisodeRow
-
 from rlcore.contracts.errors import CheckpointError
+from rlcore.demonstrations.records import DataInfo, EpisodeRow
 from rlcore.files.atomic import write_text
 from rlcore.files.damaged_files import damaged_error, damaged_on, read_mapping
 from rlcore.files.reading import parse_json, read_lines

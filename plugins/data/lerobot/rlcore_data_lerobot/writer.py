@@ -21,18 +21,23 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from rlcore_demonstrations.dataset import check_empty
-from rlcore_demonstrations.dataset import check_same as compare
-from rlcore_demonstrations.layout import GO_ON, DataInfo, EpisodeRow
 
 from rlcore.config.schema import CollectConfig
 from rlcore.contracts.errors import ConfigError
 from rlcore.contracts.protocols import Demonstration
 from rlcore.contracts.specs import EnvSpec, Episode, OtherInterpreter
+from rlcore.demonstrations.datasets import DatasetWriter
+from rlcore.demonstrations.records import (
+    DataInfo,
+    EpisodeRow,
+    check_empty,
+    check_same_settings,
+    require_new,
+    writing_episode,
+)
 from rlcore.files.atomic import atomic_write, write_text
 from rlcore.files.damaged_files import damaged_on, read_mapping
 from rlcore.files.reading import parse_json, read_lines
-from rlcore.run_folder.checkpoint import writing
 from rlcore_data_lerobot import stats, video
 from rlcore_data_lerobot.index import FACTS, INFO, V3, Index, read_columns, read_index, version_of
 from rlcore_data_lerobot.own import (
@@ -60,7 +65,7 @@ OF_VERSION = {
 }
 
 
-class LeRobotWriter:
+class LeRobotWriter(DatasetWriter):
     """Adds episodes to a data set. An episode is on disk when :meth:`add` returns.
 
     If the folder holds a data set of the same env and settings, the writer continues it, in the
@@ -106,7 +111,7 @@ class LeRobotWriter:
     def check_same(path: Path, spec: EnvSpec, collect: CollectConfig, *, seed: int) -> None:
         """Check that a data set can be continued with these settings; raises like the class."""
         own = require_own(path, _index(path))
-        compare(path, own.info, DataInfo.of_collection(spec, collect, seed))
+        check_same_settings(path, own.info, DataInfo.of_collection(spec, collect, seed))
 
     def episodes(self) -> set[Episode]:
         """Return the addresses of the episodes on disk, without their group."""
@@ -120,10 +125,8 @@ class LeRobotWriter:
             ConfigError: it has not a frame before each step.
             CheckpointError: it can't be written, as the disk is full.
         """
-        address = demonstration.episode._replace(group=-1)
         length = len(demonstration.actions)
-        if address in self.episodes():
-            raise ValueError(f"{address} is already in {self.path}")
+        require_new(demonstration.episode, self.episodes(), self.path)
         if len(demonstration.frame_steps) != length and demonstration.frames:
             raise ConfigError(
                 f"a LeRobot data set has a frame for each row, and the episode has "
@@ -136,26 +139,18 @@ class LeRobotWriter:
             self._sentences.append(sentence)
         columns = self._columns(demonstration, number, self._sentences.index(sentence))
         data = self.path / self._place("data", number)
-        with writing(data, hint=GO_ON):
+        with writing_episode(data):
             if not known:
                 self._write_sentences()
             found = {name: stats.of_numbers(_rows_by(value)) for name, value in columns.items()}
             for name, frames in demonstration.frames.items():
                 found[IMAGES + name] = stats.of_frames(frames)
                 if not self._images:
-                    file = self.path / self._place("video", number, IMAGES + name)
-                    with atomic_write(file) as partial:
+                    movie = self.path / self._place("video", number, IMAGES + name)
+                    with atomic_write(movie) as partial:
                         video.encode(partial, frames, FPS)
-            row = EpisodeRow(
-                task_index=address.task,
-                trial=address.trial,
-                replica=address.replica,
-                task=self._info.tasks[address.task],
-                task_description=sentence,
-                success=bool(demonstration.success),
-                length=length,
-                file=str(data.relative_to(self.path)),
-            )
+            file = str(data.relative_to(self.path))
+            row = EpisodeRow.of(demonstration, self._info.tasks, file)
             self._write_row(row, number, found)
             pictures = demonstration.frames if self._images else {}
             _write_table(_table(columns, pictures), data)
@@ -168,19 +163,12 @@ class LeRobotWriter:
         """Mark the collection as complete."""
         write_facts(self.path, self._info, complete=True)
 
-    def __enter__(self) -> LeRobotWriter:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, *exception: object) -> None:
-        if kind is None:
-            self.close()
-
     # -- what there is ------------------------------------------------------------------------
 
     def _go_on(self) -> None:
         index = _index(self.path)
         own = require_own(self.path, index)
-        compare(self.path, own.info, self._info)
+        check_same_settings(self.path, own.info, self._info)
         write_facts(self.path, self._info, complete=False)
         self._rows = list(own.rows)
         if index is None:  # it was killed at its very first files

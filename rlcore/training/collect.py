@@ -6,19 +6,18 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from rlcore.api import Assembly
 from rlcore.contracts.errors import ConfigError, WorkerError
 from rlcore.contracts.protocols import Demonstration
 from rlcore.contracts.rng import generator
 from rlcore.contracts.specs import EnvSpec, Episode
-from rlcore.demonstrations.datasets import format_of
+from rlcore.demonstrations.datasets import format_of, open_dataset
+from rlcore.session.assembly import Assembly
 from rlcore.session.session import Session, open_session
-from rlcore_demonstrations.data import finished
 
 ATTEMPTS_PER_SUCCESS = 5  # a scripted expert that fails more often than this is broken
 # Episodes per sub-env in one request: few, so that progress is shown and written often; more than
 # one, so that simulators do not idle long while the last episode of a request is played.
-AT_ONCE = 2
+EPISODES_PER_REQUEST = 2
 
 
 def run(assembly: Assembly) -> Path:
@@ -30,7 +29,7 @@ def run(assembly: Assembly) -> Path:
     return path
 
 
-def demonstrations(session: Session) -> Path:
+def provide_demonstrations(session: Session) -> Path:
     """Return the folder of the data set to learn from.
 
     It is `collect.path` if set, which is only read, or a folder in the run, where it is collected.
@@ -39,11 +38,12 @@ def demonstrations(session: Session) -> Path:
         ConfigError: the data set is missing, unfinished, or of another env.
         WorkerError: the expert did not succeed often enough.
     """
-    config, spec = session.config, session.assembly.env_specs["train"]
+    config = session.config
+    spec = session.assembly.env_specs["train"]
     if config.collect.path is None:
         return collect(session, session.folder.demonstrations)
     path = Path(config.collect.path)
-    _, data = finished(path)
+    _, data = open_dataset(path)
     data.check(spec)
     summary = data.summary()
     session.progress.line(
@@ -63,7 +63,8 @@ def collect(session: Session, path: Path) -> Path:
         WorkerError: the expert did not succeed often enough.
         ConfigError: the folder holds another data set, or the env has no expert.
     """
-    config, spec = session.config, session.assembly.env_specs["train"]
+    config = session.config
+    spec = session.assembly.env_specs["train"]
     form = format_of(path, config.collect.format)
     if not spec.has_expert:
         raise ConfigError(
@@ -79,23 +80,24 @@ def collect(session: Session, path: Path) -> Path:
             spec,
             config.collect,
             seed=config.runner.seed,
-            interpreters=[one for one in session.interpreters if one.side == "train"],
+            interpreters=[python for python in session.interpreters if python.side == "train"],
         ) as writer,
     ):
         written = writer.episodes()
         done = Counter(episode.task for episode in written)
-        candidates, missing = {}, {}
+        candidates = {}
+        missing = {}
         for task in range(len(spec.tasks)):
-            tried = _candidates(session, spec, task)
-            candidates[task] = [episode for episode in tried if episode not in written]
+            starts = _candidates(session, spec, task)
+            candidates[task] = [episode for episode in starts if episode not in written]
             missing[task] = max(config.collect.episodes_per_task - done[task], 0)
         phase.advance(wanted - sum(missing.values()))
         while any(missing.values()):
             batch = [
                 episode for task, count in missing.items() for episode in candidates[task][:count]
-            ][: AT_ONCE * config.env.train.total_num_envs]
+            ][: EPISODES_PER_REQUEST * config.env.train.total_num_envs]
             if not batch:
-                _give_up(spec, missing)
+                raise _too_few_successes(spec, missing)
             for episode in batch:
                 candidates[episode.task].remove(episode)
             for demonstration in _play(session, batch):
@@ -112,22 +114,23 @@ def _candidates(session: Session, spec: EnvSpec, task: int) -> list[Episode]:
     config = session.config
     trials = spec.trials(config.env.train.split)
     attempts = min(len(trials), config.collect.episodes_per_task * ATTEMPTS_PER_SUCCESS)
-    draw = generator(config.runner.seed, "demonstrations", spec.tasks[task])
-    picks = draw.choice(len(trials), size=attempts, replace=False)
+    random = generator(config.runner.seed, "demonstrations", spec.tasks[task])
+    picks = random.choice(len(trials), size=attempts, replace=False)
     return [Episode(task, trials[int(pick)]) for pick in picks]
 
 
 def _play(session: Session, episodes: Sequence[Episode]) -> list[Demonstration]:
     """Have the expert play episodes; return them in the given order."""
     config = session.config
-    played = session.group.demonstrate(episodes, config.collect, config.runner.seed)
+    demonstrations = session.group.demonstrate(episodes, config.collect, config.runner.seed)
     session.report_recovered(session.group.incidents())
-    return played
+    return demonstrations
 
 
-def _give_up(spec: EnvSpec, missing: dict[int, int]) -> None:
+def _too_few_successes(spec: EnvSpec, missing: dict[int, int]) -> WorkerError:
+    """Return the error for an expert that failed; `missing` has the wanted successes by task."""
     short = {spec.tasks[task]: count for task, count in missing.items() if count}
-    raise WorkerError(
+    return WorkerError(
         f"the expert did not succeed often enough: still missing {short} after "
         f"{ATTEMPTS_PER_SUCCESS} attempts per wanted success",
         hint="raise collect.max_episode_steps, lower collect.action_noise, or raise collect.speed",

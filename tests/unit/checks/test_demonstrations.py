@@ -8,8 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from rlcore_demonstrations.checks import check_supervised
 
+from rlcore.checks.demonstrations import check_supervised
 from rlcore.checks.facts import Facts, gather_facts
 from rlcore.checks.run import survey
 from rlcore.cli.main import main
@@ -142,7 +142,7 @@ def refused(verb: str, *words: str) -> ConfigError:
         ("empty", ("a folder without demonstrations",)),
         ("shown/info.json", ("a file that describes none", "lerobot", "mixture", "safetensors")),
         ("both.yaml/x", ("both.yaml is a file",)),
-        ("nowhere", ("a link to what is not there",)),
+        ("nowhere", ("a link to a missing file",)),
         ("/dev/null", ("a file that describes none",)),
     ],
 )

@@ -58,35 +58,35 @@ class Decoders:
     def _ask(self, call: Callable[[], T]) -> T:
         process = self._process()
         assert process.stdin is not None and process.stdout is not None
-        late = threading.Event()
+        timed_out = threading.Event()
 
-        def end() -> None:
-            late.set()
+        def stop() -> None:
+            timed_out.set()
             process.kill()
 
-        limit = threading.Timer(min(self._seconds, threading.TIMEOUT_MAX), end)
-        limit.daemon = True
-        limit.start()
+        timer = threading.Timer(min(self._seconds, threading.TIMEOUT_MAX), stop)
+        timer.daemon = True
+        timer.start()
         try:
             pickle.dump(call, process.stdin, protocol=5)
             process.stdin.flush()
-            done, answer = pickle.load(process.stdout)
+            succeeded, answer = pickle.load(process.stdout)
         except (EOFError, BrokenPipeError, pickle.UnpicklingError):
             self._processes.pop(threading.get_ident(), None)
             code = process.wait()
-            if late.is_set():
+            if timed_out.is_set():
                 raise WorkerError(
                     f"a process that reads demonstrations (decoder, pid {process.pid}) did not "
                     f"answer within {self._seconds:g} s (sft.decoder_timeout), and was killed",
-                    hint="was it stopped, or does its disk hang? else sft.decoder_timeout=SECONDS",
+                    hint="was it stopped, or does its disk hang? Otherwise raise sft.decoder_timeout",
                 ) from None
             raise WorkerError(
                 f"a process that reads demonstrations ended with exit code {code}",
                 hint="-9: memory ran out; lower sft.decoders or sft.memory_gb",
             ) from None
         finally:
-            limit.cancel()
-        if done:
+            timer.cancel()
+        if succeeded:
             return answer
         raise answer
 

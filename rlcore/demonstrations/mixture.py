@@ -8,19 +8,17 @@ mixture:
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 
 from rlcore.config.schema import CollectConfig
 from rlcore.contracts.errors import ConfigError
 from rlcore.contracts.protocols import Demonstration
-from rlcore.contracts.specs import EnvSpec, OtherInterpreter
+from rlcore.contracts.specs import EnvSpec
 from rlcore.demonstrations.datasets import (
     Dataset,
     DatasetFormat,
     DatasetSummary,
-    DatasetWriter,
     require_dataset,
 )
 from rlcore.files.reading import UnreadableError, read_yaml
@@ -56,74 +54,63 @@ class Mixture:
 
     def summary(self) -> DatasetSummary:
         """Return the summed counts and the remarks of all data sets."""
-        each = [data.summary() for data, _ in self.parts]
+        summaries = [data.summary() for data, _ in self.parts]
         return DatasetSummary(
-            sum(one.demonstrations for one in each),
-            sum(one.episodes for one in each),
-            tuple(remark for one in each for remark in one.remarks),
+            sum(summary.demonstrations for summary in summaries),
+            sum(summary.episodes for summary in summaries),
+            tuple(remark for summary in summaries for remark in summary.remarks),
         )
 
     def split(
         self, val_fraction: float, seed: int
     ) -> tuple[Sequence[Demonstration], Sequence[Demonstration]]:
         """Split each data set on its own, so that validation has the same share of each."""
-        sides: tuple[list[tuple[Sequence[Demonstration], float]], ...] = ([], [])
+        train: list[tuple[Sequence[Demonstration], float]] = []
+        val: list[tuple[Sequence[Demonstration], float]] = []
         for data, weight in self.parts:
-            for side, part in zip(sides, data.split(val_fraction, seed), strict=True):
-                side.append((part, weight))
-        train, val = map(Weighted, sides)
-        return train, val
+            train_part, val_part = data.split(val_fraction, seed)
+            train.append((train_part, weight))
+            val.append((val_part, weight))
+        return Weighted(train), Weighted(val)
 
 
 class Weighted(Sequence[Demonstration]):
     """Concatenated demonstrations of several data sets, each with the weight of its data set."""
 
     def __init__(self, parts: Iterable[tuple[Sequence[Demonstration], float]]) -> None:
-        self._places = [
+        self._items = [
             (part, number, weight) for part, weight in parts for number in range(len(part))
         ]
 
     def __len__(self) -> int:
-        return len(self._places)
+        return len(self._items)
 
     def __getitem__(self, index):  # type: ignore[no-untyped-def]
         """Return a :class:`Demonstration` for an int, a list for a slice."""
         if isinstance(index, slice):
             return [self[number] for number in range(len(self))[index]]
-        part, number, weight = self._places[index]
+        part, number, weight = self._items[index]
         return replace(part[number], weight=weight)
 
 
-class MixtureFormat:
-    """The read-only mixture format; see :class:`rlcore.demonstrations.datasets.DatasetFormat`."""
+class MixtureFormat(DatasetFormat):
+    """The read-only mixture format."""
 
     def holds(self, path: Path) -> bool:
+        """Return whether `path` is a YAML file with the key `mixture`."""
         return _named(path) is not None
 
     def read(self, path: Path) -> Mixture:
-        return Mixture([(form.read(one), weight) for one, form, weight in _members(path)])
-
-    def write(
-        self,
-        path: Path,
-        spec: EnvSpec,
-        collect: CollectConfig,
-        *,
-        seed: int,
-        interpreters: Iterable[OtherInterpreter],
-    ) -> AbstractContextManager[DatasetWriter]:
-        raise ConfigError(
-            f"collect.format={collect.format} is only read: {path} can't be written as one",
-            hint="collect data sets, and name them in a YAML file: docs/your-data.md",
-        )
+        """Open all data sets of a mixture."""
+        return Mixture([(form.read(member), weight) for member, form, weight in _members(path)])
 
     def check_folder(self, path: Path, spec: EnvSpec, collect: CollectConfig, *, seed: int) -> None:
         """Check each data set by its own format, an interrupted one as far as it was collected."""
         if not self.holds(path):
-            self.write(path, spec, collect, seed=seed, interpreters=())
-        for one, form, _ in _members(path):
-            form.read(one).check(spec)
-            form.check_folder(one, spec, collect, seed=seed)
+            self.write(path, spec, collect, seed=seed)
+        for member, form, _ in _members(path):
+            form.read(member).check(spec)
+            form.check_folder(member, spec, collect, seed=seed)
 
 
 def _named(path: Path) -> object:
@@ -144,18 +131,20 @@ def _members(path: Path) -> list[tuple[Path, DatasetFormat, float]]:
         ConfigError: the mixture is empty, a path is missing or no data set, or a weight is not a
             number above 0.
     """
-    named = _named(path)
-    if not isinstance(named, dict) or not named:
+    weights = _named(path)
+    if not isinstance(weights, dict) or not weights:
         raise ConfigError(
-            f"{path}: {KEY}: expected data sets with weights, got {named!r}",
+            f"{path}: {KEY}: expected data sets with weights, got {weights!r}",
             hint="see docs/your-data.md",
         )
-    for name, weight in named.items():
+    key = f"{path}: {KEY}"
+    members = []
+    for name, weight in weights.items():
         if isinstance(weight, bool) or not isinstance(weight, (int, float)) or not weight > 0:
             raise ConfigError(
-                f"{path}: {KEY}.{name}: expected a weight above 0, got {weight!r}",
+                f"{key}.{name}: expected a weight above 0, got {weight!r}",
                 hint="see docs/your-data.md",
             )
-    places = {path.parent / str(name): float(weight) for name, weight in named.items()}
-    key = f"{path}: {KEY}"
-    return [(one, require_dataset(one, key)[1], weight) for one, weight in places.items()]
+        member = path.parent / str(name)
+        members.append((member, require_dataset(member, key)[1], float(weight)))
+    return members

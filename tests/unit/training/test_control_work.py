@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rlcore_demonstrations.control_work import ControlWork
+from rlcore.training.control_work import ControlWork
 
 
 def test_samples_by_hand() -> None:

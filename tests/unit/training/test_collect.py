@@ -6,12 +6,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from rlcore_demonstrations import collect
-from rlcore_demonstrations.dataset import DemonstrationSet
 from rlcore_testing.toy_env import ToyEnv
 
 from rlcore.config.compose import compose
+from rlcore.demonstrations.safetensors_format import DemonstrationSet
 from rlcore.session.assembly import assemble
+from rlcore.training import collect
 
 TOY = ["env=toy", "model=toy", "algorithm=ppo", "cluster.backend=local"]
 
@@ -44,5 +44,5 @@ def collected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[int]
 def test_what_is_kept_does_not_depend_on_the_portions(collected) -> None:
     (few, small), (many, large) = collected(2), collected(16)
     assert sorted(few) == sorted(many)
-    assert max(small) == collect.AT_ONCE * 2 and sum(small) > len(few)  # some failed
+    assert max(small) == collect.EPISODES_PER_REQUEST * 2 and sum(small) > len(few)  # some failed
     assert len(large) < len(small)

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from rlcore_demonstrations.dataset import DemonstrationSet, DemonstrationWriter
-from rlcore_demonstrations.frames import LazyFrames
 
 from rlcore.config.schema import CollectConfig
 from rlcore.contracts.errors import CheckpointError
 from rlcore.contracts.protocols import Demonstration
 from rlcore.contracts.specs import ActionChannel, CameraSpec, EnvSpec, Episode, StateChannel
+from rlcore.demonstrations.frames import LazyFrames
+from rlcore.demonstrations.safetensors_format import DemonstrationSet, DemonstrationWriter
 
 SPEC = EnvSpec(
     name="desk",

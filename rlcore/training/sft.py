@@ -1,4 +1,4 @@
-"""Make the starting checkpoint by supervised training on demonstrations, and train the control."""
+"""Train supervised: `rlcore sft`, the start of reinforcement learning, and its control."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from rlcore.api import Assembly
 from rlcore.config.schema import OWN_SUCCESSES
 from rlcore.evaluation.evaluate import conclude, evaluate, evaluate_to_choose
 from rlcore.evaluation.record import keep
@@ -17,11 +16,12 @@ from rlcore.files.damaged_files import read_json
 from rlcore.files.digests import seal
 from rlcore.results.tables import EpisodeResult
 from rlcore.run_folder.trackers import read_metrics
+from rlcore.session.assembly import Assembly
 from rlcore.session.session import Session, open_session
 from rlcore.training.checkpoint_trial import try_policy
-from rlcore.training.train import checkpoint
-from rlcore_demonstrations.collect import demonstrations
-from rlcore_demonstrations.control_work import ControlWork
+from rlcore.training.checkpoints import write_checkpoint
+from rlcore.training.collect import provide_demonstrations
+from rlcore.training.control_work import ControlWork
 
 BEST = "control_best"
 
@@ -35,7 +35,7 @@ def run(assembly: Assembly) -> Path:
     with open_session(assembly) as session:
         try_policy(session)
         path = starting_policy(session)
-        checkpoint(session, 0)
+        write_checkpoint(session, 0)
         results = evaluate(session, "sft")
         keep(session, 0, results)
         conclude(session, {"after": results})
@@ -56,17 +56,17 @@ def starting_policy(session: Session) -> Path:
         if not session.folder.metrics.stat().st_size:  # a resume without checkpoint emptied the log
             _log(session, read_json(session.folder.path / "sft.json"), "sft")
         return path
-    data = demonstrations(session)
-    history = _learn(session, "sft", "SFT", data, session.config.sft.max_steps)
+    data = provide_demonstrations(session)
+    history = _train(session, "sft", "SFT", data, session.config.sft.max_steps)
     _log(session, history, "sft")
-    return _share(session, path)
+    return _publish(session, path)
 
 
-def go_on(
+def train_control(
     session: Session, start: Path, *, update: int
 ) -> tuple[dict[str, list[EpisodeResult]], dict[str, Any]]:
     """Train and evaluate the control: supervised training from the same start as reinforcement
-    learning, of as much work (:mod:`rlcore_demonstrations.control_work`).
+    learning, of as much work (:mod:`rlcore.training.control_work`).
 
     If the best RL checkpoint is chosen on validation starts, the best control checkpoint is chosen
     in the same way, from as many candidates.
@@ -80,8 +80,10 @@ def go_on(
         The evaluations by label, "control" and, if a best one is chosen, "control_best"; and the
         record of the work.
     """
-    config, folder = session.config, session.folder.path
-    own, parts = config.sft.control == OWN_SUCCESSES, 1
+    config = session.config
+    folder = session.folder.path
+    own_successes = config.sft.control == OWN_SUCCESSES
+    parts = 1
     if config.selects_on_validation:
         parts = max(1, update // config.runner.val_check_interval)
     session.trackers.sync()
@@ -92,40 +94,42 @@ def go_on(
         num_action_chunks=config.actor.model.num_action_chunks,
     )
     session.group.load(start)
-    if own:
+    if own_successes:
         session.group.recall(session.folder.checkpoint(update))
     for name in ("control", BEST):  # left by an attempt that was interrupted
         shutil.rmtree(folder / name, ignore_errors=True)
-    most, chosen = -1.0, 0
+    best_success = -1.0
+    best_part = 0
     for part in range(1, parts + 1):
         more = {
             "continue_samples": work.samples,
             "until": part / parts,
-            "own_successes": own,
+            "own_successes": own_successes,
         }
         data = config.collect.path or session.folder.demonstrations
-        history = _learn(session, "control", "control: more SFT", data, more=more)
+        history = _train(session, "control", "control: more SFT", data, more=more)
         if config.selects_on_validation:
             session.group.sync()
             success = evaluate_to_choose(session, f"control_{part}", update, policy="control")
-            if success > most:
-                most, chosen = success, part
+            if success > best_success:
+                best_success = success
+                best_part = part
                 shutil.rmtree(folder / BEST, ignore_errors=True)
                 _save(session, folder / BEST)
     record = work.record(history)
     _log(session, {**history, "work": record}, "control")
-    _share(session, folder / "control")
-    seen = {"control": evaluate(session, "control", update=update, policy="control")}
-    if chosen == parts:
-        seen[BEST] = seen["control"]
-    elif chosen:
+    _publish(session, folder / "control")
+    evaluations = {"control": evaluate(session, "control", update=update, policy="control")}
+    if best_part == parts:
+        evaluations[BEST] = evaluations["control"]
+    elif best_part:
         session.group.load(folder / BEST)
         session.group.sync()
-        seen[BEST] = evaluate(session, BEST, update=update, policy=BEST)
-    return seen, record
+        evaluations[BEST] = evaluate(session, BEST, update=update, policy=BEST)
+    return evaluations, record
 
 
-def _learn(
+def _train(
     session: Session,
     phase: str,
     title: str,
@@ -134,27 +138,29 @@ def _learn(
     more: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Run supervised training on all actor ranks with a progress bar; return its history."""
-    with session.clock.measure(phase), session.progress.phase(title, total) as shown:
+    with session.clock.measure(phase), session.progress.phase(title, total) as bar:
 
-        def watch(state: Mapping[str, float]) -> None:
+        def show(state: Mapping[str, float]) -> None:
             if "steps" in state:
-                words = {"train_loss": "loss", "val_loss": "val"}
-                losses = [f"{words[key]} {state[key]:.3f}" for key in words if key in state]
-                shown.set(int(state["steps"]), note=", ".join(losses))
+                labels = {"train_loss": "loss", "val_loss": "val"}
+                losses = [f"{labels[key]} {state[key]:.3f}" for key in labels if key in state]
+                bar.set(int(state["steps"]), note=", ".join(losses))
 
-        history = session.group.supervised(str(data), session.config.sft, watch, more)
+        history = session.group.supervised(str(data), session.config.sft, show, more)
         last = {name: history[name][-1][1] for name in ("train_loss", "val_loss") if history[name]}
-        watch({"steps": history["steps"], "seconds": history["seconds"], **last})
+        show({"steps": history["steps"], "seconds": history["seconds"], **last})
     return history
 
 
 def _save(session: Session, path: Path) -> None:
+    """Save the policy to a sealed folder, which appears complete or not at all."""
     with new_folder(path) as partial:
         session.group.save(partial)
         seal(partial, session.config.runner.seed)
 
 
-def _share(session: Session, path: Path) -> Path:
+def _publish(session: Session, path: Path) -> Path:
+    """Save the policy, load the saved one on every rank, and send it to the rollout workers."""
     _save(session, path)
     session.group.load(path)
     session.group.sync()
@@ -170,13 +176,15 @@ def _log(session: Session, history: dict[str, Any], name: str) -> None:
     progress = session.progress
     progress.line(f"{name}: stopped after {history['steps']} steps: {history['stopped']}")
     if history["val_loss"]:
-        first, last = history["val_loss"][0][1], history["val_loss"][-1][1]
+        first = history["val_loss"][0][1]
+        last = history["val_loss"][-1][1]
         late = history["late_improvement"]
         progress.line(
             f"{name}: validation loss {first:.4f} -> {last:.4f}, best at step "
             f"{history['best_step']}" + ("" if late is None else f", {-late:+.1%} late in training")
         )
-    steps, skipped = history["steps"], history["skipped_steps"]
+    steps = history["steps"]
+    skipped = history["skipped_steps"]
     if skipped:
         progress.line(
             f"warning: {name} skipped {skipped} of its {steps} steps: their gradients hold NaN or "

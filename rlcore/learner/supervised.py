@@ -29,8 +29,8 @@ from rlcore.contracts.rng import RowKeys, generator
 from rlcore.demonstrations.datasets import OnProgress
 from rlcore.learner import collectives, dtensor
 from rlcore.learner.optim import PolicyOptimizer, StepReport, cosine
+from rlcore.learner.streamed_samples import Batch
 from rlcore.validation.policy import checked_groups
-from rlcore_demonstrations.stream import Batch
 
 GRAD_NORM = 1.0
 """Largest norm of a supervised gradient; larger ones are clipped."""
@@ -100,7 +100,8 @@ class SupervisedHistory:
             early = max(len(losses) - self.patience, 0)
         else:
             early = sum(step <= steps[0] + 0.75 * (steps[-1] - steps[0]) for step in steps)
-        before, late = losses[:early], losses[early:]
+        before = losses[:early]
+        late = losses[early:]
         if not before or not late or min(before) <= 0:
             return None
         return (min(before) - min(late)) / min(before)
@@ -134,17 +135,19 @@ class SupervisedTrainer:
     def __init__(
         self, policy: Policy, config: SFTConfig, *, seed: int, device: torch.device | None = None
     ) -> None:
-        self._policy, self._config, self._seed = policy, config, seed
-        self._trained = parameters = checked_groups(policy)["policy"]
-        self._device = device or parameters[0].device
-        self._sharded = any(map(dtensor.is_sharded, parameters))
+        self._policy = policy
+        self._config = config
+        self._seed = seed
+        self._trained = checked_groups(policy)["policy"]
+        self._device = device or self._trained[0].device
+        self._sharded = any(map(dtensor.is_sharded, self._trained))
         settings = OptimConfig(
             lr=config.lr,
             lr_warmup_steps=config.lr_warmup_steps,
             weight_decay=config.weight_decay,
             clip_grad=GRAD_NORM,
         )
-        self._optimizer = PolicyOptimizer({"policy": parameters}, settings)
+        self._optimizer = PolicyOptimizer({"policy": self._trained}, settings)
 
     def fit(
         self,
@@ -191,20 +194,20 @@ class SupervisedTrainer:
 
         Args:
             samples: samples of all steps together, rounded up to whole batches; see
-                :mod:`rlcore_demonstrations.control_work`.
+                :mod:`rlcore.training.control_work`.
             until: share of the steps after which to return.
             history: the history of previous calls, to continue; None: this is the first call.
         """
         size = self._batch_size(train)
         steps = math.ceil(samples / size) if size else 0
         end = round(steps * until)
-        words = f"{steps} steps of {size} samples, for {samples}"
+        reason = f"{steps} steps of {size} samples, for {samples}"
         return self._run(
             train,
             val,
             first=self._config.max_steps,
             steps=steps,
-            stop=lambda history: words if history.steps >= end else None,
+            stop=lambda history: reason if history.steps >= end else None,
             on_progress=on_progress,
             history=history,
         )
@@ -213,9 +216,9 @@ class SupervisedTrainer:
         """Return the mean loss over all samples of all ranks, with the same noise each time."""
         total = 0.0
         batches = torch.arange(len(samples)).split(self._config.batch_size)
-        for rows, batch in zip(batches, samples.batches(map(own, batches)), strict=True):
+        for rows, batch in zip(batches, samples.batches(map(own_share, batches)), strict=True):
             with torch.no_grad():
-                total += float(self._own_sum(batch, rows, "sft-validation", 0))
+                total += float(self._share_sum(batch, rows, "sft-validation", 0))
         self._settle()
         return collectives.all_sum(total) / len(samples)
 
@@ -245,7 +248,7 @@ class SupervisedTrainer:
         latest: dict[str, float] = {}
         recent: deque[bool] = deque(maxlen=RECENT)  # whether each of the last steps was skipped
         begin = first + history.steps
-        batches = train.batches(own(self._drawn(train, step)) for step in count(begin))
+        batches = train.batches(own_share(self._draw(train, step)) for step in count(begin))
         while True:
             if len(val) and history.steps % self._config.val_interval == 0:
                 self._record_validation(history, val, first, latest)
@@ -256,12 +259,12 @@ class SupervisedTrainer:
             if self._config.lr_scheduler == "cosine":
                 self._optimizer.lr_factors = {"policy": cosine(history.steps / steps)}
             step = first + history.steps
-            loss, done = self._step(next(batches), self._drawn(train, step), step)
+            loss, report = self._step(next(batches), self._draw(train, step), step)
             history.steps += 1
-            recent.append(not done.applied)
-            if done.applied:
+            recent.append(not report.applied)
+            if report.applied:
                 latest["train_loss"] = loss
-                history.zero_gradient_steps += done.grad_norm == 0
+                history.zero_gradient_steps += report.grad_norm == 0
                 history.train_loss.append((step, loss))
             else:
                 history.skipped_steps += 1
@@ -280,14 +283,14 @@ class SupervisedTrainer:
         """Raise TrainingError if most steps were skipped or a weight of any rank is not finite."""
         self._require_steps(history.skipped_steps, history.steps, f"its {history.steps} steps")
         if collectives.all_max(
-            not all(bool(dtensor.local_shard(one).isfinite().all()) for one in self._trained)
+            not all(bool(dtensor.local_shard(weight).isfinite().all()) for weight in self._trained)
         ):
-            raise _failed("a weight holds")
+            raise _not_finite("a weight holds")
 
     def _require_steps(self, skipped: int, steps: int, among: str) -> None:
         """Raise TrainingError if more than half of `steps` were skipped."""
         if 2 * skipped > steps:
-            raise _failed(f"the gradients of {skipped} of {among} hold")
+            raise _not_finite(f"the gradients of {skipped} of {among} hold")
 
     def _record_validation(
         self,
@@ -310,31 +313,32 @@ class SupervisedTrainer:
         """Return the number of samples of a step, over all ranks."""
         return min(self._config.batch_size, len(samples))
 
-    def _drawn(self, samples: Samples, step: int) -> Tensor:
+    def _draw(self, samples: Samples, step: int) -> Tensor:
         """Return the sample numbers of a step's batch, of all ranks, drawn without replacement."""
-        size, weights = self._batch_size(samples), samples.weights
+        size = self._batch_size(samples)
+        weights = samples.weights
         # equal weights draw the same batches as no weights
         shares = None if weights is None or np.ptp(weights) == 0 else weights / weights.sum()
-        draw = generator(self._seed, "sft", step)
-        return torch.from_numpy(draw.choice(len(samples), size=size, replace=False, p=shares))
+        random = generator(self._seed, "sft", step)
+        return torch.from_numpy(random.choice(len(samples), size=size, replace=False, p=shares))
 
     def _step(self, batch: Batch, rows: Tensor, step: int) -> tuple[float, StepReport]:
         """Make one optimizer step; return the loss of its batch over all ranks, and a report."""
         self._optimizer.zero_grad()
-        loss = self._own_sum(batch, rows, "sft", step) / len(rows)
+        loss = self._share_sum(batch, rows, "sft", step) / len(rows)
         loss.backward()
         self._settle()
         collectives.add_gradients(self._trained)
-        done = self._optimizer.step()
-        return collectives.all_sum(float(loss.detach())), done
+        report = self._optimizer.step()
+        return collectives.all_sum(float(loss.detach())), report
 
-    def _own_sum(self, batch: Batch, rows: Tensor, phase: str, step: int) -> Tensor:
+    def _share_sum(self, batch: Batch, rows: Tensor, phase: str, step: int) -> Tensor:
         """Return the sum of the losses of this rank's share of a batch.
 
         A rank with an empty share runs the forward on one sample, because the forwards of sharded
         ranks must match, and returns 0.
         """
-        losses = self._losses(batch, own(rows), phase, step)
+        losses = self._losses(batch, own_share(rows), phase, step)
         return losses.sum() if collectives.rank() < len(rows) else losses[:0].sum()
 
     def _settle(self) -> None:
@@ -356,7 +360,8 @@ class SupervisedTrainer:
         )
 
 
-def _failed(what: str) -> TrainingError:
+def _not_finite(what: str) -> TrainingError:
+    """Return the error for values that are not finite; `what` is the subject and verb."""
     return TrainingError(
         f"supervised training failed: {what} NaN or infinity",
         hint="lower sft.lr; or look at sft_batch and sft_loss of the model: "
@@ -364,7 +369,7 @@ def _failed(what: str) -> TrainingError:
     )
 
 
-def own(rows: Tensor) -> Tensor:
+def own_share(rows: Tensor) -> Tensor:
     """Return this rank's share of a batch; if empty, the batch's first sample."""
-    mine = rows[collectives.rank() :: collectives.world_size()]
-    return mine if len(mine) else rows[:1]
+    share = rows[collectives.rank() :: collectives.world_size()]
+    return share if len(share) else rows[:1]

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 import torch
 from demonstration_cases import COLLECT, SPEC, demonstration, write
-from rlcore_demonstrations.mixture import MixtureFormat
-from rlcore_demonstrations.supervised import SupervisedTrainer
 
 from rlcore.config.schema import SFTConfig
 from rlcore.contracts.errors import ConfigError
 from rlcore.demonstrations.datasets import SupervisedSamples, format_of
+from rlcore.demonstrations.mixture import MixtureFormat
+from rlcore.learner.supervised import SupervisedTrainer
 
 
 def mixed(tmp_path: Path, text: str) -> Path:
@@ -54,7 +54,7 @@ def test_what_is_no_mixture(tmp_path, text, says):
 
 
 def test_a_mixture_is_not_written(tmp_path):
-    with pytest.raises(ConfigError, match="is only read"):
+    with pytest.raises(ConfigError, match="is read-only"):
         MixtureFormat().check_folder(tmp_path / "new", SPEC, COLLECT, seed=0)
 
 

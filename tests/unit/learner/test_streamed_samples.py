@@ -16,13 +16,13 @@ import psutil
 import pytest
 import torch
 from demonstration_cases import DEADLY, MISSING, SPEC, lazy
-from rlcore_demonstrations.decoders import Decoders
-from rlcore_demonstrations.fit import supervised_samples
-from rlcore_demonstrations.stream import AHEAD, StreamedSamples
 from rlcore_testing.toy_policy import make
 from rlcore_testing.toy_settings import ToyModelConfig
 
 from rlcore.contracts.errors import CheckpointError, WorkerError
+from rlcore.demonstrations.decoders import Decoders
+from rlcore.learner.fit_demonstrations import supervised_samples
+from rlcore.learner.streamed_samples import AHEAD, StreamedSamples
 
 
 @pytest.fixture(scope="module")
@@ -116,7 +116,7 @@ def test_a_reader_that_is_stopped_is_named_in_time(policy):
 def test_a_stopped_reader_ends_with_whoever_started_it(tmp_path):
     code = (
         "import os, signal\n"
-        "from rlcore_demonstrations.decoders import Decoders\n"
+        "from rlcore.demonstrations.decoders import Decoders\n"
         "pid = Decoders(1).submit(os.getpid).result()\n"
         "print(pid, flush=True)\n"
         "os.kill(pid, signal.SIGSTOP)\n"

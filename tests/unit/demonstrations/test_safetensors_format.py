@@ -7,14 +7,18 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 from demonstration_cases import COLLECT, SPEC, demonstration, write
-from rlcore_demonstrations import layout
-from rlcore_demonstrations.dataset import DemonstrationSet, DemonstrationWriter, SafetensorsFormat
-from rlcore_demonstrations.layout import read_row
 from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
 from rlcore.contracts.errors import CheckpointError, ConfigError
 from rlcore.contracts.specs import ActionChannel, CameraSpec, Episode, StateChannel
+from rlcore.demonstrations import layout
+from rlcore.demonstrations.layout import read_row
+from rlcore.demonstrations.safetensors_format import (
+    DemonstrationSet,
+    DemonstrationWriter,
+    SafetensorsFormat,
+)
 
 
 def assert_equal(read, written):

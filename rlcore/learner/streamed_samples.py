@@ -1,8 +1,8 @@
-"""Prefetch samples for the trainer; separate processes read their frames.
+"""Prefetch samples for supervised training; separate processes read their frames.
 
 The trainer gives the sample numbers of its next batches, of which AHEAD are prefetched. Samples
 that were read are cached up to a number of bytes. Neither changes the samples of a batch or their
-values, which equal those of :func:`rlcore_demonstrations.fit.supervised_samples`.
+values, which equal those of :func:`rlcore.learner.fit_demonstrations.supervised_samples`.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ import torch
 from torch import Tensor
 
 from rlcore.contracts.protocols import Demonstration, Policy
-from rlcore_demonstrations.decoders import Decoders
-from rlcore_demonstrations.frames import LazyFrames
+from rlcore.demonstrations.decoders import Decoders
+from rlcore.demonstrations.frames import LazyFrames
 
 Batch = tuple[dict[str, Tensor], Tensor, Tensor]
 """Inputs, actions and mask of a batch of samples."""
@@ -65,15 +65,17 @@ class StreamedSamples:
     def __init__(
         self, policy: Policy, demos: Sequence[Demonstration], decoders: Decoders, *, memory: float
     ) -> None:
-        self._policy, self._demos, self._memory = policy, demos, memory
+        self._policy = policy
+        self._demos = demos
+        self._memory = memory
         counts = [len(demo.frame_steps) for demo in demos]
         self._ends = np.cumsum(counts)
         self.weights = np.repeat([demo.weight for demo in demos], counts)
         self._decoders = decoders
         # the only thread that accesses the cached samples
         self._thread = ThreadPoolExecutor(1, "samples")
-        self._kept: dict[str, np.ndarray] = {}
-        self._have = np.zeros(len(self), bool)
+        self._cache: dict[str, np.ndarray] = {}
+        self._is_cached = np.zeros(len(self), bool)
         self.waited = 0.0
 
     def __len__(self) -> int:
@@ -85,80 +87,83 @@ class StreamedSamples:
         Raises:
             CheckpointError: a file is missing or damaged.
         """
-        begun = (self._begun(one.numpy()) for one in rows)
-        return self._in_order(deque(islice(begun, AHEAD)), begun)
+        pending = (self._start(numbers.numpy()) for numbers in rows)
+        return self._in_order(deque(islice(pending, AHEAD)), pending)
 
     def close(self) -> None:
         """Cancel the reads that have not started."""
         self._thread.shutdown(wait=False, cancel_futures=True)
 
     def _in_order(
-        self, coming: deque[Future[Batch]], more: Iterator[Future[Batch]]
+        self, started: deque[Future[Batch]], pending: Iterator[Future[Batch]]
     ) -> Iterator[Batch]:
-        for one in more:
-            coming.append(one)
-            yield self._awaited(coming.popleft())
-        while coming:
-            yield self._awaited(coming.popleft())
+        """Yield the started batches in order, and start another one before each."""
+        for batch in pending:
+            started.append(batch)
+            yield self._await(started.popleft())
+        while started:
+            yield self._await(started.popleft())
 
-    def _awaited(self, batch: Future[Batch]) -> Batch:
+    def _await(self, batch: Future[Batch]) -> Batch:
         begin = time.monotonic()
-        found = batch.result()
+        result = batch.result()
         self.waited += time.monotonic() - begin
-        return found
+        return result
 
-    def _begun(self, rows: np.ndarray) -> Future[Batch]:
-        places = np.flatnonzero(~self._have[rows])
+    def _start(self, rows: np.ndarray) -> Future[Batch]:
+        """Start to read the frames of those samples of a batch that are not cached."""
+        places = np.flatnonzero(~self._is_cached[rows])
         numbers = np.searchsorted(self._ends, rows[places], side="right")
         jobs = []
         for number in np.unique(numbers):
-            mine = places[numbers == number]
-            mine = mine[np.argsort(rows[mine])]
+            own_places = places[numbers == number]
+            own_places = own_places[np.argsort(rows[own_places])]
             demo = self._demos[number]
-            which = rows[mine] - (self._ends[number] - len(demo.frame_steps))
+            which = rows[own_places] - (self._ends[number] - len(demo.frame_steps))
             if isinstance(demo.frames, LazyFrames):
                 frames = self._decoders.submit(partial(demo.frames.read, which.tolist()))
             else:
                 frames = Future()
-                frames.set_result({name: each[which] for name, each in demo.frames.items()})
-            shown = replace(demo, frames={}, frame_steps=demo.frame_steps[which])
-            jobs.append(_Job(mine, rows[mine], shown, frames))
-        return self._thread.submit(self._made, rows, jobs)
+                frames.set_result({name: array[which] for name, array in demo.frames.items()})
+            part = replace(demo, frames={}, frame_steps=demo.frame_steps[which])
+            jobs.append(_Job(own_places, rows[own_places], part, frames))
+        return self._thread.submit(self._assemble, rows, jobs)
 
-    def _made(self, rows: np.ndarray, jobs: Sequence[_Job]) -> Batch:
-        made: dict[str, np.ndarray] = {}
+    def _assemble(self, rows: np.ndarray, jobs: Sequence[_Job]) -> Batch:
+        """Return a batch of the samples that `jobs` read and of cached samples."""
+        arrays: dict[str, np.ndarray] = {}
         for job in jobs:
             demo = replace(job.demo, frames=job.frames.result())
             inputs, actions, mask = self._policy.sft_batch(demo, range(len(job.rows)))
             for name, array in {**inputs, ACTIONS: actions, MASK: mask}.items():
-                if name not in made:
-                    made[name] = np.empty((len(rows), *array.shape[1:]), array.dtype)
-                made[name][job.places] = array
-        self._keep(rows, made, jobs)
+                if name not in arrays:
+                    arrays[name] = np.empty((len(rows), *array.shape[1:]), array.dtype)
+                arrays[name][job.places] = array
+        self._store(arrays, jobs)
         read = np.concatenate([job.places for job in jobs]) if jobs else np.empty(0, int)
-        there = np.setdiff1d(np.arange(len(rows)), read)
-        for name, array in self._kept.items():
-            if name not in made:
-                made[name] = np.empty((len(rows), *array.shape[1:]), array.dtype)
-            made[name][there] = array[rows[there]]
-        batch = {name: torch.from_numpy(array) for name, array in made.items()}
+        cached = np.setdiff1d(np.arange(len(rows)), read)
+        for name, array in self._cache.items():
+            if name not in arrays:
+                arrays[name] = np.empty((len(rows), *array.shape[1:]), array.dtype)
+            arrays[name][cached] = array[rows[cached]]
+        batch = {name: torch.from_numpy(array) for name, array in arrays.items()}
         return batch, batch.pop(ACTIONS).float(), batch.pop(MASK)
 
-    def _keep(self, rows: np.ndarray, made: dict[str, np.ndarray], jobs: Sequence[_Job]) -> None:
+    def _store(self, arrays: dict[str, np.ndarray], jobs: Sequence[_Job]) -> None:
         """Cache those samples whose numbers are below the number that fits into `memory`.
 
         np.empty reserves address space for all of them, but the system allocates a page only when
         it is written.
         """
-        if not self._kept and made:
-            size = sum(array[:1].nbytes for array in made.values())
+        if not self._cache and arrays:
+            size = sum(array[:1].nbytes for array in arrays.values())
             count = min(int(self._memory // size), len(self))
-            self._kept = {
+            self._cache = {
                 name: np.empty((count, *array.shape[1:]), array.dtype)
-                for name, array in made.items()
+                for name, array in arrays.items()
             }
         for job in jobs:
-            some = job.rows < len(self._kept[MASK])
-            for name, array in made.items():
-                self._kept[name][job.rows[some]] = array[job.places[some]]
-            self._have[job.rows[some]] = True
+            fits = job.rows < len(self._cache[MASK])
+            for name, array in arrays.items():
+                self._cache[name][job.rows[fits]] = array[job.places[fits]]
+            self._is_cached[job.rows[fits]] = True

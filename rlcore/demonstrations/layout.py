@@ -12,109 +12,35 @@ metadata, so that the table of an interrupted collection can be rebuilt.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
-from rlcore.config.schema import CollectConfig
-from rlcore.contracts.errors import CheckpointError, ConfigError
+from rlcore.contracts.errors import CheckpointError
 from rlcore.contracts.protocols import Demonstration
-from rlcore.contracts.specs import EnvSpec, Episode, OtherInterpreter
+from rlcore.demonstrations.records import INFO, DataInfo, EpisodeRow, writing_episode
 from rlcore.files.atomic import atomic_write, write_text
 from rlcore.files.damaged_files import damaged_error, damaged_on, of_another_version, read_mapping
 from rlcore.files.reading import parse_json
 from rlcore.files.safetensors_header import TensorHeader, read_headers
 from rlcore.results.parquet import read_rows, schema_of, write_rows
-from rlcore.run_folder.checkpoint import writing
-from rlcore.run_folder.env_facts import EnvFacts, total_size
-from rlcore.run_folder.manifest import versions
+from rlcore.run_folder.env_facts import total_size
 
 FORMAT = "rlcore-demonstrations"
 FORMAT_VERSION = 2
-INFO, EPISODES, DATA = "info.json", "episodes.parquet", "data"
-EPISODE_FILE, EPISODE_FILES = "episode_{:06d}.safetensors", "episode_*.safetensors"
-GO_ON = "what was collected before is whole: the same command again, or rlcore resume RUN, goes on"
+EPISODES = "episodes.parquet"
+DATA = "data"
+EPISODE_FILE = "episode_{:06d}.safetensors"
+EPISODE_FILES = "episode_*.safetensors"
 FRAMES = "frames/"
 
 
-@dataclass(frozen=True)
-class EpisodeRow:
-    """A row of the table: address, task, instruction, success, length and file of an episode."""
-
-    task_index: int
-    trial: int
-    replica: int
-    task: str
-    task_description: str
-    success: bool
-    length: int
-    file: str
-
-    @property
-    def episode(self) -> Episode:
-        return Episode(self.task_index, self.trial, self.replica)
-
-
-@dataclass(frozen=True, kw_only=True)
-class DataInfo(EnvFacts):
-    """The meaning and origin of a data set's arrays.
-
-    Attributes:
-        tasks: task names by `task_index`.
-        collect: settings of the collection, without path, output and format.
-        seed: root seed of the collection.
-        versions: versions of the packages that collected it.
-    """
-
-    tasks: list[str]
-    collect: dict[str, Any]
-    seed: int
-    versions: dict[str, str]
-
-    @classmethod
-    def of_collection(
-        cls,
-        spec: EnvSpec,
-        collect: CollectConfig,
-        seed: int,
-        interpreters: Iterable[OtherInterpreter] = (),
-    ) -> DataInfo:
-        """Return the facts of an env and of a collection in it.
-
-        Args:
-            spec: spec of the env.
-            collect: settings of the collection.
-            seed: root seed of the collection.
-            interpreters: other Python interpreters that run the env's simulators, for the versions
-                (:func:`rlcore.run_folder.manifest.versions`).
-        """
-        settings = asdict(collect)
-        # paths change when a data set is moved, and its files show their format
-        del settings["path"], settings["output"], settings["format"]
-        return cls(
-            **asdict(EnvFacts.from_spec(spec)),
-            tasks=list(spec.tasks),
-            collect=settings,
-            seed=seed,
-            versions=versions(interpreters, {"train": spec}),
-        )
-
-    def check_fits(self, spec: EnvSpec, path: Path) -> None:
-        """Raise ConfigError unless a policy for `spec` can learn from this data."""
-        for what, mine, wanted in self.differences(EnvFacts.from_spec(spec), pixels=True):
-            raise ConfigError(
-                f"the demonstrations in {path} are of env {self.env!r} with {what} {mine}, "
-                f"env {spec.name!r} has {wanted}",
-                hint="collect demonstrations with the settings of this env: rlcore collect",
-            )
-
-
 def write_info(path: Path, info: DataInfo) -> None:
+    """Write `info.json` atomically."""
     facts = {"format": FORMAT, "version": FORMAT_VERSION, **asdict(info)}
     write_text(path / INFO, json.dumps(facts, indent=1) + "\n")
 
@@ -155,7 +81,7 @@ def write_episode(path: Path, row: EpisodeRow, demonstration: Demonstration) -> 
     }
     arrays = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
     file = path / row.file
-    with writing(file, hint=GO_ON), atomic_write(file) as partial:
+    with writing_episode(file), atomic_write(file) as partial:
         save_file(arrays, partial, metadata={"row": json.dumps(asdict(row))})
 
 

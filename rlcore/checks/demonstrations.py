@@ -1,0 +1,148 @@
+"""Check what collection and supervised training need, before a run starts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from rlcore.checks.facts import Facts
+from rlcore.checks.held_out import evaluated_starts, in_short
+from rlcore.config.schema import OWN_SUCCESSES, RunConfig
+from rlcore.contracts.errors import ConfigError, UserError
+from rlcore.demonstrations.datasets import check_readable, format_of, open_dataset
+
+
+def check_supervised(facts: Facts, *, collects: bool = False) -> Iterator[str]:
+    """Yield a sentence for each invalid setting.
+
+    Args:
+        facts: the configuration and what is known of its components.
+        collects: whether the command only collects demonstrations.
+
+    Raises:
+        CheckpointError: the data set is damaged.
+        ConfigError: the data is of another env, or an interrupted collection has other settings.
+        PluginError: no plugin has the format.
+    """
+    if facts.config.sft.enabled:
+        yield from _numbers(facts.config)
+        yield from _supervision(facts)
+    if collects:
+        _check_output(facts)
+    # which data a resumed run still reads depends on its progress: see check_start
+    elif facts.config.runner.resume_dir is None:
+        yield from _data(facts)
+
+
+def describe_demonstrations(facts: Facts, *, collects: bool) -> str:
+    """Return a line for `--dry-run`: which demonstrations are learned from or collected.
+
+    It is empty if there are none, or if the data set is invalid, which the checks report.
+
+    Args:
+        collects: whether the command only collects demonstrations.
+    """
+    config = facts.config
+    train = facts.envs["train"]
+    learns = config.sft.enabled or (facts.needs is not None and facts.needs.demonstrations)
+    if not collects and (not learns or config.runner.only_eval or config.runner.resume_dir):
+        return ""
+    if not collects and config.collect.path is not None:
+        try:
+            name, data = open_dataset(Path(config.collect.path))
+            summary = data.summary()
+        except UserError:
+            return ""
+        return (
+            f"demonstrations: {config.collect.path} ({name}), {summary.demonstrations} of its "
+            f"{summary.episodes} episodes"
+        )
+    target = (collects and config.collect.output) or "the run"
+    count = config.collect.episodes_per_task
+    return (
+        f"demonstrations: collected into {target} by the expert of {train.name}, {count} of each "
+        f"of {len(train.tasks)} tasks"
+    )
+
+
+def _numbers(config: RunConfig) -> Iterator[str]:
+    """Check the numbers: with a validation split, each task needs two demonstrations."""
+    if config.sft.val_fraction == 0:
+        if config.sft.patience is not None:
+            yield (
+                "sft.patience must be null with sft.val_fraction=0, which leaves no validations to "
+                f"count, got {config.sft.patience}"
+            )
+    elif config.collect.path is None and config.collect.episodes_per_task < 2:
+        yield (
+            "collect.episodes_per_task must be at least 2 with sft.enabled (one of them is for "
+            "validation; sft.val_fraction=0 takes none), "
+            f"got {config.collect.episodes_per_task}"
+        )
+
+
+def _supervision(facts: Facts) -> Iterator[str]:
+    """Check that env, policy and actor processes support supervised training."""
+    config = facts.config
+    train = facts.envs["train"]
+    ranks = facts.workers["actor"]
+    if config.collect.path is None and not train.has_expert:
+        yield f"collect.path must name a data set: {train.name} has no scripted expert, got null"
+    if facts.policy is not None and facts.policy.sft_objective is None:
+        yield f"sft.enabled must be false: {facts.policy.name} has no supervised loss, got true"
+    chunk = config.actor.model.num_action_chunks
+    if train.whole_chunks and config.collect.stride != chunk:
+        yield (
+            f"collect.stride must be actor.model.num_action_chunks = {chunk}, as {train.name} "
+            f"carries out a chunk as one motion, got {config.collect.stride}"
+        )
+    # the replay of each actor process holds its own successes only
+    several = ranks > 1 and config.cluster.backend != "local" and facts.needs is not None
+    if several and config.sft.control == OWN_SUCCESSES:
+        yield (
+            f"sft.control must be demonstrations or null with {ranks} actor processes, got "
+            f"{OWN_SUCCESSES}"
+        )
+
+
+def _check_output(facts: Facts) -> None:
+    """Check that a collection can be begun or continued in `collect.output`.
+
+    Raises:
+        ConfigError: `collect.path` is set, or the folder holds something else.
+        CheckpointError: the interrupted collection is damaged.
+    """
+    config = facts.config
+    if config.collect.path is not None:
+        raise ConfigError(
+            f"collect.path must be null: rlcore collect writes to collect.output, and train and "
+            f"sft read collect.path, got {config.collect.path!r}",
+            hint=f"collect.output={config.collect.path}, and collect.path=null where a recipe has "
+            "one",
+        )
+    output = None if config.collect.output is None else Path(config.collect.output)
+    form = format_of(output, config.collect.format)
+    if output is not None:
+        form.check_folder(output, facts.envs["train"], config.collect, seed=config.runner.seed)
+
+
+def _data(facts: Facts) -> Iterator[str]:
+    """Check the data set, and that the evaluation visits none of its starts.
+
+    A data set from elsewhere may have been collected at the trials of the evaluation.
+    """
+    config = facts.config
+    envs = facts.envs
+    if config.collect.path is None:
+        return
+    data = check_readable(config.collect, envs["train"], seed=config.runner.seed)
+    if config.env.eval.allow_training_trials or data.facts.env != envs["eval"].name:
+        return
+    trained = data.starts()
+    shared = [start for start in evaluated_starts(config, envs) if start in trained]
+    if shared:
+        yield (
+            "env.eval must not visit starts that are among the demonstrations in "
+            f"{config.collect.path}, got "
+            f"{in_short(shared)}; env.eval.allow_training_trials=true evaluates on them anyway"
+        )

@@ -1,0 +1,74 @@
+"""Write the checkpoints of a run, and choose the best one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rlcore.run_folder.checkpoint import save_checkpoint
+from rlcore.run_folder.history import checkpoint_name, require_latest
+from rlcore.run_folder.replay_files import files_in, link_segments
+from rlcore.session import session_state
+from rlcore.session.session import Session
+from rlcore.training.limits import goes_on
+
+
+def write_checkpoint(session: Session, update: int) -> None:
+    """Write policy, learner state and counters to `checkpoints/step_NNNNNN`, the new latest one.
+
+    Nothing is written if there was no update since the latest checkpoint.
+
+    Raises:
+        CheckpointError: the checkpoint can't be written, or the latest checkpoint on the disk is
+            not the one that this run wrote or resumed from.
+    """
+    session.folder.require_lock()
+    folder = session.folder.checkpoints
+    require_latest(folder, session.latest)
+    if session.latest == checkpoint_name(update):
+        return
+    # A checkpoint written only because the run was interrupted must not change which one is the
+    # best, or a resumed run would differ from an uninterrupted one. The next regular checkpoint is
+    # judged by all updates since the previous regular one.
+    regular = session.due or not trains_on(session, update)
+    best = regular and _is_best(session)
+    with session.clock.measure("checkpoint"):
+        earlier = None if session.latest is None else folder / session.latest
+
+        def save_learner(path: Path) -> None:
+            session.group.save_learner(path, known=files_in(earlier))
+            link_segments(path, earlier)
+
+        path = save_checkpoint(
+            folder,
+            update,
+            save_policy=session.group.save,
+            save_learner=save_learner,
+            state=session_state.state(session),
+            best=best,
+            keep=session.config.runner.checkpoints_kept,
+        )
+    session.latest = path.name
+
+
+def trains_on(session: Session, update: int) -> bool:
+    """Return whether another update follows: no limit is reached, no plugin stopped training."""
+    limited = goes_on(session.config.runner, update, session.totals.env_steps)
+    return limited and not session.steering.stopped
+
+
+def _is_best(session: Session) -> bool:
+    """Return whether mean success since the last regular checkpoint exceeds the best mean so far.
+
+    Success is measured by evaluations on validation starts if the run has them, otherwise by its
+    training episodes. The held-out starts of the final evaluation are not used, because they
+    must not choose the checkpoint whose success they then measure. Clears the collected successes.
+    Always False without `runner.keep_best`.
+    """
+    successes, session.successes = session.successes, []
+    if not (session.config.runner.keep_best and successes):
+        return False
+    success = sum(successes) / len(successes)
+    if session.best is not None and success <= session.best:
+        return False
+    session.best = success
+    return True

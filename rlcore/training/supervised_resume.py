@@ -1,0 +1,64 @@
+"""Check the supervised checkpoint, its history and the demonstrations that a resumed run reuses."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rlcore.checks.facts import with_policy
+from rlcore.contracts.errors import CheckpointError
+from rlcore.demonstrations.datasets import check_readable, format_of
+from rlcore.files.damaged_files import read_json
+from rlcore.files.digests import check_seal
+from rlcore.plugins.registry import load_plugins
+from rlcore.run_folder.folder import RunFolder
+from rlcore.run_folder.sft_record import unlike_log
+from rlcore.run_folder.trackers import read_metrics
+from rlcore.session.assembly import Assembly
+
+
+def check_start(assembly: Assembly, folder: RunFolder) -> None:
+    """Check the supervised checkpoint of a resumed run, and the data that the run still needs.
+
+    Raises:
+        UserError: the policy, its history or the data is damaged, or of another run or env.
+    """
+    config = assembly.config
+    started = folder.sft.is_dir()
+    if started:
+        model = config.actor.model.with_weights_from(folder.sft)
+        with_policy(assembly.facts, model, load_plugins())
+        check_seal(folder.sft, config.runner.seed)
+        check_history(folder.path / "sft.json", folder.metrics)
+    if not started or config.sft.control or assembly.needs.demonstrations:
+        spec = assembly.env_specs["train"]
+        if config.collect.path is None:
+            path = folder.demonstrations
+            form = format_of(path, config.collect.format)
+            form.check_folder(path, spec, config.collect, seed=config.runner.seed)
+        else:
+            check_readable(config.collect, spec, seed=config.runner.seed)
+
+
+def check_history(path: Path, log: Path) -> None:
+    """Refuse a history that differs from the logged metrics, because a resume may log it again.
+
+    Args:
+        path: file of the history; a missing file is accepted.
+        log: the run's `metrics.jsonl`; the check is skipped if it can't be read.
+
+    Raises:
+        CheckpointError: the history is damaged, or of another run.
+    """
+    if not path.is_file():
+        return
+    try:
+        metrics = read_metrics(log)
+    except (OSError, ValueError):
+        return
+    fault = unlike_log(read_json(path), metrics, path.stem)
+    if fault is not None:
+        raise CheckpointError(
+            f"{path} {fault}",
+            hint=f"restore the run's own file, or remove {path.with_suffix('')} to repeat the "
+            "supervised training",
+        )
