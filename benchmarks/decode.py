@@ -23,7 +23,7 @@ from statistics import median
 import av
 import numpy as np
 from parts.machine import Machine
-from rlcore_data_lerobot.video import decoded
+from rlcore_data_lerobot.video import decode_video
 
 from rlcore.cli.main import main as rlcore
 
@@ -66,9 +66,9 @@ def rates_of(video: Path, frames: int, repeats: int) -> dict[str, float]:
     drawn = np.random.default_rng(SEED).choice(times, DRAWN).tolist()
     ways: dict[str, tuple[int, Callable[[], None]]] = {
         "in order, PyAV": (frames, lambda: bare_in_order(video)),
-        "in order, reader": (frames, lambda: _all(decoded(video, times, FPS))),
+        "in order, reader": (frames, lambda: _all(decode_video(video, times, FPS))),
         "drawn, PyAV": (DRAWN, lambda: bare_drawn(video, drawn)),
-        "drawn, reader": (DRAWN, lambda: [_all(decoded(video, [one], FPS)) for one in drawn]),
+        "drawn, reader": (DRAWN, lambda: [_all(decode_video(video, [one], FPS)) for one in drawn]),
     }
     seconds: dict[str, list[float]] = {name: [] for name in ways}
     for repeat in range(repeats + 1):

@@ -124,10 +124,9 @@ def check_same_env(facts: EnvFacts, spec: EnvSpec, source: Path, hint: str = "")
         hint: what to change; the default is to collect again.
     """
     for what, stated, wanted in facts.differences(EnvFacts.from_spec(spec), pixels=True):
-        of_env = f" of env {facts.env!r}" if facts.env else ""
+        origin = f"{source} (env {facts.env!r})" if facts.env else source
         raise ConfigError(
-            f"the demonstrations in {source} are{of_env} with {what} {stated}, "
-            f"env {spec.name!r} has {wanted}",
+            f"the demonstrations in {origin} have {what} {stated}, env {spec.name!r} has {wanted}",
             hint=hint or "collect demonstrations with the settings of this env: rlcore collect",
         )
 

@@ -42,8 +42,9 @@ def as_type(kind: type[T], value: Any, name: str = "") -> T:
 
     Args:
         kind: bool, int, float, str, `Any`, a `Literal`, a union of these, `list[X]`,
-            `tuple[X, ...]`, `tuple[X, Y]`, `dict[str, X]`, or a dataclass with fields of these
-            types, which is created from a mapping. An int is accepted for a float.
+            `tuple[X, ...]`, `tuple[X, Y]`, `dict[str, X]`, `Mapping[str, X]`, or a
+            dataclass with fields of these types, which is created from a mapping. An int is
+            accepted for a float.
         value: the value.
         name: its path in the file ("a.b[0]"), for errors; empty for the whole file.
 
@@ -69,7 +70,7 @@ def _checked(kind: Any, value: Any, name: str) -> Any:
         return _union_member(kind, parts, value, name)
     if is_dataclass(kind):
         return _dataclass(kind, value, name)
-    if origin is dict:
+    if origin in (dict, Mapping):
         if not isinstance(value, dict) or not all(isinstance(key, str) for key in value):
             raise _wrong(kind, value, name)
         return {key: _checked(parts[1], entry, _path(name, key)) for key, entry in value.items()}
@@ -149,7 +150,7 @@ def _described(kind: Any) -> str:
         return " or ".join(str(literal) for literal in parts)
     if origin in (Union, types.UnionType):
         return " or ".join(_described(part) for part in parts)
-    if origin is dict or is_dataclass(kind):
+    if origin in (dict, Mapping) or is_dataclass(kind):
         return "a mapping of names to values"
     if origin is list or (origin is tuple and parts[-1] is Ellipsis):
         return f"a list, each entry {_described(parts[0])}"

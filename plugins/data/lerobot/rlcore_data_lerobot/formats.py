@@ -1,4 +1,4 @@
-"""The registered formats: two versions of LeRobot, with videos or with PNG frames."""
+"""Formats of LeRobot data sets: two versions, with videos or with PNG frames."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from rlcore.contracts.errors import ConfigError
 from rlcore.contracts.specs import EnvSpec, OtherInterpreter
 from rlcore.demonstrations.records import check_empty
 from rlcore_data_lerobot.dataset import LeRobotSet
-from rlcore_data_lerobot.index import FACTS, V2, V3, read_index, version_of
-from rlcore_data_lerobot.mapping import mapping_of, read_description, unknown
+from rlcore_data_lerobot.index import read_index, version_of
+from rlcore_data_lerobot.layout import FACTS, V2, V3
+from rlcore_data_lerobot.mapping import mapping_of, read_description, undescribed_error
 from rlcore_data_lerobot.own import own_of
 from rlcore_data_lerobot.writer import LeRobotWriter
 
@@ -24,12 +25,15 @@ class LeRobotV3:
     It also reads description files, of data sets of any version.
     """
 
-    writes, images = "v3.0", False
+    writes = "v3.0"
+    images = False
 
     def holds(self, path: Path) -> bool:
+        """Return whether a folder holds a data set of this version, or a file describes one."""
         return _describes(path) or version_of(path) in V3
 
     def read(self, path: Path) -> LeRobotSet:
+        """Open a data set that rlcore wrote, or one that a description file names."""
         if _describes(path):
             description = read_description(path)
             index = read_index(description.data)
@@ -37,7 +41,7 @@ class LeRobotV3:
         index = read_index(path)
         own = own_of(path, index)
         if own is None:
-            raise unknown(index)
+            raise undescribed_error(index)
         return LeRobotSet(index, own.mapping(), rows=own.rows, complete=own.complete)
 
     def write(
@@ -47,8 +51,9 @@ class LeRobotV3:
         collect: CollectConfig,
         *,
         seed: int,
-        interpreters: Iterable[OtherInterpreter],
+        interpreters: Iterable[OtherInterpreter] = (),
     ) -> LeRobotWriter:
+        """Begin or continue a data set of this version."""
         return LeRobotWriter(
             path,
             spec,
@@ -61,7 +66,8 @@ class LeRobotV3:
 
     def check_folder(self, path: Path, spec: EnvSpec, collect: CollectConfig, *, seed: int) -> None:
         """See :meth:`rlcore.demonstrations.datasets.DatasetFormat.check_folder`."""
-        if (path / FACTS).is_file() and version_of(path) is None:  # killed at its first files
+        # a collection that was killed while it wrote its first files
+        if (path / FACTS).is_file() and version_of(path) is None:
             return LeRobotWriter.check_same(path, spec, collect, seed=seed)
         if not self.holds(path):
             if collect.stride != 1:
@@ -80,7 +86,7 @@ class LeRobotV3:
 
 
 class LeRobotV3Images(LeRobotV3):
-    """Frames as PNG in the tables."""
+    """LeRobot v3.0 with frames as PNG in the tables."""
 
     images = True
 
@@ -91,11 +97,12 @@ class LeRobotV21(LeRobotV3):
     writes = "v2.1"
 
     def holds(self, path: Path) -> bool:
+        """Return whether a folder holds a data set of version 2."""
         return version_of(path) in V2
 
 
 class LeRobotV21Images(LeRobotV21):
-    """Frames as PNG in the tables."""
+    """LeRobot v2.1 with frames as PNG in the tables."""
 
     images = True
 

@@ -10,52 +10,53 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 
-from rlcore_data_lerobot.index import (
-    INFO,
-    LARGEST_PICTURE,
-    Unfit,
-    contradicted,
-    judging,
-    opened,
-)
-from rlcore_data_lerobot.video import decoded, image
+from rlcore_data_lerobot.layout import INFO
+from rlcore_data_lerobot.parquet import open_parquet
+from rlcore_data_lerobot.values import MAX_PIXELS, InvalidValueError, invalid_error, invalid_on
+from rlcore_data_lerobot.video import decode_image, decode_video
 
-TOGETHER = 64  # most frames that are read from parquet at once
-AT_ONCE = 64 << 20  # most bytes that are read from parquet at once
-LARGEST_HEAD = 1 << 20  # most bytes of a picture's file besides its pixels
+MAX_BATCH_FRAMES = 64  # most frames that are read from parquet at once
+MAX_BATCH_BYTES = 64 << 20  # most bytes that are read from parquet at once
+MAX_HEADER_BYTES = 1 << 20  # most bytes of an image file besides its pixels
 
 
 @dataclass(frozen=True)
-class Picture:
-    """The form of returned frames: uint8 `shape`, optionally scaled and rotated by 180 degrees."""
+class FrameForm:
+    """The form of the frames to return.
+
+    Attributes:
+        shape: (H, W, 3) of the uint8 frames.
+        scaled: whether frames are scaled to `shape`.
+        upside_down: whether frames are rotated by 180 degrees.
+        most_pixels: most pixels that a frame may have in its file.
+    """
 
     shape: tuple[int, int, int]
     scaled: bool = False
     upside_down: bool = False
-    most: int = LARGEST_PICTURE
-    """Most pixels that a frame may have in its file."""
+    most_pixels: int = MAX_PIXELS
 
     @property
     def size(self) -> tuple[int, int] | None:
         """Return (height, width) to scale to; None: frames are not scaled."""
         return self.shape[:2] if self.scaled else None
 
-    def filled(self, file: Path, frames: Iterator[np.ndarray], places: Sequence[int]) -> np.ndarray:
+    def stack(self, file: Path, frames: Iterator[np.ndarray], places: Sequence[int]) -> np.ndarray:
         """Return decoded frames as uint8 `[len(places), H, W, 3]`, frame i at index `places[i]`.
 
         Raises:
             CheckpointError: a frame has another shape.
         """
-        found = np.empty((len(places), *self.shape), np.uint8)
-        for number, pixels in zip(places, frames, strict=True):
+        stacked = np.empty((len(places), *self.shape), np.uint8)
+        for place, pixels in zip(places, frames, strict=True):
             if pixels.shape != self.shape:
-                raise contradicted(
+                raise invalid_error(
                     file,
                     f"a frame is {pixels.shape}, expected {self.shape} as {INFO} says",
                     f"correct the feature's shape in {INFO}, or give the camera a size",
                 )
-            found[number] = pixels[::-1, ::-1] if self.upside_down else pixels
-        return found
+            stacked[place] = pixels[::-1, ::-1] if self.upside_down else pixels
+        return stacked
 
 
 @dataclass(frozen=True)
@@ -71,78 +72,84 @@ class VideoFrames:
     times: np.ndarray
     slack: np.ndarray
     fps: float
-    picture: Picture
+    form: FrameForm
 
     def __call__(self, which: Sequence[int]) -> np.ndarray:
         rows = list(which)
-        frames = decoded(
+        frames = decode_video(
             self.file,
             self.times[rows].tolist(),
             self.fps,
-            self.picture.size,
+            self.form.size,
             slack=self.slack[rows].tolist(),
-            most=self.picture.most,
+            most_pixels=self.form.most_pixels,
         )
-        return self.picture.filled(self.file, frames, range(len(rows)))
+        return self.form.stack(self.file, frames, range(len(rows)))
 
 
 @dataclass(frozen=True)
 class TableFrames:
-    """Reads frames of an episode that are stored as PNG or JPEG in a table, at its `rows`."""
+    """Reads frames of an episode that are stored as PNG or JPEG in a table.
+
+    Attributes:
+        rows: int64, positions of the frames in the table.
+    """
 
     file: Path
     feature: str
     episode: int
     rows: np.ndarray
-    picture: Picture
+    form: FrameForm
 
     def __call__(self, which: Sequence[int]) -> np.ndarray:
         rows = self.rows[list(which)]
         order = np.argsort(rows)
-        return self.picture.filled(self.file, self._decoded(rows[order]), order.tolist())
+        return self.form.stack(self.file, self._decode(rows[order]), order.tolist())
 
-    def _decoded(self, rows: np.ndarray) -> Iterator[np.ndarray]:
+    def _decode(self, rows: np.ndarray) -> Iterator[np.ndarray]:
         """Decode the given ascending rows, reading a few rows of their row groups at a time."""
-        with judging(self.file), opened(self.file) as file:
+        with invalid_on(self.file), open_parquet(self.file) as file:
             meta = file.metadata
-            ends = np.cumsum([meta.row_group(one).num_rows for one in range(meta.num_row_groups)])
+            groups = range(meta.num_row_groups)
+            ends = np.cumsum([meta.row_group(group).num_rows for group in groups])
             if len(rows) and rows[-1] >= meta.num_rows:
                 raise ValueError(f"it has {meta.num_rows} rows, no row {rows[-1]}")
             for group in np.unique(np.searchsorted(ends, rows, side="right")).tolist():
                 stop = int(ends[group])
-                at = stop - meta.row_group(group).num_rows
-                wanted = iter(rows[(rows >= at) & (rows < stop)].tolist())
+                start = stop - meta.row_group(group).num_rows
+                wanted = iter(rows[(rows >= start) & (rows < stop)].tolist())
                 row = next(wanted, None)
-                together = self._together(meta.row_group(group))
-                for batch in file.iter_batches(together, [group], [self.feature]):
+                batch_size = self._batch_size(meta.row_group(group))
+                for batch in file.iter_batches(batch_size, [group], [self.feature]):
                     if row is None:
                         break
-                    while row is not None and row < at + len(batch):
-                        cell = batch.column(0)[row - at].as_py()
-                        yield self._picture(cell, row)
+                    while row is not None and row < start + len(batch):
+                        cell = batch.column(0)[row - start].as_py()
+                        yield self._image(cell, row)
                         row = next(wanted, None)
-                    at += len(batch)
+                    start += len(batch)
 
-    def _together(self, group: pq.RowGroupMetaData) -> int:
-        """Return how many cells of a row group to read at once; one may have most of its bytes."""
+    def _batch_size(self, group: pq.RowGroupMetaData) -> int:
+        """Return how many rows of a row group to read at once; one may have most of its bytes."""
         chunks = [group.column(number) for number in range(group.num_columns)]
         sizes = [
             chunk.total_uncompressed_size
             for chunk in chunks
             if chunk.path_in_schema == f"{self.feature}.bytes"
         ]
-        promised = group.num_rows * (8 * self.picture.most + LARGEST_HEAD)
-        if sum(sizes) > promised:
-            raise Unfit(
+        limit = group.num_rows * (8 * self.form.most_pixels + MAX_HEADER_BYTES)
+        if sum(sizes) > limit:
+            raise InvalidValueError(
                 f"{self.feature} has {sum(sizes)} bytes in {group.num_rows} rows, more than "
-                f"pictures of {self.picture.most} pixels"
+                f"images of {self.form.most_pixels} pixels"
             )
-        return int(np.clip(AT_ONCE // max(1, sum(sizes)), 1, TOGETHER))
+        return int(np.clip(MAX_BATCH_BYTES // max(1, sum(sizes)), 1, MAX_BATCH_FRAMES))
 
-    def _picture(self, cell: Any, row: int) -> np.ndarray:
+    def _image(self, cell: Any, row: int) -> np.ndarray:
+        """Decode the image in a cell of the table."""
         if not isinstance(cell, dict) or not cell.get("bytes"):
-            raise Unfit(
+            raise InvalidValueError(
                 f"{self.feature} at row {row} has no bytes of a PNG or JPEG, as embed_images of "
                 f"LeRobot puts them there, in episode {self.episode}"
             )
-        return image(cell["bytes"], self.picture.size, most=self.picture.most)
+        return decode_image(cell["bytes"], self.form.size, most_pixels=self.form.most_pixels)

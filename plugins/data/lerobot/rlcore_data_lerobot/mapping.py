@@ -8,23 +8,26 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping as Table
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, cast, get_args
+from typing import Any, TypeVar, cast, get_args
 
 import numpy as np
 
 from rlcore.contracts.errors import ConfigError, choices_message
 from rlcore.contracts.specs import ActionChannel, ActionMeaning, StateChannel
 from rlcore.files.reading import UnreadableError, error_reason, read_yaml
+from rlcore.files.typed import as_type
 from rlcore.run_folder.env_facts import EnvFacts
-from rlcore_data_lerobot.index import IMAGES, Index
+from rlcore_data_lerobot.index import Index
+from rlcore_data_lerobot.layout import FRAME_DTYPES
 
+T = TypeVar("T")
 PAGE = "docs/your-data.md"
 MEANINGS = get_args(ActionMeaning)
-LARGEST = float(np.finfo(np.float32).max)
-LARGEST_SIDE = 1 << 14  # of a frame, in pixels
+MAX_FLOAT = float(np.finfo(np.float32).max)
+MAX_SIDE = 1 << 14  # of a frame, in pixels
 _SOURCE = re.compile(r"([^\[\]]+?)(?:\[([^\[\]]+)\])?")
 
 
@@ -75,7 +78,7 @@ class Source:
 
 
 @dataclass(frozen=True)
-class Mapping:
+class FeatureMapping:
     """The mapping of a whole data set.
 
     Attributes:
@@ -85,7 +88,7 @@ class Mapping:
         stride: rows from one used frame to the next.
     """
 
-    cameras: Table[str, Camera]
+    cameras: Mapping[str, Camera]
     states: tuple[Source, ...]
     actions: tuple[Source, ...]
     facts: EnvFacts
@@ -93,8 +96,8 @@ class Mapping:
 
     @property
     def columns(self) -> list[str]:
-        """Return the names of the features that states and actions use."""
-        return list(dict.fromkeys(one.feature for one in (*self.states, *self.actions)))
+        """Names of the features that states and actions use."""
+        return list(dict.fromkeys(source.feature for source in (*self.states, *self.actions)))
 
 
 @dataclass(frozen=True)
@@ -103,7 +106,7 @@ class Description:
 
     file: Path
     data: Path
-    settings: Table[str, Any] = field(repr=False)
+    settings: Mapping[str, Any] = field(repr=False)
 
 
 def read_description(file: Path) -> Description:
@@ -112,235 +115,242 @@ def read_description(file: Path) -> Description:
         settings = read_yaml(file, once=True)
     except (OSError, UnreadableError) as error:
         raise ConfigError(f"can't read {file}: {error_reason(error)}", hint=f"see {PAGE}") from None
-    asked = _Asked(file, settings, "")
-    asked.only("data", "cameras", "states", "actions", "stride")
-    data = file.parent / asked.text("data", "the folder of the LeRobot data set")
+    section = _Section(file, settings, "")
+    section.check_keys("data", "cameras", "states", "actions", "stride")
+    data = file.parent / section.required("data", str, "the folder of the LeRobot data set")
     return Description(file, data, settings)
 
 
-def mapping_of(description: Description, index: Index) -> Mapping:
+def mapping_of(description: Description, index: Index) -> FeatureMapping:
     """Return the mapping that a description gives for its data set.
 
     Raises:
         ConfigError: a key is missing or invalid, or names a feature or entry that does not exist.
             The error names the key.
     """
-    top = _Asked(description.file, description.settings, "")
-    cameras, sizes = dict[str, Camera](), dict[str, list[int]]()
-    for name, asked in top.each("cameras", "the env's cameras, each with its feature"):
-        cameras[name] = camera = _camera(asked, index)
+    root = _Section(description.file, description.settings, "")
+    cameras = dict[str, Camera]()
+    sizes = dict[str, list[int]]()
+    for name, section in root.sections("cameras", "the env's cameras, each with its feature"):
+        camera = _camera(section, index)
+        cameras[name] = camera
         sizes[name] = list(camera.size or _size_of(index.features[camera.feature]))
-    states, state_channels = [], []
-    for meaning, asked in top.each("states", "the env's state by its channels, in their order"):
-        source, size = _source(asked, index, ())
-        source = replace(source, channel=asked.key)
+    states = []
+    state_channels = []
+    for name, section in root.sections("states", "the env's state by its channels, in their order"):
+        source, size = _source(section, index)
         states.append(source)
-        state_channels.append(asdict(StateChannel(meaning, size)))
-    actions, action_channels = [], []
-    for meaning, asked in top.each("actions", "the env's action by its channels, in their order"):
-        if meaning not in MEANINGS:
-            raise asked.wrong(f"is none of {', '.join(MEANINGS)}")
-        source, size = _source(asked, index, ("range", "frame", "convention"))
-        low, high = asked.pair("range", (-1.0, 1.0))
-        if not low < high or not math.isfinite(high - low):
-            raise asked.wrong(f"expected a lower and a higher number, got [{low}, {high}]", "range")
-        channel = ActionChannel(
-            cast(ActionMeaning, meaning),
-            size,
-            low,
-            high,
-            frame=asked.text("frame", "", "base"),
-            convention=asked.text("convention", "", ""),
-        )
-        actions.append(replace(source, bounds=(low, high), channel=asked.key))
+        state_channels.append(asdict(StateChannel(name, size)))
+    actions = []
+    action_channels = []
+    for name, section in root.sections(
+        "actions", "the env's action by its channels, in their order"
+    ):
+        source, channel = _action(name, section, index)
+        actions.append(source)
         action_channels.append(asdict(channel))
     facts = EnvFacts("", sizes, state_channels, action_channels, {})
-    stride = top.whole("stride", 1)
-    return Mapping(cameras, tuple(states), tuple(actions), facts, stride)
+    stride = root.optional("stride", int, 1)
+    if stride < 1:
+        raise root.error(f"expected 1 or more, got {stride}", "stride")
+    return FeatureMapping(cameras, tuple(states), tuple(actions), facts, stride)
 
 
-def unknown(index: Index) -> ConfigError:
+def undescribed_error(index: Index) -> ConfigError:
     """Return the error for a data set that has no description."""
-    found = ", ".join(
-        f"{name} {list(one['shape'])}"
-        for name, one in index.features.items()
-        if one["dtype"] in IMAGES or (len(one["shape"]) == 1 and one["shape"][0] > 1)
+    features = ", ".join(
+        f"{name} {list(feature['shape'])}"
+        for name, feature in index.features.items()
+        if feature["dtype"] in FRAME_DTYPES
+        or (len(feature["shape"]) == 1 and feature["shape"][0] > 1)
     )
     return ConfigError(
         f"the LeRobot data set {index.path} does not say what its numbers mean in an env: units, "
-        f"absolute or delta, the gripper's sign ({found})",
+        f"absolute or delta, the gripper's sign ({features})",
         hint="write a YAML file with the keys data, cameras, states and actions, and set "
         f"collect.path to it: {PAGE}",
     )
 
 
-def _camera(asked: _Asked, index: Index) -> Camera:
-    if isinstance(asked.value, str):
-        asked = _Asked(asked.file, {"from": asked.value}, asked.key)
-    asked.only("from", "size", "upside_down")
-    images = [name for name, one in index.features.items() if one["dtype"] in IMAGES]
-    feature = asked.choice("from", "the feature with its frames", images)
-    if _is_depth(index.features[feature]):
-        raise asked.wrong(f"{feature} is a depth map, no camera", "from")
-    size = asked.pair("size", None)
-    if size and not all(float(one).is_integer() and 0 < one < LARGEST_SIDE for one in size):
-        raise asked.wrong(f"expected height and width in pixels, got {list(size)}", "size")
+def _camera(section: _Section, index: Index) -> Camera:
+    """Return a camera of the description; the name of its feature alone is enough."""
+    if isinstance(section.value, str):
+        section = replace(section, value={"from": section.value})
+    section.check_keys("from", "size", "upside_down")
+    names = [name for name, feature in index.features.items() if feature["dtype"] in FRAME_DTYPES]
+    name = section.required("from", str, "the feature with its frames")
+    if name not in names:
+        raise section.error(f"{name!r} is no such feature{choices_message(name, names)}", "from")
+    if _is_depth(index.features[name]):
+        raise section.error(f"{name} is a depth map, no camera", "from")
+    size = section.optional("size", tuple[float, float], None)
+    if size is not None and not all(
+        float(side).is_integer() and 0 < side < MAX_SIDE for side in size
+    ):
+        raise section.error(f"expected height and width in pixels, got {list(size)}", "size")
     return Camera(
-        feature,
-        size and (int(size[0]), int(size[1])),
-        asked.flag("upside_down"),
+        name,
+        None if size is None else (int(size[0]), int(size[1])),
+        section.optional("upside_down", bool, False),
     )
 
 
-def _is_depth(feature: Table[str, Any]) -> bool:
+def _is_depth(feature: Mapping[str, Any]) -> bool:
     """Return whether a feature is marked as a depth map, under any of LeRobot's names."""
-    about = [feature, *(feature.get(name) for name in ("info", "video_info"))]
+    records = [feature, feature.get("info"), feature.get("video_info")]
     flags = ("is_depth_map", "video.is_depth_map")
-    return any(one.get(flag) is True for one in about if isinstance(one, dict) for flag in flags)
+    return any(
+        record.get(flag) is True for record in records if isinstance(record, dict) for flag in flags
+    )
 
 
-def _size_of(feature: Table[str, Any]) -> tuple[int, ...]:
+def _size_of(feature: Mapping[str, Any]) -> tuple[int, ...]:
     """Return (height, width) of frames; names show whether channels come first in the shape."""
-    first = _names(feature.get("names"))[:1]
+    first = _entry_names(feature.get("names"))[:1]
     shape: tuple[int, ...] = feature["shape"]
     return shape[1:] if first and first[0].startswith("channel") else shape[:2]
 
 
-def _source(asked: _Asked, index: Index, more: tuple[str, ...]) -> tuple[Source, int]:
+def _action(name: str, section: _Section, index: Index) -> tuple[Source, ActionChannel]:
+    """Return the source and the spec of an action channel."""
+    if name not in MEANINGS:
+        raise section.error(f"is none of {', '.join(MEANINGS)}")
+    source, size = _source(section, index, "range", "frame", "convention")
+    low, high = section.optional("range", tuple[float, float], (-1.0, 1.0))
+    # written so that NaN is refused too
+    if not (low < high and abs(low) <= MAX_FLOAT and abs(high) <= MAX_FLOAT):
+        raise section.error(
+            f"expected a lower and a higher finite number, got [{low}, {high}]", "range"
+        )
+    channel = ActionChannel(
+        cast(ActionMeaning, name),
+        size,
+        low,
+        high,
+        frame=section.optional("frame", str, "base"),
+        convention=section.optional("convention", str, ""),
+    )
+    return replace(source, bounds=(low, high)), channel
+
+
+def _source(section: _Section, index: Index, *further_keys: str) -> tuple[Source, int]:
     """Return the source of a channel and its number of entries."""
-    asked.only("from", "scale", "offset", *more)
-    text = asked.text("from", "the feature, as observation.state or action[0:3]")
-    found = _SOURCE.fullmatch(text)
-    numbers = [name for name, one in index.features.items() if one["dtype"] not in IMAGES]
-    if found is None or found[1] not in numbers:
-        raise asked.wrong(
-            f"{text!r} is no feature with numbers{choices_message(text, numbers)}", "from"
-        )
-    shape = index.features[found[1]]["shape"]
-    width = math.prod(shape)
-    entries = None if found[2] is None else _entries(asked, found[2], index, found[1], width)
-    scale = asked.number("scale", f"by which {text} is to be multiplied to be the env's (1: equal)")
+    section.check_keys("from", "scale", "offset", *further_keys)
+    text = section.required("from", str, "the feature, as observation.state or action[0:3]")
+    match = _SOURCE.fullmatch(text)
+    numeric = [
+        name for name, feature in index.features.items() if feature["dtype"] not in FRAME_DTYPES
+    ]
+    if match is None or match[1] not in numeric:
+        choices = choices_message(text, numeric)
+        raise section.error(f"{text!r} is no feature with numbers{choices}", "from")
+    feature = match[1]
+    width = math.prod(index.features[feature]["shape"])
+    entries = None if match[2] is None else _entries(section, match[2], index, feature, width)
+    scale = section.finite(
+        "scale", what=f"by which {text} is to be multiplied to be the env's (1: equal)"
+    )
     if np.float32(scale) == 0:
-        raise asked.wrong(
-            f"expected a number other than 0, got {scale}: all would be equal", "scale"
+        raise section.error(
+            f"expected a number other than 0, got {scale}: all values would be equal", "scale"
         )
-    source = Source(found[1], entries, scale, asked.number("offset", "", 0.0))
+    offset = section.finite("offset", 0.0)
+    source = Source(feature, entries, scale, offset, channel=section.key)
     return source, width if entries is None else len(entries)
 
 
-def _entries(asked: _Asked, text: str, index: Index, feature: str, width: int) -> tuple[int, ...]:
+def _entries(
+    section: _Section, text: str, index: Index, feature: str, width: int
+) -> tuple[int, ...]:
     """Parse comma-separated entries: positions (`3`, `0:3`) or the feature's names of them."""
-    names = _names(index.features[feature].get("names"))
+    names = _entry_names(index.features[feature].get("names"))
     entries: list[int] = []
     for part in map(str.strip, text.split(",")):
         numbers = re.fullmatch(r"(\d{1,9})(?::(\d{1,9}))?", part)
         if part in names:
             entries.append(names.index(part))
         elif numbers:
-            first, stop = int(numbers[1]), int(numbers[2] or int(numbers[1]) + 1)
+            first = int(numbers[1])
+            stop = int(numbers[2] or first + 1)
             if not first < stop <= width:
-                raise asked.wrong(f"{feature} has {width} entries, {text!r} names others", "from")
+                raise section.error(f"{feature} has {width} entries, {text!r} names others", "from")
             entries += range(first, stop)
         else:
-            raise asked.wrong(
-                f"{feature} has no entry {part!r}{choices_message(part, names)}", "from"
-            )
+            choices = choices_message(part, names)
+            raise section.error(f"{feature} has no entry {part!r}{choices}", "from")
     if max(entries) >= width:
-        raise asked.wrong(f"{feature} has {width} entries, {text!r} names others", "from")
+        raise section.error(f"{feature} has {width} entries, {text!r} names others", "from")
     return tuple(entries)
 
 
-def _names(names: Any) -> list[str]:
+def _entry_names(names: Any) -> list[str]:
     """Return the names of entries in order.
 
     LeRobot writes lists, mappings to lists, and mappings from name to position; Unitree's converter
     writes nested lists.
     """
     if isinstance(names, dict):
-        if all(isinstance(place, int) for place in names.values()):
+        if all(isinstance(position, int) for position in names.values()):
             return [str(name) for name in sorted(names, key=names.__getitem__)]
         names = list(names.values())
     if isinstance(names, (list, tuple)):
-        return [name for part in names for name in _names(part)]
+        return [name for part in names for name in _entry_names(part)]
     return [] if names is None else [str(names)]
 
 
 @dataclass(frozen=True)
-class _Asked:
+class _Section:
     """A value of a description with its file and key, which errors name."""
 
     file: Path
     value: Any
     key: str
 
-    def wrong(self, says: str, name: str = "") -> ConfigError:
-        key = ".".join(filter(None, (self.key, name)))
-        return ConfigError(f"{self.file}: {key or 'the file'}: {says}", hint=f"see {PAGE}")
+    def error(self, problem: str, name: str = "") -> ConfigError:
+        """Return the error for a problem of this section, or of its key `name`."""
+        key = self._path(name) or "the file"
+        return ConfigError(f"{self.file}: {key}: {problem}", hint=f"see {PAGE}")
 
-    def only(self, *names: str) -> None:
+    def check_keys(self, *names: str) -> None:
+        """Raise ConfigError for other keys than `names`."""
         if not isinstance(self.value, dict):
-            raise self.wrong(f"expected keys {', '.join(names)}, got {self.value!r}")
+            raise self.error(f"expected keys {', '.join(names)}, got {self.value!r}")
         for name in self.value:
             if name not in names:
-                raise self.wrong(
+                raise self.error(
                     f"there is no such key{choices_message(str(name), names)}", str(name)
                 )
 
-    def each(self, name: str, what: str) -> list[tuple[str, _Asked]]:
-        found = self._get(name, what, dict, ...)
-        key = ".".join(filter(None, (self.key, name)))
-        return [
-            (str(one), _Asked(self.file, value, f"{key}.{one}")) for one, value in found.items()
-        ]
+    def required(self, name: str, kind: type[T], what: str) -> T:
+        """Return the value of a key that must be given; `what` describes it for the error."""
+        if name not in self.value:
+            raise self.error(f"is missing: {what}", name)
+        return self.optional(name, kind, None)
 
-    def text(self, name: str, what: str, default: Any = ...) -> str:
-        return str(self._get(name, what, str, default))
+    def optional(self, name: str, kind: type[T], default: Any) -> T:
+        """Return the value of a key, of the type `kind`."""
+        if name not in self.value:
+            return cast(T, default)
+        try:
+            return as_type(kind, self.value[name])
+        except UnreadableError as error:
+            raise self.error(str(error), name) from None
 
-    def choice(self, name: str, what: str, choices: list[str]) -> str:
-        found = self.text(name, what)
-        if found not in choices:
-            raise self.wrong(f"{found!r} is no such feature{choices_message(found, choices)}", name)
-        return found
+    def finite(self, name: str, default: float | None = None, what: str = "") -> float:
+        """Return the value of a key, a number that float32 holds; without a default, it is required
+        (:meth:`required`)."""
+        if default is None:
+            number = self.required(name, float, what)
+        else:
+            number = self.optional(name, float, default)
+        if not abs(number) <= MAX_FLOAT:
+            raise self.error(f"expected a finite number, got {number}", name)
+        return float(number)
 
-    def number(self, name: str, what: str, default: Any = ...) -> float:
-        found = self._get(name, what, (int, float), default)
-        if not abs(found) <= LARGEST:
-            raise self.wrong(f"expected a finite number, got {found}", name)
-        return float(found)
+    def sections(self, name: str, what: str) -> Iterator[tuple[str, _Section]]:
+        """Yield the name and the section of each entry of a mapping that must be given."""
+        for entry, value in self.required(name, dict[str, Any], what).items():
+            yield entry, _Section(self.file, value, self._path(f"{name}.{entry}"))
 
-    def whole(self, name: str, default: int) -> int:
-        found = self._get(name, "", int, default)
-        if found < 1:
-            raise self.wrong(f"expected 1 or more, got {found}", name)
-        return int(found)
-
-    def flag(self, name: str) -> bool:
-        return bool(self._get(name, "", bool, False))
-
-    def pair(self, name: str, default: Any) -> Any:
-        found = self._get(name, "", (list, tuple), default) if name in self.value else default
-        if name in self.value and not (
-            len(found) == 2
-            and all(isinstance(one, (int, float)) for one in found)
-            and all(abs(one) <= LARGEST for one in found)
-        ):
-            raise self.wrong(f"expected two numbers, got {found!r}", name)
-        return found and (found[0], found[1])
-
-    def _get(self, name: str, what: str, kind: Any, default: Any) -> Any:
-        found = self.value.get(name, default)
-        if found is ...:
-            raise self.wrong(f"is missing: {what}", name)
-        wrong_bool = isinstance(found, bool) and kind is not bool
-        if wrong_bool or not isinstance(found, kind):
-            names = kind if isinstance(kind, tuple) else (kind,)
-            words = {
-                dict: "a mapping",
-                str: "text",
-                list: "a list",
-                tuple: "",
-                bool: "true or false",
-            }
-            wanted = words.get(names[0], "a number")
-            raise self.wrong(f"expected {wanted}, got {found!r}", name)
-        return found
+    def _path(self, name: str) -> str:
+        return ".".join(filter(None, (self.key, name)))

@@ -1,4 +1,4 @@
-"""Read and write rlcore's own files in a LeRobot data set, so that it needs no description.
+"""Read and write rlcore's own files in a LeRobot data set, which then needs no description.
 
 meta/rlcore.json            meaning of the numbers, settings, whether it is complete
 meta/rlcore_episodes.jsonl  a line per episode: its address, task and success
@@ -16,11 +16,15 @@ from rlcore.demonstrations.records import DataInfo, EpisodeRow
 from rlcore.files.atomic import write_text
 from rlcore.files.damaged_files import damaged_error, damaged_on, read_mapping
 from rlcore.files.reading import parse_json, read_lines
-from rlcore_data_lerobot.index import FACTS, Index
-from rlcore_data_lerobot.mapping import Camera, Mapping, Source
+from rlcore.files.typed import as_type
+from rlcore_data_lerobot.index import Index
+from rlcore_data_lerobot.layout import FACTS
+from rlcore_data_lerobot.mapping import Camera, FeatureMapping, Source
 
 ROWS = "meta/rlcore_episodes.jsonl"
-STATE, ACTION, IMAGES = "observation.state", "action", "observation.images."
+STATE = "observation.state"
+ACTION = "action"
+IMAGES = "observation.images."
 
 
 @dataclass(frozen=True)
@@ -31,9 +35,9 @@ class Own:
     rows: Sequence[EpisodeRow]
     complete: bool
 
-    def mapping(self) -> Mapping:
+    def mapping(self) -> FeatureMapping:
         """Return the mapping of a data set that rlcore wrote: numbers are not converted."""
-        return Mapping(
+        return FeatureMapping(
             cameras={name: Camera(IMAGES + name) for name in self.info.cameras},
             states=(Source(STATE),) if self.info.states else (),
             actions=(Source(ACTION),),
@@ -60,14 +64,15 @@ def own_of(path: Path, index: Index | None = None) -> Own | None:
         return None
     facts = read_mapping(path / FACTS)
     with damaged_on(path / FACTS):
-        complete = bool(facts.pop("complete"))
-        info = DataInfo(**facts)
+        complete = as_type(bool, facts.pop("complete"), "complete")
+        info = as_type(DataInfo, facts)
     count = 0 if index is None else len(index.entries)
     if not count:
         return Own(info, (), complete)
     with damaged_on(path / ROWS):
-        # the last one may be of an episode that was never finished
-        rows = [EpisodeRow(**parse_json(line)) for line in read_lines(path / ROWS)][:count]
+        lines = list(read_lines(path / ROWS))
+        # there may be another line, of an episode that was never finished
+        rows = [as_type(EpisodeRow, parse_json(line)) for line in lines[:count]]
     if len(rows) != count:
         raise damaged_error(path / ROWS, f"it has {len(rows)} episodes, meta/info.json {count}")
     return Own(info, rows, complete)

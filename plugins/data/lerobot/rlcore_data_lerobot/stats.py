@@ -36,14 +36,14 @@ def of_frames(frames: np.ndarray) -> Stats:
     values = np.arange(256) / 255.0
     mean = shares @ values
     below = shares.cumsum(1)
-    found = {
+    statistics = {
         "min": values[(counts > 0).argmax(1)],
         "max": values[255 - (counts[:, ::-1] > 0).argmax(1)],
         "mean": mean,
         "std": np.sqrt((shares * (values - mean[:, None]) ** 2).sum(1)),
         **{name: values[(below >= q - 1e-12).argmax(1)] for name, q in QUANTILES.items()},
     }
-    shaped = {name: value.reshape(3, 1, 1) for name, value in found.items()}
+    shaped = {name: value.reshape(3, 1, 1) for name, value in statistics.items()}
     return {**shaped, "count": np.array([len(frames)])}
 
 
@@ -74,6 +74,9 @@ def merged(parts: Sequence[Stats]) -> Stats:
     }
 
 
-def plain(stats: dict[str, Stats]) -> dict[str, Any]:
-    """Convert arrays to lists, for JSON."""
-    return {key: {name: v.tolist() for name, v in one.items()} for key, one in stats.items()}
+def to_lists(stats: dict[str, Stats]) -> dict[str, Any]:
+    """Return the statistics of all features with lists in place of arrays, for JSON."""
+    return {
+        feature: {name: array.tolist() for name, array in feature_stats.items()}
+        for feature, feature_stats in stats.items()
+    }

@@ -1,12 +1,12 @@
-"""Write demonstrations as a LeRobot data set, an episode at a time.
+"""Write demonstrations as a LeRobot data set, one episode at a time.
 
-Each episode has files of its own (a table, a video a camera), and `meta/info.json`, which counts
-them, is written last: a collection that is killed leaves a data set that opens with the episodes
-that were finished. The table comes behind what is said of the episode, as LeRobot's reader takes
-the rows of all tables, counted or not. v3.0 allows many episodes a file; one each is allowed too,
-and needs no end.
+Each episode has its own files (a table, and a video for each camera). `meta/info.json`, which
+counts the episodes, is written last, so a killed collection leaves a data set that opens with the
+finished episodes. The table of an episode is written after its metadata, because LeRobot's reader
+takes the rows of all tables, counted or not. v3.0 allows several episodes in a file, but a file for
+each episode is complete as soon as the episode is.
 
-The time between two steps is not known of an env: `fps` is 10, and time is counted in steps of it.
+An env does not state the time between two steps, so `fps` is 10.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ from rlcore.files.atomic import atomic_write, write_text
 from rlcore.files.damaged_files import damaged_on, read_mapping
 from rlcore.files.reading import parse_json, read_lines
 from rlcore_data_lerobot import stats, video
-from rlcore_data_lerobot.index import FACTS, INFO, V3, Index, read_columns, read_index, version_of
+from rlcore_data_lerobot.index import Index, read_index, version_of
+from rlcore_data_lerobot.layout import FACTS, INFO, V3
 from rlcore_data_lerobot.own import (
     ACTION,
     IMAGES,
@@ -48,12 +49,15 @@ from rlcore_data_lerobot.own import (
     require_own,
     write_facts,
 )
+from rlcore_data_lerobot.parquet import read_columns
+from rlcore_data_lerobot.tables import episode_table, instruction_table, write_table
 
 FPS = 10
-CHUNK = 1000  # files in a folder
+CHUNK = 1000  # number of files in a folder
 DEFAULTS = ("timestamp", "frame_index", "episode_index", "index", "task_index")
-LISTS = ("meta/episodes.jsonl", "meta/episodes_stats.jsonl")  # of v2.1
-OF_VERSION = {
+EPISODE_META = "meta/episodes/chunk-{:03d}/file-{:03d}.parquet"
+V2_LISTS = ("meta/episodes.jsonl", "meta/episodes_stats.jsonl")
+TEMPLATES = {
     "v3.0": {
         "data": "data/chunk-{chunk_index:03d}/file-{file_index:03d}.parquet",
         "video": "videos/{video_key}/chunk-{chunk_index:03d}/file-{file_index:03d}.mp4",
@@ -69,17 +73,16 @@ class LeRobotWriter(DatasetWriter):
     """Adds episodes to a data set. An episode is on disk when :meth:`add` returns.
 
     If the folder holds a data set of the same env and settings, the writer continues it, in the
-    version of that data set.
+    version of that data set. For the other arguments see
+    :meth:`rlcore.demonstrations.datasets.DatasetFormat.write`.
 
     Args:
         version: "v3.0" or "v2.1".
         images: store frames losslessly, as PNG in the tables, instead of videos.
 
-    For the others see :class:`rlcore.demonstrations.datasets.DatasetFormat`.
-
     Raises:
         ConfigError: the folder holds a data set made with other settings, or other files.
-        CheckpointError: it holds a damaged one, or one that rlcore did not write.
+        CheckpointError: the folder holds a damaged data set, or one that rlcore did not write.
     """
 
     def __init__(
@@ -93,23 +96,28 @@ class LeRobotWriter(DatasetWriter):
         version: str = "v3.0",
         images: bool = False,
     ) -> None:
-        self.path, self._version, self._images = path, version, images
+        self.path = path
+        self._version = version
+        self._images = images
         self._info = DataInfo.of_collection(spec, collect, seed, interpreters)
         self._rows: list[EpisodeRow] = []
-        self._sentences: list[str] = []
+        self._instructions: list[str] = []
         self._stats: list[dict[str, stats.Stats]] = []
         self._frames = 0
         if version_of(path) is None and not (path / FACTS).is_file():
             check_empty(path)
-            self._features = self._described(spec)
             write_facts(path, self._info, complete=False)
             self._begin()
         else:
-            self._go_on()
+            self._continue()
 
     @staticmethod
     def check_same(path: Path, spec: EnvSpec, collect: CollectConfig, *, seed: int) -> None:
-        """Check that a data set can be continued with these settings; raises like the class."""
+        """Check that a data set can be continued with these settings.
+
+        Raises:
+            ConfigError, CheckpointError: see the class.
+        """
         own = require_own(path, _index(path))
         check_same_settings(path, own.info, DataInfo.of_collection(spec, collect, seed))
 
@@ -121,9 +129,9 @@ class LeRobotWriter(DatasetWriter):
         """Write one episode, which the env worker has checked.
 
         Raises:
-            ValueError: it is already there.
-            ConfigError: it has not a frame before each step.
-            CheckpointError: it can't be written, as the disk is full.
+            ValueError: the data set already has this episode.
+            ConfigError: the episode lacks the frame before a step.
+            CheckpointError: a file can't be written, for example because the disk is full.
         """
         length = len(demonstration.actions)
         require_new(demonstration.episode, self.episodes(), self.path)
@@ -133,80 +141,81 @@ class LeRobotWriter(DatasetWriter):
                 f"{len(demonstration.frame_steps)} of {length} steps",
                 hint="set collect.stride=1",
             )
-        number, sentence = len(self._rows), demonstration.instruction
-        known = sentence in self._sentences
-        if not known:
-            self._sentences.append(sentence)
-        columns = self._columns(demonstration, number, self._sentences.index(sentence))
+        number = len(self._rows)
+        instruction = demonstration.instruction
+        is_new = instruction not in self._instructions
+        if is_new:
+            self._instructions.append(instruction)
+        columns = self._columns(demonstration, number, self._instructions.index(instruction))
         data = self.path / self._place("data", number)
         with writing_episode(data):
-            if not known:
-                self._write_sentences()
-            found = {name: stats.of_numbers(_rows_by(value)) for name, value in columns.items()}
+            if is_new:
+                self._write_instructions()
+            statistics = {
+                name: stats.of_numbers(value if value.ndim > 1 else value[:, None])
+                for name, value in columns.items()
+            }
             for name, frames in demonstration.frames.items():
-                found[IMAGES + name] = stats.of_frames(frames)
+                statistics[IMAGES + name] = stats.of_frames(frames)
                 if not self._images:
-                    movie = self.path / self._place("video", number, IMAGES + name)
-                    with atomic_write(movie) as partial:
+                    video_file = self.path / self._place("video", number, IMAGES + name)
+                    with atomic_write(video_file) as partial:
                         video.encode(partial, frames, FPS)
             file = str(data.relative_to(self.path))
             row = EpisodeRow.of(demonstration, self._info.tasks, file)
-            self._write_row(row, number, found)
-            pictures = demonstration.frames if self._images else {}
-            _write_table(_table(columns, pictures), data)
+            self._write_metadata(row, number, statistics)
+            images = demonstration.frames if self._images else {}
+            write_table(episode_table(columns, images), data)
             self._rows.append(row)
-            self._stats.append(found)
+            self._stats.append(statistics)
             self._frames += length
-            self._conclude()
+            self._write_info()
 
     def close(self) -> None:
         """Mark the collection as complete."""
         write_facts(self.path, self._info, complete=True)
 
-    # -- what there is ------------------------------------------------------------------------
-
-    def _go_on(self) -> None:
+    def _continue(self) -> None:
+        """Read the state of an interrupted collection."""
         index = _index(self.path)
         own = require_own(self.path, index)
         check_same_settings(self.path, own.info, self._info)
         write_facts(self.path, self._info, complete=False)
         self._rows = list(own.rows)
-        if index is None:  # it was killed at its very first files
-            self._features = self._described(None)
+        if index is None:  # it was killed while it wrote its first files
             return self._begin()
         self._version = index.version
         self._features = dict(read_mapping(self.path / INFO)["features"])
         self._images = any(feature["dtype"] == "image" for feature in self._features.values())
-        self._sentences = [text for _, text in sorted(index.sentences.items())]
+        self._instructions = [text for _, text in sorted(index.instructions.items())]
         self._frames = sum(row.length for row in self._rows)
         self._stats = self._written_stats(len(self._rows))
         self._shorten_lists()
 
     def _written_stats(self, count: int) -> list[dict[str, stats.Stats]]:
         """Read the statistics of the first `count` episodes on disk."""
-        found: list[dict[str, stats.Stats]] = []
         if self._version not in V3:
-            lines = list(read_lines(self.path / "meta/episodes_stats.jsonl"))[:count]
-            for line in lines:
-                with damaged_on(self.path / "meta/episodes_stats.jsonl"):
-                    one = parse_json(line)["stats"]
-                    found.append({k: _arrays(v) for k, v in one.items()})
-            return found
+            file = self.path / "meta/episodes_stats.jsonl"
+            with damaged_on(file):
+                lines = list(read_lines(file))[:count]
+                contents = [parse_json(line)["stats"] for line in lines]
+                return [
+                    {key: _arrays(value) for key, value in content.items()} for content in contents
+                ]
+        episodes = []
         for number in range(count):
-            file = self.path / _META.format(number // CHUNK, number % CHUNK)
+            file = self.path / EPISODE_META.format(number // CHUNK, number % CHUNK)
             row = read_columns(file).to_pylist()[0]
-            one = dict[str, dict[str, Any]]()
+            content: dict[str, dict[str, Any]] = {}
             for column, value in row.items():
                 if column.startswith("stats/"):
                     key, _, name = column.removeprefix("stats/").rpartition("/")
-                    one.setdefault(key, {})[name] = value
-            found.append({key: _arrays(value) for key, value in one.items()})
-        return found
+                    content.setdefault(key, {})[name] = value
+            episodes.append({key: _arrays(value) for key, value in content.items()})
+        return episodes
 
-    # -- files --------------------------------------------------------------------------------
-
-    def _described(self, spec: EnvSpec | None) -> dict[str, Any]:
-        """`features` of the description."""
+    def _describe_features(self) -> dict[str, Any]:
+        """Return `features` of `info.json`."""
         features: dict[str, Any] = {}
         for name, (height, width) in self._info.cameras.items():
             feature: dict[str, Any] = {
@@ -215,7 +224,7 @@ class LeRobotWriter(DatasetWriter):
                 "names": ["height", "width", "channels"],
             }
             if not self._images:
-                feature["info"] = video.about(FPS, height, width)
+                feature["info"] = video.video_info(FPS, height, width)
             features[IMAGES + name] = feature
         for key, channels in ((STATE, self._info.states), (ACTION, self._info.actions)):
             names = [
@@ -225,16 +234,17 @@ class LeRobotWriter(DatasetWriter):
             ]
             if names:
                 features[key] = {"dtype": "float32", "shape": [len(names)], "names": names}
-        one: dict[str, Any] = {"shape": [1], "names": None}
-        features["next.done"] = {"dtype": "bool", **one}
-        features["next.success"] = {"dtype": "bool", **one}
+        scalar: dict[str, Any] = {"shape": [1], "names": None}
+        features["next.done"] = {"dtype": "bool", **scalar}
+        features["next.success"] = {"dtype": "bool", **scalar}
         for name in DEFAULTS:
-            features[name] = {"dtype": "float32" if name == "timestamp" else "int64", **one}
+            features[name] = {"dtype": "float32" if name == "timestamp" else "int64", **scalar}
         return features
 
     def _columns(
         self, demonstration: Demonstration, number: int, task: int
     ) -> dict[str, np.ndarray]:
+        """Return the columns of an episode: numbers `[L]`, vectors `[L, n]`."""
         length = len(demonstration.actions)
         last = np.arange(length) == length - 1
         steps = np.arange(length, dtype=np.int64)
@@ -252,7 +262,8 @@ class LeRobotWriter(DatasetWriter):
         return {name: value for name, value in columns.items() if name in self._features}
 
     def _place(self, what: str, number: int, key: str = "") -> str:
-        return OF_VERSION[self._version][what].format(
+        """Return the path of an episode's "data" or "video" in the data set."""
+        return TEMPLATES[self._version][what].format(
             video_key=key,
             chunk_index=number // CHUNK,
             file_index=number % CHUNK,
@@ -260,46 +271,29 @@ class LeRobotWriter(DatasetWriter):
             episode_index=number,
         )
 
-    def _write_sentences(self) -> None:
-        numbers = list(range(len(self._sentences)))
-        if self._version not in V3:
-            lines = (
-                json.dumps({"task_index": number, "task": text}, ensure_ascii=False)
-                for number, text in enumerate(self._sentences)
-            )
-            return write_text(self.path / "meta/tasks.jsonl", "".join(f"{x}\n" for x in lines))
-        table = pa.table(
-            {
-                "task_index": pa.array(numbers, pa.int64()),
-                "task": pa.array(self._sentences, pa.string()),
-            }
+    def _write_instructions(self) -> None:
+        if self._version in V3:
+            with atomic_write(self.path / "meta/tasks.parquet") as partial:
+                pq.write_table(instruction_table(self._instructions), partial)
+            return
+        lines = (
+            json.dumps({"task_index": number, "task": text}, ensure_ascii=False)
+            for number, text in enumerate(self._instructions)
         )
-        columns = [
-            {
-                "name": name,
-                "field_name": name,
-                "pandas_type": kind,
-                "numpy_type": numpy,
-                "metadata": None,
-            }
-            for name, kind, numpy in (
-                ("task_index", "int64", "int64"),
-                ("task", "unicode", "object"),
-            )
-        ]
-        # LeRobot looks a sentence up in the frame's index, which pandas finds by this
-        about = {"index_columns": ["task"], "column_indexes": [], "columns": columns}
-        table = table.replace_schema_metadata({"pandas": json.dumps(about)})
-        with atomic_write(self.path / "meta/tasks.parquet") as partial:
-            pq.write_table(table, partial)
+        write_text(self.path / "meta/tasks.jsonl", "".join(f"{line}\n" for line in lines))
 
-    def _write_row(self, row: EpisodeRow, number: int, found: dict[str, stats.Stats]) -> None:
+    def _write_metadata(
+        self, row: EpisodeRow, number: int, statistics: dict[str, stats.Stats]
+    ) -> None:
         """Write the metadata of one episode."""
         if self._version not in V3:
             line: dict[str, Any] = {"episode_index": number}
-            about = {**line, "tasks": [row.task_description], "length": row.length}
-            _append(self.path / "meta/episodes_stats.jsonl", {**line, "stats": stats.plain(found)})
-            _append(self.path / "meta/episodes.jsonl", about)
+            episode = {**line, "tasks": [row.task_description], "length": row.length}
+            _append(
+                self.path / "meta/episodes_stats.jsonl",
+                {**line, "stats": stats.to_lists(statistics)},
+            )
+            _append(self.path / "meta/episodes.jsonl", episode)
             return _append(self.path / ROWS, asdict(row))
         chunk, file = number // CHUNK, number % CHUNK
         columns: dict[str, Any] = {
@@ -314,35 +308,42 @@ class LeRobotWriter(DatasetWriter):
             "meta/episodes/file_index": file,
         }
         for name in () if self._images else self._info.cameras:
-            at = f"videos/{IMAGES}{name}/"
-            columns |= {at + "chunk_index": chunk, at + "file_index": file}
-            columns |= {at + "from_timestamp": 0.0, at + "to_timestamp": row.length / FPS}
-        for key, one in found.items():
-            for name, value in one.items():
+            prefix = f"videos/{IMAGES}{name}/"
+            columns |= {
+                prefix + "chunk_index": chunk,
+                prefix + "file_index": file,
+                prefix + "from_timestamp": 0.0,
+                prefix + "to_timestamp": row.length / FPS,
+            }
+        for key, feature_stats in statistics.items():
+            for name, value in feature_stats.items():
                 columns[f"stats/{key}/{name}"] = value.tolist()
-        _write_table(pa.Table.from_pylist([columns]), self.path / _META.format(chunk, file))
+        write_table(pa.Table.from_pylist([columns]), self.path / EPISODE_META.format(chunk, file))
         _append(self.path / ROWS, asdict(row))
 
     def _begin(self) -> None:
         """Write an empty data set that LeRobot can open."""
+        self._features = self._describe_features()
         self._shorten_lists()
-        self._write_sentences()
-        self._conclude()
+        self._write_instructions()
+        self._write_info()
 
     def _shorten_lists(self) -> None:
         """Drop the lines of episodes that were not finished."""
-        for name in ROWS, *(() if self._version in V3 else LISTS):
+        for name in ROWS, *(() if self._version in V3 else V2_LISTS):
             file = self.path / name
             lines = list(read_lines(file))[: len(self._rows)] if file.exists() else []
             write_text(file, "".join(f"{line}\n" for line in lines))
 
-    def _conclude(self) -> None:
-        """Write the merged statistics, then the description, which makes the last episode count."""
+    def _write_info(self) -> None:
+        """Write the merged statistics, then `info.json`, which makes the last episode count."""
         count = len(self._rows)
         if count:
-            names = self._stats[0]
-            of_all = {name: stats.merged([one[name] for one in self._stats]) for name in names}
-            text = json.dumps(stats.plain(of_all), indent=1)
+            merged = {
+                name: stats.merged([statistics[name] for statistics in self._stats])
+                for name in self._stats[0]
+            }
+            text = json.dumps(stats.to_lists(merged), indent=1)
             write_text(self.path / "meta/stats.json", text + "\n")
         videos = 0 if self._images else len(self._info.cameras)
         info: dict[str, Any] = {
@@ -350,12 +351,12 @@ class LeRobotWriter(DatasetWriter):
             "robot_type": self._info.env,
             "total_episodes": count,
             "total_frames": self._frames,
-            "total_tasks": len(self._sentences),
+            "total_tasks": len(self._instructions),
             "chunks_size": CHUNK,
             "fps": FPS,
             "splits": {"train": f"0:{count}"},
-            "data_path": OF_VERSION[self._version]["data"],
-            "video_path": OF_VERSION[self._version]["video"] if videos else None,
+            "data_path": TEMPLATES[self._version]["data"],
+            "video_path": TEMPLATES[self._version]["video"] if videos else None,
             "features": self._features,
         }
         if self._version in V3:
@@ -366,55 +367,19 @@ class LeRobotWriter(DatasetWriter):
         write_text(self.path / INFO, json.dumps(info, indent=1) + "\n")
 
 
-_META = "meta/episodes/chunk-{:03d}/file-{:03d}.parquet"
-
-
 def _index(path: Path) -> Index | None:
-    """Of a data set that is to be continued; None while it has no episode."""
+    """Return the index of a data set that is to be continued; None while it has no episode."""
     if version_of(path) is None or not read_mapping(path / INFO).get("total_episodes"):
         return None
     return read_index(path)
 
 
-def _table(columns: Mapping[str, np.ndarray], pictures: Mapping[str, np.ndarray]) -> pa.Table:
-    """A table of one episode. HuggingFace's loader tells images by the note in its schema."""
-    arrays, features = dict[str, pa.Array](), dict[str, Any]()
-    for name, frames in pictures.items():
-        cells = [{"bytes": video.png(one), "path": None} for one in frames]
-        kind = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
-        arrays[IMAGES + name] = pa.array(cells, kind)
-        features[IMAGES + name] = {"_type": "Image"}
-    for name, value in columns.items():
-        array = pa.array(value.reshape(-1))
-        plain = {"dtype": str(value.dtype), "_type": "Value"}
-        if value.ndim > 1:
-            size = value.shape[1]
-            arrays[name] = pa.FixedSizeListArray.from_arrays(array, size)
-            features[name] = {"feature": plain, "length": size, "_type": "Sequence"}
-        else:
-            arrays[name], features[name] = array, plain
-    note = json.dumps({"info": {"features": features}})
-    return pa.table(arrays).replace_schema_metadata({"huggingface": note})
-
-
-def _write_table(table: pa.Table, file: Path) -> None:
-    """Atomically; LeRobot's reader takes all that ends in .parquet, finished or not."""
-    unfinished = file.with_suffix(".unfinished")
-    with atomic_write(unfinished) as partial:
-        pq.write_table(table, partial, compression="snappy")
-    unfinished.replace(file)
-
-
-def _rows_by(values: np.ndarray) -> np.ndarray:
-    return values if values.ndim > 1 else values[:, None]
-
-
-def _arrays(one: Mapping[str, Any]) -> stats.Stats:
-    return {name: np.asarray(value) for name, value in one.items()}
+def _arrays(lists: Mapping[str, Any]) -> stats.Stats:
+    return {name: np.asarray(values) for name, values in lists.items()}
 
 
 def _append(file: Path, line: Mapping[str, Any]) -> None:
-    """A line at once, so that a killed process leaves it whole or not at all."""
+    """Append a JSON line by one write, so that a killed process leaves it complete or absent."""
     file.parent.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(file, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
     try:

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from lerobot_cases import COLLECT, SPEC, demonstration, everything, written
 from rlcore_data_lerobot import formats
-from rlcore_data_lerobot.index import V3
+from rlcore_data_lerobot.layout import V3
 
 from rlcore.demonstrations.datasets import format_of
 

@@ -90,7 +90,7 @@ def test_frames_are_scaled_turned_and_left_out_on_request(tmp_path):
         ("qpos[2]", "qpos[3]", r"states\.gripper\.from: qpos has 3 entries"),
         ('"qpos[2]"', "velocity", r"states\.gripper\.from: 'velocity' is no feature with numbers"),
         ("  gripper: {from: \"act", "  claw: {from: \"act", r"actions\.claw: is none of"),
-        ("scale: -2", "scale: yes", r"actions\.gripper\.scale: expected a number, got True"),
+        ("scale: -2", "scale: yes", r"actions\.gripper\.scale: it must be a number"),
         ("scale: -2", "factor: 2", r"actions\.gripper\.factor: there is no such key"),
         ("data: pots", "data: pots\nfps: 3", r"fps: there is no such key"),
     ],
@@ -287,7 +287,7 @@ def test_any_frame_is_found_from_any_other(tmp_path, codec):
         return noise.repeat(4, 0).repeat(4, 1)[number : 64 + number, 2 * number : 96 + 2 * number]
 
     encode(tmp_path / "a.mp4", range(48), codec, 30, moved)
-    decoded = frames.decoded
+    decoded = frames.decode_video
     times = (np.arange(48, dtype=np.float32) / 30).tolist()
     wanted = list(decoded(tmp_path / "a.mp4", times, 30))
     order = np.random.default_rng(0).permutation(48)
@@ -322,8 +322,8 @@ def test_frames_are_decoded_when_they_are_looked_at_and_not_kept(tmp_path, monke
         opened.append(file)
         return decoded(file, *arguments, **named)
 
-    decoded = frames.decoded
-    monkeypatch.setattr(frames, "decoded", counted)
+    decoded = frames.decode_video
+    monkeypatch.setattr(frames, "decode_video", counted)
     learned = list(format_of(described(tmp_path)).read(described(tmp_path)).split(0.0, 0)[0])
     assert all(one.states.shape[1] == 3 for one in learned) and not opened
     first, again = learned[0].frames["front"], learned[0].frames["front"]

@@ -18,7 +18,8 @@ import pyarrow.parquet as pq
 import pytest
 from foreign_cases import DESCRIPTION, SPEC, changed_info, described, encode, foreign
 from PIL import Image
-from rlcore_data_lerobot.index import Unfit, expanded
+from rlcore_data_lerobot.layout import expand_template
+from rlcore_data_lerobot.values import InvalidValueError
 
 from rlcore.cli.main import main
 from rlcore.config.schema import CollectConfig
@@ -574,12 +575,12 @@ def test_templates_of_paths_are_no_formats_of_python(tmp_path, key, template):
 
 def test_templates_that_are_expanded():
     values = {"chunk_index": 7, "video_key": "images.{x}"}
-    assert expanded("a/{chunk_index:03d}/{chunk_index}-{video_key}.mp4", values) == (
+    assert expand_template("a/{chunk_index:03d}/{chunk_index}-{video_key}.mp4", values) == (
         "a/007/7-images.{x}.mp4"
     )
     for template in ("{chunk_index:0100d}", "{video_key:03d}", "}"):
-        with pytest.raises(Unfit):
-            expanded(template, values)
+        with pytest.raises(InvalidValueError):
+            expand_template(template, values)
 
 
 @pytest.mark.parametrize("name", ["frame_index", "action"])
