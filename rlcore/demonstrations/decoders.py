@@ -78,7 +78,7 @@ class Decoders:
                 raise WorkerError(
                     f"a process that reads demonstrations (decoder, pid {process.pid}) did not "
                     f"answer within {self._seconds:g} s (sft.decoder_timeout), and was killed",
-                    hint="was it stopped, or does its disk hang? Otherwise raise sft.decoder_timeout",
+                    hint="was it stopped, or does its disk hang? Else raise sft.decoder_timeout",
                 ) from None
             raise WorkerError(
                 f"a process that reads demonstrations ended with exit code {code}",

@@ -106,9 +106,7 @@ EXCEPTIONS: dict[str, tuple[str, ...]] = {
     ),
     # reads a file beside a recipe as core finds recipes
     "plugins/tools/rlcore_tools/costs.py": ("rlcore.config.catalog", "rlcore.config.recipes"),
-    "plugins/data/lerobot/rlcore_data_lerobot": (
-        "rlcore.files.reading", "rlcore.run_folder.checkpoint",
-    ),
+    "plugins/data/lerobot/rlcore_data_lerobot": ("rlcore.files.reading",),
     # machines that are only described, in a file read like a configuration
     "plugins/tools/rlcore_tools/inventory.py": ("rlcore.config.recipes",),
     # looks at what is installed, and whose it is

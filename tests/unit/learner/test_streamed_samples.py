@@ -56,7 +56,7 @@ def test_they_are_those_in_memory(policy, decoders):
                         assert array.dtype == whole.inputs[name].dtype
                     assert torch.equal(actions, whole.actions[rows])
                     assert torch.equal(mask, whole.mask[rows])
-            kept = sum(array.nbytes for array in stream._kept.values())
+            kept = sum(array.nbytes for array in stream._cache.values())
             assert kept <= memory and (kept > 0) == (memory > 0)
 
 
