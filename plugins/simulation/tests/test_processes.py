@@ -201,5 +201,5 @@ def test_all_are_let_go_before_one_is_waited_for(make, monkeypatch) -> None:
 
 
 def test_the_spec_says_which_process_simulates_each_row(make) -> None:
-    assert make(5, 2).spec.hosts == (0, 0, 1, 1, 1)
-    assert make(2, 0).spec.hosts == (0, 0)
+    assert make(5, 2).spec.processes == (0, 0, 1, 1, 1)
+    assert make(2, 0).spec.processes == (0, 0)

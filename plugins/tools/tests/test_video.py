@@ -82,8 +82,8 @@ def test_caption_shows_the_return_so_far():
 
 
 def test_caption_wraps_long_sentences():
-    short = caption(replace(episode(1, (256, 256)), sentence="go"))[0]
-    long = caption(replace(episode(1, (256, 256)), sentence="go " * 60))[0]
+    short = caption(replace(episode(1, (256, 256)), instruction="go"))[0]
+    long = caption(replace(episode(1, (256, 256)), instruction="go " * 60))[0]
     assert long.shape[0] > short.shape[0] + 16
 
 
