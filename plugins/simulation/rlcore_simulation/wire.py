@@ -11,7 +11,6 @@ the types of messages (:mod:`.translate` does) nor processes.
 from __future__ import annotations
 
 import json
-import math
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -78,27 +77,30 @@ def unpack(data: bytes) -> Message:
     Raises:
         WireError: the bytes are not a message, have another version, or are too few or too many.
     """
-    if len(data) < _START.size:
-        raise WireError(f"a message of {len(data)} bytes is cut: its start has {_START.size}")
-    magic, version, length = _START.unpack_from(data)
-    if magic != MAGIC:
-        raise WireError(f"not a message of a simulator: it begins with {magic!r}, not {MAGIC!r}")
-    if version != VERSION:
-        raise WireError(f"a message has version {version}, this side reads version {VERSION}")
-    header = data[_START.size : _START.size + length]
-    if len(header) < length:
-        raise WireError(f"a message is cut: {len(header)} of the {length} bytes of its header")
-    kind, fields, layout = _header(header)
-    sizes = [dtype.itemsize * math.prod(shape) for _, dtype, shape in layout]
-    place, end = _START.size + length, _START.size + length + sum(sizes)
-    if len(data) != end:
-        what = "is cut" if len(data) < end else "is too long"
-        raise WireError(f"a message {what}: {kind!r} has {end} bytes, {len(data)} came")
-    arrays = {}
-    for (name, dtype, shape), size in zip(layout, sizes, strict=True):
-        flat = np.frombuffer(data, dtype, count=math.prod(shape), offset=place)
-        arrays[name] = flat.reshape(shape).copy()
-        place += size
+    try:
+        magic, version, length = _START.unpack_from(data)
+        if (magic, version) != (MAGIC, VERSION):
+            raise ValueError(
+                f"it begins with {magic!r}, version {version}, this side reads {MAGIC!r}, version "
+                f"{VERSION}"
+            )
+        place = _START.size + length
+        header = json.loads(data[_START.size : place])
+        kind, fields = header["kind"], header["fields"]
+        if not isinstance(kind, str) or not isinstance(fields, dict):
+            raise TypeError("its kind or its fields have another type")
+        arrays = {}
+        for name, dtype, shape in header["arrays"]:
+            if min(shape, default=0) < 0:
+                raise ValueError("an array has a negative size")
+            array: np.ndarray = np.ndarray(shape, DTYPES[dtype], data, place)
+            arrays[str(name)] = array.copy()
+            place += array.nbytes
+        if place != len(data):
+            raise ValueError(f"it describes {place} bytes, {len(data)} came")
+    except (KeyError, TypeError, ValueError, OverflowError, struct.error) as error:
+        reason = f"{type(error).__name__}: {error}"
+        raise WireError(f"not a message of a simulator: {reason}") from None
     return Message(kind, fields, arrays)
 
 
@@ -130,38 +132,10 @@ def _number(value: Any) -> Any:
     raise TypeError(f"{value!r} is neither a number nor a text")
 
 
-def _header(text: bytes) -> tuple[str, dict[str, Any], list[tuple[str, np.dtype, tuple[int, ...]]]]:
-    """Parse a header; return (kind, fields, [(name, dtype, shape) of each array])."""
-    try:
-        whole = json.loads(text)
-    except ValueError as error:  # includes UnicodeDecodeError
-        raise WireError(f"the header of a message is not JSON: {error}") from None
-    try:
-        kind, fields, layout = (whole[name] for name in ("kind", "fields", "arrays"))
-        read = [(str(name), DTYPES[dtype], _shape(shape)) for name, dtype, shape in layout]
-    except (KeyError, TypeError, ValueError):
-        read = None
-    if read is None or not isinstance(kind, str) or not isinstance(fields, dict):
-        raise WireError(
-            f"the header of a message lacks its kind, its fields or its arrays: {text[:200]!r}"
-        )
-    return kind, fields, read
-
-
-def _shape(sizes: Any) -> tuple[int, ...]:
-    if not all(type(size) is int and size >= 0 for size in sizes):
-        raise ValueError("a size of an array")
-    return tuple(sizes)
-
-
 def _plain(name: str, array: np.ndarray) -> np.ndarray:
     """Return the array in little-endian byte order, and check its dtype."""
     plain = np.asarray(array)
-    if plain.dtype.kind in "if" and plain.dtype.byteorder == ">":
-        plain = plain.astype(plain.dtype.newbyteorder("<"))
-    if plain.dtype.str not in DTYPES:
-        raise WireError(
-            f"array {name!r} is of {plain.dtype}, a message takes "
-            f"{', '.join(str(dtype) for dtype in DTYPES.values())}"
-        )
-    return plain
+    little = plain.astype(plain.dtype.newbyteorder("<"), copy=False)
+    if little.dtype.str not in DTYPES:
+        raise WireError(f"array {name!r} is of {plain.dtype}, a message takes {', '.join(DTYPES)}")
+    return little

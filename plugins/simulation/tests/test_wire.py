@@ -84,29 +84,30 @@ WHOLE = pack(Message("Played", FIELDS, ARRAYS))
 
 
 @pytest.mark.parametrize(
-    ("data", "said"),
+    "data",
     [
-        (b"", "a message of 0 bytes is cut"),
-        (WHOLE[:13], "a message of 13 bytes is cut"),
-        (WHOLE[:40], "a message is cut: 26 of the"),
-        (WHOLE[:-1], "a message is cut: 'Played' has"),
-        (WHOLE + b"!", "a message is too long"),
-        (b"RLCS" + b"\x02\x00" + WHOLE[6:], "version 2, this side reads version 1"),
-        (pickle.dumps(FIELDS).ljust(20), "not a message of a simulator"),
-        (with_header(b"{"), "not JSON"),
-        (with_header(b"\xff"), "not JSON"),
-        (with_header(b"[]"), "lacks its kind, its fields or its arrays"),
-        (with_header(b'{"kind":1,"fields":{},"arrays":[]}'), "lacks its kind"),
-        (with_header(b'{"kind":"x","fields":[],"arrays":[]}'), "lacks its kind"),
-        (with_header(b'{"kind":"x","fields":{},"arrays":[["a","|O",[1]]]}', bytes(8)), "lacks its"),
-        (with_header(b'{"kind":"x","fields":{},"arrays":[["a","<f4",[-1]]]}'), "lacks its"),
-        (with_header(b'{"kind":"x","fields":{},"arrays":[["a","<f4",[99999999]]]}'), "is cut"),
+        b"",
+        WHOLE[:13],
+        WHOLE[:40],
+        WHOLE[:-1],
+        WHOLE + b"!",
+        b"RLCS" + b"\x02\x00" + WHOLE[6:],
+        pickle.dumps(FIELDS).ljust(20),
+        with_header(b"{"),
+        with_header(b"\xff"),
+        with_header(b"[]"),
+        with_header(b'{"kind":1,"fields":{},"arrays":[]}'),
+        with_header(b'{"kind":"x","fields":[],"arrays":[]}'),
+        with_header(b'{"kind":"x","fields":{},"arrays":[["a","|O",[1]]]}', bytes(8)),
+        with_header(b'{"kind":"x","fields":{},"arrays":[["a","<f4",[-1]]]}'),
+        with_header(b'{"kind":"x","fields":{},"arrays":[["a","<f4",[1.5]]]}', bytes(6)),
+        with_header(b'{"kind":"x","fields":{},"arrays":[["a","<f4",[99999999]]]}'),
+        with_header(b'{"kind":"x","fields":{},"arrays":[["a","<f4",[99999999999999999999]]]}'),
     ],
 )
-def test_what_is_no_message_is_one_error(data: bytes, said: str) -> None:
-    with pytest.raises(WireError) as caught:
+def test_what_is_no_message_is_one_error(data: bytes) -> None:
+    with pytest.raises(WireError, match="not a message of a simulator"):
         unpack(data)
-    assert said in caught.value.message
 
 
 def test_a_message_may_be_so_large_and_no_larger(monkeypatch: pytest.MonkeyPatch) -> None:
