@@ -33,6 +33,8 @@ from rlcore.config.translation import Values
 from rlcore.config.warning import warn
 from rlcore.contracts.errors import ConfigError, PluginError, did_you_mean
 from rlcore.contracts.specs import Kind
+from rlcore.plugins.distributions import folders
+from rlcore.plugins.extras import offered
 from rlcore.plugins.import_target import load_target
 from rlcore.plugins.registry import Registry
 from rlcore.terminal.text import shorten
@@ -240,6 +242,12 @@ def unknown(path: str, root: RunConfig, others: Iterable[str] = ()) -> ConfigErr
     words = [*known, *COMPONENT_GROUPS, EXPERIMENT, *others]  # groups are chosen like keys
     near = moved[:2] or get_close_matches(path, words, n=1, cutoff=0.6)
     guess = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
+    command = offered("key", path, loaded=folders())
+    if command is not None:
+        return ConfigError(
+            f"unknown key {path!r}.{guess}",
+            hint=f"a plugin that is not installed translates this key: {command}",
+        )
     section = path.rpartition(".")[0]
     hint = f"rlcore train --help {section}" if section in known else "rlcore train --help"
     return ConfigError(f"unknown key {path!r}.{guess}", hint=hint)

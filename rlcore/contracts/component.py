@@ -54,8 +54,6 @@ class ComponentSpec:
         spec: `"module:attr"`, a function from settings to :class:`EnvSpec`, :class:`PolicySpec` or
             :class:`AlgorithmNeeds`; for a backend, from the `cluster` settings to the available
             machines. Its module imports neither torch nor a simulator.
-        imports: `"module:attr"`, a tuple of rules that translate keys of other systems'
-            configuration files to its settings. Its module imports no heavy library.
         layouts: `"module:attr"`, formats of other systems in which `rlcore export` can write a
             model: `{name: function(source, destination)}`, where source is the folder that
             `save_pretrained` wrote and destination an empty folder.
@@ -83,7 +81,6 @@ class ComponentSpec:
     summary: str = ""
     config: str | None = None
     spec: str | None = None
-    imports: str | None = None
     layouts: str | None = None
     packages: tuple[str, ...] = ()
     original: str | None = None

@@ -113,6 +113,15 @@ def rlcore_translate_keys(layers: list[dict[str, Any]], config: Any | None) -> N
     """
 
 
+@hookspec
+def rlcore_metric_names() -> dict[str, str]:
+    """Return further names of metrics, `{further name: metric}`.
+
+    With `plugins.tools.other_names`, a run logs each of these metrics under both names.
+    """
+    return {}
+
+
 # -- before a run ---------------------------------------------------------------------------
 
 

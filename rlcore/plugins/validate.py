@@ -56,7 +56,7 @@ def problem_of(spec: Any) -> str:
                 return f"{field.name} of a component must be a tuple of strings, got {value!r}"
         elif not isinstance(value, str) and not (value is None and field.default is None):
             return f"{field.name} of a component must be a string, got {type(value).__name__}"
-        if field.name in ("target", "config", "spec", "imports") and value is not None:
+        if field.name in ("target", "config", "spec") and value is not None:
             module, _, attribute = value.partition(":")
             if not module or not attribute.isidentifier():
                 return f"{field.name} must read 'module:attr', got {value!r}"

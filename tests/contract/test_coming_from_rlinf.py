@@ -6,16 +6,15 @@ To write them anew: `python tests/contract/test_coming_from_rlinf.py`.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
-from rlcore_tools.import_rules import ImportRule
-from rlcore_tools.rlinf import old_names, shared
+from rlcore_rlinf import spellings
+from rlcore_rlinf.rule import ImportRule
+from rlcore_rlinf.rules import RULES, any_file
 
 from rlcore.config import schema_tree
 from rlcore.config.bind import SLOTS, default_settings
 from rlcore.config.schema import RunConfig
-from rlcore.plugins.import_target import load_target
 from rlcore.plugins.registry import load_plugins
 
 PAGE = Path(__file__).parents[2] / "docs/coming-from-rlinf.md"
@@ -25,45 +24,32 @@ HEAD = "| key of RLinf | here | |\n|---|---|---|\n"
 
 def tables() -> str:
     """All tables, each with its heading."""
-    parts = [f"### Any file\n\n{HEAD}{''.join(map(row, shared.RULES))}"]
-    parts.append(f"### Old spellings, in files and on the command line\n\n{HEAD}{spellings()}")
-    seen: dict[str, list[str]] = {}
-    for component, target in rules_of_components():
-        seen.setdefault(target, []).append(component)
-    for target, names in seen.items():
-        rows = "".join(map(row, load_target(target)))
-        parts.append(f"### {', '.join(f'`{name}`' for name in names)}\n\n{HEAD}{rows}")
+    parts = [f"### Any file\n\n{HEAD}{''.join(map(row, any_file.RULES))}"]
+    parts.append(f"### Spellings in files and on the command line\n\n{HEAD}{spelling_rows()}")
+    for (_, name), rules in RULES.items():
+        parts.append(f"### `{name}`\n\n{HEAD}{''.join(map(row, rules))}")
     return "\n".join(parts)
-
-
-def rules_of_components() -> Iterator[tuple[str, str]]:
-    registry = load_plugins()
-    for slot in (SLOTS[0], *SLOTS[2:]):
-        for name in registry.names(slot.kind):
-            target = registry.get(slot.kind, name).spec.imports
-            if target is not None:
-                yield name, target
 
 
 def row(rule: ImportRule) -> str:
     theirs = f"`{rule.theirs}`" if rule.theirs else "(no key)"
-    said = rule.says
+    note = rule.note
     if rule.ours is None and rule.only is not None:
         allowed = " or ".join(f"`{'null' if v is None else str(v).lower()}`" for v in rule.only)
-        said += f". Only {allowed}; another value is yours to decide"
-    return f"| {theirs} | {f'`{rule.ours}`' if rule.ours else '-'} | {said} |\n"
+        note += f". Only {allowed}; another value is yours to decide"
+    return f"| {theirs} | {f'`{rule.ours}`' if rule.ours else '-'} | {note} |\n"
 
 
-def spellings() -> str:
-    rows = [f"| `{old}` | `{new}` | |\n" for old, new in old_names.RENAMED.items()]
-    rows += [f"| `{old}` | `{new}` | |\n" for old, new in old_names.MOVED.items()]
-    for old, harmless in old_names.ONE_VALUE.items():
+def spelling_rows() -> str:
+    renamed = spellings.RENAMED | dict.fromkeys(spellings.CROPS_OF_ENVS, spellings.CROP)
+    rows = [f"| `{theirs}` | `{ours}` | |\n" for theirs, ours in renamed.items()]
+    for theirs, harmless in spellings.ONE_VALUE.items():
         allowed = " or ".join(f"`{value}`" for value in harmless)
-        rows.append(f"| `{old}` | - | {allowed}, which changes nothing |\n")
-    greedy = f"`{old_names.GREEDY}`"
-    for old in old_names.RULES:
-        other = " and `rollout.eval_temperature`" if "temperature" in old else ""
-        rows.append(f"| `{old}` | {greedy}{other} | of evaluations |\n")
+        rows.append(f"| `{theirs}` | - | {allowed}, which changes nothing |\n")
+    deterministic = f"`{spellings.DETERMINISTIC}`"
+    rows += [f"| `{key}` | {deterministic} | of evaluations |\n" for key in spellings.DO_SAMPLE]
+    both = f"{deterministic} and `{spellings.TEMPERATURE}`"
+    rows += [f"| `{key}` | {both} | of evaluations |\n" for key in spellings.TEMPERATURES]
     return "".join(rows)
 
 
@@ -78,31 +64,31 @@ def test_keys_that_are_said_to_be_the_same_are():
     section = PAGE.read_text().split("## Keys that are the same")[1].split("\n## ")[0]
     same = re.findall(r"`([\w.*]+\.[\w.*]+)`", section)
     assert len(same) > 60
-    registry, rules = load_plugins(), [*shared.RULES]
+    registry = load_plugins()
+    rules = [*any_file.RULES, *(rule for table in RULES.values() for rule in table)]
     keys = [*schema_tree.walk(RunConfig())]
     for slot in SLOTS:
         for name in registry.names(slot.kind):
             keys += schema_tree.walk(default_settings(registry, slot, name), slot.section)
-    for _, target in rules_of_components():
-        rules += load_target(target)
     known = {key.path for key in keys}
-    changed = (old_names.RENAMED, old_names.ONE_VALUE, old_names.RULES)
+    changed = {*spellings.RENAMED, *spellings.ONE_VALUE, *spellings.DO_SAMPLE}
+    changed |= {*spellings.TEMPERATURES}
     for path in same:
         for each in [path.replace("*", side) for side in ("train", "eval")]:
             assert each in known, path
-            assert not any(each in table for table in changed), path
+            assert each not in changed, path
             assert not any(r.theirs and r.match(each) is not None for r in rules), path
 
 
 def test_no_key_stands_in_two_tables():
-    """A rule of a component, a rule for any file or an old spelling: one place tells each key."""
+    """A rule of a component, a rule for any file or a spelling: one place tells each key."""
     told: dict[str, list[str]] = {}
-    sources = {"any file": shared.RULES} | {t: load_target(t) for _, t in rules_of_components()}
+    sources = {"any file": any_file.RULES, **{name: rules for (_, name), rules in RULES.items()}}
     for source, rules in sources.items():
         for rule in rules:
             if rule.theirs:
                 told.setdefault(rule.theirs, []).append(source)
-    for path in (*old_names.RENAMED, *old_names.ONE_VALUE):
+    for path in (*spellings.RENAMED, *spellings.ONE_VALUE):
         assert path not in told, path
     twice = {path for path, sources in told.items() if "any file" in sources and len(sources) > 1}
     assert twice <= {"actor.model.precision", "actor.optim.critic_warmup_steps"}, twice

@@ -78,10 +78,7 @@ def test_what_is_imported_is_declared(project):
         f"{name} ({file.relative_to(project.parent)})"
         for package in packages
         for name, file in imported(project.parent / package)
-        if name not in known
-        and not DISTRIBUTIONS.get(name, set()) & declared
-        # what `ComponentSpec.imports` names is loaded by these tools alone
-        and (name, file.name) != ("rlcore_tools", "imports.py")
+        if name not in known and not DISTRIBUTIONS.get(name, set()) & declared
     }
     assert not missing, f"{project} does not declare {sorted(missing)}"
 

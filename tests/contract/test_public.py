@@ -128,7 +128,7 @@ EXCEPTIONS: dict[str, tuple[str, ...]] = {
     # holds the settings of a wrapper against their keys as core does
     "plugins/tools/rlcore_tools/wrappers.py": ("rlcore.checks.limits", "rlcore.config.bind"),
     # composes a recipe from a file of another system, step by step as core does
-    "plugins/tools/rlcore_tools/rlinf": (
+    "plugins/rlinf/rlcore_rlinf": (
         "rlcore.config.bind", "rlcore.config.catalog", "rlcore.config.translation",
         "rlcore.config.recipes", "rlcore.config.choices", "rlcore.config.schema_tree",
     ),

@@ -1,4 +1,4 @@
-"""Observe a run: record videos, write the report, log metrics under RLinf's names too.
+"""Observe a run: record videos, write the report, log metrics under further names.
 
 Uses the same hooks as any plugin. Libraries are imported when they are first needed.
 """
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rlcore.contracts.hookspecs import observer
-from rlcore_tools.other_names import other_names
+from rlcore_tools.metric_names import under_further_names
 from rlcore_tools.update_warnings import moved_far, nothing_learned, out_of_memory
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ _warned: set[Path] = set()
 
 @observer
 def rlcore_after_update(run: Run, metrics: dict[str, float]) -> None:
-    """Print warnings about the update, and add its metrics under RLinf's names.
+    """Print warnings about the update, and add its metrics under further names.
 
     The warning that the policy moved far is printed once a run.
     """
@@ -39,7 +39,7 @@ def rlcore_after_update(run: Run, metrics: dict[str, float]) -> None:
         if said is not None:
             run.print_line(f"warning: {said}")
     if run.config.plugins.tools.other_names:
-        metrics |= other_names(metrics)
+        metrics |= under_further_names(metrics)
 
 
 @observer

@@ -116,11 +116,3 @@ def rlcore_machines(text: str) -> list[Any]:
     from rlcore_tools.inventory import read_inventory
 
     return [read_inventory(text)]
-
-
-@hookimpl
-def rlcore_translate_keys(layers: list[dict[str, Any]], config: Any | None) -> None:
-    """RLinf's spellings."""
-    from rlcore_tools.rlinf.old_names import put_right  # only where something is composed
-
-    put_right(layers, config)

@@ -8,7 +8,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from rlcore_tools.other_names import other_names
+from rlcore_tools.metric_names import under_further_names
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from rlcore.cli.main import main
@@ -31,7 +31,7 @@ def config(*names):
 
 def test_tensorboard_holds_both_families_of_names(folder):
     metrics = {"train/actor/approx_kl": 0.01, "env/success_once": 0.5}
-    metrics |= other_names(metrics)  # as the run does
+    metrics |= under_further_names(metrics)  # as the run does
     with open_trackers(config("tensorboard"), folder, Registry.load()) as trackers:
         trackers.log(metrics, step=1)
         trackers.log({**metrics, "env/success_once": 0.75}, step=2)

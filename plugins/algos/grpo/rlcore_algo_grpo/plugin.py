@@ -19,7 +19,6 @@ def rlcore_components() -> list[ComponentSpec]:
             summary="group-relative policy optimisation: episodes of one start against each other",
             config="rlcore_algo_grpo.settings:GRPOConfig",
             spec="rlcore_algo_grpo.settings:needs",
-            imports="rlcore_algo_grpo.imports:RULES",
         )
     ]
 

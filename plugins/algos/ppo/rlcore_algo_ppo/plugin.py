@@ -19,7 +19,6 @@ def rlcore_components() -> list[ComponentSpec]:
             summary="proximal policy optimisation with a critic and GAE",
             config="rlcore_algo_ppo.settings:PPOConfig",
             spec="rlcore_algo_ppo.settings:needs",
-            imports="rlcore_algo_ppo.imports:RULES",
         )
     ]
 

@@ -9,7 +9,7 @@ from rlcore_algo_ppo.ppo import PPO
 from rlcore_algo_ppo.settings import PPOConfig, needs
 from rlcore_policy_gradient.minibatch import Minibatch, Weights
 from rlcore_testing.conformance.trajectories import Bandit, bandit_rollout
-from rlcore_tools.other_names import other_names
+from rlcore_tools.metric_names import under_further_names
 
 from rlcore.checks.run import check
 from rlcore.config.compose import compose
@@ -58,7 +58,7 @@ def test_a_bandit_learns_and_reports_all_26_names():
     assert policy.mean.item() == pytest.approx(1.0, abs=0.15)
     outcomes = [EpisodeOutcome(Episode(0, 0), True, 1.0, 5)]
     metrics |= {**rollout_metrics(trajectory), **env_metrics(outcomes)}
-    metrics |= other_names(metrics)
+    metrics |= under_further_names(metrics)
     names = set(metrics)
     assert len(PUBLISHED) == 26 and names >= PUBLISHED
     assert 0 <= metrics["train/actor/clip_fraction"] <= 1

@@ -26,7 +26,6 @@ def rlcore_components() -> list[ComponentSpec]:
             summary="LIBERO: 130 tasks of a Panda arm in six suites, MuJoCo on the CPU",
             config="rlcore_env_libero.settings:LiberoConfig",
             spec="rlcore_env_libero.spec:env_spec",
-            imports="rlcore_env_libero.imports:RULES",
             requirements=(
                 *(library.requirement for library in (MUJOCO, ROBOSUITE, BDDL)),
                 "gymnasium>=1.0",

@@ -3,7 +3,7 @@
 import pytest
 import torch
 from libero_cases import EnvMaker, needs_libero
-from rlcore_tools.rlinf.observation import as_printed
+from rlcore_rlinf.observation import as_printed
 
 from rlcore.contracts.specs import Episode
 

@@ -23,7 +23,6 @@ def rlcore_components() -> list[ComponentSpec]:
             summary="ManiSkill3: tabletop tasks by id, SAPIEN on the CPU or batched on the GPU",
             config="rlcore_env_maniskill.settings:ManiSkillConfig",
             spec="rlcore_env_maniskill.spec:env_spec",
-            imports="rlcore_env_maniskill.imports:RULES",
             # mplib, which ManiSkill's motion-planned solutions use, needs numpy below 2;
             # OpenCV 4.12 and later need numpy 2
             requirements=(

@@ -4,7 +4,7 @@ the robot has one."""
 import pytest
 import torch
 from maniskill_cases import CAMERA, EnvMaker
-from rlcore_tools.rlinf.observation import as_printed
+from rlcore_rlinf.observation import as_printed
 
 from rlcore.contracts.specs import Episode
 

@@ -24,7 +24,6 @@ def rlcore_components() -> list[ComponentSpec]:
             summary="MetaWorld v3: 50 tasks of a Sawyer arm (MT50, ML45), MuJoCo on the CPU",
             config="rlcore_env_metaworld.settings:MetaWorldConfig",
             spec="rlcore_env_metaworld.spec:env_spec",
-            imports="rlcore_env_metaworld.imports:RULES",
             # gymnasium imports packaging, but does not list it as a requirement
             requirements=(
                 METAWORLD.requirement,

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 from metaworld_cases import BUTTON, REACH, EnvMaker
-from rlcore_tools.rlinf.observation import as_printed
+from rlcore_rlinf.observation import as_printed
 
 from rlcore.contracts.specs import Episode
 

@@ -53,7 +53,6 @@ def rlcore_components() -> list[ComponentSpec]:
             unsupported=tuple(
                 f"robotwin_{task}: RoboTwin's branch has no reward for it" for task in UNSUPPORTED
             ),
-            imports="rlcore_env_robotwin.imports:RULES",
         ),
         *(
             ComponentSpec(
@@ -70,16 +69,6 @@ def rlcore_components() -> list[ComponentSpec]:
 @hookimpl
 def rlcore_config_paths() -> list[str]:
     return ["pkg://rlcore_env_robotwin.conf"]
-
-
-@hookimpl
-def rlcore_translate_keys(layers: list[dict[str, Any]], config: Any | None) -> None:
-    sides = config.env.sides if config is not None else {}
-    ours = [side for side, env in sides.items() if env.env_type == "robotwin"]
-    if ours:
-        from rlcore_env_robotwin.imports import drop_old_keys
-
-        drop_old_keys(layers, ours)
 
 
 @hookimpl

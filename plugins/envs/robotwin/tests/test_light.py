@@ -59,7 +59,7 @@ def test_sentences_are_those_of_the_document() -> None:
 
 def test_plugin_strings_lead_to_what_they_name() -> None:
     for spec in plugin.rlcore_components():
-        for target in (spec.target, spec.config, spec.spec, spec.imports):
+        for target in (spec.target, spec.config, spec.spec):
             assert target is None or load_target(target) is not None
 
 
@@ -98,26 +98,6 @@ def test_the_documents_block_is_taken_as_printed(monkeypatch: pytest.MonkeyPatch
     assert train.robotwin_path == evaluation.robotwin_path == "/opt/robotwin"
     assert train.task_config.embodiment == ["piper", "piper", 0.6]
     assert (train.split, evaluation.split) == ("train", "heldout")
-
-
-@pytest.mark.long
-def test_keys_without_effect_are_passed_over_and_named() -> None:
-    """RoboTwin's own files have them, and so have runs of the first version."""
-    words = ["env=robotwin_lift_pot", "model=pi0", "algorithm=ppo"]
-    task = "env.train.task_config"
-    with pytest.warns(ConfigWarning, match=rf"{task}\.save_freq: without effect"):
-        assert compose([*words, f"{task}.save_freq=3"]) == compose(words)
-    with pytest.warns(ConfigWarning, match=r"data_type\.rgb, .*data_type\.depth: without effect"):
-        kept = compose([*words, f"{task}.data_type={{rgb: true, depth: true}}"])
-    assert kept == compose(words)
-    for word, message in (
-        ("data_type.qpos=false", "qpos must be true, or left out: the policy needs it, got False"),
-        ("render_freq=1", "render_freq must be 0, or left out: processes have no screen"),
-    ):
-        with pytest.raises(ConfigError, match=message):
-            compose([*words, f"{task}.{word}"])
-    with pytest.raises(ConfigError, match=r"unknown key 'env\.train\.save_freq'"):
-        compose([*words, "env.train.save_freq=3"])
 
 
 @pytest.mark.parametrize("task", UNSUPPORTED)

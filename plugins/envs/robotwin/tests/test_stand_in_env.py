@@ -16,11 +16,11 @@ from rlcore_env_robotwin.env import make_env
 from rlcore_env_robotwin.plugin import rlcore_components
 from rlcore_env_robotwin.settings import RoboTwinConfig
 from rlcore_env_robotwin.tasks import BOXES
+from rlcore_rlinf.observation import as_printed
 from rlcore_sapien.vulkan import environment
 from rlcore_simulation.env import SimulatedEnv
 from rlcore_simulation.interpreters import look
 from rlcore_testing import EnvConformance
-from rlcore_tools.rlinf.observation import as_printed
 
 from rlcore.config.compose import compose
 from rlcore.contracts.errors import AssetError

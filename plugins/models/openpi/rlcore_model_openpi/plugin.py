@@ -20,7 +20,6 @@ def rlcore_components() -> list[ComponentSpec]:
             config="rlcore_model_openpi.settings:OpenPIModelConfig",
             spec="rlcore_model_openpi.spec:policy_spec",
             layouts="rlcore_model_openpi.lerobot_export:LAYOUTS",
-            imports="rlcore_model_openpi.imports:RULES",
         )
     ]
 

@@ -19,7 +19,6 @@ def rlcore_components() -> list[ComponentSpec]:
             summary="OpenVLA: actions as tokens, written one after the other",
             config="rlcore_model_openvla.settings:OpenVLAConfig",
             spec="rlcore_model_openvla.spec:policy_spec",
-            imports="rlcore_model_openvla.imports:RULES",
         )
     ]
 

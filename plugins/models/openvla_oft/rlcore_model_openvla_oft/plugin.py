@@ -19,7 +19,6 @@ def rlcore_components() -> list[ComponentSpec]:
             summary="OpenVLA-OFT: action chunks as tokens, all written at once",
             config="rlcore_model_openvla_oft.settings:OpenVLAOFTConfig",
             spec="rlcore_model_openvla_oft.spec:policy_spec",
-            imports="rlcore_prismatic.imports:RULES",
             original="rlcore_prismatic.originals:to_original",
         )
     ]

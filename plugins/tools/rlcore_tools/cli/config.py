@@ -14,7 +14,7 @@ from pathlib import Path
 
 from rlcore.cli.parser import Parser
 from rlcore.config.catalog import BY_RECIPE, is_override, named_recipe
-from rlcore.contracts.errors import ConfigError
+from rlcore.contracts.errors import ConfigError, MissingPackageError
 
 IMPORT, EXPLAIN, SCHEMA = "import", "explain", "schema"
 
@@ -80,6 +80,7 @@ def _import(arguments: Sequence[str]) -> int:
     Raises:
         ConfigError: the file is missing or damaged, it names no env, model or algorithm that is
             installed, or the recipe's file exists already.
+        MissingPackageError: rlcore-rlinf is not installed.
         PluginError: a component that it names is installed but can't be used.
     """
     parser = Parser(prog="rlcore config", description=__doc__)
@@ -103,22 +104,15 @@ def _import(arguments: Sequence[str]) -> int:
     if not file.is_file():
         problem = "is a folder" if file.is_dir() else "does not exist"
         raise ConfigError(f"{options.file} {problem}", hint="rlcore config import FILE.yaml")
-    from rlcore.plugins.registry import load_plugins
-    from rlcore_tools.rlinf import recipe
-    from rlcore_tools.rlinf.reading import read
-    from rlcore_tools.rlinf.translate import translate
+    try:
+        from rlcore_rlinf.convert import convert
+    except ModuleNotFoundError as error:
+        raise MissingPackageError(
+            "rlcore config import needs rlcore-rlinf, not installed",
+            hint='pip install "rlcore[rlinf]"',
+        ) from error
 
-    target = recipe.place(file, options.out)
-    folders = [_folder(name) for name in options.config_dir]
-    translation = translate(file, read(file, folders), load_plugins())
-    text = recipe.text(file, translation)
-    for line in recipe.lines(translation):
-        print(line)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    target.write_text(text, encoding="utf-8")
-    verb = "train" if "algorithm" in translation.components else "eval"
-    print(f"\nwritten: {target}")
-    print(f"next: rlcore {verb} --config-dir {target.parent.parent} {target.stem} --dry-run")
+    convert(file, options.out, [_folder(name) for name in options.config_dir])
     return 0
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from rlcore.results.tables import success_rows
-from rlcore_tools.other_names import OTHER_NAMES
+from rlcore_tools.metric_names import metric_names
 from rlcore_tools.report.chart import Point, Series, chart, interval_bars, number
 from rlcore_tools.report.curves import Curve, evaluations_by_update
 from rlcore_tools.report.figures import Gain
@@ -27,8 +27,8 @@ CURVES = {
     "rollout/env_steps_per_second": "env steps per second",
 }
 """Metrics drawn as small charts, in this order, if a run logged them; `{metric: title}`."""
-APART = ("step", "time", "eval/", "sft/", "time/", *CURVES, *OTHER_NAMES)
-"""Prefixes of metric names that :func:`other_metrics` leaves out."""
+APART = ("step", "time", "eval/", "sft/", "time/", *CURVES)
+"""Prefixes of metric names that :func:`other_metrics` leaves out, as it does further names."""
 MOST_COLUMNS = 12  # evaluations in a strip; of more, every n-th one and the last are shown
 IMITATION = {"sft/train_loss": "training", "sft/val_loss": "validation"}
 WIDE, NARROW, SMALL = (960, 320), (400, 300), (400, 200)
@@ -92,7 +92,8 @@ def other_metrics(record: RunRecord) -> list[tuple[str, str, Markup | str]]:
     A metric that never changes has a text with its value in place of the chart.
     """
     names = dict.fromkeys(name for line in record.metrics for name in line)
-    shown = [name for name in names if not name.startswith(APART) and name != SUCCESS]
+    left_out = {SUCCESS, *metric_names()}
+    shown = [name for name in names if not name.startswith(APART) and name not in left_out]
     curve = Curve("this run", [record])
     found = [("", name, _small([curve], name, name)) for name in sorted(shown)]
     return [(what, name, one) for what, name, one in found if one is not None]

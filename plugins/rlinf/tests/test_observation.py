@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from rlcore_tools.rlinf.observation import as_printed
+from rlcore_rlinf.observation import as_printed
 
 from rlcore.contracts.errors import ConfigError
 from rlcore.contracts.specs import CameraSpec, EnvSpec, StateChannel

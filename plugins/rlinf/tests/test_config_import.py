@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 import yaml
-from rlcore_tools.rlinf.reading import leaves, read
-from rlcore_tools.rlinf.translate import translate
+from rlcore_rlinf.reading import leaves, read
+from rlcore_rlinf.translate import translate
 from rlinf_checkout import (
     GAE,
     GROUP,
@@ -187,7 +187,7 @@ def test_a_file_for_evaluation(imported):
 
 @pytest.mark.quick(2)
 @pytest.mark.parametrize(
-    ("path", "value", "word", "says"),
+    ("path", "value", "word", "note"),
     [
         ("runner.max_epochz", 3, "choose", "rlcore has no such key; is runner.max_epochs meant?"),
         ("algorithm.new_trick", 0.1, "choose", "rlcore has no such key"),
@@ -205,7 +205,7 @@ def test_a_file_for_evaluation(imported):
         ("rollout.sampling_params.top_k", 50, "dropped", "flow policy"),
     ],
 )
-def test_what_has_no_counterpart_is_said(theirs, tmp_path, path, value, word, says, capsys):
+def test_what_has_no_counterpart_is_said(theirs, tmp_path, path, value, word, note, capsys):
     content = pi_on_metaworld()
     put(content, path, value)
     file = write(theirs, "changed", content)
@@ -213,9 +213,9 @@ def test_what_has_no_counterpart_is_said(theirs, tmp_path, path, value, word, sa
     assert main(["config", "import", str(file), "--out", str(out)]) == 0
     verdicts = {each.theirs: each for each in translate(file, read(file), load_plugins()).verdicts}
     assert verdicts[path].word == word
-    assert says in verdicts[path].says
+    assert note in verdicts[path].note
     line = next(row for row in capsys.readouterr().out.splitlines() if row.startswith(f"  {path}="))
-    assert says in line
+    assert note in line
     assert (f"#   {path}=" in out.read_text()) == (word == "choose")
     compose(["experiment=changed"], config_dirs=[tmp_path])
 
@@ -269,20 +269,20 @@ def test_what_their_envs_read_decides(theirs, name, values, key, expected):
 
 
 @pytest.mark.parametrize(
-    ("path", "value", "says"),
+    ("path", "value", "note"),
     [
         # what pays for a success once there pays at each step here
         ("env.train.reward_mode", "only_success", "reward: sparse, dense or grasp"),
         ("env.train.init_params.max_episode_steps", 40, "env.train.max_episode_steps decides"),
     ],
 )
-def test_what_two_of_their_keys_say_differently_is_to_decide(theirs, path, value, says):
+def test_what_two_of_their_keys_say_differently_is_to_decide(theirs, path, value, note):
     content = RECIPES["maniskill_ppo_openvla"]()
     put(content, path, value)
     put(content, "env.train.ignore_terminations", True)
     file = write(theirs, "changed", content)
     verdicts = {each.theirs: each for each in translate(file, read(file), load_plugins()).verdicts}
-    assert (verdicts[path].word, verdicts[path].says) == ("choose", says)
+    assert (verdicts[path].word, verdicts[path].note) == ("choose", note)
 
 
 def test_what_their_pi_takes_where_a_file_is_silent(theirs):

@@ -1,12 +1,22 @@
-"""Old spellings: understood, mapped, warned about; refused where the meaning would be lost."""
+"""RLinf's spellings: translated with a warning; refused where the meaning would be lost."""
 
 from __future__ import annotations
 
 import pytest
+from rlcore_rlinf.spellings import (
+    CHUNK_STEPS,
+    CROPS_OF_ENVS,
+    DO_SAMPLE,
+    ONE_VALUE,
+    RENAMED,
+    TEMPERATURES,
+)
 
+from rlcore.config import bind
 from rlcore.config.compose import compose
 from rlcore.config.warning import ConfigWarning
 from rlcore.contracts.errors import ConfigError
+from rlcore.plugins.registry import Registry
 
 TOY = ["env=toy", "model=toy", "algorithm=ppo"]
 
@@ -47,12 +57,12 @@ def test_do_sample_decides_whatever_the_temperature_and_the_order(turned):
         ("algorithm.n_chunk_steps=10", lambda c: True),  # 20 steps // chunks of 2
     ],
 )  # fmt: skip
-def test_old_spellings_are_mapped_and_warned_about(override, read):
+def test_spellings_are_translated_with_a_warning(override, read):
     with pytest.warns(ConfigWarning):
         assert read(compose([*TOY, override]))
 
 
-def test_files_may_hold_old_spellings_too(tmp_path):
+def test_recipes_may_have_these_spellings(tmp_path):
     (tmp_path / "experiment").mkdir()
     text = "# @package _global_\nalgorithm: {n_chunk_steps: 10, Gamma: 0.5}\ndo_sample: true\n"
     (tmp_path / "experiment" / "e.yaml").write_text(text, encoding="utf-8")
@@ -79,7 +89,7 @@ def test_a_meaning_that_would_be_lost_is_refused(override, sentence):
         compose([*TOY, override])
 
 
-def test_the_new_spelling_wins_in_the_same_place(tmp_path):
+def test_the_key_of_rlcore_wins_in_the_same_file(tmp_path):
     (tmp_path / "experiment").mkdir()
     text = "# @package _global_\ndo_sample: true\nrollout: {eval_deterministic: true}\n"
     (tmp_path / "experiment" / "e.yaml").write_text(text, encoding="utf-8")
@@ -106,3 +116,36 @@ def test_the_crop_of_an_env_is_the_policys():
     assert not config.actor.model.center_crop
     with pytest.raises(ConfigError, match=r"env\.eval\.center_crop must be false, or left out"):
         compose([*words, without, "env.eval.center_crop=true"])
+
+
+@pytest.mark.long
+def test_keys_without_effect_are_passed_over_and_named():
+    """RoboTwin's own files have them."""
+    words = ["env=robotwin_lift_pot", "model=pi0", "algorithm=ppo"]
+    task = "env.train.task_config"
+    with pytest.warns(ConfigWarning, match=rf"{task}\.save_freq: without effect"):
+        assert compose([*words, f"{task}.save_freq=3"]) == compose(words)
+    with pytest.warns(ConfigWarning, match=r"data_type\.rgb, .*data_type\.depth: without effect"):
+        kept = compose([*words, f"{task}.data_type={{rgb: true, depth: true}}"])
+    assert kept == compose(words)
+    for word, message in (
+        ("data_type.qpos=false", "qpos must be true, or left out: the policy needs it, got False"),
+        ("render_freq=1", "render_freq must be 0, or left out: processes have no screen"),
+    ):
+        with pytest.raises(ConfigError, match=message):
+            compose([*words, f"{task}.{word}"])
+    with pytest.raises(ConfigError, match=r"unknown key 'env\.train\.save_freq'"):
+        compose([*words, "env.train.save_freq=3"])
+
+
+def test_without_the_plugin_a_spelling_is_refused_with_the_command_that_installs_it(monkeypatch):
+    """`configs/extras.json` lists the keys that the plugin translates."""
+    installed = {name: folder for name, folder in bind.folders().items() if name != "rlcore-rlinf"}
+    monkeypatch.setattr(bind, "folders", lambda: installed)
+    registry = Registry.load(environ={"RLCORE_BLOCK_PLUGINS": "rlinf"})
+    keys = [*DO_SAMPLE, *TEMPERATURES, *RENAMED, *ONE_VALUE, *CROPS_OF_ENVS, CHUNK_STEPS]
+    for key in keys:
+        with pytest.raises(ConfigError) as caught:
+            compose([*TOY, f"{key}=1"], registry=registry)
+        assert "unknown key" in caught.value.message
+        assert "plugin that is not installed" in (caught.value.hint or ""), key

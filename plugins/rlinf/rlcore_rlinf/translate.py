@@ -1,0 +1,193 @@
+"""Translate the values of one of RLinf's files to a verdict for each of its keys.
+
+leaves --which components--> their rules and those of any file --first that fits--> Verdict
+       '-- no rule: a spelling of RLinf, else a key of rlcore, else unknown
+
+Every key gets a verdict, and no verdict sets a value that its key would refuse.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from omegaconf import DictConfig
+
+from rlcore.config import schema_tree
+from rlcore.config.bind import SLOTS, bind, merge, schema_for
+from rlcore.config.schema import RunConfig
+from rlcore.contracts.errors import ConfigError
+from rlcore.plugins.registry import Registry
+from rlcore_rlinf.components import ACTING, TRAINED, choose, nested, type_keys
+from rlcore_rlinf.reading import MISSING, Leaf, leaves
+from rlcore_rlinf.rule import ImportRule, RLinfFile
+from rlcore_rlinf.rules import RULES, any_file
+from rlcore_rlinf.verdicts import Judge, Verdict, Word
+
+SIDES = ("env.train", "env.eval")
+
+
+@dataclass(frozen=True)
+class Translation:
+    """A translated file.
+
+    Attributes:
+        components: the chosen component by section (`env.train`, `actor.model`, ...).
+        verdicts: one for each key, in the order of the file, followed by what is assumed.
+    """
+
+    components: Mapping[str, str]
+    verdicts: Sequence[Verdict]
+
+    def values(self) -> dict[str, Any]:
+        """Return the values that the recipe sets, by dotted path.
+
+        In a file with one side of env, that side stands for both.
+        """
+        values = {verdict.sets: verdict.new for verdict in self.verdicts if verdict.sets}
+        for side, other in (SIDES, SIDES[::-1]):
+            if side not in self.components:
+                values |= {
+                    side + path.removeprefix(other): value
+                    for path, value in values.items()
+                    if path.startswith(other)
+                }
+        return values
+
+
+def translate(file: Path, composed: DictConfig, registry: Registry) -> Translation:
+    """Return the verdicts on a composed file.
+
+    Raises:
+        ConfigError: it names no env, model or algorithm that is installed.
+        PluginError: a component that it names is installed but can't be used.
+    """
+    written = {path: leaf.value for path, leaf in leaves(composed, ())}
+    components = choose(file, written, registry)
+    root = schema_for(registry, [type_keys(components)])
+    mappings = {key.path for key in schema_tree.walk(root) if not key.section}
+    found = dict(leaves(composed, mappings))
+    only_acts = not any(path.startswith(TRAINED) for path in found)
+    if only_acts:  # a file for evaluation: its rollout.model is read as actor.model
+        found = {_moved(path, ACTING, TRAINED): leaf for path, leaf in found.items()}
+    verdicts = _checked(_one_value_each(_judged(file, found, root, components)), root)
+    if only_acts:
+        verdicts = [
+            replace(verdict, theirs=_moved(verdict.theirs, TRAINED, ACTING)) for verdict in verdicts
+        ]
+    return Translation(components, _linked(verdicts))
+
+
+def _moved(path: str, old: str, new: str) -> str:
+    """Return a path with its prefix replaced."""
+    return new + path.removeprefix(old) if path.startswith(old) else path
+
+
+def _judged(
+    file: Path, found: Mapping[str, Leaf], root: RunConfig, components: Mapping[str, str]
+) -> list[Verdict]:
+    values = {path: leaf.value for path, leaf in found.items() if leaf.value != MISSING}
+    judge = Judge(RLinfFile(file, values), root, [*rules_of(components), *any_file.RULES])
+    verdicts = [verdict for path, leaf in found.items() for verdict in judge.verdicts(path, leaf)]
+    return [*verdicts, *judge.assumed()]
+
+
+def rules_of(components: Mapping[str, str]) -> list[ImportRule]:
+    """Return the rules of components, by section. The rules of an env are for its side."""
+    rules: list[ImportRule] = []
+    for slot in SLOTS:
+        own = RULES.get((slot.kind, components.get(slot.section, "")), ())
+        if slot.kind == "env":
+            own = tuple(_on_side(rule, slot.section) for rule in own)
+        rules += own
+    return rules
+
+
+def _on_side(rule: ImportRule, section: str) -> ImportRule:
+    ours = rule.ours and rule.ours.replace("env.*", section)
+    return replace(rule, theirs=rule.theirs.replace("env.*", section), ours=ours)
+
+
+def _checked(verdicts: Sequence[Verdict], root: RunConfig) -> list[Verdict]:
+    """Leave a value to the user that its key would refuse, or that is a path which does not exist
+    on this machine."""
+    keys = {key.path: key for key in schema_tree.walk(root)}
+    refused = _refused([verdict for verdict in verdicts if verdict.sets], root)
+
+    def checked(verdict: Verdict) -> Verdict:
+        if not verdict.sets:
+            return verdict
+        problem = refused.get(id(verdict)) or _unfit(verdict.new, keys[verdict.sets])
+        return replace(verdict, word="choose", note=problem) if problem else verdict
+
+    return [checked(verdict) for verdict in verdicts]
+
+
+def _refused(verdicts: Sequence[Verdict], root: RunConfig) -> dict[int, str]:
+    """Return the error of each value that has the wrong type for its key, by the identity of its
+    verdict. All values are tried at once, then halves, until the wrong ones are found."""
+    try:
+        values: dict[str, Any] = {}
+        merge(values, nested({verdict.sets: verdict.new for verdict in verdicts}), root)
+        bind(values, deepcopy(root))
+    except ConfigError as error:
+        if len(verdicts) == 1:
+            return {id(verdicts[0]): error.message}
+        half = len(verdicts) // 2
+        return {**_refused(verdicts[:half], root), **_refused(verdicts[half:], root)}
+    return {}
+
+
+def _unfit(value: Any, key: schema_tree.Key) -> str:
+    """Return why a value of the right type can't be taken; empty if it can."""
+    numbers = [n for n in schema_tree.values_of(value) if isinstance(n, int | float)]
+    if not isinstance(value, bool) and any(n not in key.range for n in numbers):
+        return f"{key.path} must be {key.range}"
+    is_input = key.place in ("read", "checkpoint", "path") and isinstance(value, str)
+    if is_input and not Path(value).expanduser().exists():
+        return f"not on this machine: give {key.path}=PATH"
+    return ""
+
+
+def _one_value_each(verdicts: Sequence[Verdict]) -> list[Verdict]:
+    """Keep one of several keys that set the same key of rlcore: the one of the same name, else the
+    first."""
+    deciding: dict[str, Verdict] = {}
+    for verdict in verdicts:
+        if verdict.sets:
+            first = deciding.setdefault(verdict.sets, verdict)
+            if verdict.theirs == verdict.sets != first.theirs:
+                deciding[verdict.sets] = verdict
+    result = []
+    for verdict in verdicts:
+        winner = deciding.get(verdict.sets, verdict)
+        if winner is verdict:
+            result.append(verdict)
+        elif verdict.word != "assumed":
+            same = winner.new == verdict.new
+            word: Word = "dropped" if same else "choose"
+            note = f"{winner.theirs} {'says the same' if same else 'decides'}"
+            result.append(replace(verdict, word=word, ours=None, new=None, note=note))
+    return result
+
+
+def _linked(verdicts: Sequence[Verdict]) -> list[Verdict]:
+    """Keep interpolations of keys that are taken as they are."""
+    taken = {verdict.theirs for verdict in verdicts if verdict.word == "taken"}
+    return [
+        replace(verdict, new=verdict.raw)
+        if verdict.word == "taken" and _refers_to(verdict.raw, taken)
+        else verdict
+        for verdict in verdicts
+    ]
+
+
+def _refers_to(raw: Any, keys: set[str]) -> bool:
+    """Check whether a value has interpolations, all of these keys."""
+    if not isinstance(raw, str) or "${" not in raw:
+        return False
+    named = [part.partition("}")[0] for part in raw.split("${")[1:]]
+    return all(name in keys for name in named)

@@ -1,0 +1,20 @@
+"""Log metrics under further names, which plugins give them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from rlcore.plugins.registry import load_plugins
+
+
+def metric_names() -> dict[str, str]:
+    """Return `{further name: metric}`, the results of the plugins' hook `rlcore_metric_names`."""
+    names: dict[str, str] = {}
+    for given in load_plugins().manager.hook.rlcore_metric_names():
+        names |= given
+    return names
+
+
+def under_further_names(metrics: Mapping[str, float]) -> dict[str, float]:
+    """Return those of the metrics that have further names, under these."""
+    return {name: metrics[metric] for name, metric in metric_names().items() if metric in metrics}

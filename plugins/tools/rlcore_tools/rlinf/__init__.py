@@ -1,1 +1,0 @@
-"""Convert configuration files of RLinf to recipes: file -> values -> verdicts -> recipe."""
