@@ -60,7 +60,8 @@ def check_terms(
             what = f"metric {key!r}"
             raise fault(name, "loss", what, describe_answer(metric), "a Metric")
         if key.startswith(MEASURED) or key in LINE:
-            what, found = f"metric {key!r}", "a field of every line of metrics.jsonl"
+            what = f"metric {key!r}"
+            found = "a field of every line of metrics.jsonl"
             raise fault(name, "loss", what, found, "another name")
     return loss, dict(metrics)
 

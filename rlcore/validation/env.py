@@ -53,7 +53,8 @@ def observation_fault(
     keys = sorted(observation) if isinstance(observation, Mapping) else kind_of(observation)
     if keys != KEYS:
         return Fault("the observation", f"{keys}", f"a mapping of {KEYS}", OBSERVATION)
-    states, elapsed = observation["states"], observation["elapsed"]
+    states = observation["states"]
+    elapsed = observation["elapsed"]
     return (
         _cameras_fault("cameras", "camera", spec, num_envs, observation["cameras"])
         or array_fault("states", states, np.float32, (num_envs, spec.state_dim))
@@ -96,7 +97,8 @@ def chunk_fault(
             "a ChunkResult",
             "see rlcore.contracts.protocols.ChunkResult",
         )
-    shape, infos = (num_envs, length), result.infos.items()
+    shape = (num_envs, length)
+    infos = result.infos.items()
     flags = ("terminated", "truncated", "valid")
     fault = (
         array_fault("rewards", result.rewards, np.float32, shape, NUMBERS)
@@ -134,7 +136,8 @@ def demonstration_fault(
     Args:
         named: as in :func:`observation_fault`.
     """
-    actions, states = demonstration.actions, demonstration.states
+    actions = demonstration.actions
+    states = demonstration.states
     length = len(actions) if isinstance(actions, np.ndarray) and actions.ndim else 0
     if length == 0:
         return Fault(
@@ -154,7 +157,8 @@ def demonstration_fault(
     )
     if fault is not None:
         return replace(fault, row=None, step=fault.row)
-    count, frames = len(demonstration.frame_steps), demonstration.frames
+    count = len(demonstration.frame_steps)
+    frames = demonstration.frames
     return (
         _steps_fault(demonstration.frame_steps, length)
         or _cameras_fault("frames", "frames of", spec, count, frames)
@@ -255,7 +259,9 @@ def _success_fault(success: Any, seen: np.ndarray) -> Fault | None:
 
 def _episodes_fault(result: ChunkResult, running: np.ndarray, solved: np.ndarray) -> Fault | None:
     """Check that rewards, ends, valid steps and success are consistent in running rows."""
-    ran, valid, rewards = running[:, None], result.valid, result.rewards
+    ran = running[:, None]
+    valid = result.valid
+    rewards = result.rewards
     with np.errstate(over="ignore"):
         finite = np.isfinite(rewards.astype(np.float32, copy=False))
     ends = result.terminated | result.truncated

@@ -84,7 +84,8 @@ def checked_output(spec: PolicySpec, rows: int, output: Any) -> PolicyOutput:
     """
     call = _Call(spec, "act")
     call.require(isinstance(output, PolicyOutput), "its answer", output, "a PolicyOutput")
-    shape, actions = (rows, spec.num_action_chunks, spec.action_dim), output.actions
+    shape = (rows, spec.num_action_chunks, spec.action_dim)
+    actions = output.actions
     expected = f"float32 {list(shape)}"
     call.require(described(actions) == expected, "actions", actions, expected)
     call.require_floats("logprobs", output.logprobs, shape)
@@ -109,7 +110,8 @@ def checked_evaluation(spec: PolicySpec, rows: int, evaluation: Any) -> Evaluati
     """
     call = _Call(spec, "evaluate")
     call.require(isinstance(evaluation, Evaluation), "its answer", evaluation, "an Evaluation")
-    shape, entropy = (rows, spec.num_action_chunks, spec.action_dim), evaluation.entropy
+    shape = (rows, spec.num_action_chunks, spec.action_dim)
+    entropy = evaluation.entropy
     call.require_floats("logprobs", evaluation.logprobs, shape)
     call.require_floats("values", evaluation.values, (rows, spec.value_dim))
     right = isinstance(entropy, torch.Tensor) and entropy.dim() == 3 and len(entropy) == rows
@@ -196,10 +198,12 @@ def checked_groups(policy: Any) -> dict[str, list[torch.nn.Parameter]]:
             it would be trained twice; or a parameter that requires gradients is in no group, so
             that it would never be trained.
     """
-    call, groups = _Call(policy.spec, "parameter_groups"), policy.parameter_groups()
+    call = _Call(policy.spec, "parameter_groups")
+    groups = policy.parameter_groups()
     right = isinstance(groups, Mapping) and set(groups) == {"policy", "value"}
     call.require(right, "its answer", groups, 'a dict of lists, "policy" and "value"')
-    own, grouped = {id(parameter) for parameter in policy.parameters()}, set()
+    own = {id(parameter) for parameter in policy.parameters()}
+    grouped = set()
     for group, parameters in groups.items():
         for place, parameter in enumerate(parameters):
             name = f"{group}[{place}]"

@@ -150,7 +150,8 @@ class CheckedEnv:
                 observation that it returned earlier.
         """
         actions = check_actions(self.spec, self.num_envs, actions)
-        running, length = self._running, actions.shape[1]
+        running = self._running
+        length = actions.shape[1]
         result = self._env.chunk_step(actions)
         fault = chunk_fault(
             self.spec, self.num_envs, length, result, running, self._solved, self._named
@@ -199,7 +200,8 @@ class CheckedEnv:
         outer = {self._inner(episode): episode for episode in episodes}
         for demonstration in self._env.demonstrate(list(outer), **settings):
             fault = demonstration_fault(self.spec, demonstration, self._named)
-            episode, text = outer[demonstration.episode], demonstration.instruction
+            episode = outer[demonstration.episode]
+            text = demonstration.instruction
             if fault is not None:
                 where = "" if fault.step is None else f", step {fault.step}"
                 raise self._error(fault, f"the expert's {self._address(episode)}{where}")

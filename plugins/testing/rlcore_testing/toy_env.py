@@ -88,19 +88,19 @@ class ToyEnv:
     ) -> Iterator[Demonstration]:
         limit = self.spec.max_episode_steps if max_steps is None else max_steps
         for episode in episodes:
-            one = ToyEnv(replace(self._config, max_episode_steps=limit), 1)
-            one.reset(options={"episodes": [episode]})
+            env = ToyEnv(replace(self._config, max_episode_steps=limit), 1)
+            env.reset(options={"episodes": [episode]})
             noise = generator(seed, "toy noise", *episode)
             frames, states, actions = (list[np.ndarray]() for _ in range(3))
-            while one._running[0]:
-                gap = one._goals[one._task[0]] - one._position[0]
+            while env._running[0]:
+                gap = env._goals[env._task[0]] - env._position[0]
                 action = np.clip(gap / SPEED, -1.0, 1.0).astype(np.float32) * speed
                 if len(actions) % stride == 0:
-                    frames.append(one._draw(0))
-                states.append(one._position[0].copy())
+                    frames.append(env._draw(0))
+                states.append(env._position[0].copy())
                 actions.append(action)
                 executed = action + noise.normal(0.0, action_noise, 2)
-                one._advance(executed[None].astype(np.float32))  # the cast a policy's actions get
+                env._advance(executed[None].astype(np.float32))  # the cast a policy's actions get
             yield Demonstration(
                 episode=episode,
                 instruction=self.spec.instructions[episode.task],
@@ -108,7 +108,7 @@ class ToyEnv:
                 frame_steps=np.arange(0, len(actions), stride, dtype=np.int64),
                 states=np.stack(states),
                 actions=np.stack(actions),
-                success=bool(one._success[0]),
+                success=bool(env._success[0]),
             )
 
     def record(self, rows: Sequence[int]) -> None:
@@ -121,11 +121,13 @@ class ToyEnv:
 
     def suspend(self) -> None:
         if self._suspended is None:
-            self._suspended, self._position = self._position, np.full_like(self._position, np.nan)
+            self._suspended = self._position
+            self._position = np.full_like(self._position, np.nan)
 
     def resume(self) -> None:
         if self._suspended is not None:
-            self._position, self._suspended = self._suspended, None
+            self._position = self._suspended
+            self._suspended = None
 
     def close(self) -> None:
         """Do nothing: the env holds no resources."""
@@ -133,44 +135,59 @@ class ToyEnv:
     # -- simulation -------------------------------------------------------------------------
 
     def _default(self, seed: int | None) -> list[Episode]:
+        """Choose an episode for each row, for a reset that names none."""
         draw = generator(seed if seed is not None else 0, "toy")
-        tasks, trials = len(self.spec.tasks), self.spec.train_trials
+        tasks = len(self.spec.tasks)
+        trials = self.spec.train_trials
         return [
             Episode(int(draw.integers(tasks)), trials[int(draw.integers(len(trials)))])
             for _ in range(self.num_envs)
         ]
 
     def _start(self, row: int, episode: Episode) -> None:
+        """Start an episode in a row: (task, trial) alone determine where the point starts."""
         draw = generator("toy start", self.spec.tasks[episode.task], episode.trial)
         self._position[row] = draw.uniform(-0.4, 0.4, 2)
         self._task[row] = episode.task
         self._steps[row] = 0
-        self._running[row], self._success[row] = True, False
+        self._running[row] = True
+        self._success[row] = False
         self._last_reward[row] = 0.0
 
     def _advance(self, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        run = self._running.copy()
+        """Simulate one step of the running rows.
+
+        Args:
+            actions: float32 `[B, 2]`.
+
+        Returns:
+            (rewards float32 `[B]`, terminated bool `[B]`, truncated bool `[B]`).
+        """
+        running = self._running.copy()
         self._total_steps += 1
         if self._config.fail_at is not None and self._total_steps >= self._config.fail_at:
             self._fail()
         moved = self._position + SPEED * np.clip(actions, -1.0, 1.0)
-        self._position[run] = np.clip(moved, -1.0, 1.0)[run]
-        self._steps[run] += 1
+        self._position[running] = np.clip(moved, -1.0, 1.0)[running]
+        self._steps[running] += 1
         distance = np.linalg.norm(self._position - self._goals[self._task], axis=1)
-        reached = run & (distance < REACH)
+        reached = running & (distance < REACH)
         self._success |= reached
         reward = reached.astype(np.float32) * self._config.reward_coef
-        given = reward - self._last_reward if self._config.use_rel_reward else reward
-        self._last_reward = np.where(run, reward, self._last_reward)
+        change = reward - self._last_reward
+        self._last_reward = np.where(running, reward, self._last_reward)
+        # under ignore_terminations success is noted, and the episode goes on to its time limit
         terminated = reached & (not self._config.ignore_terminations)
-        truncated = run & ~terminated & (self._steps >= self.spec.max_episode_steps)
+        truncated = running & ~terminated & (self._steps >= self.spec.max_episode_steps)
         self._running &= ~(terminated | truncated)
         for row, frames in self._recorded.items():
-            if run[row]:
+            if running[row]:
                 frames.append(self._draw(row))
-        return np.where(run, given, 0.0).astype(np.float32), terminated, truncated
+        rewards = change if self._config.use_rel_reward else reward
+        return np.where(running, rewards, 0.0).astype(np.float32), terminated, truncated
 
     def _fail(self) -> None:
+        """Fail as a simulator may: by an error, a crash of the process, or a hang."""
         if self._config.fail_how == "die":
             os.kill(os.getpid(), signal.SIGKILL)
         if self._config.fail_how == "hang":

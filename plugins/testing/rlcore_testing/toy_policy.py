@@ -35,7 +35,7 @@ from rlcore_testing.toy_settings import (
     policy_spec,
 )
 
-NUMBERS = {task.replace("-", " the ") + " side": number for number, task in enumerate(GOALS)}
+TASK_NUMBERS = {task.replace("-", " the ") + " side": number for number, task in enumerate(GOALS)}
 UNKNOWN = -1  # number of an instruction that is not the toy env's
 
 
@@ -72,10 +72,10 @@ class ToyPolicy(nn.Module):
         self.value = nn.Linear(config.hidden + 1, values) if values else None
 
     def prepare(self, observation: Observation) -> Inputs:
-        tasks = [NUMBERS.get(text, UNKNOWN) for text in observation["task_descriptions"]]
-        blind = np.zeros((len(tasks), 0, 0, 3), dtype=np.uint8)
+        tasks = [TASK_NUMBERS.get(text, UNKNOWN) for text in observation["task_descriptions"]]
+        no_camera = np.zeros((len(tasks), 0, 0, 3), dtype=np.uint8)
         return {
-            "image": next(iter(observation["cameras"].values()), blind),
+            "image": next(iter(observation["cameras"].values()), no_camera),
             "state": observation["states"],
             "task": np.array(tasks, dtype=np.int64),
             "elapsed": observation["elapsed"],
@@ -103,7 +103,8 @@ class ToyPolicy(nn.Module):
     ) -> tuple[Inputs, np.ndarray, np.ndarray]:
         index = np.asarray(frame_index)
         steps = demonstration.frame_steps[index]
-        length, horizon = len(demonstration.actions), self.spec.action_horizon
+        length = len(demonstration.actions)
+        horizon = self.spec.action_horizon
         ahead = steps[:, None] + np.arange(horizon)
         observation: Observation = {
             "cameras": {name: f[index] for name, f in demonstration.frames.items()},
@@ -123,7 +124,8 @@ class ToyPolicy(nn.Module):
     ) -> torch.Tensor:
         mean, std, _ = self._forward(inputs)
         # std is for exploration and says nothing about the expert: only the mean is fitted
-        actions, mask = actions.to(self._device), mask.to(self._device)
+        actions = actions.to(self._device)
+        mask = mask.to(self._device)
         loss = (-_logprob(actions, mean, std.detach())).mean(-1)
         return (loss * mask).sum(-1) / mask.sum(-1)
 
@@ -162,8 +164,8 @@ class ToyPolicy(nn.Module):
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """Return mean `[B, C, A]`, std `[C, A]`, values `[B, V]`, on the parameters' device."""
         inputs = {name: tensor.to(self._device) for name, tensor in inputs.items()}
-        numbers = torch.arange(len(GOALS), device=self._device)
-        task = (inputs["task"][:, None] == numbers).float()
+        tasks = torch.arange(len(GOALS), device=self._device)
+        task = (inputs["task"][:, None] == tasks).float()
         pixels = inputs["image"].flatten(1).float() / 255.0
         hidden = self.body(torch.cat([pixels, inputs["state"], task], dim=1))
         mean = self.mean(hidden).unflatten(1, self._chunk_shape)

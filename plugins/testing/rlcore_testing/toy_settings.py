@@ -30,7 +30,6 @@ IMAGE_SIZE = 16
 WEIGHTS = "model.safetensors"
 
 
-# Success under time limits that training never had.
 HASTE = ProtocolSpec(
     env="toy",
     groups={
@@ -40,6 +39,7 @@ HASTE = ProtocolSpec(
     },
     averages={"Average of OOD": ("Hurry", "Sides")},
 )
+"""Protocol that measures success under time limits shorter than in training."""
 
 
 @dataclass
@@ -152,7 +152,9 @@ def input_size(env: EnvSpec) -> int:
 
 def parameter_shapes(config: ToyModelConfig, env: EnvSpec) -> dict[str, tuple[int, ...]]:
     """Return the shapes of the toy policy's weights, by name."""
-    inputs, hidden, values = input_size(env), config.hidden, _values(config)
+    inputs = input_size(env)
+    hidden = config.hidden
+    values = _values(config)
     outputs = config.num_action_chunks * env.action_dim
     critic = {"value.weight": (values, hidden + 1), "value.bias": (values,)}  # + elapsed fraction
     return {

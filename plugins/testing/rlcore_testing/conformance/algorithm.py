@@ -29,7 +29,8 @@ class AlgorithmConformance(AdvantageChecks, LossChecks):
 
     def test_a_bandit_learns(self) -> None:
         """Makes whole updates in rlcore's learner, from the first one that trains the policy."""
-        algorithm, updates = self.algorithm, [0, *(2**k for k in range(17))]
+        algorithm = self.algorithm
+        updates = [0, *(2**k for k in range(17))]
         first = next((update for update in updates if algorithm.trains_policy(update)), 0)
         policy: Any = Bandit(values=int(algorithm.needs.values))
         learner = self.learner_of(policy, algorithm)

@@ -41,7 +41,8 @@ class AdvantageChecks(AlgorithmSubject):
         before = copy.deepcopy(trajectory)
         self.algorithm.advantages(trajectory)
         for name in [field.name for field in fields(Trajectory)]:
-            array, copied = getattr(trajectory, name), getattr(before, name)
+            array = getattr(trajectory, name)
+            copied = getattr(before, name)
             if isinstance(array, torch.Tensor):
                 hint = "pure functions: no in-place operations on it"
                 require_equal(f"trajectory.{name} after advantages", array, copied, hint)
@@ -49,7 +50,8 @@ class AdvantageChecks(AlgorithmSubject):
 
     def test_what_was_never_executed_plays_no_part(self) -> None:
         trajectory = self.trajectory()
-        idle, valid = trajectory.sample_index < 0, trajectory.valid
+        idle = trajectory.sample_index < 0
+        valid = trajectory.valid
         rubbish = replace(
             trajectory,
             logprobs=trajectory.logprobs.masked_fill(~valid[..., None], torch.nan),
@@ -84,7 +86,8 @@ class AdvantageChecks(AlgorithmSubject):
         raised = 10.0 * trajectory.truncated.any(-1, keepdim=True)
         other = replace(trajectory, bootstrap_values=trajectory.bootstrap_values + raised)
         first, second = (self.algorithm.advantages(t).returns for t in (trajectory, other))
-        reads, needs = not torch.equal(first, second), self.algorithm.needs.bootstrap_values
+        reads = not torch.equal(first, second)
+        needs = self.algorithm.needs.bootstrap_values
         assert reads == needs, (
             f"needs.bootstrap_values is {needs}, but returns {'do' if reads else 'do not'} depend "
             "on the values of truncated episodes' final observations\n  hint: rollouts make these "

@@ -80,7 +80,9 @@ class LossChecks(AlgorithmSubject):
 
         Each has the rounding error that it may have. NaN stands for a metric without a value.
         """
-        present, total, metrics = self.present(samples), torch.zeros(()), Metrics()
+        present = self.present(samples)
+        total = torch.zeros(())
+        metrics = Metrics()
         for places in order.split(size):
             loss, measured = self.loss(samples, present, places)
             loss.backward()
@@ -95,7 +97,8 @@ class LossChecks(AlgorithmSubject):
     def test_samples_without_weight_have_no_influence(self) -> None:
         samples = self.samples()
         unweighed = {"logprobs": ~samples.valid, "values": samples.weights.value == 0}
-        clean, rubbish = self.present(samples), self.present(samples)
+        clean = self.present(samples)
+        rubbish = self.present(samples)
         with torch.no_grad():
             for name, mask in unweighed.items():
                 getattr(rubbish, name)[mask] = torch.nan
@@ -145,7 +148,8 @@ class LossChecks(AlgorithmSubject):
 
     def test_a_loss_repeats_and_draws_nothing(self) -> None:
         samples = self.samples()
-        present, state = self.present(samples), torch.get_rng_state()
+        present = self.present(samples)
+        state = torch.get_rng_state()
         first, second = (self.loss(samples, present)[0].detach() for _ in range(2))
         require_equal("the loss, computed again", second, first, "a pure function")
         assert torch.equal(torch.get_rng_state(), state), (
@@ -156,7 +160,8 @@ class LossChecks(AlgorithmSubject):
         """If it is not needed, the learner passes None, as all other checks do."""
         skip_unless(self.algorithm.needs.reference_logprobs, "it needs no reference log-probs")
         samples = self.samples()
-        present, reference = self.present(samples), samples.reference_logprobs
+        present = self.present(samples)
+        reference = samples.reference_logprobs
         assert reference is not None
         away = replace(samples, reference_logprobs=reference - 1.0)
         near, far = (float(self.loss(batch, present)[0].detach()) for batch in (samples, away))

@@ -73,7 +73,8 @@ class BackendConformance(Conformance):
 
     def test_sessions_share_what_the_outermost_holds(self) -> None:
         """An evaluation after one update gives the same episodes as core's backend."""
-        backend, cluster = load_backend(self.cluster()), self.cluster()
+        backend = load_backend(self.cluster())
+        cluster = self.cluster()
         expected = self._episodes(f"cluster.backend={REFERENCE}")
         with backend.session(cluster):
             with backend.session(cluster):

@@ -115,7 +115,8 @@ class Conformance:
     _closing: ClassVar[ExitStack]
 
     def __init_subclass__(cls) -> None:
-        cls._made, cls._closing = {}, ExitStack()
+        cls._made = {}
+        cls._closing = ExitStack()
 
     @classmethod
     def setup_class(cls) -> None:
@@ -212,7 +213,8 @@ class Conformance:
         )
         planned = load_target(path)(self.config(), *arguments)
         for entry in fields(planned):
-            got, expected = getattr(real, entry.name), getattr(planned, entry.name)
+            got = getattr(real, entry.name)
+            expected = getattr(planned, entry.name)
             assert entry.name in apart.split() or got == expected, (
                 f"{what}.{entry.name} is {got!r}, but the spec function gave {expected!r}"
                 f"\n  hint: take {what} from the spec function"
@@ -238,7 +240,8 @@ class Conformance:
         Args:
             skip: names of checks, as sentences.
         """
-        report, checks = Report([], []), cls.checks()
+        report = Report([], [])
+        checks = cls.checks()
         cls.setup_class()
         try:
             for number, (check, method) in enumerate(checks.items(), 1):
@@ -258,9 +261,11 @@ class Conformance:
     def _finding(cls, check: str, method: str, error: Exception) -> Finding:
         message, asserted, hint = str(error).partition(HINT)
         if isinstance(error, UserError):  # raised, for example, by core's own checks
-            message, hint = error.message.partition("\nTraceback")[0], error.hint or ""
+            message = error.message.partition("\nTraceback")[0]
+            hint = error.hint or ""
         elif not asserted:
-            kind, place = type(error).__name__, _place(error)
+            kind = type(error).__name__
+            place = _place(error)
             message = f"it raised {kind}: {error} ({place})"
             hint = "run the check with pytest to see the traceback"
             return Finding(check, message, hint, cause=f"{kind} {place}")
@@ -350,7 +355,8 @@ def require_valid(call: str, fault: Fault | None) -> None:
 
 def require_equal(what: str, got: Any, expected: Any, hint: str, *, atol: float = 0.0) -> None:
     """Require equal arrays: bitwise if `atol` is 0, else within `atol`. NaN equals itself."""
-    got, expected = np.asarray(got), np.asarray(expected)
+    got = np.asarray(got)
+    expected = np.asarray(expected)
     assert got.shape == expected.shape, (
         f"{what}: got shape {list(got.shape)}, expected {list(expected.shape)}\n  hint: {hint}"
     )

@@ -26,7 +26,9 @@ class ChunkChecks(EnvSubject):
     def test_a_run_accepts_what_it_hands_out(self) -> None:
         """Results pass the validation of env workers, from the start of episodes to their end."""
         episodes, actions = self.to_the_end()
-        env, running, solved = self.env(), ALL_ROWS, ~ALL_ROWS
+        env = self.env()
+        running = ALL_ROWS
+        solved = ~ALL_ROWS
         env.reset(options={"episodes": episodes})
         for start in range(0, actions.shape[1], CHUNK):
             result = env.chunk_step(actions[:, start : start + CHUNK])
@@ -45,7 +47,8 @@ class ChunkChecks(EnvSubject):
         skip_unless(not self.spec.whole_chunks, "spec.whole_chunks: a chunk is one motion")
         self.skip_unless_deterministic()
         episodes, actions = self.to_the_end()
-        chunked, stepped = self.env(), self.env(instance=1)
+        chunked = self.env()
+        stepped = self.env(instance=1)
         first = max(actions.shape[1] - 2 * CHUNK, 0)
         for env in (chunked, stepped):
             env.reset(options={"episodes": episodes})
@@ -74,7 +77,8 @@ class ChunkChecks(EnvSubject):
 
     def test_actions_beyond_the_range_are_clipped(self) -> None:
         self.skip_unless_deterministic()
-        actions, (low, high) = self.actions(ROWS), self.action_range()
+        actions = self.actions(ROWS)
+        low, high = self.action_range()
         wild = np.where(actions > (low + high) / 2, high + 2 * (high - low), low - (high - low))
         inside, outside = (
             self.play(self.env(), self.episodes(ROWS), played.astype(np.float32)).result

@@ -19,7 +19,8 @@ class DemonstrationChecks(EnvSubject):
     """Checks of demonstrations."""
 
     def test_demonstrations_follow_the_spec(self) -> None:
-        (low, high), limit = self.action_range(), self.spec.max_episode_steps
+        low, high = self.action_range()
+        limit = self.spec.max_episode_steps
         for demonstration in self.demonstrations():
             where = f"the demonstration of {tuple(demonstration.episode)}"
             require_valid(where, demonstration_fault(self.spec, demonstration))
@@ -57,7 +58,9 @@ class DemonstrationChecks(EnvSubject):
         self.skip_unless_deterministic()
         solved = [demonstration for demonstration in self.demonstrations() if demonstration.success]
         skip_unless(bool(solved), "the expert solved none of the episodes tried")
-        env, actions, episode = self.env(1), solved[0].actions, solved[0].episode
+        env = self.env(1)
+        actions = solved[0].actions
+        episode = solved[0].episode
         observation, _ = env.reset(options={"episodes": [episode]})
         length = self.stride if self.spec.whole_chunks else 1
         for step in range(0, len(actions), length):

@@ -25,7 +25,8 @@ class EndChecks(EnvSubject):
     def test_a_row_stops_at_its_first_end(self) -> None:
         """Rows of one env end at different steps, by success and by the time limit."""
         episodes, actions = self.to_the_end()
-        env, length = self.env(), self.spec.max_episode_steps + 2
+        env = self.env()
+        length = self.spec.max_episode_steps + 2
         result = self.play(env, episodes, extended(actions, length)).result
         fault = chunk_fault(self.spec, ROWS, length, result, ALL_ROWS, ~ALL_ROWS)
         require_valid("a chunk longer than the time limit", fault)

@@ -51,7 +51,8 @@ class FactChecks(EnvSubject):
 
     def test_the_env_has_the_facts_its_spec_function_gave(self) -> None:
         self.require_planned("env.spec", self.spec, apart="render_settings processes")
-        limit, actual = self.config().max_episode_steps, self.spec.max_episode_steps
+        limit = self.config().max_episode_steps
+        actual = self.spec.max_episode_steps
         assert actual == limit, (
             f"spec.max_episode_steps is {actual}, expected the setting's {limit}"
             "\n  hint: read config.max_episode_steps"
@@ -59,7 +60,8 @@ class FactChecks(EnvSubject):
 
     def test_a_task_that_is_chosen_is_the_one_played(self) -> None:
         """Core finds the env's number of each task in `env.*.tasks` by the task's name."""
-        task, trial = self.spec.tasks[-1], self.spec.train_trials[0]
+        task = self.spec.tasks[-1]
+        trial = self.spec.train_trials[0]
         skip_unless(len(self.spec.tasks) > 1, "there is one task")
         env = self.env(1, tasks=[task])
         hint = "a task's number is its place in env.spec.tasks; leave config.tasks to core"
@@ -74,7 +76,9 @@ class FactChecks(EnvSubject):
         self.require_same(start, arrays_of(chosen), arrays_of(whole), hint)
 
     def test_observations_follow_the_spec(self) -> None:
-        env, episodes, spec = self.env(), self.episodes(ROWS), self.spec
+        env = self.env()
+        episodes = self.episodes(ROWS)
+        spec = self.spec
         start, _ = env.reset(options={"episodes": episodes})
         observations = {
             "reset": start,

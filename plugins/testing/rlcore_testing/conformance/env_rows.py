@@ -21,7 +21,8 @@ class RowChecks(EnvSubject):
     """Checks of resets, videos, memory and closing."""
 
     def test_only_masked_rows_are_reset(self) -> None:
-        env, undisturbed = self.env(), self.env(instance=1)
+        env = self.env()
+        undisturbed = self.env(instance=1)
         others = self.episodes(ROWS, first=ROWS)
         played, _ = (
             self.play(env, self.episodes(ROWS), self.actions(ROWS)).result
@@ -41,7 +42,8 @@ class RowChecks(EnvSubject):
             after, alone = (e.chunk_step(self.actions(ROWS, key=1)) for e in (env, undisturbed))
             for name in ("rewards", "terminated", "truncated", "valid"):
                 what = f"{name} of rows that were not reset, in the chunk after another row's reset"
-                got, expected = getattr(after, name)[~mask], getattr(alone, name)[~mask]
+                got = getattr(after, name)[~mask]
+                expected = getattr(alone, name)[~mask]
                 self.require_close(what, got, expected, hint)
 
     def test_rows_never_reset_are_idle(self) -> None:
@@ -59,7 +61,8 @@ class RowChecks(EnvSubject):
         env.record([1])
         valid = self.play(env, self.episodes(ROWS), self.actions(ROWS)).result.valid
         films = env.recorded()
-        steps, counts = int(valid[1].sum()), {row: len(frames) for row, frames in films.items()}
+        steps = int(valid[1].sum())
+        counts = {row: len(frames) for row, frames in films.items()}
         hint = "keep a frame after each step of the rows named, until record is called again"
         assert not self.spec.cameras or counts in ({1: steps}, {1: steps + 1}), (
             f"after record([1]) and {steps} steps recorded() has frames {counts} by row, expected "
@@ -85,7 +88,8 @@ class RowChecks(EnvSubject):
         """
         most = self.memory_episodes // (2 * ROWS)
         skip_unless(most > 0, "memory_episodes is 0; rlcore check plays 200")
-        rounds, began = 0, monotonic()
+        rounds = 0
+        began = monotonic()
         while not rounds or (rounds < most and monotonic() - began < self.memory_seconds / 2):
             self._play_round(rounds)
             rounds += 1

@@ -96,7 +96,8 @@ class EnvSubject(Conformance):
 
     def episodes(self, count: int, *, first: int = 0) -> list[Episode]:
         """Return training episodes, numbered from `first`, that cycle through tasks and trials."""
-        tasks, trials = len(self.spec.tasks), self.spec.train_trials
+        tasks = len(self.spec.tasks)
+        trials = self.spec.train_trials
         return [Episode(i % tasks, trials[i % len(trials)]) for i in range(first, first + count)]
 
     def actions(self, rows: int, *, key: int = 0) -> np.ndarray:

@@ -96,7 +96,8 @@ class HookConformance(Conformance):
     def test_what_they_decide_does_not_depend_on_a_resume(self) -> None:
         """A resumed run has the values of `run.store`, but is a new process."""
         with tempfile.TemporaryDirectory() as folder:
-            whole, first = self.run(folder), self.run(folder)
+            whole = self.run(folder)
+            first = self.run(folder)
             self.play(whole, range(UPDATES))
             self.play(first, range(UPDATES // 2))
             self._forget()

@@ -41,7 +41,8 @@ class PlacementConformance(Conformance):
         Args:
             placement: a map; None: the name of the placement.
         """
-        nodes, named = len(inventory.nodes), placement or self.component().name
+        nodes = len(inventory.nodes)
+        named = placement or self.component().name
         return ClusterConfig(num_nodes=nodes, component_placement=named, **self.settings)
 
     def test_a_run_can_be_planned_with_it(self) -> None:

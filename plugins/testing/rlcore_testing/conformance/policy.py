@@ -32,7 +32,8 @@ class SpecChecks(PolicySubject):
     """Checks of the spec."""
 
     def test_the_spec_fits_the_env(self) -> None:
-        spec, width = self.spec, self.env_spec.action_dim
+        spec = self.spec
+        width = self.env_spec.action_dim
         chunks = spec.num_action_chunks
         assert spec.action_dim == width, (
             f"spec.action_dim is {spec.action_dim}, expected the env's {width}"

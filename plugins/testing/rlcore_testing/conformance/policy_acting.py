@@ -76,7 +76,8 @@ class ActingChecks(PolicySubject):
         )
 
     def test_acting_leaves_its_inputs_alone(self) -> None:
-        inputs, before = self.inputs, self.inputs
+        inputs = self.inputs
+        before = self.inputs
         self.policy.act(inputs, keys())
         for name, array in inputs.items():
             hint = "the trajectory stores them: copy before you change"
@@ -116,7 +117,8 @@ class ActingChecks(PolicySubject):
         self._require_read("rows have each other's instructions", changed)
 
     def _require_read(self, change: str, changed: Observation) -> None:
-        plain, other = self.acted(), self.policy.act(self.policy.prepare(changed), keys())
+        plain = self.acted()
+        other = self.policy.act(self.policy.prepare(changed), keys())
         same = np.array_equal(plain.actions, other.actions) and plain.logprobs.equal(other.logprobs)
         assert not same, (
             f"actions and log-probs stay the same to the bit though {change}\n  hint: look for an "
@@ -135,7 +137,8 @@ class ActingChecks(PolicySubject):
         Decisions are equal bitwise, which repeatable runs with `rollout.forward_batch` need, if
         this machine's own kernels are independent of the row; otherwise within the tolerance.
         """
-        first, second = np.array([0, 1, 2, 3]), np.array([5, 0, 4, 2])
+        first = np.array([0, 1, 2, 3])
+        second = np.array([5, 0, 4, 2])
         common, before, after = np.intersect1d(first, second, return_indices=True)
         rows_matter, _ = check_kernels(len(first))
         require_decisions(
@@ -208,13 +211,16 @@ class EvaluatingChecks(PolicySubject):
         hint = "call one function from both; dropout off, the same noise level, fp32"
         for name in ("logprobs", "values"):
             what = f"{name} of evaluate against act, {when}"
-            got, expected = getattr(evaluation, name).detach(), getattr(output, name)
+            got = getattr(evaluation, name).detach()
+            expected = getattr(output, name)
             require_equal(what, got, expected, hint, atol=self.tolerance)
 
     def test_evaluating_rows_apart_gives_the_same(self) -> None:
         output = self.acted()
-        inputs, replay = rows_of(self.inputs, SOME), rows_of(output.replay, SOME)
-        whole, part = self.evaluated(output), self.policy.evaluate(as_tensors(inputs), replay)
+        inputs = rows_of(self.inputs, SOME)
+        replay = rows_of(output.replay, SOME)
+        whole = self.evaluated(output)
+        part = self.policy.evaluate(as_tensors(inputs), replay)
         for name in ("logprobs", "values", "entropy"):
             expected = getattr(whole, name).detach()
             require_equal(

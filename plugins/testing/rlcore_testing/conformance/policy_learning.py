@@ -142,7 +142,8 @@ class SupervisedChecks(PolicySubject):
             if step:
                 loss.backward()
                 optimizer.step()
-        before, after = losses[0], losses[-1]
+        before = losses[0]
+        after = losses[-1]
         assert before - after > (1 - FALL) * abs(before), (
             f"the supervised loss went from {before:.4g} to {after:.4g} in {self.sft_steps} steps, "
             f"expected it to fall by {1 - FALL:.0%} at least\n  hint: compare targets and "

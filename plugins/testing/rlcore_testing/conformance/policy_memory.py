@@ -91,7 +91,8 @@ class _LiveBytes(TorchDispatchMode):
 
     def __init__(self) -> None:
         super().__init__()
-        self.current, self.peak = 0, 0
+        self.current = 0
+        self.peak = 0
         self._known: set[int] = set()
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -103,7 +104,8 @@ class _LiveBytes(TorchDispatchMode):
         return result
 
     def _hold(self, storage: torch.UntypedStorage) -> None:
-        key, size = storage._cdata, storage.nbytes()
+        key = storage._cdata
+        size = storage.nbytes()
         self._known.add(key)
         self.current += size
         self.peak = max(self.peak, self.current)

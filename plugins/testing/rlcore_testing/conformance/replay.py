@@ -97,11 +97,14 @@ class ReplayConformance(AlgorithmSubject):
 
     def test_what_it_decides_follows_from_row_and_key(self) -> None:
         self.skip_unless_it_acts()
-        first, second = np.array([0, 1, 2, 3]), np.array([5, 0, 4, 2])
-        policy, state = self.trained(), torch.get_rng_state()
+        first = np.array([0, 1, 2, 3])
+        second = np.array([5, 0, 4, 2])
+        policy = self.trained()
+        state = torch.get_rng_state()
         _, before, after = np.intersect1d(first, second, return_indices=True)
         hint = "draw from the keys alone, and judge each row by itself"
-        got, expected = decided(policy, second)[after], decided(policy, first)[before]
+        got = decided(policy, second)[after]
+        expected = decided(policy, first)[before]
         require_equal("actions of rows beside others, elsewhere", got, expected, hint)
         assert torch.equal(state, torch.get_rng_state()), (
             "acting draws from torch's global generator, expected all randomness from the keys"
@@ -128,7 +131,8 @@ class ReplayConformance(AlgorithmSubject):
             policy.save_pretrained(Path(folder))
             loaded = self._acting(without_acting_networks(policy), folder)
         hint = "decisions of acting networks may depend on nothing but the networks"
-        got, expected = decided(loaded, ROWS), decided(policy, ROWS)
+        got = decided(loaded, ROWS)
+        expected = decided(policy, ROWS)
         require_equal("actions of what was saved", got, expected, hint)
 
     def skip_unless_it_acts(self) -> None:

@@ -60,7 +60,8 @@ def random_trajectory(
     logprobs = random.normal(size=(*shape, entries)).astype(np.float32) * decided[..., None, None]
     goes_on = decided & ~ended & (np.arange(chunks)[:, None] == chunks - 1)
     bootstrapped = truncated.any(-1) | goes_on
-    number, zeros = np.arange(columns), np.zeros(shape[:2], np.int64)
+    number = np.arange(columns)
+    zeros = np.zeros(shape[:2], np.int64)
     group = number // group_size if group_size else np.full(columns, -1)
     arrays = {
         "rewards": (random.normal(size=shape) * valid).astype(np.float32),
@@ -137,7 +138,8 @@ class Bandit(nn.Module):
             starts_from_noise=True,
             noise_shape=(1, 1),
         )
-        self.mean, self.value = nn.Parameter(torch.zeros(1)), nn.Parameter(torch.zeros(values))
+        self.mean = nn.Parameter(torch.zeros(1))
+        self.value = nn.Parameter(torch.zeros(values))
 
     def evaluate(self, inputs: dict[str, Tensor], replay: dict[str, Tensor]) -> Evaluation:
         logprobs = -0.5 * (replay["action"] - self.mean).square()
@@ -198,7 +200,8 @@ def bandit_rollout(
         if actor is not None:
             keys = RowKeys(tuple((seed, column) for column in range(columns)))
             output = actor.act(bandit_inputs(columns), keys)
-            action, replay = torch.from_numpy(output.actions), output.replay
+            action = torch.from_numpy(output.actions)
+            replay = output.replay
         logprobs = policy.evaluate({}, {"action": action}).logprobs
     flags = torch.zeros(1, columns, 1, dtype=torch.bool)
     zero = torch.zeros(1, columns, dtype=torch.int64)
