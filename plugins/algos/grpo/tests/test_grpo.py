@@ -21,7 +21,6 @@ from rlcore.contracts.protocols import Evaluation
 from rlcore.contracts.rng import generator
 from rlcore.contracts.specs import GroupFilter, PolicySpec
 from rlcore.contracts.trajectory import Trajectory
-from rlcore.contracts.version import API_VERSION
 from rlcore.learner.optim import PolicyOptimizer, StepReport
 from rlcore.learner.update import Learner
 
@@ -229,19 +228,6 @@ def test_settings_without_meaning_are_refused(settings, said):
 def test_texts_of_other_algorithms_are_refused(key, value):
     with pytest.raises(ConfigError, match=rf"algorithm\.{key} must be one of .*, got '{value}'"):
         compose(["env=toy", "model=toy", "algorithm=grpo", f"algorithm.{key}={value}"])
-
-
-def test_plugin_is_found_through_its_entry_point_and_names_what_exists():
-    from importlib import import_module
-    from importlib.metadata import entry_points
-
-    (entry,) = [e for e in entry_points(group="rlcore.plugins") if e.name == "grpo"]
-    plugin = entry.load()
-    assert plugin.RLCORE_API == API_VERSION
-    (spec,) = plugin.rlcore_components()
-    for target in (spec.target, spec.config, spec.spec):
-        module, _, attribute = target.partition(":")
-        assert callable(getattr(import_module(module), attribute))
 
 
 def test_config_file_holds_known_keys():

@@ -18,7 +18,6 @@ from rlcore.contracts.episodes import EpisodeOutcome
 from rlcore.contracts.errors import ConfigError
 from rlcore.contracts.protocols import Evaluation
 from rlcore.contracts.specs import Episode
-from rlcore.contracts.version import API_VERSION
 from rlcore.learner.update import Learner
 from rlcore.run_folder.metrics import env_metrics, rollout_metrics
 
@@ -144,19 +143,6 @@ def test_settings_without_meaning_are_refused(key, value):
     words = ["env=toy", "model=toy", "algorithm=ppo", f"algorithm.{key}={value}"]
     with pytest.raises(ConfigError, match=rf"algorithm\.{key} must .* got '?{value}"):
         check(compose(words))
-
-
-def test_plugin_is_found_through_its_entry_point_and_names_what_exists():
-    from importlib import import_module
-    from importlib.metadata import entry_points
-
-    (entry,) = [e for e in entry_points(group="rlcore.plugins") if e.name == "ppo"]
-    plugin = entry.load()
-    assert plugin.RLCORE_API == API_VERSION
-    (spec,) = plugin.rlcore_components()
-    for target in (spec.target, spec.config, spec.spec):
-        module, _, attribute = target.partition(":")
-        assert callable(getattr(import_module(module), attribute))
 
 
 def test_config_file_holds_known_keys():

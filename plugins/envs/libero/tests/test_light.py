@@ -184,15 +184,6 @@ def test_config_files_name_existing_settings(suite: str) -> None:
     ] * 2
 
 
-def test_plugin_strings_lead_to_what_they_name() -> None:
-    from importlib import import_module
-
-    for component in plugin.rlcore_components():
-        for target in filter(None, (component.target, component.config, component.spec)):
-            module, attribute = target.split(":")
-            assert attribute in vars(import_module(module))
-
-
 def test_light_modules_load_no_simulator() -> None:
     code = (
         "import sys\n"

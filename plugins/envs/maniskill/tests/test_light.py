@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from importlib import import_module
 from importlib.resources import files
 from pathlib import Path
 from types import SimpleNamespace
@@ -460,14 +459,6 @@ def test_spec_and_env_module_load_no_simulator() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
-
-
-def test_plugin_strings_lead_to_what_they_name() -> None:
-    env, protocol = plugin.rlcore_components()
-    for target in (env.target, env.config, env.spec, protocol.target):
-        assert target is not None
-        module, attribute = target.split(":")
-        assert attribute in vars(import_module(module))
 
 
 def test_put_on_plate_names_all_sentences_of_its_variants() -> None:

@@ -145,16 +145,6 @@ def test_ml45_spec_and_env_module_load_no_simulator() -> None:
     assert done.stdout.strip() == "[]"
 
 
-def test_plugin_strings_lead_to_what_they_name() -> None:
-    from importlib import import_module
-
-    component, protocol = plugin.rlcore_components()
-    for target in (component.target, component.config, component.spec, protocol.target):
-        assert target is not None
-        module, attribute = target.split(":")
-        assert attribute in vars(import_module(module))
-
-
 @pytest.mark.parametrize("name", ["metaworld", "metaworld_50", "metaworld_45"])
 def test_config_files_name_existing_settings(name: str) -> None:
     from importlib.resources import files

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
-from importlib import import_module
 from pathlib import Path
 
 import pytest
 import rlcore_model_openvla
 import yaml
-from rlcore_model_openvla import plugin
 from rlcore_model_openvla.settings import OpenVLAConfig
 from rlcore_model_openvla.spec import policy_spec
 from rlcore_testing.conformance.fake_env import fake_env
@@ -96,20 +92,3 @@ def test_contradictions(settings, match):
     config = OpenVLAConfig(**{"size": "tiny", **settings})
     with pytest.raises(ConfigError, match=match):
         make(config, env_spec=fake_env())
-
-
-def test_listing_and_checking_load_no_tensor_library():
-    code = (
-        "import sys; import rlcore_model_openvla.plugin, rlcore_model_openvla.spec; "
-        "print([m for m in ('torch', 'transformers', 'ray', 'tokenizers') if m in sys.modules])"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
-
-
-def test_the_component_names_what_exists():
-    (component,) = plugin.rlcore_components()
-    for target in (component.target, component.config, component.spec):
-        module, name = target.split(":")
-        assert name in vars(import_module(module))
-    assert plugin.rlcore_config_paths() == ["pkg://rlcore_model_openvla.conf"]
