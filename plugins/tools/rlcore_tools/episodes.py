@@ -59,10 +59,10 @@ def write(assembly: Assembly, *, which: str, form: str, dest: str) -> tuple[int,
         kind.write(path, spec, config.collect, seed=seed, interpreters=()) as writer,
         closing(checked_env(config, "eval", 1)[0]) as env,
     ):
-        left = [episode for episode in wanted if episode not in writer.episodes()]
-        for episode, trace in _played(assembly, left, checkpoint, wanted):
+        missing = [episode for episode in wanted if episode not in writer.episodes()]
+        for episode, trace in _played(assembly, missing, checkpoint, wanted):
             writer.add(stepped(env, spec, episode, trace))
-    return len(left), sum(wanted[episode].success for episode in left)
+    return len(missing), sum(wanted[episode].success for episode in missing)
 
 
 def stepped(env: CheckedEnv, spec: EnvSpec, episode: Episode, trace: Trace) -> Demonstration:
@@ -75,28 +75,30 @@ def stepped(env: CheckedEnv, spec: EnvSpec, episode: Episode, trace: Trace) -> D
     Raises:
         VerificationError: the state before a decision differs from the one the policy observed.
     """
-    seen, success = env.reset([0], [episode]), False
+    observation = env.reset([0], [episode])
+    success = False
     frames: dict[str, list[np.ndarray]] = {camera.name: [] for camera in spec.cameras}
     states, actions = [], []
     for decision, valid in enumerate(trace.arrays["valid"]):
-        here = trace.arrays["states"][decision]
-        if not np.array_equal(seen["states"][0], here):
+        recorded = trace.arrays["states"][decision]
+        if not np.array_equal(observation["states"][0], recorded):
             raise VerificationError(
                 f"episode {tuple(episode)} is not the same when its actions are repeated: the "
                 f"state before decision {decision} is another one",
                 hint="such an env can't be exported step by step: rlcore replay",
             )
         for action in trace.arrays["actions"][decision][valid]:
-            for name, kept in frames.items():
-                kept.append(seen["cameras"][name][0].copy())
-            states.append(seen["states"][0].copy())
+            for camera, pictures in frames.items():
+                pictures.append(observation["cameras"][camera][0].copy())
+            states.append(observation["states"][0].copy())
             actions.append(action)
             result = env.chunk_step(action[None, None])
-            seen, success = result.observation, success or bool(result.success[0])
+            observation = result.observation
+            success = success or bool(result.success[0])
     return Demonstration(
         episode=episode,
         instruction=trace.sentence,
-        frames={name: np.stack(kept) for name, kept in frames.items()},
+        frames={camera: np.stack(pictures) for camera, pictures in frames.items()},
         frame_steps=np.arange(len(actions)),
         states=np.stack(states),
         actions=np.stack(actions),

@@ -33,8 +33,10 @@ def acting(run: SavedRun, name: str | None = None) -> Checkpoint:
     Raises:
         CheckpointError: it is missing or damaged, or the policy is not a checkpoint of a run.
     """
-    other = None if name or run.path != run.folder.path else _of_another(run.folder)
-    return run.checkpoint(name) if other is None else open_run(other).checkpoint()
+    if name or run.path != run.folder.path:
+        return run.checkpoint(name)
+    evaluated_only = _evaluated_checkpoint(run.folder)
+    return run.checkpoint() if evaluated_only is None else open_run(evaluated_only).checkpoint()
 
 
 def run_of(assembly: Assembly) -> SavedRun:
@@ -46,10 +48,10 @@ def run_of(assembly: Assembly) -> SavedRun:
 
 def has_policy(folder: RunFolder) -> bool:
     """Return whether a run has a policy, so that its episodes can be played again."""
-    return any(folder.checkpoints.glob("step_*")) or _of_another(folder) is not None
+    return any(folder.checkpoints.glob("step_*")) or _evaluated_checkpoint(folder) is not None
 
 
-def _of_another(folder: RunFolder) -> Path | None:
+def _evaluated_checkpoint(folder: RunFolder) -> Path | None:
     """Return the checkpoint of another run that this run only evaluated, or None."""
     with damaged_on(folder.config):
         values = read_yaml(folder.config)
@@ -75,7 +77,7 @@ def conclusion(folder: RunFolder) -> list[EpisodeResult]:
 
 def commands(folder: RunFolder, results: Sequence[EpisodeResult]) -> list[str]:
     """Return for each episode the command line that records a video of it."""
-    return _filming(folder, [_address(one) for one in results])
+    return _filming(folder, [_address(result) for result in results])
 
 
 def lines(folder: RunFolder, results: Sequence[EpisodeResult]) -> Iterator[str]:
@@ -85,8 +87,8 @@ def lines(folder: RunFolder, results: Sequence[EpisodeResult]) -> Iterator[str]:
         return
     yield f"{len(lost)} of {len(results)} episodes failed, worst task first; to film them:"
     all_of_them = [["--failures", str(len(lost))]] if len(lost) > LISTED else []
-    asked = [_address(one) for one in lost[:LISTED]] + all_of_them
-    yield from (f"  {line}" for line in _filming(folder, asked))
+    shown = [_address(result) for result in lost[:LISTED]]
+    yield from (f"  {line}" for line in _filming(folder, shown + all_of_them))
 
 
 def _address(result: EpisodeResult) -> list[str]:
@@ -94,18 +96,18 @@ def _address(result: EpisodeResult) -> list[str]:
     return words + (["--replica", str(result.replica)] if result.replica else [])
 
 
-def _filming(folder: RunFolder, asked: Sequence[Sequence[str]]) -> list[str]:
+def _filming(folder: RunFolder, addresses: Sequence[Sequence[str]]) -> list[str]:
     """Return an `rlcore replay` command line for each list of words.
 
     `--size` asks for larger frames if the env has a setting `image_size` below :data:`FILM`.
     """
     size = find(read_yaml(folder.config), "env.eval.image_size")
     larger = ["--size", str(FILM)] if isinstance(size, int) and size < FILM else []
-    start = ["rlcore", "replay", _near(folder.path)]
-    return [shlex.join([*start, *words, *larger]) for words in asked]
+    start = ["rlcore", "replay", _shortest_path(folder.path)]
+    return [shlex.join([*start, *words, *larger]) for words in addresses]
 
 
-def _near(folder: Path) -> str:
+def _shortest_path(folder: Path) -> str:
     """Return a path relative to the working directory, or absolute if it is not inside it."""
-    near = os.path.relpath(folder)
-    return os.path.abspath(folder) if near.startswith("..") else near
+    relative = os.path.relpath(folder)
+    return os.path.abspath(folder) if relative.startswith("..") else relative

@@ -68,10 +68,10 @@ def read_inventory(text: str) -> Inventory:
             f"{KEY}: {path} must hold a list under the key nodes, got {entries!r:.80}",
             hint="nodes: [{cpus: 64, gpus: 8, gpu_memory: 80GB, count: 2}]",
         )
-    found = tuple(node for entry in entries for node in _nodes(entry, f"{KEY}: {path}"))
-    if not found:
+    nodes = tuple(node for entry in entries for node in _nodes(entry, f"{KEY}: {path}"))
+    if not nodes:
         raise PlacementError(f"{KEY}: {path} must hold at least one node, got none")
-    return Inventory(found, assumptions=_cards(found))
+    return Inventory(nodes, assumptions=_cards(nodes))
 
 
 def _some(nodes: int, node: Node, text: str, assumed: str) -> Inventory:
@@ -83,11 +83,11 @@ def _some(nodes: int, node: Node, text: str, assumed: str) -> Inventory:
 
 def _cards(nodes: Sequence[Node]) -> tuple[str, ...]:
     """Return the assumptions on the usable memory of the nodes' cards, one sentence each."""
-    found = {node.gpu_memory for node in nodes}
+    sizes = {node.gpu_memory for node in nodes}
     return tuple(
         f"{has:g} GiB of a card sold as {gb} GB"
         for gb, has in SOLD.items()
-        if int(has * GIB) in found
+        if int(has * GIB) in sizes
     )
 
 

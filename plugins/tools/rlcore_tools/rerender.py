@@ -24,15 +24,18 @@ def rerender(config: RunConfig, phase: Phase, episode: Episode, trace: Trace) ->
         the footage, or None if the same actions did not reproduce the recorded states exactly.
     """
     env, _ = checked_env(config, phase, num_envs=1)
-    footage, step, total = Footage(episode), 0, 0.0
+    footage = Footage(episode)
+    step = 0
+    total = 0.0
     with closing(env):
         env.record([0])
-        seen = env.reset([0], [episode])
+        observation = env.reset([0], [episode])
         for states, actions in zip(trace.arrays["states"], trace.arrays["actions"], strict=True):
-            if not np.array_equal(states, seen["states"][0]):
+            if not np.array_equal(states, observation["states"][0]):
                 return None
             result = env.chunk_step(actions[None])
-            seen, rewards = result.observation, result.rewards[0][result.valid[0]]
+            observation = result.observation
+            rewards = result.rewards[0][result.valid[0]]
             footage.add_chunk(
                 env.recorded().get(0, []),
                 step=step,
@@ -40,5 +43,6 @@ def rerender(config: RunConfig, phase: Phase, episode: Episode, trace: Trace) ->
                 rewards=rewards,
                 success=bool(result.success[0]),
             )
-            step, total = step + len(rewards), total + float(rewards.sum())
+            step += len(rewards)
+            total += float(rewards.sum())
     return footage

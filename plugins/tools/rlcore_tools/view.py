@@ -61,13 +61,13 @@ class Shown:
     """A video on the page.
 
     Attributes:
-        who: what acts, such as "policy" or "expert".
+        actor: "policy", "expert" or "random actions".
         outcome: sentence on the episode's outcome.
         success: whether the episode succeeded.
         address: URL of the video; empty if nothing was recorded.
     """
 
-    who: str
+    actor: str
     outcome: str
     success: bool
     address: str
@@ -98,8 +98,8 @@ class Look:
         ]
         if not names or not self.states:
             return []
-        seen = np.concatenate(self.states)
-        return list(zip(names, seen.min(0).tolist(), seen.max(0).tolist(), strict=True))
+        states = np.concatenate(self.states)
+        return list(zip(names, states.min(0).tolist(), states.max(0).tolist(), strict=True))
 
 
 def view_env(config: RunConfig, *, side: Phase, trials: int, output: Path) -> Path:
@@ -158,17 +158,19 @@ def view_run(run: SavedRun, *given: str, trials: int, output: Path, trust: bool)
         env.close()
         raise
     look = Look(spec)
-    first = [one for one in played if one.replica == 0 and one.task in spec.tasks]
-    chosen = [one for task in spec.tasks for one in [r for r in first if r.task == task][:trials]]
-    episodes = [Episode(spec.tasks.index(one.task), one.trial) for one in chosen]
+    known = [result for result in played if result.replica == 0 and result.task in spec.tasks]
+    chosen: list[EpisodeResult] = []
+    for task in spec.tasks:
+        chosen += [result for result in known if result.task == task][:trials]
+    episodes = [Episode(spec.tasks.index(result.task), result.trial) for result in chosen]
     with closing(env):
-        _see_starts(env, look, episodes, [one.success for one in chosen])
+        _see_starts(env, look, episodes, [result.success for result in chosen])
     shelf = Shelf(record, output.absolute().parent)
     filmed = [clip for clips in shelf.examples() for clip in clips]
-    look.films = [Shown("policy", _went(c.result), c.result.success, c.address) for c in filmed]
+    look.films = [Shown("policy", _outcome(c.result), c.result.success, c.address) for c in filmed]
     if not filmed:
-        picks = [next((r for r in first if r.success == won), None) for won in (True, False)]
-        look.films = [_again(run, one, *given, trust=trust) for one in filter(None, picks)]
+        picks = [next((r for r in known if r.success == won), None) for won in (True, False)]
+        look.films = [_replayed(run, result, *given, trust=trust) for result in filter(None, picks)]
     return _write(look, config.env.eval, f"episodes of {run.folder.name}", output, played=played)
 
 
@@ -180,7 +182,11 @@ def _write(
     played: Sequence[EpisodeResult] = (),
 ) -> Path:
     spec = look.spec
-    trials = {name: format_ranges(each, " to ", ", ") for name, each in spec.splits.items() if each}
+    trials = {
+        name: format_ranges(numbers, " to ", ", ")
+        for name, numbers in spec.splits.items()
+        if numbers
+    }
     facts = {
         "tasks": str(len(spec.tasks)),
         **{f"trials, {name}": text for name, text in trials.items()},
@@ -199,31 +205,31 @@ def _write(
         facts=facts,
         split=settings.split,
         played=played,
-        won=sum(one.success for one in played),
+        won=sum(result.success for result in played),
     )
     return write_page(output.absolute(), page)
 
 
 def _require_known(played: Sequence[EpisodeResult], spec: EnvSpec, folder: Path) -> None:
     """Warn of evaluated tasks that the env lacks; raise UserError if it has none of them."""
-    unknown = sorted({one.task for one in played} - set(spec.tasks))
+    unknown = sorted({result.task for result in played} - set(spec.tasks))
     if not unknown:
         return
-    some = ", ".join(shorten(name) for name in unknown[:MAX_LISTED_CHOICES])
+    names = ", ".join(shorten(name) for name in unknown[:MAX_LISTED_CHOICES])
     more = (
         f" and {len(unknown) - MAX_LISTED_CHOICES} more"
         if len(unknown) > MAX_LISTED_CHOICES
         else ""
     )
-    said = (
-        f"the evaluation in {folder} names tasks that env {spec.name} does not have: {some}{more}"
+    message = (
+        f"the evaluation in {folder} names tasks that env {spec.name} does not have: {names}{more}"
     )
-    if all(one.task in unknown for one in played):
+    if all(result.task in unknown for result in played):
         raise UserError(
-            said,
+            message,
             hint=f"its tasks: {', '.join(spec.tasks[:MAX_LISTED_CHOICES])}; env.eval.tasks=...",
         )
-    warn(f"{said}; they are left out")
+    warn(f"{message}; they are left out")
 
 
 # -- observing --------------------------------------------------------------------------------
@@ -237,38 +243,43 @@ def _see_starts(
     err = Console(stderr=True)
     quiet = not err.is_terminal
     for at in track(batches, "starts", console=err, transient=True, disable=quiet):
-        some = episodes[at : at + env.num_envs]
-        filled = [*some, *[some[0]] * (env.num_envs - len(some))]
-        seen = env.reset(range(len(some)), filled)
-        look.states.append(seen["states"][: len(some)])
-        for row, episode in enumerate(some):
-            pictures = {name: _png(frames[row]) for name, frames in seen["cameras"].items()}
-            task, told = look.spec.tasks[episode.task], seen["task_descriptions"][row]
-            look.starts.append(Start(task, episode.trial, told, pictures, next(known, None)))
+        batch = episodes[at : at + env.num_envs]
+        filled = [*batch, *[batch[0]] * (env.num_envs - len(batch))]
+        observation = env.reset(range(len(batch)), filled)
+        look.states.append(observation["states"][: len(batch)])
+        for row, episode in enumerate(batch):
+            pictures = {name: _png(frames[row]) for name, frames in observation["cameras"].items()}
+            task = look.spec.tasks[episode.task]
+            instruction = observation["task_descriptions"][row]
+            look.starts.append(Start(task, episode.trial, instruction, pictures, next(known, None)))
 
 
 def _expert(env: CheckedEnv, look: Look, episode: Episode) -> Shown:
     """Play an episode with the env's expert, without action noise."""
     settings = {"action_noise": 0.0, "speed": 1.0, "stride": 1, "seed": 0}
-    (shown,) = env.demonstrate([episode], **settings)
-    look.states.append(shown.states)
-    frames = (_beside(parts) for parts in zip(*shown.frames.values(), strict=True))
-    outcome = f"{look.spec.tasks[episode.task]}, trial {episode.trial}: {len(shown.actions)} steps"
-    return Shown("expert", outcome, shown.success, _mp4(frames))
+    (demonstration,) = env.demonstrate([episode], **settings)
+    look.states.append(demonstration.states)
+    frames = (_side_by_side(parts) for parts in zip(*demonstration.frames.values(), strict=True))
+    steps = len(demonstration.actions)
+    outcome = f"{look.spec.tasks[episode.task]}, trial {episode.trial}: {steps} steps"
+    return Shown("expert", outcome, demonstration.success, _mp4(frames))
 
 
 def _random(env: CheckedEnv, look: Look, episode: Episode) -> Shown:
     """Play an episode with actions drawn uniformly from the action range in each step."""
-    channels = [each for each in look.spec.actions for _ in range(each.size)]
-    low, high = (np.array([getattr(c, side) for c in channels]) for side in ("low", "high"))
+    channels = [channel for channel in look.spec.actions for _ in range(channel.size)]
+    low = np.array([channel.low for channel in channels])
+    high = np.array([channel.high for channel in channels])
     draw = generator("view", episode.task, episode.trial)
-    seen = env.reset([0], [episode] * env.num_envs)
-    frames, total, steps, success = [_frame(seen)], 0.0, 0, False
+    frames = [_frame(env.reset([0], [episode] * env.num_envs))]
+    total = 0.0
+    steps = 0
     while True:
         actions = np.zeros((env.num_envs, 1, len(channels)), np.float32)
         actions[0, 0] = draw.uniform(low, high)
         result = env.chunk_step(actions)
-        total, steps, success = total + float(result.rewards[0, 0]), steps + 1, result.success[0]
+        total += float(result.rewards[0, 0])
+        steps += 1
         if result.terminated[0, 0]:
             break  # envs don't render the frame after termination
         frames.append(_frame(result.observation))
@@ -277,18 +288,18 @@ def _random(env: CheckedEnv, look: Look, episode: Episode) -> Shown:
             break
     task = look.spec.tasks[episode.task]
     outcome = f"{task}, trial {episode.trial}: {steps} steps, return {total:.2f}"
-    return Shown("random actions", outcome, bool(success), _mp4(frames))
+    return Shown("random actions", outcome, bool(result.success[0]), _mp4(frames))
 
 
-def _again(run: SavedRun, one: EpisodeResult, *given: str, trust: bool) -> Shown:
+def _replayed(run: SavedRun, result: EpisodeResult, *given: str, trust: bool) -> Shown:
     """Play an evaluated episode once more with the run's policy."""
-    played = run.replay(one.task, one.trial, *given, trust=trust)
-    film = LabelledFootage(played.footage, one.task, one.task)
-    frames = caption(film) if played.footage.frames else []
-    return Shown("policy", _went(played.result), played.result.success, _mp4(frames))
+    replay = run.replay(result.task, result.trial, *given, trust=trust)
+    film = LabelledFootage(replay.footage, result.task, result.task)
+    frames = caption(film) if replay.footage.frames else []
+    return Shown("policy", _outcome(replay.result), replay.result.success, _mp4(frames))
 
 
-def _went(result: EpisodeResult) -> str:
+def _outcome(result: EpisodeResult) -> str:
     return (
         f"{result.task}, trial {result.trial}: {result.length} steps, "
         f"return {result.episode_return:.2f}"
@@ -299,17 +310,17 @@ def _went(result: EpisodeResult) -> str:
 
 
 def _frame(seen: Observation) -> np.ndarray:
-    return _beside([frames[0] for frames in seen["cameras"].values()])
+    return _side_by_side([frames[0] for frames in seen["cameras"].values()])
 
 
-def _beside(pictures: Sequence[np.ndarray]) -> np.ndarray:
+def _side_by_side(pictures: Sequence[np.ndarray]) -> np.ndarray:
     """Join pictures uint8 `[H, W, 3]` side by side, smaller ones padded with black at the bottom.
 
     Without pictures the result is empty, `[0, 0, 3]`.
     """
     if not pictures:
         return np.zeros((0, 0, 3), np.uint8)
-    height = max(len(one) for one in pictures)
+    height = max(map(len, pictures))
     return np.concatenate([np.pad(p, ((0, height - len(p)), (0, 0), (0, 0))) for p in pictures], 1)
 
 

@@ -26,16 +26,21 @@ def rows(registry: Registry, chosen: set[tuple[Kind, str]]) -> list[Row]:
         chosen: (kind, name) of the components that a run chose; others are ignored. A component
             counts as checked if its installed version was.
     """
-    unseen: dict[str, list[str]] = {}
+    unchecked: dict[str, list[str]] = {}
     for kind, name in sorted(chosen):
         for component in registry.components(kind):
-            known = extras.is_ours(component.distribution) or _file(component).is_file()
-            if component.spec.name == name and not known:
-                unseen.setdefault(component.plugin, []).append(f"{kind} {name}")
-    said = "never checked here for what a run can't see, such as starts that don't repeat"
+            is_checked = extras.is_ours(component.distribution) or _file(component).is_file()
+            if component.spec.name == name and not is_checked:
+                unchecked.setdefault(component.plugin, []).append(f"{kind} {name}")
+    detail = "never checked here for what a run can't see, such as starts that don't repeat"
     return [
-        row(f"plugin {name}", f"{', '.join(its)}: {said}", "warning", f"rlcore check {name}")
-        for name, its in unseen.items()
+        row(
+            f"plugin {name}",
+            f"{', '.join(components)}: {detail}",
+            "warning",
+            f"rlcore check {name}",
+        )
+        for name, components in unchecked.items()
     ]
 
 

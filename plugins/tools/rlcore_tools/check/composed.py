@@ -45,12 +45,12 @@ def settings_findings(registry: Registry, component: Component) -> Iterator[Foun
         return
     mend = 'declare keys as name: type = key("what it means, with its unit", default)'
     try:
-        made: Any = default_settings(registry, slot, spec.name)
+        settings: Any = default_settings(registry, slot, spec.name)
     except UserError as error:
         yield Found(f"config: {error.message}", where, error.hint or mend)
         return
-    keys = {field.name for field in dataclasses.fields(made)}
-    for name, value in vars(type(made)).items():
+    keys = {field.name for field in dataclasses.fields(settings)}
+    for name, value in vars(type(settings)).items():
         if isinstance(value, VALUES) and not name.startswith("_") and name not in keys:
             what = f"config: {spec.config}: {name} = {value!r} has no type, so it is no key"
             yield Found(what, where, mend)
@@ -61,7 +61,7 @@ def preset_findings(registry: Registry, folder: Path | None) -> Iterator[Found]:
 
     Of files with the same error only the first is reported.
     """
-    told = set[str]()
+    reported = set[str]()
     if folder is None:
         return
     for group in GROUPS:
@@ -69,9 +69,9 @@ def preset_findings(registry: Registry, folder: Path | None) -> Iterator[Found]:
             try:
                 compose([f"{group}={file.stem}"], require=(), registry=registry, draft=True)
             except UserError as error:
-                if error.message in told:
+                if error.message in reported:
                     continue
-                told.add(error.message)
+                reported.add(error.message)
                 absent = isinstance(error, MissingPackageError)  # users may have the package
                 mend = error.hint or ("install it" if absent else "correct the file")
                 yield Found(f"{file}: {error.message}", f"{HOOKSPECS}, rlcore_config_paths", mend,

@@ -58,7 +58,7 @@ def component_findings(spec: ComponentSpec) -> Iterator[Found]:
     from rlcore.contracts.specs import ProtocolSpec  # not at the top: listings need no specs
 
     where = f"{HOOKSPECS}, {spec.kind}"
-    told: set[str] = set()
+    reported: set[str] = set()
     for field in ("target", "config", "spec", "imports", "layouts", "original"):
         named = getattr(spec, field)
         if named is None:
@@ -68,9 +68,9 @@ def component_findings(spec: ComponentSpec) -> Iterator[Found]:
         except UserError as error:
             mend = error.hint or f"correct {field}= of the ComponentSpec, or what it names"
             first = error.message.partition("\n")[0].removeprefix(named)
-            if first not in told:  # a module that fails breaks all targets that import it
+            if first not in reported:  # a module that fails breaks all targets that import it
                 yield Found(f"{field}: {error.message}", where, mend, cause=first)
-            told.add(first)
+            reported.add(first)
             continue
         protocol = field == "target" and spec.kind == "protocol"
         if protocol and not isinstance(loaded, ProtocolSpec):
@@ -98,8 +98,8 @@ def call_fault(function: Callable[..., Any], values: int, names: tuple[str, ...]
     try:
         signature.bind(*[None] * values, **dict.fromkeys(names))
     except TypeError as error:
-        given = ", ".join([*["..."] * values, *(f"{name}=..." for name in names)])
-        return f"takes {signature}, but is called with ({given}): {error}"
+        arguments = ", ".join([*["..."] * values, *(f"{name}=..." for name in names)])
+        return f"takes {signature}, but is called with ({arguments}): {error}"
     return ""
 
 

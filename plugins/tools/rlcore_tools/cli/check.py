@@ -77,7 +77,15 @@ def main(arguments: Sequence[str]) -> int:
     found = list(_bad(registry, names))
     left_out: list[tuple[str, str]] = []
     folders = [(name, folder) for name in plugins for folder in _folders(registry, name)]
-    found += [("plugin", each) for one in folders for each in configuration_findings(*one)]
+    for name, folder in folders:
+        found += [("plugin", finding) for finding in configuration_findings(name, folder)]
+
+    def play(suite: str, kind: str, name: str, contract: str) -> list[Found]:
+        report = _played(suite, name, {} if suite == OF_HOOKS else settings, skip)
+        for check in report.left_out:
+            left_out.append((f"{kind} {name}", f"{check.check}: {check.reason}"))
+        return list(_findings(report.findings, contract))
+
     with _progress():
         for component in chosen:
             spec = component.spec
@@ -85,39 +93,46 @@ def main(arguments: Sequence[str]) -> int:
             wrong = list(component_findings(spec)) or list(settings_findings(registry, component))
             suite = _suite_of(spec) if plays and not wrong else None
             if suite is not None:
-                report = _played(suite, spec.name, settings, skip)
-                wrong = list(_told(report.findings, PROTOCOLS))
-                left_out += [(label, f"{one.check}: {one.reason}") for one in report.left_out]
+                wrong = play(suite, spec.kind, spec.name, PROTOCOLS)
                 note(component)
-            found += [(label, each) for each in wrong]
-        if names and not found:  # presets would repeat the findings of their components
-            places = [configuration_folder(folder) for _, folder in folders]
-            found += [("plugin", each) for one in places for each in preset_findings(registry, one)]
+            found += [(label, finding) for finding in wrong]
+        for _, folder in folders if names and not found else ():
+            # presets would repeat the findings of their components
+            path = configuration_folder(folder)
+            found += [("plugin", finding) for finding in preset_findings(registry, path)]
         for name in plugins if plays else ():
-            report = _played(OF_HOOKS, name, {}, skip)
-            found += [(f"plugin {name}", each) for each in _told(report.findings, HOOKSPECS)]
-            left_out += [
-                (f"plugin {name}", f"{one.check}: {one.reason}") for one in report.left_out
-            ]
+            wrong = play(OF_HOOKS, "plugin", name, HOOKSPECS)
+            found += [(f"plugin {name}", finding) for finding in wrong]
     causes = _by_cause(found)
-    for labels, each in causes:
-        warns = "warning: " if each.warning else ""
-        also = f" (and {', '.join(labels[1:])})" if labels[1:] else ""
-        print(f"{labels[0]}{also}: {warns}{each.what}")
-        if each.also:
-            print(f"  also: {', '.join(each.also)}")
-        print(f"  contract: {each.contract}\n  mend: {each.mend}")
+    for labels, finding in causes:
+        print(_lines(labels, finding))
     for label, reason in left_out:
         print(f"{label}: not checked: {reason}")
-    how = "the conformance checks too" + (", and those of its hooks" if plugins else "")
-    if not plays:
-        how = "what they name and take"
-    warnings = sum(each.warning for _, each in causes)
-    faults, also = len(causes) - warnings, f", {_many(warnings, 'warning')}" if warnings else ""
-    also += f", {_many(len(left_out), 'check')} left out" if left_out else ""
-    checked = f"{_many(len(chosen), 'component')} checked ({how})"
-    print(f"{checked}: {_many(faults, 'finding')}{also}")
-    return int(bool(faults))
+    depth = "what they name and take"
+    if plays:
+        depth = "the conformance checks too" + (", and those of its hooks" if plugins else "")
+    warnings = sum(finding.warning for _, finding in causes)
+    counts = [
+        _many(len(causes) - warnings, "finding"),
+        *([_many(warnings, "warning")] if warnings else []),
+        *([f"{_many(len(left_out), 'check')} left out"] if left_out else []),
+    ]
+    print(f"{_many(len(chosen), 'component')} checked ({depth}): {', '.join(counts)}")
+    return int(len(causes) > warnings)
+
+
+def _lines(labels: Sequence[str], finding: Found) -> str:
+    """Return a finding as lines of text.
+
+    Args:
+        labels: the components and plugins that have it.
+    """
+    others = f" (and {', '.join(labels[1:])})" if labels[1:] else ""
+    warning = "warning: " if finding.warning else ""
+    lines = [f"{labels[0]}{others}: {warning}{finding.what}"]
+    if finding.also:
+        lines.append(f"  also: {', '.join(finding.also)}")
+    return "\n".join([*lines, f"  contract: {finding.contract}", f"  mend: {finding.mend}"])
 
 
 def _by_cause(found: Sequence[tuple[str, Found]]) -> list[tuple[list[str], Found]]:
@@ -127,9 +142,11 @@ def _by_cause(found: Sequence[tuple[str, Found]]) -> list[tuple[list[str], Found
         (labels of all findings with this cause, the first of them) for each cause.
     """
     causes: dict[tuple[str, str], tuple[list[str], Found]] = {}
-    for label, each in found:
-        labels, _ = causes.setdefault((each.cause or each.what, each.mend), ([], each))
-        labels += [] if label in labels else [label]
+    for label, finding in found:
+        key = finding.cause or finding.what, finding.mend
+        labels, _ = causes.setdefault(key, ([], finding))
+        if label not in labels:
+            labels.append(label)
     return list(causes.values())
 
 
@@ -180,7 +197,8 @@ class _Progress(logging.Handler):
         super().__init__()
         console = Canvas(file=sys.stderr)
         self._line = console.status("") if console.is_interactive else None
-        self._began = self._said = monotonic()
+        self._began = monotonic()
+        self._printed = self._began
         if self._line is not None:
             self._line.start()
 
@@ -189,8 +207,8 @@ class _Progress(logging.Handler):
         text = f"{now - self._began:.0f} s, {record.getMessage()}"
         if self._line is not None:
             self._line.update(text)
-        elif now - self._said > SILENCE:
-            self._said = now
+        elif now - self._printed > SILENCE:
+            self._printed = now
             print(text, file=sys.stderr, flush=True)
 
     def close(self) -> None:
@@ -203,7 +221,8 @@ class _Progress(logging.Handler):
 @contextmanager
 def _progress() -> Iterator[None]:
     """Show the progress of conformance checks, which they log, within this context."""
-    log, shown = logging.getLogger("rlcore_testing"), _Progress()
+    log = logging.getLogger("rlcore_testing")
+    shown = _Progress()
     log.addHandler(shown)
     log.setLevel(logging.INFO)
     try:
@@ -238,9 +257,9 @@ def _chosen(
     if not names:
         return known, plugins, {}
     if len(names) == 2 and names[0] in KINDS:
-        known_one = names[1] in registry.names(names[0])
-        preset = None if known_one else component_of(registry, names[0], names[1])
-        component, settings = preset or (registry.get(names[0], names[1]), {})
+        kind, name = names
+        preset = None if name in registry.names(kind) else component_of(registry, kind, name)
+        component, settings = preset or (registry.get(kind, name), {})
         return [component], [], settings
     if len(names) > 1:
         raise ConfigError(
@@ -249,8 +268,8 @@ def _chosen(
         )
     (name,) = names
     if name in plugins:
-        return [each for each in known if each.plugin == name], [name], {}
-    found = [each for each in known if each.spec.name == name]
+        return [component for component in known if component.plugin == name], [name], {}
+    found = [component for component in known if component.spec.name == name]
     if not found and not any(row.name == name for row in registry.rows()):
         choices = {*plugins, *(component.spec.name for component in known)}
         raise registry.not_found("plugin or component", name, choices)
@@ -305,7 +324,7 @@ def _keeps_a_replay(spec: ComponentSpec) -> bool:
         return False
 
 
-def _told(found: Sequence[Any], contract: str) -> Iterator[Found]:
+def _findings(found: Sequence[Any], contract: str) -> Iterator[Found]:
     """Yield one finding for each cause that conformance checks found.
 
     Args:
@@ -313,8 +332,8 @@ def _told(found: Sequence[Any], contract: str) -> Iterator[Found]:
         contract: where the contract is defined that was checked.
     """
     causes: dict[tuple[str, bool], list[Any]] = {}
-    for each in found:
-        causes.setdefault((each.cause, each.warning), []).append(each)
+    for finding in found:
+        causes.setdefault((finding.cause, finding.warning), []).append(finding)
     for (_, warning), (first, *others) in causes.items():
         more = f", and {_many(len(others), 'check')} more" if others else ""
         yield Found(
@@ -323,7 +342,7 @@ def _told(found: Sequence[Any], contract: str) -> Iterator[Found]:
             first.hint,
             warning,
             cause=first.cause,
-            also=tuple(each.check for each in others),
+            also=tuple(finding.check for finding in others),
         )
 
 

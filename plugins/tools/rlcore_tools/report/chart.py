@@ -15,7 +15,11 @@ from xml.etree.ElementTree import Element, SubElement, tostring
 
 from markupsafe import Markup
 
-LEFT, RIGHT, TOP, BOTTOM = 46, 14, 12, 38  # margins in units of the view box
+# margins in units of the view box
+LEFT = 46
+RIGHT = 14
+TOP = 12
+BOTTOM = 38
 COLOURS = 8  # CSS classes c0 .. c7
 MOST_TOOLTIPS = 200  # a line with more points gets no tooltips
 Scale = Callable[[float], float]
@@ -68,14 +72,16 @@ def chart(
     Raises:
         ValueError: no point is finite.
     """
-    points = [p for one in series for p in one.points if isfinite(p.y)]
+    points = [p for line in series for p in line.points if isfinite(p.y)]
     if not points:
         raise ValueError(f"no point of {label!r} is a number")
     bounds = [v for p in points for v in (p.y, p.lo, p.hi) if v is not None and isfinite(v)]
     y_lo, y_hi = y_range or _padded(min(bounds), max(bounds))
-    x_lo, x_hi = min(p.x for p in points), max(p.x for p in points)
+    x_lo = min(p.x for p in points)
+    x_hi = max(p.x for p in points)
     if x_lo == x_hi:
-        x_lo, x_hi = x_lo - 1, x_hi + 1
+        x_lo -= 1
+        x_hi += 1
     x = _scale(x_lo, x_hi, LEFT, width - RIGHT)
     y = _scale(y_lo, y_hi, height - BOTTOM, TOP)
     svg = Element("svg", {"viewBox": f"0 0 {width} {height}", "role": "img", "aria-label": label})
@@ -86,8 +92,9 @@ def chart(
     for tick in ticks(x_lo, x_hi, width // 80, whole=True):
         put_text(svg, x(tick), height - BOTTOM + 18, number(tick), "middle")
     put_text(svg, (LEFT + width - RIGHT) / 2, height - 4, x_label, "middle")
-    for one in sorted(series, key=lambda one: not one.joined):  # markers are drawn last
-        (_draw_line if one.joined else _draw_markers)(svg, one, x, y, unit)
+    for line in sorted(series, key=lambda line: not line.joined):  # markers are drawn last
+        draw = _draw_line if line.joined else _draw_markers
+        draw(svg, line, x, y, unit)
     return drawn(svg)
 
 
@@ -108,7 +115,7 @@ def interval_bars(
         group = SubElement(svg, "g", {"class": kind})
         if point.lo is not None and point.hi is not None:
             put_line(group, scale(point.lo), level, scale(point.hi), level, "error")
-        _circle(group, scale(point.y), level, 3.5, "dot", _told(kind, point, None))
+        _circle(group, scale(point.y), level, 3.5, "dot", _tooltip(kind, point, None))
     return drawn(svg)
 
 
@@ -147,11 +154,12 @@ def _draw_line(svg: Element, series: Series, x: Scale, y: Scale, unit: str) -> N
         if len(run) > 1:
             path = _path([(p.x, p.y) for p in run], x, y)
             SubElement(group, "polyline", {"class": "curve", "points": path})
-        for p in run if len(series.points) <= MOST_TOOLTIPS or len(run) == 1 else ():
-            kind = "point" if len(run) == 1 else "hover"
-            _circle(
-                group, x(p.x), y(p.y), 3 if len(run) == 1 else 7, kind, _told(series.name, p, unit)
-            )
+        if len(run) > 1 and len(series.points) > MOST_TOOLTIPS:
+            continue
+        kind = "point" if len(run) == 1 else "hover"
+        radius = 3 if len(run) == 1 else 7
+        for p in run:
+            _circle(group, x(p.x), y(p.y), radius, kind, _tooltip(series.name, p, unit))
 
 
 def _draw_markers(svg: Element, series: Series, x: Scale, y: Scale, unit: str) -> None:
@@ -161,7 +169,7 @@ def _draw_markers(svg: Element, series: Series, x: Scale, y: Scale, unit: str) -
             continue
         if p.lo is not None and p.hi is not None:
             put_line(group, x(p.x), y(p.lo), x(p.x), y(p.hi), "error")
-        _circle(group, x(p.x), y(p.y), 4.5, "dot", _told(series.name, p, unit))
+        _circle(group, x(p.x), y(p.y), 4.5, "dot", _tooltip(series.name, p, unit))
 
 
 def _runs(points: Sequence[Point]) -> list[list[Point]]:
@@ -170,7 +178,7 @@ def _runs(points: Sequence[Point]) -> list[list[Point]]:
     return [list(stretch) for finite, stretch in stretches if finite]
 
 
-def _told(name: str, point: Point, unit: str | None = "") -> str:
+def _tooltip(name: str, point: Point, unit: str | None = "") -> str:
     at = "" if unit is None else f" at {number(point.x)}{unit}"
     interval = "" if point.lo is None or point.hi is None else f" [{point.lo:.3f}, {point.hi:.3f}]"
     return f"{name}{at}: {point.y:.4g}{interval}"

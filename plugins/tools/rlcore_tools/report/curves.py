@@ -12,7 +12,8 @@ from rlcore_tools.report.chart import Point
 from rlcore_tools.report.figures import gain, training_interval
 from rlcore_tools.runs.record import SUCCESS, RunRecord
 
-EPISODES, LENGTH = "env/episodes", "env/episode_len"
+EPISODES = "env/episodes"
+LENGTH = "env/episode_len"
 TRAINING_TIMES = ("time/rollout", "time/update", "time/sync")
 MOST_POINTS = 200  # points of a curve; in a longer curve neighbouring points are averaged
 
@@ -118,11 +119,12 @@ def thinned(points: Sequence[Point]) -> list[Point]:
     rest = iter(points)
     means = []
     while group := list(islice(rest, size)):
-        ends = [(p.lo, p.hi) for p in group if p.lo is not None and p.hi is not None]
-        lo, hi = (None, None)
-        if len(ends) == len(group):
-            lo, hi = min(lo for lo, _ in ends), max(hi for _, hi in ends)
-        means.append(Point(fmean(p.x for p in group), fmean(p.y for p in group), lo, hi))
+        mean = Point(fmean(p.x for p in group), fmean(p.y for p in group))
+        lows = [p.lo for p in group if p.lo is not None]
+        highs = [p.hi for p in group if p.hi is not None]
+        if len(lows) == len(highs) == len(group):
+            mean = mean._replace(lo=min(lows), hi=max(highs))
+        means.append(mean)
     return means
 
 

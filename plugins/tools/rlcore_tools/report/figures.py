@@ -61,8 +61,8 @@ def gain(
     return replace(
         rates,
         difference=paired_difference(first, last),
-        gained=sum(now and not then for then, now in episodes),
-        lost=sum(then and not now for then, now in episodes),
+        gained=sum(won and not won_before for won_before, won in episodes),
+        lost=sum(won_before and not won for won_before, won in episodes),
     )
 
 
@@ -86,12 +86,12 @@ def gains_by_group(
     Args:
         groups: names of tasks by group.
     """
-    found = []
+    gains = []
     for name, tasks in groups.items():
         first, last = ([r for r in side or () if r.task in tasks] for side in (before, after))
         if first or last:
-            found.append(gain(first, last, name))
-    return found
+            gains.append(gain(first, last, name))
+    return gains
 
 
 class Mean(NamedTuple):
@@ -123,7 +123,7 @@ def side_by_side(before: Mapping[str, float], after: Mapping[str, float]) -> lis
 def columns(gains: Sequence[Gain]) -> dict[str, bool]:
     """Return whether each column of a table of gains has a value, by the column's name."""
     names = ("before", "after", "difference")
-    return {name: any(getattr(each, name) for each in gains) for name in names}
+    return {name: any(getattr(entry, name) for entry in gains) for name in names}
 
 
 def training_interval(rate: float, episodes: float) -> Interval:

@@ -183,7 +183,7 @@ def _templates() -> Environment:
     return environment
 
 
-# -- what is shown ------------------------------------------------------------------------------
+# -- contents ----------------------------------------------------------------------------------
 
 
 def _facts(record: RunRecord) -> dict[str, Any]:
@@ -252,9 +252,9 @@ def _protocol(protocol: Values) -> list[tuple[str, str]]:
 def _files(record: RunRecord) -> list[Path]:
     """Return the files of a run that its page links to: existing text files, then mosaic videos."""
     folder = record.folder
-    named = (folder.config, folder.recipe, folder.manifest, folder.metrics, folder.summary)
+    texts = (folder.config, folder.recipe, folder.manifest, folder.metrics, folder.summary)
     mosaics = sorted((folder.path / "video").glob("*/*.mp4"))
-    return [path for path in named if path.is_file()] + mosaics
+    return [path for path in texts if path.is_file()] + mosaics
 
 
 def _failed(record: RunRecord) -> list[tuple[str, str, list[str]]]:
@@ -298,10 +298,10 @@ def _task_table(records: Sequence[RunRecord]) -> list[TaskRow]:
         else {}
         for r in records
     ]
-    found = dict.fromkeys(key for side in sides for key in side)
+    labels = dict.fromkeys(key for side in sides for key in side)
     return [
         TaskRow(kind, label, tuple(side.get((kind, label)) for side in sides))
-        for wanted in ("task", "group", "average")
-        for kind, label in found
-        if kind == wanted
+        for section in ("task", "group", "average")
+        for kind, label in labels
+        if kind == section
     ]

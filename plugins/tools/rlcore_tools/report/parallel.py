@@ -15,7 +15,10 @@ from markupsafe import Markup
 from rlcore.terminal.text import format_value
 from rlcore_tools.report.chart import drawn, number, put_line, put_text, ticks
 
-TOP, BOTTOM, SIDE = 34, 14, 56
+# margins in units of the view box
+TOP = 34
+BOTTOM = 14
+SIDE = 56
 MOST_LETTERS = 16
 WIDE_RANGE = 30  # an axis is logarithmic if the largest value is this multiple of the smallest
 
@@ -65,8 +68,8 @@ def parallel(lines: Sequence[Line], names: Sequence[str], *, width: int, height:
             for i, (axis, value) in enumerate(zip(axes, line.values, strict=True))
         ]
         path = " ".join(f"{a:.1f},{b:.1f}" for a, b in points)
-        seen = {"opacity": f"{0.1 + 0.9 * line.values[-1] / most:.2f}"}
-        curve = SubElement(group, "polyline", {"class": "curve", "points": path, **seen})
+        opacity = {"opacity": f"{0.1 + 0.9 * line.values[-1] / most:.2f}"}
+        curve = SubElement(group, "polyline", {"class": "curve", "points": path, **opacity})
         SubElement(curve, "title").text = line.title
     for i, (name, axis) in enumerate(zip(names, axes, strict=True)):
         at = SIDE + i * gap
@@ -85,7 +88,8 @@ def _axis(values: Sequence[Any]) -> _Axis:
     numbers = [v for v in values if isinstance(v, (int, float)) and not isinstance(v, bool)]
     if len(numbers) < len(values) or len(set(numbers)) == 1:
         return _named([format_value(value) for value in values])
-    lo, hi = min(numbers), max(numbers)
+    lo = min(numbers)
+    hi = max(numbers)
     powers = lo > 0 and hi / lo >= WIDE_RANGE
     scale: Callable[[float], float] = log10 if powers else float
     ends = scale(lo), scale(hi)

@@ -95,8 +95,8 @@ def other_metrics(record: RunRecord) -> list[tuple[str, str, Markup | str]]:
     left_out = {SUCCESS, *metric_names()}
     shown = [name for name in names if not name.startswith(APART) and name not in left_out]
     curve = Curve("this run", [record])
-    found = [("", name, _small([curve], name, name)) for name in sorted(shown)]
-    return [(what, name, one) for what, name, one in found if one is not None]
+    pictures = [("", name, _small([curve], name, name)) for name in sorted(shown)]
+    return [(title, name, picture) for title, name, picture in pictures if picture is not None]
 
 
 def _small(curves: Sequence[Curve], metric: str, what: str) -> Markup | str | None:
@@ -110,7 +110,7 @@ def _small(curves: Sequence[Curve], metric: str, what: str) -> Markup | str | No
         for i, curve in enumerate(curves)
         if (points := curve.points(metric))
     ]
-    values = [p.y for one in series for p in one.points if p.y == p.y]
+    values = [p.y for line in series for p in line.points if p.y == p.y]
     if not values:
         return None
     if len({*values}) == 1:

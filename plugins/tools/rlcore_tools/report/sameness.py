@@ -13,7 +13,7 @@ def untimed(lines: Sequence[Line]) -> list[Line]:
     return [{name: value for name, value in line.items() if not _timed(name)} for line in lines]
 
 
-def first_difference(ours: Sequence[Line], theirs: Sequence[Line]) -> str | None:
+def first_difference(first: Sequence[Line], second: Sequence[Line]) -> str | None:
     """Describe the first difference between the metrics of two runs.
 
     Values must be exactly equal, except times and rates per second, which are ignored.
@@ -21,15 +21,15 @@ def first_difference(ours: Sequence[Line], theirs: Sequence[Line]) -> str | None
     Returns:
         description of the first difference; None if there is none.
     """
-    for mine, other in zip_longest(untimed(ours), untimed(theirs)):
-        if mine is None or other is None:
-            more = "the second" if mine is None else "the first"
-            return f"only {more} goes on, with step {_number((mine or other)['step'])}"
-        for name in [*mine, *(name for name in other if name not in mine)]:
-            if name not in mine or name not in other or mine[name] != other[name]:
+    for line, other in zip_longest(untimed(first), untimed(second)):
+        if line is None or other is None:
+            longer = "the second" if line is None else "the first"
+            return f"only {longer} goes on, with step {_number((line or other)['step'])}"
+        for name in {**line, **other}:
+            if name not in line or name not in other or line[name] != other[name]:
                 return (
-                    f"at step {_number(mine['step'])}, {name}: "
-                    f"{_number(mine.get(name, 'none'))} and {_number(other.get(name, 'none'))}"
+                    f"at step {_number(line['step'])}, {name}: "
+                    f"{_number(line.get(name, 'none'))} and {_number(other.get(name, 'none'))}"
                 )
     return None
 

@@ -18,8 +18,11 @@ from rlcore_tools.runs.row import COLUMNS, Row
 
 _CONDITION = re.compile(r"\s*([^\s=!<>]+)\s*(!=|>=|<=|==|=|>|<)\s*(.*?)\s*", re.DOTALL)
 _ORDERS: dict[str, Callable[[Any, Any], bool]] = {
-    ">": operator.gt, ">=": operator.ge, "<": operator.lt, "<=": operator.le,
-}  # fmt: skip
+    ">": operator.gt,
+    ">=": operator.ge,
+    "<": operator.lt,
+    "<=": operator.le,
+}
 
 
 @dataclass(frozen=True)
@@ -43,13 +46,13 @@ class Condition:
         Raises:
             ConfigError: the text is not of the form KEY SIGN VALUE.
         """
-        found = _CONDITION.fullmatch(text)
-        if found is None:
+        match = _CONDITION.fullmatch(text)
+        if match is None:
             raise ConfigError(
                 f"--where {text!r} is no condition: KEY SIGN VALUE, with one of = != > >= < <=",
                 hint="--where 'algorithm.gamma>0.95' --where state=finished",
             )
-        return cls(found[1], found[2], found[3].strip("'\""))
+        return cls(match[1], match[2], match[3].strip("'\""))
 
     def holds(self, row: Row) -> bool:
         """Check whether a run meets the condition.
@@ -58,13 +61,17 @@ class Condition:
         others as texts. `>`, `>=`, `<` and `<=` between texts hold only if the run's value is text,
         so that null is neither larger nor smaller than any value.
         """
-        ours, theirs = row.value(self.key), self.value
-        if self.sign not in _ORDERS:
-            return _same(ours, theirs) == (self.sign != "!=")
-        both = _number(ours), _number(theirs)
-        if None not in both:
-            return _ORDERS[self.sign](*both)
-        return isinstance(ours, str) and _ORDERS[self.sign](ours, theirs)
+        value = row.value(self.key)
+        numbers = _number(value), _number(self.value)
+        are_numbers = None not in numbers
+        if self.sign in _ORDERS:
+            order = _ORDERS[self.sign]
+            if are_numbers:
+                return order(*numbers)
+            return isinstance(value, str) and order(value, self.value)
+        text = format_value(value)
+        is_equal = numbers[0] == numbers[1] if are_numbers else text == self.value
+        return is_equal == (self.sign != "!=")
 
 
 def chosen(rows: Sequence[Row], conditions: Sequence[Condition]) -> list[Row]:
@@ -88,15 +95,16 @@ def ordered(rows: Sequence[Row], key: str) -> list[Row]:
     """
     name = key.removeprefix("-")
     _require(name, rows)
-    known = [row for row in rows if row.value(name) is not None]
-    rest = [row for row in rows if row.value(name) is None]
-    return sorted(known, key=lambda row: _rank(row.value(name)), reverse=key != name) + rest
+    with_value = [row for row in rows if row.value(name) is not None]
+    without_value = [row for row in rows if row.value(name) is None]
+    with_value.sort(key=lambda row: _rank(row.value(name)), reverse=key != name)
+    return with_value + without_value
 
 
 def _require(key: str, rows: Sequence[Row]) -> None:
     """Raise ConfigError for a key that no run has; any key is accepted if there are no rows."""
-    known = (find(row.config, key, COLUMNS) is not COLUMNS for row in rows)  # null is a value
-    if not rows or key in COLUMNS or any(known):
+    has_key = (find(row.config, key, COLUMNS) is not COLUMNS for row in rows)  # null is a value
+    if not rows or key in COLUMNS or any(has_key):
         return
     keys = {path for row in rows[:1] for path, _ in leaves(row.config)}
     raise ConfigError(
@@ -116,11 +124,6 @@ def _number(value: Any) -> float | None:
         return float(value)
     except (TypeError, ValueError, OverflowError):
         return None
-
-
-def _same(ours: Any, theirs: str) -> bool:
-    both = _number(ours), _number(theirs)
-    return both[0] == both[1] if None not in both else format_value(ours) == theirs
 
 
 def _rank(value: Any) -> tuple[int, Any]:

@@ -46,13 +46,13 @@ def doubts_of(
     Raises:
         CheckpointError: a file that is read here is damaged.
     """
-    found = [*_since_checkpoint(folder), *_of_another_seed(config, manifest, summary)]
-    found += _of_other_rates(summary or {}, evaluations, final_label)
+    doubts = [*_since_checkpoint(folder), *_of_another_seed(config, manifest, summary)]
+    doubts += _of_other_rates(summary or {}, evaluations, final_label)
     for name in HISTORIES:
         path = folder.path / f"{name}.json"
         if path.is_file() and (fault := unlike_log(read_json(path), metrics, name)):
-            found.append(f"{path.name} {fault}")
-    return found
+            doubts.append(f"{path.name} {fault}")
+    return doubts
 
 
 def _since_checkpoint(folder: RunFolder) -> Iterator[str]:
@@ -69,10 +69,10 @@ def _since_checkpoint(folder: RunFolder) -> Iterator[str]:
 
 def _of_another_seed(config: Values, manifest: Values, summary: Values | None) -> Iterator[str]:
     seed = find(config, "runner.seed")
-    others = {"manifest.json": find(manifest, "seeds.root"), "summary.json": find(summary, "seed")}
-    for name, other in others.items():
-        if None not in (seed, other) and other != seed:
-            yield f"{name} is of a run with seed {other}, config.yaml has seed {seed}"
+    seeds = {"manifest.json": find(manifest, "seeds.root"), "summary.json": find(summary, "seed")}
+    for name, other_seed in seeds.items():
+        if None not in (seed, other_seed) and other_seed != seed:
+            yield f"{name} is of a run with seed {other_seed}, config.yaml has seed {seed}"
 
 
 def _of_other_rates(

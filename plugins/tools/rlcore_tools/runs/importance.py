@@ -21,7 +21,8 @@ from rlcore.terminal.text import format_value
 from rlcore_tools.runs.ranking import Ranked
 from rlcore_tools.text import rounded
 
-MOST_VALUES, QUARTERS = 6, 4  # with more distinct numbers than this, quartiles are the groups
+MOST_VALUES = 6  # with more distinct numbers than this, quartiles are the groups
+QUARTERS = 4
 
 
 @dataclass(frozen=True)
@@ -45,8 +46,8 @@ def parts(settings: Sequence[Ranked], keys: Sequence[str]) -> list[Part]:
     measured = [(setting.values, setting.rate.rate) for setting in settings if setting.rate]
     if not measured:
         return []
-    found = [_part([(values[key], rate) for values, rate in measured], key) for key in keys]
-    return sorted(found, key=lambda part: -1.0 if part.share is None else part.share, reverse=True)
+    importance = [_part([(values[key], rate) for values, rate in measured], key) for key in keys]
+    return sorted(importance, key=lambda p: -1.0 if p.share is None else p.share, reverse=True)
 
 
 def _part(points: Sequence[tuple[Any, float]], key: str) -> Part:

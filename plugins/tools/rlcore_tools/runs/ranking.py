@@ -136,7 +136,8 @@ def ranked(rows: Sequence[Row]) -> Ranking:
         return Ranking(tuple(map(Ranked, settings)), left_out)
     common = kinds.most_common(1)[0][0]
     reference = next(s for seeds in evaluated for s in seeds if s.comparable_with == common)
-    measured, others = [], []
+    measured = []
+    others = []
     for setting, seeds in zip(settings, evaluated, strict=True):
         counted = _counted(seeds, reference, left_out)
         if counted:

@@ -66,27 +66,28 @@ def sentences(ranking: Ranking) -> list[str]:
     Args:
         ranking: a ranking with at least one measured setting.
     """
-    tied, measured = ranking.tied, ranking.measured
+    tied = ranking.tied
+    measured = ranking.measured
     starts = starts_of(ranking)
-    found = []
+    result = []
     if len(measured) > 1:
         best = f"Best: {measured[0].label or 'the only setting'}."
         others = "; ".join(ranked.label for ranked in tied[:FEW])
         more = f" and {len(tied) - FEW} more" if len(tied) > FEW else ""
-        found.append(
+        result.append(
             f"{best} It can't be told apart from {others}{more}: play further seeds of the first "
             "few."
             if tied
             else f"{best} It is better than all."
         )
         if "validation" not in starts:
-            found.append(
+            result.append(
                 f"{len(measured)} settings were compared on {starts}: the success of the best of "
                 "them is too high by chance. Play it on other starts before you report it."
             )
     if all(len(ranked.seeds) == 1 for ranked in measured):
-        found.append("One seed a setting: the intervals say nothing about other seeds.")
-    return found
+        result.append("One seed a setting: the intervals say nothing about other seeds.")
+    return result
 
 
 def starts_of(ranking: Ranking) -> str:

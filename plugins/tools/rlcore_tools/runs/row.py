@@ -167,7 +167,7 @@ def _numbers(summary: Values, key: str, path: Path) -> Values | None:
 
 
 def _with_progress(row: Row, state: State, reason: str) -> Row:
-    """Return a row with the state of a run that is not finished, and with what it has logged."""
+    """Return a row with the state of a run that is not finished, and with its logged progress."""
     record = row.record
     maximum = find(row.config, "runner.max_epochs")
     updates = maximum if isinstance(maximum, int) and maximum > 0 else None
@@ -235,7 +235,7 @@ class LockHolder(NamedTuple):
 
     @property
     def is_local(self) -> bool:
-        """Whether the process was started on this machine."""
+        """True if the process was started on this machine."""
         return self.host == socket.gethostname()
 
     def is_alive(self) -> bool:
@@ -249,8 +249,8 @@ class LockHolder(NamedTuple):
         import psutil  # imported only if there is a lock
 
         with contextlib.suppress(psutil.Error, ValueError):
-            taken = datetime.fromisoformat(self.since).timestamp()
-            return bool(psutil.Process(self.process).create_time() <= taken + 1)
+            locked_at = datetime.fromisoformat(self.since).timestamp()
+            return bool(psutil.Process(self.process).create_time() <= locked_at + 1)
         return False
 
 

@@ -91,26 +91,30 @@ def spread(seeds: Sequence[Outcomes]) -> Spread:
     Raises:
         ValueError: there are no seeds or no starts, or the seeds have different starts.
     """
-    if not seeds or not seeds[0] or any(one.keys() != seeds[0].keys() for one in seeds):
+    if not seeds or not seeds[0] or any(seed.keys() != seeds[0].keys() for seed in seeds):
         raise ValueError("seeds must have the same starts, at least one")
-    shares = [{start: sum(won) / len(won) for start, won in one.items()} for one in seeds]
-    by_start = {start: fmean(one[start] for one in shares) for start in seeds[0]}
-    by_seed = [fmean(one.values()) for one in shares]
-    mean, k, n = fmean(by_seed), len(seeds), len(by_start)
+    shares = [
+        {start: sum(passes) / len(passes) for start, passes in seed.items()} for seed in seeds
+    ]
+    by_start = {start: fmean(share[start] for share in shares) for start in seeds[0]}
+    by_seed = [fmean(share.values()) for share in shares]
+    mean = fmean(by_seed)
+    k = len(seeds)
+    n = len(by_start)
     of_seeds = variance(by_seed) / k if k > 1 else 0.0
     of_starts = variance(by_start.values()) / n if n > 1 else 0.0
     rest = 0.0
     if k > 1 and n > 1:
         squares = (
-            (one[start] - by_start[start] - by_seed[i] + mean) ** 2
-            for i, one in enumerate(shares)
+            (share[start] - by_start[start] - by_seed[i] + mean) ** 2
+            for i, share in enumerate(shares)
             for start in by_start
         )
         rest = sum(squares) / ((k - 1) * (n - 1)) / (k * n)
     total = max(of_starts, of_seeds, of_starts + of_seeds - rest)
     parts = (of_starts**2 / (n - 1) if n > 1 else 0.0) + (of_seeds**2 / (k - 1) if k > 1 else 0.0)
     freedom = max(1.0, total**2 / parts) if parts else float(max(1, k * n - 1))
-    episodes = sum(len(passes) for one in seeds for passes in one.values())
+    episodes = sum(len(passes) for seed in seeds for passes in seed.values())
     return Spread(mean, total, freedom, episodes, by_start, by_seed)
 
 
@@ -133,14 +137,16 @@ def difference_over_seeds(first: Seeds, other: Seeds, confidence: float = 0.95) 
     """
     if len(first.outcomes) == len(other.outcomes) == 1:
         return paired_difference(first.outcomes[0], other.outcomes[0], confidence)
-    a, b = first.spread, other.spread
+    a = first.spread
+    b = other.spread
     if a.by_start.keys() != b.by_start.keys():
         raise ValueError("settings must have the same starts")
     _, _, a_lo, a_hi = _rate(a, confidence)
     _, _, b_lo, b_hi = _rate(b, confidence)
-    phi, mean = _correlation(a, b), b.mean - a.mean
-    down = _joined(b.mean - b_lo, a_hi - a.mean, phi)
-    up = _joined(b_hi - b.mean, a.mean - a_lo, phi)
+    phi = _correlation(a, b)
+    mean = b.mean - a.mean
+    down = _paired_half_width(b.mean - b_lo, a_hi - a.mean, phi)
+    up = _paired_half_width(b_hi - b.mean, a.mean - a_lo, phi)
     return Difference(mean, max(-1.0, mean - down), min(1.0, mean + up))
 
 
@@ -154,7 +160,8 @@ def student(confidence: float, freedom: float) -> float:
         confidence: probability of the interval from minus to plus the quantile, in (0, 1).
         freedom: degrees of freedom, at least 1.
     """
-    p, n = 1 - confidence, freedom
+    p = 1 - confidence
+    n = freedom
     if n == 1:
         return cos(p * pi / 2) / sin(p * pi / 2)
     if n == 2:
@@ -201,6 +208,6 @@ def _correlation(a: Spread, b: Spread) -> float:
     return max(-1.0, min(1.0, phi))
 
 
-def _joined(a: float, b: float, phi: float) -> float:
+def _paired_half_width(a: float, b: float, phi: float) -> float:
     """Return sqrt(a^2 - 2 phi a b + b^2): half-width of a difference of correlated estimates."""
     return sqrt(max(a * a - 2 * phi * a * b + b * b, 0.0))

@@ -17,7 +17,9 @@ from rlcore.contracts.errors import CheckpointError
 from rlcore.files.damaged_files import read_mapping
 from rlcore_tools.runs.record import Values
 
-TRIALS, STORAGE, NAME = "trials.json", "study.log", "rlcore"
+TRIALS = "trials.json"
+STORAGE = "study.log"
+NAME = "rlcore"
 HELD_OUT = "heldout-"
 """Prefix of the folder in which a study evaluates its chosen setting on held-out starts."""
 
