@@ -30,13 +30,13 @@ _CHILD = (
 
 
 def require_importable(plugin: Installed) -> None:
-    """Import a plugin in a subprocess, unless it is imported already or known to be importable.
+    """Import a plugin in a subprocess, unless it is known to be importable or has no file.
 
     Raises:
         PluginError: importing it would end or block this process.
     """
     module = plugin.value.partition(":")[0]
-    if module in sys.modules:
+    if module in sys.modules and sys.modules[module].__spec__ is None:  # made in memory
         return
     succeeded = cache_folder() / "plugins" / _fingerprint(module)
     if succeeded.is_file():
