@@ -113,8 +113,9 @@ def compose(
             component that is not chosen.
         PluginError: a component is not installed, or its plugin is broken.
     """
-    from rlcore.config.compose import compose
+    from rlcore.config.compose import changed, compose
 
+    words, own = _words(None if isinstance(recipe, RunConfig) else recipe, overrides)
     if isinstance(recipe, RunConfig):
         if config_dirs:
             raise ConfigError(
@@ -122,8 +123,7 @@ def compose(
                 "configuration stay",
                 hint="give them to the rlcore.compose that made the configuration",
             )
-        return changed(recipe, *overrides, require=require)
-    words, own = _words(recipe, overrides)
+        return changed(recipe, words, require=require) if words or require else recipe
     return compose(words, config_dirs=[*config_dirs, *own], require=require, draft=draft)
 
 
@@ -146,26 +146,6 @@ def _words(
         return [*filter(None, [first]), *overrides], []
     name, folders = named_recipe(first)
     return [BY_RECIPE + name, *overrides], folders
-
-
-def changed(config: RunConfig, *overrides: str, require: Sequence[str] = ()) -> RunConfig:
-    """Return a configuration with some of its keys changed.
-
-    Args:
-        require: groups of which the configuration must name a component.
-
-    Raises:
-        ConfigError: an unknown key, a value of a wrong type, or a change of a component.
-    """
-    from rlcore.config.compose import load, to_yaml
-
-    words, _ = _words(None, overrides)
-    if not words and not require:
-        return config
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "config.yaml"
-        file.write_text(to_yaml(config), encoding="utf-8")
-        return load(file, words, require=require, trust=True)
 
 
 def train(
@@ -227,9 +207,9 @@ def evaluate(
             folder = Path(holds.enter_context(tempfile.TemporaryDirectory()))
             save_policy(source.policy, source.env_spec, folder)
             words = ["runner.only_eval=true", f"actor.model.model_path={quote(folder)}", *words]
-            source = changed(source.config, *words)
+            source = compose(source.config, *words)
         elif isinstance(source, RunConfig):
-            source = changed(source, "runner.only_eval=true", *words)
+            source = compose(source, "runner.only_eval=true", *words)
         elif not isinstance(source, Draft):
             source = config_to_evaluate(source, *words, trust=trust)
         draft = source if isinstance(source, Draft) else Draft(source, words=words)

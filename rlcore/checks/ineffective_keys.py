@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Mapping
-from typing import Any
+from pathlib import Path
 
 from rlcore.config import schema_tree
-from rlcore.config.catalog import BY_RECIPE
-from rlcore.config.compose import compose
+from rlcore.config.catalog import EXPERIMENT
+from rlcore.config.compose import sources_of
 from rlcore.config.schema import RunConfig
+from rlcore.config.schema.sources import Layer
 from rlcore.config.warning import ConfigWarning
 from rlcore.contracts.errors import UserError
 from rlcore.terminal.text import format_value
@@ -48,8 +49,12 @@ def unread(config: RunConfig, *, collects: bool = False, taught: bool = False) -
         or not (collects or taught)
         or not key.path.startswith("collect.")
     ]
-    given = _given(config) if found else {}
-    return [said for key, said in found if given.get(key.path, NOTHING) != key.value]
+    layers = _layers_of_rlcore(config) if found else []
+    return [
+        sentence
+        for key, sentence in found
+        if all(schema_tree.find(layer.values, key.path, NOTHING) != key.value for layer in layers)
+    ]
 
 
 def _in_vain(config: RunConfig, others: Mapping[str, str]) -> Iterator[tuple[schema_tree.Key, str]]:
@@ -83,18 +88,20 @@ def _why_unread(config: RunConfig, key: schema_tree.Key, unused: Mapping[str, st
     return None
 
 
-def _given(config: RunConfig) -> dict[str, Any]:
-    """Return the values that the chosen options and recipes give, by path: not set by hand.
+def _layers_of_rlcore(config: RunConfig) -> list[Layer]:
+    """Return the files of the chosen options and recipes, whose values were not set by hand.
 
-    A recipe is left out if the user has config folders, as its values may be the user's.
-    Empty if the choices can't be composed without the other words.
+    Recipes in folders of the user are left out. Empty if the choices don't compose on this machine.
     """
-    own = config.recipe.config_dirs
-    choices = [each for each in config.recipe.choices if not (own and BY_RECIPE in each)]
+    own = {Path(folder).resolve() for folder in config.recipe.config_dirs}
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConfigWarning)  # shown when the run was composed
-            chosen = compose(choices, config_dirs=own, require=())
-    except UserError:  # composed elsewhere, or incomplete without the overrides
-        return {}
-    return {key.path: key.value for key in schema_tree.walk(chosen)}
+            layers = sources_of(config).files.layers
+    except UserError:  # composed elsewhere
+        return []
+    return [
+        layer
+        for layer in layers
+        if layer.group != EXPERIMENT or layer.file is None or own.isdisjoint(layer.file.parents)
+    ]

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from rlcore.cli.parser import Parser
-from rlcore.config.bind import MISSING
 from rlcore.config.catalog import (
     BY_RECIPE,
     YAML,
@@ -19,6 +18,7 @@ from rlcore.config.catalog import (
     named_recipe,
 )
 from rlcore.config.schema import RunConfig
+from rlcore.config.schema.sources import MISSING
 from rlcore.contracts.errors import ConfigError, UserError
 from rlcore.plugins.registry import Registry, load_plugins
 

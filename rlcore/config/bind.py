@@ -29,6 +29,7 @@ from rlcore.config.schema import (
     RunConfig,
     Settings,
 )
+from rlcore.config.schema.sources import MISSING
 from rlcore.config.translation import Values
 from rlcore.config.warning import warn
 from rlcore.contracts.errors import ConfigError, PluginError, did_you_mean
@@ -38,8 +39,6 @@ from rlcore.plugins.extras import offered
 from rlcore.plugins.import_target import load_target
 from rlcore.plugins.registry import Registry
 from rlcore.terminal.text import shorten
-
-MISSING = "???"
 
 
 class Partial(dict[str, Any]):

@@ -75,6 +75,11 @@ class Catalog:
         folders = {entry.name for root in roots for entry in root.iterdir() if entry.is_dir()}
         return frozenset({*COMPONENT_GROUPS, *sides, *folders} - {"__pycache__"})
 
+    def has_group(self, group: str) -> bool:
+        """Check whether a group exists, also one in a folder inside the folder of another."""
+        folders = (root.folder / group for root in self.roots)
+        return group in self.groups or any(folder.is_dir() for folder in folders)
+
     def options(self, group: str) -> list[str]:
         """Return the sorted names that may follow `group=`."""
         top = group.split("/")[0]
@@ -156,8 +161,10 @@ class Catalog:
         if group in self._known:
             return self._known[group]
         found: dict[str, list[tuple[Root, Path]]] = {}
+        top = group.split("/")[0]
+        folders = dict.fromkeys((group, top) if top in COMPONENT_GROUPS else (group,))
         for root in self.roots:
-            for name in dict.fromkeys((group, group.split("/")[0])):
+            for name in folders:
                 folder = root.folder.joinpath(name)
                 for entry in folder.iterdir() if folder.is_dir() else ():
                     if entry.name.endswith(".yaml"):

@@ -57,7 +57,7 @@ def completed(choices: Sequence[str], chosen: dict[str, str]) -> list[str]:
     return [*choices, *more]
 
 
-def canonical(file: Path, group: str, entries: Any) -> list[Any]:
+def canonical(file: Path | None, group: str, entries: Any) -> list[Any]:
     """Return a defaults list in the form that Hydra gets.
 
     Included options come first, then an entry `override /GROUP: OPTION` for each section with a
@@ -73,8 +73,8 @@ def canonical(file: Path, group: str, entries: Any) -> list[Any]:
     """
     if not isinstance(entries, list):
         raise ConfigError(f"{file}: defaults must be a list, got {entries!r}")
-    if group.split("/")[0] in COMPONENT_GROUPS:  # its entries extend options of its own group
-        return entries
+    if not group or group.split("/")[0] in COMPONENT_GROUPS:
+        return entries  # the root's groups, or options of the component's own group to extend
     included, chosen = [], list[Choice]()
     for entry in entries:
         choice = _component(file, entry)
@@ -109,7 +109,12 @@ def included(file: Path, group: str, content: dict[str, Any]) -> Iterator[tuple[
             )
 
 
-def _component(file: Path, entry: Any) -> Choice | None:
+def is_about_hydra(entry: Any) -> bool:
+    """Check whether an entry chooses a plugin of Hydra, which only the command for sweeps uses."""
+    return isinstance(entry, dict) and _bare(str(next(iter(entry), ""))).startswith("hydra/")
+
+
+def _component(file: Path | None, entry: Any) -> Choice | None:
     """Return the component that an entry chooses; None if the entry includes another option.
 
     Raises:

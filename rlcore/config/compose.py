@@ -14,19 +14,21 @@ from copy import deepcopy
 from dataclasses import asdict, replace
 from pathlib import Path
 
+from hydra.core.override_parser.types import Override
 from omegaconf import OmegaConf
 
 from rlcore.config import instructions, schema_tree
-from rlcore.config.bind import MISSING, bind, merge, schema_for
-from rlcore.config.catalog import COMPONENT_GROUPS, EXPERIMENT, Catalog
+from rlcore.config.bind import bind, merge, schema_for
+from rlcore.config.catalog import BY_RECIPE, COMPONENT_GROUPS, EXPERIMENT, Catalog
 from rlcore.config.choices import by_side, completed
 from rlcore.config.component_specs import algorithm_needs
-from rlcore.config.hydra_compose import FileValues, compose_files
+from rlcore.config.hydra_compose import compose_files
 from rlcore.config.overrides import keys_of, nest, parse, split
-from rlcore.config.recipes import check_recipes, read_marked
-from rlcore.config.scalars import settle, unmarked
+from rlcore.config.recipes import check_recipes, read_scalars
+from rlcore.config.scalars import settle
 from rlcore.config.schema import RecipeConfig, RunConfig
 from rlcore.config.schema.env import OWN_INSTRUCTIONS
+from rlcore.config.schema.sources import MISSING, FileValues, Sources
 from rlcore.config.swap_component import fit_recipe
 from rlcore.config.translation import Values, take, translate_keys
 from rlcore.config.trusted_keys import own_recipe, require_closed_doors, require_values
@@ -93,9 +95,10 @@ def compose(
     registry = registry or load_plugins()
     catalog = Catalog(registry, config_dirs)
     groups, values = split(catalog, parse(overrides))
-    files = _files(catalog, groups)
+    sources = _compose_sources(catalog, groups)
+    origin = RecipeConfig(groups, [str(Path(folder).absolute()) for folder in config_dirs])
     try:
-        config = _finish(files, values, registry, _origin(groups, config_dirs))
+        config = _finish(sources.files.values, values, registry, origin, sources)
     except IncompleteRecipeError as error:
         _require(error.draft, require, catalog)
         if not draft:
@@ -105,18 +108,23 @@ def compose(
     return config
 
 
-def _files(catalog: Catalog, groups: Sequence[str]) -> FileValues:
-    named = by_side(groups)
-    check_recipes(catalog, named)
-    files = compose_files(catalog, named)
-    all_sides = completed(named, files.choices)
-    if all_sides != named:
-        files = compose_files(catalog, all_sides)
-    return fit_recipe(catalog, all_sides, files)
+def _compose_sources(catalog: Catalog, groups: Sequence[str]) -> Sources:
+    """Compose the files of group choices, each file once."""
+    words = by_side(groups)
+    check_recipes(catalog, words)
+    files = _with_both_sides(catalog, words, compose_files(catalog, words))
+    recipes = [word for word in words if word.startswith(BY_RECIPE)]
+    if len(recipes) in (0, len(words)):
+        return Sources(files, files)
+    recipe = compose_files(catalog, recipes)
+    fit_recipe(catalog.registry, recipes[-1], files, recipe)
+    return Sources(files, _with_both_sides(catalog, recipes, recipe))
 
 
-def _origin(groups: Sequence[str], config_dirs: Sequence[str | Path]) -> RecipeConfig:
-    return RecipeConfig(list(groups), [str(Path(folder).absolute()) for folder in config_dirs])
+def _with_both_sides(catalog: Catalog, words: Sequence[str], files: FileValues) -> FileValues:
+    """Compose the files again with the other side's env, if only one side of env is chosen."""
+    both = completed(words, files.choices)
+    return files if both == words else compose_files(catalog, both)
 
 
 def load(
@@ -144,17 +152,13 @@ def load(
     registry = registry or load_plugins()
     catalog = Catalog(registry)
     parsed = parse(overrides)
-    groups, values = split(catalog, parsed)
-    if groups:
-        raise ConfigError(
-            f"{groups[0]}: the components of a composed configuration can't be exchanged"
-        )
-    saved: Values = unmarked(read_marked(Path(path)))
+    layers = _key_layers(catalog, parsed)
+    saved = read_scalars(Path(path))
     given = [path for override in parsed for path in keys_of(override)]
     require_values(Path(path), saved, given)
     try:
         folder = Path(path).absolute().parent
-        config = _finish(FileValues(deepcopy(saved), {}), values, registry, run=folder)
+        config = _finish(deepcopy(saved), layers, registry, run=folder)
         _require(config, require, catalog)
     except ConfigError as error:
         _blame(path, saved, require, catalog)
@@ -167,8 +171,47 @@ def load(
     return config
 
 
+def _key_layers(catalog: Catalog, overrides: Sequence[Override]) -> list[Values]:
+    """Return the values of `section.key=value`.
+
+    Raises:
+        ConfigError: a choice of a component.
+    """
+    groups, values = split(catalog, overrides)
+    if groups:
+        raise ConfigError(
+            f"{groups[0]}: the components of a composed configuration can't be exchanged"
+        )
+    return values
+
+
+def changed(
+    config: RunConfig,
+    overrides: Sequence[str],
+    registry: Registry | None = None,
+    *,
+    require: Sequence[str] = (),
+) -> RunConfig:
+    """Return a configuration with some of its keys changed, after the checks of :func:`compose`.
+
+    Args:
+        overrides: `section.key=value`; components can't be exchanged.
+        registry: the plugins; None: the installed ones.
+        require: groups of which the configuration must name a component.
+
+    Raises:
+        ConfigError: an unknown key, a value of a wrong type, or a change of a component.
+    """
+    registry = registry or load_plugins()
+    catalog = Catalog(registry)
+    layers = _key_layers(catalog, parse(overrides))
+    result = _finish(asdict(config), layers, registry, sources=config.recipe.sources)
+    _require(result, require, catalog)
+    return result
+
+
 def recipe_of(config: RunConfig, registry: Registry | None = None) -> RunConfig | None:
-    """Compose what a run was started from, without the `section.key=value` of its command line.
+    """Return what a run was started from, without the `section.key=value` of its command line.
 
     That is the recipe `experiment=NAME` alone or, without a recipe, the chosen components. Keys
     that the files require to be set (`???`) have their values from `config`.
@@ -180,18 +223,33 @@ def recipe_of(config: RunConfig, registry: Registry | None = None) -> RunConfig 
         ConfigError, PluginError: the recipe does not compose here.
     """
     choices = config.recipe.choices
-    experiments = [choice for choice in choices if choice.startswith("experiment=")]
     if not choices:
         return None
-    folders, groups = config.recipe.config_dirs, experiments or choices
     registry = registry or load_plugins()
+    recipes = [choice for choice in choices if choice.startswith(BY_RECIPE)]
     with warnings.catch_warnings():
         # the run has already warned, and warnings about the recipe alone may not hold for it
         warnings.simplefilter("ignore", ConfigWarning)
-        files = _files(Catalog(registry, folders), groups)
-        left_open = [path for path, value in schema_tree.leaves(files.values) if value == MISSING]
+        sources = sources_of(config, registry)
+        values = sources.recipe.values
+        left_open = [path for path, value in schema_tree.leaves(values) if value == MISSING]
         given = [nest(path, schema_tree.value_of(config, path)) for path in left_open]
-        return _finish(files, given, registry, _origin(groups, folders))
+        origin = RecipeConfig(recipes or choices, config.recipe.config_dirs)
+        return _finish(values, given, registry, origin, sources)
+
+
+def sources_of(config: RunConfig, registry: Registry | None = None) -> Sources:
+    """Return the files that a configuration was composed from.
+
+    They are composed again for a configuration that was loaded.
+
+    Raises:
+        ConfigError, PluginError: the choices do not compose here.
+    """
+    recipe = config.recipe
+    return recipe.sources or _compose_sources(
+        Catalog(registry or load_plugins(), recipe.config_dirs), recipe.choices
+    )
 
 
 def _blame(path: str | Path, saved: Values, require: Sequence[str], catalog: Catalog) -> None:
@@ -201,7 +259,7 @@ def _blame(path: str | Path, saved: Values, require: Sequence[str], catalog: Cat
         ConfigError: the file itself is at fault.
     """
     try:
-        _require(_finish(FileValues(saved, {}), (), catalog.registry), require, catalog)
+        _require(_finish(saved, (), catalog.registry), require, catalog)
     except ConfigError as error:
         raise ConfigError(f"{path}: {error.message}", hint=error.hint) from None
 
@@ -227,18 +285,20 @@ def yaml_below(text: str, path: str | None) -> str:
 
 
 def _finish(
-    files: FileValues,
+    file_values: Values,
     layers: Sequence[Values],
     registry: Registry,
     origin: RecipeConfig | None = None,
+    sources: Sources | None = None,
     run: Path | None = None,
 ) -> RunConfig:
     """Merge the values of the files and then each layer, and bind the result to the schema.
 
     Args:
-        files: unresolved values, and the option chosen in each group.
+        file_values: values of the files, unresolved.
         layers: values of the command line; later layers win.
-        origin: what the run is composed from; None for a configuration that was saved.
+        origin: what the run is composed from; None for a configuration that was composed before.
+        sources: the files that it is composed from; None for a configuration that was saved.
         run: the folder of the run that saved the values; None for values that are composed.
 
     Returns:
@@ -248,8 +308,8 @@ def _finish(
         IncompleteRecipeError: required keys without a value, or instructions that can't be read.
         ConfigError: an unknown key, a wrong type, or a path that can't be made absolute.
     """
-    raw = [files.values, *layers]
-    kept = files.values.get("plugins", {}) if run else {}
+    raw = [file_values, *layers]
+    kept = file_values.get("plugins", {}) if run else {}
     for name in [name for name in kept if name not in registry.settings]:
         warn(f"plugins.{name} is left out: no such plugin is loaded")
         del kept[name]
@@ -258,13 +318,14 @@ def _finish(
     translate_keys(raw, registry, root)
     if origin is not None:
         root.recipe = origin
-    if EXPERIMENT in files.choices:  # runs of a recipe are named after it
-        root.runner.logger.experiment_name = files.choices[EXPERIMENT]
+    if sources and EXPERIMENT in sources.files.choices:  # runs of a recipe are named after it
+        root.runner.logger.experiment_name = sources.files.choices[EXPERIMENT]
     values: Values = {}
     for layer in raw:
         merge(values, layer, root)
     errors: list[UserError] = [*_ungiven(values, root)]
     config = bind(values, root)
+    config.recipe.sources = sources
     _add_critic(config, registry)
     _make_paths_absolute(config)
     if run is not None:

@@ -1,4 +1,13 @@
-"""Merge group choices and defaults lists into one mapping of plain values, with Hydra.
+"""Compose group choices and defaults lists into plain values, with Hydra's defaults lists.
+
+    env/train/X, env/eval/X    the option's file, with the keys under `_train_` / `_eval_`
+                               applied on that side only
+    model/X                    the option's file, in the package actor.model
+    algorithm/X                the option's file
+    experiment/X, ...          the recipe, its defaults list in one form
+                               (:mod:`rlcore.config.choices`)
+
+A registered component without a file is an option too. Its only key is the component's name.
 
 This module only collects values. :mod:`rlcore.config.bind` then checks against the dataclasses that
 each key exists and that its value has the right type, also for values of the command line.
@@ -8,43 +17,34 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
-from traceback import walk_tb
+from functools import cache
+from pathlib import Path
 from typing import Any
 
-from hydra import compose, initialize_config_dir
-from hydra.core.global_hydra import GlobalHydra
-from hydra.core.plugins import Plugins
+from hydra import version
+from hydra._internal.config_repository import ConfigRepository
+from hydra._internal.defaults_list import create_defaults_list
+from hydra.core.default_element import ResultDefault
+from hydra.core.object_type import ObjectType
+from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import HydraException, MissingConfigException
+from hydra.plugins.config_source import ConfigResult, ConfigSource
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
-from yaml import YAMLError  # type: ignore[import-untyped]
 
-from rlcore.config import hydra_source
-from rlcore.config.catalog import Catalog
-from rlcore.config.overrides import quote
-from rlcore.config.scalars import unmarked
-from rlcore.contracts.errors import ConfigError, PluginError
+from rlcore.config.catalog import COMPONENT_GROUPS, SIDES, TYPE_KEYS, Catalog
+from rlcore.config.choices import DEFAULTS, canonical, is_about_hydra
+from rlcore.config.overrides import nest, quote
+from rlcore.config.recipes import ROOT, package_of, read_scalars
+from rlcore.config.schema.sources import FileValues, Layer, merged
+from rlcore.contracts.errors import ConfigError
 from rlcore.files.core_configs import PRIMARY, core_configs
 
 HYDRA_VERSION_BASE = "1.3"
-NOT_GROUPS = {"hydra"}
+PACKAGES = {"model": "_global_.actor.model"}
 _NOT_IN_LIST = re.compile(
     r"Could not override '([\w/]+)'.*No match in the defaults list", re.DOTALL
 )
-
-
-@dataclass(frozen=True)
-class FileValues:
-    """Values composed from files.
-
-    Attributes:
-        values: nested values, with interpolations unresolved.
-        choices: the option chosen in each group; groups without an option are absent.
-    """
-
-    values: dict[str, Any]
-    choices: dict[str, str]
 
 
 def compose_files(catalog: Catalog, group_overrides: Sequence[str]) -> FileValues:
@@ -58,47 +58,119 @@ def compose_files(catalog: Catalog, group_overrides: Sequence[str]) -> FileValue
         ConfigError, PluginError: an option that does not exist, a file that can't be read, a
             defaults list that does not compose.
     """
+    version.setbase(HYDRA_VERSION_BASE)
+    repository = _Repository(catalog)
     try:
-        Plugins.instance().register(hydra_source.ComponentSource)
-    except Exception as error:  # Hydra imports all of its plugins, and skips only ImportError
-        modules = [frame.f_globals["__name__"] for frame, _ in walk_tb(error.__traceback__)]
-        name = next((each for each in modules if each.startswith("hydra_plugins.")), "a module")
-        said = f"Hydra imports all of its plugins, and can't import {name}: {error}"
-        raise PluginError(said, hint="pip uninstall its package, or take another Python") from None
-    locations = [root.location for root in catalog.roots if root.location != str(core_configs())]
-    searchpath = ",".join(f'"{location}"' for location in locations)
-    token = hydra_source.catalog.set(catalog)
-    try:
-        with initialize_config_dir(str(core_configs()), version_base=HYDRA_VERSION_BASE):
-            # Our source must come before the folder of the root file, which contains recipes too.
-            # `hydra.searchpath` could not do this: its entries are appended to the path.
-            path = GlobalHydra.instance().config_loader().get_search_path()
-            path.prepend("rlcore", f"{hydra_source.SCHEME}://groups", anchor="main")
-            composed = compose(
-                config_name=PRIMARY,
-                overrides=[f"hydra.searchpath=[{searchpath}]", *map(_quoted, group_overrides)],
-                return_hydra_config=True,
-            )
+        composed = create_defaults_list(
+            repository,
+            PRIMARY,
+            OverridesParser.create().parse_overrides([*map(_quoted, group_overrides)]),
+            prepend_hydra=False,
+            skip_missing=False,
+        )
     except MissingConfigException as error:
         raise _missing(catalog, error) from None
     # Hydra raises built-in exceptions for many faults of a configuration.
-    except (HydraException, OmegaConfBaseException, YAMLError, OSError, ValueError) as error:
+    except (HydraException, OmegaConfBaseException, OSError, ValueError) as error:
         absent = _NOT_IN_LIST.search(str(error))
         raise ConfigError(
             f"the configuration does not compose: {_chain(error)}",
             hint=f"+{absent[1]}=NAME adds a group that no file has chosen from" if absent else None,
         ) from None
-    finally:
-        hydra_source.catalog.reset(token)
-    choices = {
-        group: str(option)
-        for group, option in composed.hydra.runtime.choices.items()
-        if option is not None and group.split("/")[0] not in NOT_GROUPS
-    }
-    values = OmegaConf.to_container(composed, resolve=False)
-    assert isinstance(values, dict)  # the root file is a mapping
-    values.pop("hydra")
-    return FileValues({str(key): unmarked(value) for key, value in values.items()}, choices)
+    choices = composed.overrides.known_choices
+    layers = tuple(map(repository.layer, composed.defaults))
+    values = merged(layer.values for layer in layers)
+    values.pop("hydra", None)  # settings of a recipe for its sweeps
+    return FileValues(
+        values,
+        {group: str(option) for group, option in choices.items() if option is not None},
+        layers,
+    )
+
+
+class _Repository(ConfigRepository):
+    """The options of a catalog, for Hydra's composition of defaults lists."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
+        self.load_config = cache(self._load)  # type: ignore[method-assign]  # a file is read once
+
+    def group_exists(self, config_path: str) -> bool:
+        return self._catalog.has_group(config_path)
+
+    def config_exists(self, config_path: str) -> bool:
+        return self.load_config(config_path) is not None
+
+    def get_group_options(
+        self, group_name: str, results_filter: ObjectType | None = ObjectType.CONFIG
+    ) -> list[str]:
+        return self._catalog.options(group_name)
+
+    def get_sources(self) -> list[ConfigSource]:
+        return []  # Hydra asks for them only for error messages
+
+    def layer(self, default: ResultDefault) -> Layer:
+        """Return the values of an option, below the package that Hydra chose for it."""
+        config_path = str(default.config_path)
+        package = default.package or ""
+        loaded = self.load_config(config_path)
+        assert loaded is not None  # Hydra has loaded it
+        values: Any = loaded.config
+        return Layer(
+            *_split(config_path),
+            file=Path(loaded.path) if loaded.path else None,
+            package=package,
+            values=nest(package, values) if package else values,
+        )
+
+    def _load(self, config_path: str) -> ConfigResult | None:
+        group, name = _split(config_path)
+        top = group.split("/")[0]
+        file = self._catalog.file(group, name) if group else core_configs() / f"{PRIMARY}.yaml"
+        if file is None and (top not in COMPONENT_GROUPS or name not in self._catalog.options(top)):
+            return None
+        values: Any = {} if file is None else read_scalars(file)
+        package = PACKAGES.get(group)
+        if top in COMPONENT_GROUPS:
+            values = _of_component(file, group, name, values)
+        elif file is not None:
+            package = package_of(file) or (None if values else ROOT)
+        entries = canonical(file, group, values.pop(DEFAULTS, []))
+        defaults = OmegaConf.create([entry for entry in entries if not is_about_hydra(entry)])
+        return ConfigResult(
+            provider="rlcore",
+            path=str(file or ""),
+            config=values,  # no DictConfig, which would not preserve the text of numbers
+            header={"package": package},
+            defaults_list=self._create_defaults_list(config_path, defaults),
+        )
+
+
+def _split(config_path: str) -> tuple[str, str]:
+    group, _, name = config_path.removesuffix(".yaml").rpartition("/")
+    return group, name
+
+
+def _of_component(
+    file: Path | None, group: str, name: str, values: dict[str, Any]
+) -> dict[str, Any]:
+    """Return the keys that an option sets in its section.
+
+    For one side of env, keys under `_train_` or `_eval_` of that side override the others.
+
+    Raises:
+        ConfigError: a single value under `_train_` or `_eval_`.
+    """
+    top, _, side = group.partition("/")
+    own: dict[str, Any] = {}
+    for each in SIDES if top == "env" else ():
+        keys = values.pop(f"_{each}_", None) or {}
+        if not isinstance(keys, dict):
+            raise ConfigError(f"{file}: _{each}_ must hold keys of env.{each}, got {keys!r}")
+        own = keys if each == side else own
+    if TYPE_KEYS[top] not in values and DEFAULTS not in values:
+        values[TYPE_KEYS[top]] = name
+    return merged([values, own])
 
 
 def _quoted(word: str) -> str:
@@ -112,7 +184,7 @@ def _missing(catalog: Catalog, error: MissingConfigException) -> Exception:
     if error.missing_cfg_file is None:
         return ConfigError(f"the configuration does not compose: {_chain(error)}")
     group, _, name = error.missing_cfg_file.removesuffix(".yaml").rpartition("/")
-    if group in catalog.groups:
+    if catalog.has_group(group):
         return catalog.unknown_option(group, name)
     return ConfigError(
         f"the configuration asks for the file {error.missing_cfg_file!r}, which does not exist"

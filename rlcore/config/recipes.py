@@ -22,7 +22,7 @@ from rlcore.config import schema_tree
 from rlcore.config.bind import not_a_section
 from rlcore.config.catalog import COMPONENT_GROUPS, EXPERIMENT, Catalog
 from rlcore.config.choices import DEFAULTS, included
-from rlcore.config.scalars import as_text, as_value, read_yaml, unmarked
+from rlcore.config.scalars import as_text, as_value, read_yaml
 from rlcore.config.schema import RunConfig
 from rlcore.contracts.errors import ConfigError, MissingPackageError, PluginError
 from rlcore.files.reading import MAX_YAML_BYTES, check_yaml, error_reason, read_text
@@ -42,14 +42,14 @@ def read_mapping(file: Path) -> dict[str, Any]:
     An empty file is an empty mapping.
 
     Raises:
-        ConfigError: see :func:`read_marked`.
+        ConfigError: see :func:`read_scalars`.
     """
-    content: dict[str, Any] = as_value(unmarked(read_marked(file)))
+    content: dict[str, Any] = as_value(read_scalars(file))
     return content
 
 
-def read_marked(file: Path) -> dict[str, Any]:
-    """Read a mapping from a YAML file, with marked scalars (:mod:`rlcore.config.scalars`).
+def read_scalars(file: Path) -> dict[str, Any]:
+    """Read a mapping from a YAML file, with scalars (:mod:`rlcore.config.scalars`).
 
     Scalars in the defaults list are replaced by their text, as they name options.
 
@@ -70,20 +70,22 @@ def read_marked(file: Path) -> dict[str, Any]:
         if not isinstance(key, str):
             raise ConfigError(f"{file}: keys must be strings, got {key!r}")
     if DEFAULTS in content:
-        content[DEFAULTS] = as_text(unmarked(content[DEFAULTS]))
+        content[DEFAULTS] = as_text(content[DEFAULTS])
     return content
 
 
 @lru_cache(maxsize=256)  # a file is parsed for each file that includes it, and each run
 def _content(text: str) -> Any:
-    """Parse YAML with marked scalars. The result is cached, so callers must copy it."""
+    """Parse YAML with scalars. The result is cached, so callers must copy it."""
     check_yaml(text)
     root = next((event for event in parse(text) if isinstance(event, NodeEvent)), None)
     if isinstance(root, ScalarEvent) and root.value not in ("", "null", "~"):
         return root.value  # OmegaConf would read it as the key of a mapping
     if root is None or isinstance(root, ScalarEvent):
         return {}
-    return OmegaConf.to_container(OmegaConf.create(read_yaml(text)), resolve=False)
+    content = read_yaml(text)
+    OmegaConf.create(as_value(content))  # raises an error for what a configuration can't hold
+    return content
 
 
 def header_of(file: Path) -> str:
@@ -149,7 +151,7 @@ def absent_parts(
         ConfigError: a file that is damaged, includes itself, or has keys where it may not.
     """
     top, name = group.split("/")[0], f"{group}/{option}"
-    # Hydra searches more places than the catalog, and raises an error for what it can't find
+    # a file in a folder inside the group's is read only when Hydra asks for it
     file = None if group not in catalog.groups or "/" in option else catalog.file(group, option)
     if file is None:
         known = top not in COMPONENT_GROUPS or option in catalog.options(top)

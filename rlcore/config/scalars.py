@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import yaml  # type: ignore[import-untyped]
@@ -27,9 +27,6 @@ from omegaconf._utils import get_yaml_loader
 
 from rlcore.config import schema_tree
 
-MARK = "\0plain:"
-"""Prefix of a scalar's text while OmegaConf processes it: OmegaConf does not preserve a
-:class:`Scalar`. The NUL makes the prefix unique, as no value of a configuration may contain one."""
 _TAGS = {f"tag:yaml.org,2002:{kind}" for kind in ("int", "float", "bool")}
 _TEXT = re.compile(r"(?:list\[str\]|dict\[str, str\]|str)(?: \| None)?")
 
@@ -97,7 +94,8 @@ def settle(values: Mapping[str, Any], section: Any) -> dict[str, Any]:
         values: nested values.
         section: the section of the schema with the keys; None: all keys are unknown.
     """
-    known = {} if section is None else vars(section)
+    keys = () if section is None else fields(section)
+    known = {key.name: getattr(section, key.name) for key in keys}
     lower = {name.lower(): name for name in known}
     settled = {}
     for raw, value in values.items():
@@ -115,7 +113,10 @@ def settle(values: Mapping[str, Any], section: Any) -> dict[str, Any]:
 
 
 class _Loader(get_yaml_loader()):  # type: ignore[misc]  # OmegaConf makes the class
-    """OmegaConf's YAML loader, with scalars marked by :data:`MARK` except in keys of mappings."""
+    """OmegaConf's YAML loader, with a :class:`Scalar` where a text would be lost.
+
+    Keys of mappings are read as OmegaConf does.
+    """
 
     def __init__(self, stream: str) -> None:
         super().__init__(stream)
@@ -127,28 +128,13 @@ class _Loader(get_yaml_loader()):  # type: ignore[misc]  # OmegaConf makes the c
 
     def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
         value = super().construct_object(node, deep=deep)
-        if node.tag not in _TAGS or id(node) in self._keys:
-            return value
-        kept = scalar_of(node.value, value)
-        return MARK + kept.text if isinstance(kept, Scalar) else value
+        is_value = node.tag in _TAGS and id(node) not in self._keys
+        return scalar_of(node.value, value) if is_value else value
 
 
 def read_yaml(text: str) -> Any:
-    """Parse YAML, with marked scalars."""
+    """Parse YAML, with scalars."""
     return yaml.load(text, Loader=_Loader)  # a SafeLoader
-
-
-def unmarked(value: Any) -> Any:
-    """Replace marked strings, also in lists and mappings, by :class:`Scalar`."""
-    if isinstance(value, str) and value.startswith(MARK):
-        text = value.removeprefix(MARK)
-        read = yaml.load(text, Loader=get_yaml_loader())  # a SafeLoader
-        return Scalar(text, read)
-    if isinstance(value, list):
-        return [unmarked(each) for each in value]
-    if isinstance(value, dict):
-        return {name: unmarked(each) for name, each in value.items()}
-    return value
 
 
 # -- words ------------------------------------------------------------------------------------

@@ -11,70 +11,67 @@ also with a warning.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
 
 from rlcore.config import schema_tree
 from rlcore.config.bind import SLOTS, Slot, default_settings
-from rlcore.config.catalog import BY_RECIPE, TYPE_KEYS, Catalog
-from rlcore.config.hydra_compose import FileValues, compose_files
+from rlcore.config.catalog import TYPE_KEYS
+from rlcore.config.schema.sources import FileValues, merged
 from rlcore.config.warning import warn
 from rlcore.plugins.registry import Registry
 
 
-def fit_recipe(catalog: Catalog, groups: Sequence[str], files: FileValues) -> FileValues:
+def fit_recipe(registry: Registry, choice: str, files: FileValues, recipe: FileValues) -> None:
     """Drop or replace the recipe's values for components that other choices replace.
 
     Args:
-        groups: all group choices.
-        files: values composed from these choices; changed in place.
-
-    Returns:
-        `files`.
+        choice: the recipe, as warnings name it: "experiment=NAME".
+        files: composed from all choices; its values are changed in place.
+        recipe: composed from the recipe alone.
     """
-    recipes = [group for group in groups if group.startswith(BY_RECIPE)]
-    if not recipes or len(recipes) == len(groups):
-        return files
-    recipe = compose_files(catalog, recipes)
     for slot in SLOTS:
         section = _section(files.values, slot)
-        meant, chosen = _name(_section(recipe.values, slot), slot), _name(section, slot)
-        if meant is None or chosen is None:
+        name = _name(section, slot)
+        recipe_name = _name(_section(recipe.values, slot), slot)
+        if recipe_name is None or name is None:
             continue
         # either may be None: a recipe for evaluation chooses no env for training
-        option, other = (each.choices.get(slot.group) for each in (files, recipe))
-        if meant == chosen and (option is None or other is None or option == other):
+        option = files.choices.get(slot.group)
+        recipe_option = recipe.choices.get(slot.group)
+        if recipe_name == name and (None in (option, recipe_option) or option == recipe_option):
             continue
-        own = _alone(catalog, slot, files.choices[slot.group])
-        if meant == chosen and slot.kind == "env":
-            said = _of_the_tasks(section, own, _alone(catalog, slot, str(other)), slot)
-            if said:
-                warn(f"{option} has {said}, in place of what {recipes[-1]} says for {other}")
+        own = _component_values(files, slot)
+        if recipe_name == name and slot.kind == "env":
+            replaced = _replace_task_values(section, own, _component_values(recipe, slot), slot)
+            if replaced:
+                warn(f"{option} has {replaced}, in place of what {choice} says for {recipe_option}")
             continue
-        if meant == chosen:  # another size of the model, which has other checkpoints
-            meant, chosen = str(other), str(option)
-            places = ((field.name, field.metadata["place"]) for field in fields(slot.base))  # type: ignore[arg-type]
-            shared = {*section} - {name for name, place in places if place == "checkpoint"}
+        if recipe_name == name:  # another size of the model, which has other checkpoints
+            recipe_name = str(recipe_option)
+            name = str(option)
+            keys = fields(slot.base)  # type: ignore[arg-type]
+            shared = {*section} - {k.name for k in keys if k.metadata["place"] == "checkpoint"}
         else:
-            shared = _shared(catalog.registry, slot, meant, chosen)
-        dropped = [n for n, value in section.items() if n not in shared and own.get(n) != value]
-        for name in dropped:
-            del section[name]
-        section.update({name: value for name, value in own.items() if name not in section})
+            shared = _shared_keys(registry, slot, recipe_name, name)
+        dropped = [k for k, value in section.items() if k not in shared and own.get(k) != value]
+        for key in dropped:
+            del section[key]
+        section.update({key: value for key, value in own.items() if key not in section})
         if dropped:
-            keys = ", ".join(f"{slot.section}.{name}" for name in dropped)
-            warn(f"{recipes[-1]} is for {meant}; {chosen} does not use its settings {keys}")
-    return files
+            paths = ", ".join(f"{slot.section}.{key}" for key in dropped)
+            warn(f"{choice} is for {recipe_name}; {name} does not use its settings {paths}")
 
 
-def _alone(catalog: Catalog, slot: Slot, option: str) -> dict[str, Any]:
-    """Return the values that an option has without the recipe."""
-    return _section(compose_files(catalog, [f"{slot.group}={option}"]).values, slot)
+def _component_values(files: FileValues, slot: Slot) -> dict[str, Any]:
+    """Return the values that the chosen option of a component sets itself, without the recipe's."""
+    own = merged(layer.values for layer in files.layers if layer.group == slot.group)
+    return _section(own, slot)
 
 
-def _of_the_tasks(
-    section: dict[str, Any], own: Mapping[str, Any], theirs: Mapping[str, Any], slot: Slot
+def _replace_task_values(
+    section: dict[str, Any], own: Mapping[str, Any], recipe_own: Mapping[str, Any], slot: Slot
 ) -> str:
     """Replace values in which the chosen option of an env differs from the recipe's option.
 
@@ -83,19 +80,24 @@ def _of_the_tasks(
     Args:
         section: composed values of the env's section; changed in place.
         own: values of the chosen option without the recipe.
-        theirs: values of the recipe's option without the recipe.
+        recipe_own: values of the recipe's option without the recipe.
 
     Returns:
         `path=value` of each replaced value, joined by commas; empty if there is none.
     """
-    plain = [name for name in own if name in theirs and not isinstance(own[name], dict)]
-    differs = [n for n in plain if own[n] != theirs[n] and section[n] != own[n]]
-    for name in differs:
-        section[name] = own[name]
-    return ", ".join(f"{slot.section}.{name}={own[name]}" for name in differs)
+    differs = [
+        key
+        for key, value in own.items()
+        if key in recipe_own
+        and not isinstance(value, dict)
+        and value != recipe_own[key]
+        and value != section[key]
+    ]
+    section.update({key: own[key] for key in differs})
+    return ", ".join(f"{slot.section}.{key}={own[key]}" for key in differs)
 
 
-def _shared(registry: Registry, slot: Slot, meant: str, chosen: str) -> set[str]:
+def _shared_keys(registry: Registry, slot: Slot, recipe_name: str, name: str) -> set[str]:
     """Return the keys that have the same meaning for two components.
 
     These are keys of the kind's base class, or of a family's that both components extend, except
@@ -103,20 +105,20 @@ def _shared(registry: Registry, slot: Slot, meant: str, chosen: str) -> set[str]
     declares again.
 
     Args:
-        meant: name of the recipe's component.
-        chosen: name of the component that replaces it.
+        recipe_name: name of the recipe's component.
+        name: name of the component that replaces it.
     """
-    one, other = (type(default_settings(registry, slot, n)).__mro__ for n in (meant, chosen))
-    base = next(c for c in one if c in other and (c is slot.base or "family" in vars(c)))
-    classes = (*one[: one.index(base)], *other[: other.index(base)])
-    anew = {name for cls in classes for name in inspect.get_annotations(cls)}
+    first, second = (type(default_settings(registry, slot, n)).__mro__ for n in (recipe_name, name))
+    base = next(c for c in first if c in second and (c is slot.base or "family" in vars(c)))
+    classes = (*first[: first.index(base)], *second[: second.index(base)])
+    redeclared = {key for cls in classes for key in inspect.get_annotations(cls)}
     common = {field.name for field in fields(base) if not field.metadata["own"]}
-    return common - (anew - {TYPE_KEYS[slot.kind]})
+    return common - (redeclared - {TYPE_KEYS[slot.kind]})
 
 
 def _section(values: Mapping[str, Any], slot: Slot) -> dict[str, Any]:
-    found = schema_tree.find(values, slot.section)
-    return found if isinstance(found, dict) else {}
+    section = schema_tree.find(values, slot.section)
+    return section if isinstance(section, dict) else {}
 
 
 def _name(section: Mapping[str, Any], slot: Slot) -> str | None:

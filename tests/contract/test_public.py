@@ -86,8 +86,8 @@ EXCEPTIONS: dict[str, tuple[str, ...]] = {
     ),
     # explain and complete what core composes
     "plugins/tools/rlcore_tools/provenance.py": (
-        "rlcore.config.bind", "rlcore.config.catalog", "rlcore.config.choices",
-        "rlcore.config.explain", "rlcore.config.overrides", "rlcore.config.recipes",
+        "rlcore.config.bind", "rlcore.config.catalog", "rlcore.config.explain",
+        "rlcore.config.overrides", "rlcore.config.scalars",
     ),
     "plugins/tools/rlcore_tools/listing.py": (
         "rlcore.config.catalog", "rlcore.plugins.extras", "rlcore.plugins.registry",

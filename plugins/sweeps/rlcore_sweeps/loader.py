@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from traceback import walk_tb
 from typing import Any
 
 from hydra._internal.config_loader_impl import ConfigLoaderImpl, get_overrides_dirname
@@ -19,6 +20,7 @@ from hydra.core.config_loader import ConfigLoader
 from hydra.core.config_search_path import ConfigSearchPath
 from hydra.core.object_type import ObjectType
 from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.plugins import Plugins
 from hydra.errors import HydraException
 from hydra.plugins.config_source import ConfigSource
 from hydra.types import RunMode
@@ -26,7 +28,13 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
 from rlcore.config.catalog import Catalog
-from rlcore.contracts.errors import ConfigError, choices_message, did_you_mean, nearest_choice
+from rlcore.contracts.errors import (
+    ConfigError,
+    PluginError,
+    choices_message,
+    did_you_mean,
+    nearest_choice,
+)
 from rlcore.plugins.registry import load_plugins
 from rlcore.terminal.text import shorten
 from rlcore_sweeps.admitted import WHICH, is_admitted
@@ -189,7 +197,9 @@ class SweepLoader(ConfigLoader):
 
         Raises:
             ConfigError: a file of the user has the name of an installed option.
+            PluginError: a plugin of Hydra can't be imported.
         """
+        _import_plugins()
         path = create_config_search_path(None)
         installed = ConfigLoaderImpl(create_config_search_path(None))
         for folder in self.config_dirs:
@@ -329,3 +339,20 @@ def _paths(values: Any, path: str) -> list[str]:
             for each in _paths(value, f"{path}.{name}")
         ),
     ]
+
+
+def _import_plugins() -> None:
+    """Import all plugins of Hydra.
+
+    Raises:
+        PluginError: names the module that can't be imported.
+    """
+    try:
+        Plugins.instance()
+    except Exception as error:  # Hydra skips only plugins that raise ImportError
+        modules = [frame.f_globals["__name__"] for frame, _ in walk_tb(error.__traceback__)]
+        name = next((module for module in modules if module.startswith("hydra_plugins.")), "one")
+        raise PluginError(
+            f"Hydra imports all of its plugins, and can't import {name}: {error}",
+            hint="pip uninstall its package, or take another Python",
+        ) from None

@@ -5,13 +5,16 @@ from __future__ import annotations
 import pytest
 from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
 from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.plugins import Plugins
+from hydra.core.singleton import Singleton
 from hydra.types import RunMode
 from rlcore_sweeps.loader import SweepLoader
 from rlcore_sweeps.names import name_of
 from rlcore_sweeps.request import Choices, Order, for_hydra, for_job, with_texts
 
+from rlcore.config.compose import compose
 from rlcore.config.schema import RunConfig
-from rlcore.contracts.errors import ConfigError
+from rlcore.contracts.errors import ConfigError, PluginError
 
 
 def jobs(*words: str) -> list[list[str]]:
@@ -170,3 +173,15 @@ def test_names_that_look_like_numbers_stay_two_jobs():
     assert names == ["123e456", "12e4567", "x"]
     fixed = with_texts([f"{key}=7_5", f"{key}=choice(1e5,true)", f"{key}=[1]"], RunConfig())
     assert fixed == [f"{key}='7_5'", f"{key}=choice('1e5','true')", f"{key}=[1]"]
+
+
+def test_a_plugin_of_hydra_that_can_not_be_imported_is_one_error(tmp_path, monkeypatch):
+    """hydra-ax-sweeper 1.2 can't under Python 3.11. Hydra skips only plugins that lack a module."""
+    package = tmp_path / "hydra_plugins"
+    package.mkdir()
+    (package / "theirs.py").write_text("raise ValueError('mutable default')\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(Singleton._instances, Plugins, raising=False)
+    with pytest.raises(PluginError, match=r"can't import hydra_plugins\.theirs: mutable default"):
+        SweepLoader().load_configuration(None, [], RunMode.RUN)
+    compose(["env=toy", "model=toy", "algorithm=ppo"])  # a single run needs none of them

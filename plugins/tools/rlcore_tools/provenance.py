@@ -13,17 +13,14 @@ import yaml  # type: ignore[import-untyped]
 
 from rlcore.api import compose
 from rlcore.config import schema_tree
-from rlcore.config.bind import SLOTS, unknown
+from rlcore.config.bind import unknown
 from rlcore.config.catalog import EXPERIMENT, SIDES, Catalog
-from rlcore.config.choices import by_side, included
 from rlcore.config.explain import explain
 from rlcore.config.overrides import keys_given
-from rlcore.config.recipes import read_mapping
+from rlcore.config.scalars import as_value
+from rlcore.config.schema import RunConfig
 from rlcore.plugins.registry import load_plugins
 from rlcore.terminal.text import format_value
-
-SECTIONS = {slot.group: slot.section for slot in SLOTS}
-"""Section that the keys of an option's file belong to, by group; a recipe's belong to the root."""
 
 
 def lines_on(path: str, words: Sequence[str], config_dirs: Sequence[str] = ()) -> Iterator[str]:
@@ -47,7 +44,7 @@ def lines_on(path: str, words: Sequence[str], config_dirs: Sequence[str] = ()) -
         values = " or ".join(map(format_value, when.values or when.unless))
         yield f"read only where {when.other(path)} is {'' if when.values else 'not '}{values}"
     yield f"default: {format_value(key.default)}"
-    found = [*_of_files(catalog, root.recipe.choices, path), *_of_words(words, path)]
+    found = [*_of_files(root, path), *_of_words(words, path)]
     for place, value in found:
         yield f"set by {place}: {format_value(value)}"
     last = found[-1][1] if found else key.default
@@ -62,46 +59,32 @@ def _of_words(words: Sequence[str], path: str) -> Iterator[tuple[str, Any]]:
             yield f"the word {word}", yaml.safe_load(word.partition("=")[2] or "null")
 
 
-def _of_files(catalog: Catalog, choices: Sequence[str], path: str) -> Iterator[tuple[str, Any]]:
+def _of_files(root: RunConfig, path: str) -> Iterator[tuple[str, Any]]:
     """Yield ("GROUP=NAME, FILE:LINE", value) for each file that sets a key, in override order."""
-    files: dict[tuple[str, str], Path] = {}
-    for word in by_side(choices):
-        _gather(catalog, *word.lstrip("+").partition("=")[::2], files)
-    options = {group: (name, file) for (group, name), file in files.items()}
-    recipes_last = sorted(options.items(), key=lambda option: option[0] not in SECTIONS)
-    for group, (name, file) in recipes_last:
-        section = SECTIONS.get(group, "")
-        if section and not path.startswith(f"{section}."):
+    for layer in root.recipe.sources.files.layers if root.recipe.sources else ():
+        value = schema_tree.find(layer.values, path, schema_tree)
+        if value is schema_tree or layer.file is None:
             continue
-        relative = path.removeprefix(f"{section}.") if section else path
-        side = f"_{group.partition('/')[2]}_"
-        for inside in (relative, f"{side}.{relative}"):
-            value = schema_tree.find(read_mapping(file), inside, schema_tree)
-            if value is not schema_tree:
-                yield f"{group}={name}, {_near(file)}:{_line(file, inside)}", value
-
-
-def _gather(catalog: Catalog, group: str, name: str, files: dict[tuple[str, str], Path]) -> None:
-    """Add the files that an option includes to `files`, then its own file.
-
-    A file that is already there moves to the end, since later files override earlier ones.
-    """
-    file = catalog.file(group, name) if group in catalog.groups else None
-    if file is None:
-        return
-    for inner in included(file, group, read_mapping(file)):
-        _gather(catalog, *inner, files)
-    files.pop((group, name), None)
-    files[group, name] = file
+        key = path.removeprefix(f"{layer.package}.")
+        side = layer.group.rpartition("/")[2]
+        line = _line(layer.file, f"_{side}_.{key}") or _line(layer.file, key)
+        if line is not None:  # else it is the option's name, which the file need not repeat
+            yield f"{layer.group}={layer.option}, {_near(layer.file)}:{line}", as_value(value)
 
 
 def _near(path: Path) -> str:
     return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)
 
 
-def _line(file: Path, path: str) -> int:
-    """Return the number of the line of a YAML file that sets a dotted path."""
-    node, line = yaml.compose(file.read_text(encoding="utf-8"), Loader=yaml.SafeLoader), 0
+def _line(file: Path, path: str) -> int | None:
+    """Return the number of the line of a YAML file that sets a dotted path; None if none does."""
+    node = yaml.compose(file.read_text(encoding="utf-8"), Loader=yaml.SafeLoader)
+    line = None
     for name in path.split("."):
-        line, node = next((k.start_mark.line + 1, v) for k, v in node.value if k.value == name)
+        entries = node.value if isinstance(node, yaml.MappingNode) else ()
+        entry = next((entry for entry in entries if entry[0].value == name), None)
+        if entry is None:
+            return None
+        line = entry[0].start_mark.line + 1
+        node = entry[1]
     return line

@@ -25,6 +25,7 @@ from rlcore.config.schema.model import ModelConfig
 from rlcore.config.schema.plugins import PluginConfig, PluginsConfig
 from rlcore.config.schema.rollout import RolloutConfig, RolloutModelConfig
 from rlcore.config.schema.runner import LoggerConfig, RunnerConfig
+from rlcore.config.schema.sources import Sources
 from rlcore.config.schema.supervised import OWN_SUCCESSES, CollectConfig, SFTConfig
 
 __all__ = [
@@ -66,6 +67,10 @@ class RecipeConfig(Settings):
 
     choices: list[str] = key("group choices, e.g. [experiment=NAME]", [])
     config_dirs: list[str] = key("further folders of groups", [])
+
+    def __post_init__(self) -> None:
+        self.sources: Sources | None = None
+        """The files that the run was composed from; None for a configuration that was loaded."""
 
 
 @dataclass

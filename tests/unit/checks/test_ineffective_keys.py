@@ -116,6 +116,17 @@ def test_what_comes_with_a_choice_was_set_by_nobody():
     ]
 
 
+def test_a_recipe_in_a_folder_of_the_user_was_set_by_hand(tmp_path):
+    (tmp_path / "experiment").mkdir()
+    (tmp_path / "experiment" / "mine.yaml").write_text(
+        "# @package _global_\ndefaults: [quickstart]\ncollect: {stride: 2}\nsft: {enabled: false}\n"
+    )
+    config = compose(["experiment=mine"], config_dirs=[tmp_path])
+    assert "collect.stride=2 does nothing with sft.enabled=false" in unread(config)
+    shipped = [key.partition("=")[0] for key in unread(config)]
+    assert shipped == ["collect.stride"]  # and not what the shipped recipe sets
+
+
 def test_every_condition_names_a_key_that_there_is():
     registry = load_plugins()
     catalog = Catalog(registry)

@@ -7,8 +7,6 @@ import pickle
 from pathlib import Path
 
 import pytest
-from hydra.core.plugins import Plugins
-from hydra.core.singleton import Singleton
 from rlcore_testing.toy_settings import ToyEnvConfig, ToyModelConfig
 
 from rlcore.config.catalog import Catalog
@@ -387,15 +385,3 @@ def test_an_absurd_override_is_an_error_that_one_can_read(made, text):
     with pytest.raises(ConfigError, match="can't read the override") as caught:
         made(text)
     assert len(caught.value.message) < 500
-
-
-def test_a_plugin_of_hydra_that_can_not_be_imported_is_one_error(tmp_path, monkeypatch):
-    """As hydra-ax-sweeper 1.2 under Python 3.11. Hydra imports them all, and passes over those that
-    lack a module, nothing else."""
-    package = tmp_path / "hydra_plugins"
-    package.mkdir()
-    (package / "theirs.py").write_text("raise ValueError('mutable default')\n")
-    monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.delitem(Singleton._instances, Plugins, raising=False)
-    with pytest.raises(PluginError, match=r"can't import hydra_plugins\.theirs: mutable default"):
-        compose(["env=toy", "model=toy", "algorithm=ppo"])

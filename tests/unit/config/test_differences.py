@@ -1,7 +1,11 @@
 """Differences of configurations, and the recipe they are measured against."""
 
-from rlcore.config.compose import compose, load, recipe_of, to_yaml
+import pytest
+
+from rlcore.config.compose import changed, compose, load, recipe_of, to_yaml
 from rlcore.config.differences import KeyDifference, differences
+from rlcore.config.schema.sources import MISSING, merged
+from rlcore.contracts.errors import ConfigError
 
 TOY = ["env=toy", "model=toy", "algorithm=ppo"]
 
@@ -48,6 +52,37 @@ def test_the_recipe_survives_the_file(tmp_path):
     loaded = load(tmp_path / "config.yaml")
     assert loaded == config
     assert recipe_of(loaded) == compose(TOY)
+
+
+def test_a_changed_configuration_has_the_same_recipe(tmp_path):
+    (tmp_path / "experiment").mkdir()
+    file = tmp_path / "experiment" / "mine.yaml"
+    file.write_text("# @package _global_\nrunner: {seed: 3}\n")
+    config = compose(["experiment=mine", *TOY], config_dirs=[tmp_path])
+    file.unlink()  # the recipe is not composed again
+    other = changed(config, ["runner.seed=7", "actor.optim.lr=0.5"])
+    assert (other.runner.seed, other.actor.optim.lr) == (7, 0.5)
+    assert other.recipe == config.recipe
+    assert recipe_of(other).runner.seed == recipe_of(config).runner.seed == 3
+    with pytest.raises(ConfigError, match="can't be exchanged"):
+        changed(config, ["env=toy"])
+
+
+def test_each_file_is_a_layer_with_its_values():
+    layers = compose([*TOY, "runner.seed=7"]).recipe.sources.files.layers
+    assert [(layer.group, layer.option) for layer in layers] == [
+        ("", "train"), ("env/train", "toy"), ("env/eval", "toy"), ("model", "toy"),
+        ("algorithm", "ppo"),
+    ]  # fmt: skip
+    assert [layer.package for layer in layers[1:4]] == ["env.train", "env.eval", "actor.model"]
+    assert layers[2].values["env"]["eval"]["max_episode_steps"] == 20
+    assert layers[2].file.name == "toy.yaml"
+
+
+def test_later_values_win_but_for_open_ones():
+    trees = [{"a": {"x": 1, "y": [1]}, "b": 1}, {"a": {"y": [2], "z": 3}, "b": MISSING}]
+    assert merged(trees) == {"a": {"x": 1, "y": [2], "z": 3}, "b": 1}
+    assert merged([{"a": {"x": 1}}, {"a": None}, {"b": MISSING}]) == {"a": None, "b": MISSING}
 
 
 def test_a_configuration_of_no_choice_has_no_recipe():

@@ -9,8 +9,8 @@ import pytest
 import rlcore
 from rlcore.config.compose import load, to_yaml
 from rlcore.config.overrides import nest, parse
-from rlcore.config.recipes import read_marked
-from rlcore.config.scalars import settle, unmarked, value_of
+from rlcore.config.recipes import read_scalars
+from rlcore.config.scalars import settle, value_of
 from rlcore.config.schema import RunConfig
 
 TOY = ("env=toy", "model=toy", "algorithm=ppo")
@@ -33,7 +33,7 @@ def test_a_name_stays_as_it_is(tmp_path, name):
     assert name_of(nest(NAME, value_of(override))) == name
     file = tmp_path / "config.yaml"
     file.write_text(f"runner: {{logger: {{experiment_name: {name}}}}}\n")
-    assert name_of(unmarked(read_marked(file))) == name
+    assert name_of(read_scalars(file)) == name
 
 
 def test_two_names_stay_two():
