@@ -40,6 +40,7 @@ INTERNAL_ERROR, GOING_AWAY, TRY_AGAIN_LATER, MESSAGE_TOO_BIG = 1011, 1001, 1013,
 TOO_SLOW = 1008
 CONTROL = 0x8
 """Bit of a frame's opcode that is set for pings, pongs and closes, and unset for messages' data."""
+DRAIN_SECONDS = 30.0  # on SIGTERM, longest time to answer observations that have arrived
 CLOSE_SECONDS = 2.0
 """Seconds to wait for a client to confirm that its connection is closed."""
 PHASE = ("eval", 0)
@@ -184,7 +185,7 @@ class PolicyServer:
 
     async def _drain(self, server: Server) -> None:
         server.close(close_connections=False)
-        until = time.monotonic() + self._settings.drain_s
+        until = time.monotonic() + DRAIN_SECONDS
         if self._busy:
             self._say(f"answering {self._busy} observations, then closing")
         while self._busy and time.monotonic() < until:

@@ -57,10 +57,6 @@ class ServeConfig(Settings):
         "longest time of a forward, in seconds, after which the server ends with an error; null: "
         "cluster.timeouts.policy of the run", exclusive_minimum=0, maximum=86_400,
     )  # fmt: skip
-    drain_s: float = key(
-        "on SIGTERM, longest time for observations that are being answered, in seconds",
-        30.0, minimum=0, maximum=3600,
-    )  # fmt: skip
 
     @property
     def max_message_bytes(self) -> int:

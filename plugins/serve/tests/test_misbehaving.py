@@ -13,6 +13,7 @@ from pathlib import Path
 import msgpack
 import numpy as np
 import pytest
+import rlcore_serve.server
 from rlcore_serve.wire import pack, unpack
 from served import ask, message_of, serving
 from websockets.exceptions import ConnectionClosed, InvalidHandshake
@@ -129,14 +130,15 @@ def test_a_thousand_of_them(policy, observation):
 
 
 @pytest.mark.long
-def test_clients_that_hold_on_and_storms_of_clients(policy, observation):
+def test_clients_that_hold_on_and_storms_of_clients(policy, observation, monkeypatch):
     """Halves of handshakes and of frames, answers that nobody reads, more clients than are taken,
     and many that come and go: one client is answered all the while, and the end does not wait."""
+    monkeypatch.setattr(rlcore_serve.server, "DRAIN_SECONDS", 5.0)
     message = message_of(observation)
     good = pack(message)
     with contextlib.ExitStack() as held:
         server = held.enter_context(
-            serving(policy, forward_batch=4, max_clients=64, max_message_mb=1, drain_s=5)
+            serving(policy, forward_batch=4, max_clients=64, max_message_mb=1)
         )
 
         def link(sent: bytes) -> socket.socket:
