@@ -1,12 +1,8 @@
 """Save and load a trial checkpoint before the first rollout, so that a run fails early.
 
 Otherwise a policy that can't be saved would be noticed only at the first checkpoint, after hours of
-training. The policy is saved and loaded once, in a temporary folder on the disk of the run. A
-policy of up to :data:`rlcore.workers.policy_worker.TRIED_WHOLE` bytes is written completely, loaded
-by the model and compared bit for bit. A larger policy would take minutes and could fill the disk,
-so the model writes only its settings, statistics, tokenizer and the names and shapes of its weights
-(:func:`rlcore.files.outline.without_data`), and its spec function reads these as a resume does. The
-weights themselves are compared at the first checkpoint.
+training. The policy is saved and loaded once, in a temporary folder on the disk of the run, and
+compared bit for bit. Then the model's spec function reads the files as a resume does.
 """
 
 from __future__ import annotations
@@ -16,7 +12,9 @@ from rlcore.files.atomic import scratch_folder
 from rlcore.plugins.registry import load_plugins
 from rlcore.run_folder.checkpoint import POLICY
 from rlcore.session.session import Session
-from rlcore.workers.policy_worker import TRIED_WHOLE
+
+LARGEST_LEARNER = 2 * 2**30
+"""Bytes of a learner state up to which it is tried."""
 
 
 def try_policy(session: Session) -> None:
@@ -41,13 +39,13 @@ def try_policy(session: Session) -> None:
 def try_learner(session: Session) -> None:
     """Save and load the initial learner state: optimizer, networks and replay.
 
-    The trial is skipped if the state has more than
-    :data:`rlcore.workers.policy_worker.TRIED_WHOLE` bytes, as with a copy of a large policy.
+    The trial is skipped if the state has more than :data:`LARGEST_LEARNER` bytes, as with reference
+    weights of a large policy: they are written in the same way as a small one's.
 
     Raises:
         CheckpointError: the files can't be written, or the saved files can't be read.
     """
-    if session.group.learner_bytes() > TRIED_WHOLE:
+    if session.group.learner_bytes() > LARGEST_LEARNER:
         return
     with session.clock.measure("checkpoint"), scratch_folder(session.folder.checkpoints) as scratch:
         session.group.save_learner(scratch)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,11 +32,6 @@ if TYPE_CHECKING:
     from rlcore.contracts.trajectory import Trajectory
     from rlcore.learner.offload import HostCopies
     from rlcore.transport.transports import Connections
-
-TRIED_WHOLE = 2 * 2**30
-"""Size in bytes up to which a policy is saved, loaded and compared before the first rollout, which
-takes seconds on a local disk. Of a larger policy everything but the data of its weights is tried.
-"""
 
 
 @dataclass(frozen=True)
@@ -156,36 +151,22 @@ class PolicyWorker:
         Args:
             path: folder to write.
             trial: whether the folder is a trial that is deleted again, see
-                :mod:`rlcore.training.checkpoint_trial`. The weights of a policy of more than
-                :data:`TRIED_WHOLE` bytes are then written without their data.
+                :mod:`rlcore.training.checkpoint_trial`.
         """
-        from rlcore.files.outline import without_data
         from rlcore.learner.acting import as_if_learned
         from rlcore.run_folder.checkpoint import EARLIER, NOT_BEGUN, writing
         from rlcore.run_folder.env_facts import write_env_facts
         from rlcore.validation.policy import checked_files, saving
 
-        outline = trial and self._policy_bytes() > TRIED_WHOLE
-        with writing(Path(path), hint=NOT_BEGUN if trial else EARLIER), ExitStack() as meanwhile:
-            if trial:
-                meanwhile.enter_context(as_if_learned(self.policy))
-            if outline:
-                meanwhile.enter_context(without_data())
+        with (
+            writing(Path(path), hint=NOT_BEGUN if trial else EARLIER),
+            as_if_learned(self.policy) if trial else nullcontext(),
+        ):
             with saving(self.policy.spec):
                 self.policy.save_pretrained(Path(path))
             checked_files(self.policy.spec, Path(path))
-            if not outline:
-                self._check_saved(path)
+            self._check_saved(path)
             write_env_facts(Path(path), self._settings.env_spec)
-
-    def _policy_bytes(self) -> int:
-        """Return the bytes of all parameters and buffers, counting sharded ones as whole."""
-        from torch import nn
-
-        policy = self._held
-        assert isinstance(policy, nn.Module)  # as every policy is
-        tensors = [*policy.parameters(), *policy.buffers()]
-        return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
 
     def _check_saved(self, path: str) -> None:
         """Load the policy that was saved and compare it with this worker's.

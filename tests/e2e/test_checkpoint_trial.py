@@ -16,7 +16,6 @@ from rlcore.contracts.errors import CheckpointError, PolicyError, UserError, Wor
 from rlcore.learner import networks
 from rlcore.session.assembly import assemble
 from rlcore.training import train
-from rlcore.workers import policy_worker
 
 SMALL = [
     "env=toy", "cluster.backend=local", "env.train.total_num_envs=4", "env.eval.total_num_envs=4",
@@ -112,36 +111,17 @@ def test_what_an_algorithm_adds_is_tried(log_path: Path, monkeypatch):
     assert nothing_was_played(log_path / "run")
 
 
-@pytest.mark.parametrize("limit", [0, policy_worker.TRIED_WHOLE])
-def test_a_file_that_a_load_needs_is_missing(log_path: Path, monkeypatch, limit: int):
-    """A large policy writes no weights, and is refused all the same."""
+def test_a_file_that_a_load_needs_is_missing(log_path: Path, monkeypatch):
     saved = TokenPolicy.save_pretrained
 
     def without_tokenizer(self: TokenPolicy, path: Path) -> None:
         saved(self, path)
         (path / "tokenizer.json").unlink()
 
-    monkeypatch.setattr(policy_worker, "TRIED_WHOLE", limit)
     monkeypatch.setattr(TokenPolicy, "save_pretrained", without_tokenizer)
     with pytest.raises(UserError, match=r"tokenizer\.json"):
         started(log_path, *VLA)
     assert nothing_was_played(log_path / "run")
-
-
-def test_a_large_policy_writes_no_weights(log_path: Path, monkeypatch):
-    sizes = []
-
-    def look(facts, model, registry):
-        file = Path(model.model_path) / "model.safetensors"
-        sizes.append((file.stat().st_size, 512 * file.stat().st_blocks))
-        raise InterruptedError
-
-    monkeypatch.setattr(policy_worker, "TRIED_WHOLE", 0)
-    monkeypatch.setattr(train.checkpoint_trial, "with_policy", look)
-    with pytest.raises(InterruptedError):
-        started(log_path, *VLA)
-    [(length, on_disk)] = sizes
-    assert length > 2**19 > on_disk
 
 
 def test_by_default_little_is_lost_and_one_checkpoint_stays(log_path: Path, monkeypatch):

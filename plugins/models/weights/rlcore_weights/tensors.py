@@ -5,8 +5,6 @@ Nothing here depends on a particular network; a model's plugin checks the names 
 
 from __future__ import annotations
 
-import json
-import os
 import pickle
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -15,20 +13,17 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save, save_file
+from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from rlcore.contracts.errors import CheckpointError
 from rlcore.files.atomic import atomic_write
 from rlcore.files.damaged_files import damaged_error
-from rlcore.files.outline import skips_data
 from rlcore_weights.headers import FLOATS
 from rlcore_weights.layouts import Place, StoredWeights, file_headers
 from rlcore_weights.torch_files import find_state, unsafe
 
 ADAPTER = ".lora_"
-LENGTH = 8
-"""Bytes at the start of a safetensors file that hold the header's length; also its alignment."""
 _BASE = ".base_layer."
 
 
@@ -151,32 +146,11 @@ def _unpickled(path: Path) -> Mapping[str, Tensor]:
 
 
 def write_weights(path: Path, tensors: Mapping[str, Tensor]) -> None:
-    """Write tensors by name to a safetensors file, atomically.
-
-    Within :func:`rlcore.files.outline.without_data` the file gets its header and its full size, but
-    a hole in place of the data.
-    """
+    """Write tensors by name to a safetensors file, atomically."""
     with atomic_write(path) as partial:
-        if skips_data():
-            _write_header(partial, tensors)
-        else:
-            on_host = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-            save_file(on_host, partial, metadata={"format": "pt"})
+        on_host = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+        save_file(on_host, partial, metadata={"format": "pt"})
         partial.chmod(0o644)  # safetensors writes for the owner alone
-
-
-def _write_header(path: Path, tensors: Mapping[str, Tensor]) -> None:
-    """Write a safetensors file whose data is a hole, which reads as zeros."""
-    emptied = {name: torch.empty(0, dtype=tensor.dtype) for name, tensor in tensors.items()}
-    header = json.loads(save(emptied, metadata={"format": "pt"})[LENGTH:])  # it names the dtypes
-    end = 0
-    for name, tensor in tensors.items():
-        begin, end = end, end + tensor.numel() * tensor.element_size()
-        header[name] |= {"shape": list(tensor.shape), "data_offsets": [begin, end]}
-    text = json.dumps(header).encode()
-    text += b" " * (-len(text) % LENGTH)  # the data is aligned
-    path.write_bytes(len(text).to_bytes(LENGTH, "little") + text)
-    os.truncate(path, LENGTH + len(text) + end)
 
 
 def write_pickled(path: Path, tensors: Mapping[str, Tensor]) -> None:
