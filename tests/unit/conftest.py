@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib.machinery import ModuleSpec
 from types import ModuleType
 
 import pytest
@@ -63,6 +64,7 @@ def registry(monkeypatch: pytest.MonkeyPatch) -> Registry:
     """Core, the toy and the algorithm `plain`."""
     module = ModuleType("fake_algorithm")
     vars(module).update(
+        __spec__=ModuleSpec("fake_algorithm", None),
         RLCORE_API=(0, 1),
         PlainConfig=PlainConfig,
         needs=needs,
