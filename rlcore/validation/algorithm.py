@@ -49,24 +49,25 @@ def check_terms(
             loop uses for its own measurements.
     """
     if not (isinstance(answer, tuple) and len(answer) == 2):
-        raise fault(name, "loss", "", describe_answer(answer), "(loss, metrics)")
+        raise algorithm_error(name, "loss", "", describe_answer(answer), "(loss, metrics)")
     loss, metrics = answer
     if not (isinstance(loss, Tensor) and loss.is_floating_point() and loss.shape == shape):
-        raise fault(name, "loss", "loss", describe_answer(loss), expected)
+        raise algorithm_error(name, "loss", "loss", describe_answer(loss), expected)
     if not isinstance(metrics, Mapping):
-        raise fault(name, "loss", "metrics", describe_answer(metrics), "a dict of Metric by name")
+        raise algorithm_error(
+            name, "loss", "metrics", describe_answer(metrics), "a dict of Metric by name"
+        )
     for key, metric in metrics.items():
+        what = f"metric {key!r}"
         if not (isinstance(key, str) and isinstance(metric, Metric)):
-            what = f"metric {key!r}"
-            raise fault(name, "loss", what, describe_answer(metric), "a Metric")
+            raise algorithm_error(name, "loss", what, describe_answer(metric), "a Metric")
         if key.startswith(MEASURED) or key in LINE:
-            what = f"metric {key!r}"
             found = "a field of every line of metrics.jsonl"
-            raise fault(name, "loss", what, found, "another name")
+            raise algorithm_error(name, "loss", what, found, "another name")
     return loss, dict(metrics)
 
 
-def fault(name: str, call: str, what: str, found: str, expected: str) -> AlgorithmError:
+def algorithm_error(name: str, call: str, what: str, found: str, expected: str) -> AlgorithmError:
     """Return the error about an invalid value that a call of an algorithm returned.
 
     Args:

@@ -21,17 +21,17 @@ from rlcore.validation.faults import (
     NUMBERS,
     Fault,
     array_fault,
-    described,
-    first_fault,
+    describe,
+    describe_type,
+    entry_fault,
     first_of,
-    kind_of,
 )
 
 KEYS = ["cameras", "elapsed", "states", "task_descriptions"]
 OBSERVATION = "see rlcore.contracts.protocols.Observation"
 PADDING = "valid is true up to and with the first end, and nothing is rewarded after it"
 SUCCESS = "say true or false: whether the episode has succeeded so far"
-SENTENCES = "one string a row, of the task the row plays"
+PER_ROW = "one string a row, of the task the row plays"
 ONE_ROW = np.ones(1, dtype=bool)
 
 
@@ -39,18 +39,18 @@ def observation_fault(
     spec: EnvSpec,
     num_envs: int,
     observation: Any,
-    seen: np.ndarray,
-    named: Collection[str] | None = None,
+    used: np.ndarray,
+    allowed: Collection[str] | None = None,
 ) -> Fault | None:
     """Check an :class:`rlcore.contracts.protocols.Observation`.
 
     Args:
         num_envs: B, number of rows.
-        seen: bool `[B]`, rows whose observation a policy will use; values in other rows are not
+        used: bool `[B]`, rows whose observation a policy will use; values in other rows are not
             checked.
-        named: instructions that an episode may have; None: any.
+        allowed: instructions that an episode may have; None: any.
     """
-    keys = sorted(observation) if isinstance(observation, Mapping) else kind_of(observation)
+    keys = sorted(observation) if isinstance(observation, Mapping) else describe_type(observation)
     if keys != KEYS:
         return Fault("the observation", f"{keys}", f"a mapping of {KEYS}", OBSERVATION)
     states = observation["states"]
@@ -59,15 +59,15 @@ def observation_fault(
         _cameras_fault("cameras", "camera", spec, num_envs, observation["cameras"])
         or array_fault("states", states, np.float32, (num_envs, spec.state_dim))
         or array_fault("elapsed", elapsed, np.float32, (num_envs,))
-        or _states_fault(spec, states, seen)
-        or first_fault(
-            ~np.isfinite(elapsed) & seen,
+        or _states_fault(spec, states, used)
+        or entry_fault(
+            ~np.isfinite(elapsed) & used,
             "elapsed",
             elapsed,
             "a finite number",
             "elapsed is steps / max_episode_steps",
         )
-        or _sentences_fault(observation["task_descriptions"], seen, named)
+        or _instructions_fault(observation["task_descriptions"], used, allowed)
     )
 
 
@@ -78,7 +78,7 @@ def chunk_fault(
     result: Any,
     running: np.ndarray,
     solved: np.ndarray,
-    named: Collection[str] | None = None,
+    allowed: Collection[str] | None = None,
 ) -> Fault | None:
     """Check a :class:`rlcore.contracts.protocols.ChunkResult`.
 
@@ -88,12 +88,12 @@ def chunk_fault(
         running: bool `[B]`, rows with a running episode before the chunk; values in other rows are
             not checked.
         solved: bool `[B]`, rows whose episode had succeeded before the chunk.
-        named: as in :func:`observation_fault`.
+        allowed: as in :func:`observation_fault`.
     """
     if not isinstance(result, ChunkResult):
         return Fault(
             "the answer to a chunk",
-            kind_of(result),
+            describe_type(result),
             "a ChunkResult",
             "see rlcore.contracts.protocols.ChunkResult",
         )
@@ -113,11 +113,11 @@ def chunk_fault(
     if fault is not None:
         return fault
     # the final observation of a terminated row is not used
-    seen = running & ~result.terminated.any(axis=1)
-    return observation_fault(spec, num_envs, result.observation, seen, named)
+    used = running & ~result.terminated.any(axis=1)
+    return observation_fault(spec, num_envs, result.observation, used, allowed)
 
 
-def accepted(result: ChunkResult) -> ChunkResult:
+def as_contract_types(result: ChunkResult) -> ChunkResult:
     """Convert rewards and success of a valid result, in place, to float32 and bool.
 
     :func:`chunk_fault` accepts other numeric types too.
@@ -128,26 +128,26 @@ def accepted(result: ChunkResult) -> ChunkResult:
 
 
 def demonstration_fault(
-    spec: EnvSpec, demonstration: Demonstration, named: Collection[str] | None = None
+    spec: EnvSpec, demonstration: Demonstration, allowed: Collection[str] | None = None
 ) -> Fault | None:
     """Check the arrays, the success and the instruction of a
     :class:`rlcore.contracts.protocols.Demonstration`.
 
     Args:
-        named: as in :func:`observation_fault`.
+        allowed: as in :func:`observation_fault`.
     """
     actions = demonstration.actions
     states = demonstration.states
     length = len(actions) if isinstance(actions, np.ndarray) and actions.ndim else 0
     if length == 0:
         return Fault(
-            "actions", described(actions), "at least one step", "an episode has at least one step"
+            "actions", describe(actions), "at least one step", "an episode has at least one step"
         )
     fault = (
         array_fault("actions", actions, np.float32, (length, spec.action_dim))
         or array_fault("states", states, np.float32, (length, spec.state_dim))
         or _states_fault(spec, states, np.ones(length, dtype=bool))
-        or first_fault(
+        or entry_fault(
             ~np.isfinite(actions).all(axis=1),
             "actions",
             actions,
@@ -163,14 +163,14 @@ def demonstration_fault(
         _steps_fault(demonstration.frame_steps, length)
         or _cameras_fault("frames", "frames of", spec, count, frames)
         or _success_fault(np.asarray([demonstration.success]), ONE_ROW)
-        or _sentences_fault([demonstration.instruction], ONE_ROW, named)
+        or _instructions_fault([demonstration.instruction], ONE_ROW, allowed)
     )
 
 
 def films_fault(spec: EnvSpec, num_envs: int, films: Any) -> Fault | None:
     """Check recorded frames: a mapping from rows to lists of uint8 frames of a camera's size."""
     if not isinstance(films, Mapping) or not set(films) <= set(range(num_envs)):
-        found = f"of rows {list(films)}" if isinstance(films, Mapping) else kind_of(films)
+        found = f"of rows {list(films)}" if isinstance(films, Mapping) else describe_type(films)
         return Fault(
             "the answer",
             found,
@@ -182,16 +182,16 @@ def films_fault(spec: EnvSpec, num_envs: int, films: Any) -> Fault | None:
         if not isinstance(frames, Sequence):
             return Fault(
                 "a film",
-                kind_of(frames),
+                describe_type(frames),
                 "a list of frames",
                 "see rlcore.contracts.protocols.Env",
                 row,
             )
         for frame in frames:
-            if described(frame) not in sizes:
+            if describe(frame) not in sizes:
                 return Fault(
                     "a recorded frame",
-                    described(frame),
+                    describe(frame),
                     "uint8 of a camera's size",
                     "record what a camera of the spec sees",
                     row,
@@ -229,7 +229,7 @@ def check_actions(spec: EnvSpec, num_envs: int, actions: np.ndarray) -> np.ndarr
 
 def _cameras_fault(what: str, label: str, spec: EnvSpec, count: int, frames: Any) -> Fault | None:
     names = [camera.name for camera in spec.cameras]
-    found = list(frames) if isinstance(frames, Mapping) else kind_of(frames)
+    found = list(frames) if isinstance(frames, Mapping) else describe_type(frames)
     if found != names:
         return Fault(
             what,
@@ -248,13 +248,13 @@ def _cameras_fault(what: str, label: str, spec: EnvSpec, count: int, frames: Any
     )
 
 
-def _success_fault(success: Any, seen: np.ndarray) -> Fault | None:
-    """Check that success is bool, or 0 or 1 in another numeric type, in each row of `seen`."""
-    fault = array_fault("success", success, np.bool_, seen.shape, NUMBERS)
+def _success_fault(success: Any, used: np.ndarray) -> Fault | None:
+    """Check that success is bool, or 0 or 1 in another numeric type, in each row of `used`."""
+    fault = array_fault("success", success, np.bool_, used.shape, NUMBERS)
     if fault is not None:
         return replace(fault, hint=SUCCESS)
-    bad = ~np.isin(success, (0, 1)) & seen
-    return first_fault(bad, "success", success, "true or false", SUCCESS)
+    bad = ~np.isin(success, (0, 1)) & used
+    return entry_fault(bad, "success", success, "true or false", SUCCESS)
 
 
 def _episodes_fault(result: ChunkResult, running: np.ndarray, solved: np.ndarray) -> Fault | None:
@@ -311,11 +311,11 @@ def _episodes_fault(result: ChunkResult, running: np.ndarray, solved: np.ndarray
             "success is sticky: whether the episode has succeeded so far",
         ),
     )
-    return first_of(first_fault(*rule) for rule in rules)
+    return first_of(entry_fault(*rule) for rule in rules)
 
 
-def _states_fault(spec: EnvSpec, states: np.ndarray, seen: np.ndarray) -> Fault | None:
-    bad = ~np.isfinite(states) & seen[:, None]
+def _states_fault(spec: EnvSpec, states: np.ndarray, used: np.ndarray) -> Fault | None:
+    bad = ~np.isfinite(states) & used[:, None]
     if not bad.any():
         return None
     row, entry = np.argwhere(bad)[0].tolist()
@@ -333,23 +333,23 @@ def _states_fault(spec: EnvSpec, states: np.ndarray, seen: np.ndarray) -> Fault 
     )
 
 
-def _sentences_fault(
-    sentences: Any, seen: np.ndarray, named: Collection[str] | None
+def _instructions_fault(
+    instructions: Any, used: np.ndarray, allowed: Collection[str] | None
 ) -> Fault | None:
-    listed = isinstance(sentences, (list, tuple))
-    if not listed or len(sentences) != len(seen):
-        found = f"{len(sentences)} entries" if listed else kind_of(sentences)
-        return Fault("task_descriptions", found, f"a list of {len(seen)} sentences", SENTENCES)
-    for row in np.flatnonzero(seen).tolist():
-        sentence = sentences[row]
-        if not (isinstance(sentence, str) and sentence.strip()):
-            return Fault("the sentence", repr(sentence), "words", SENTENCES, row)
-        if named is not None and sentence not in named:
+    listed = isinstance(instructions, (list, tuple))
+    if not listed or len(instructions) != len(used):
+        found = f"{len(instructions)} entries" if listed else describe_type(instructions)
+        return Fault("task_descriptions", found, f"a list of {len(used)} instructions", PER_ROW)
+    for row in np.flatnonzero(used).tolist():
+        instruction = instructions[row]
+        if not (isinstance(instruction, str) and instruction.strip()):
+            return Fault("the instruction", repr(instruction), "words", PER_ROW, row)
+        if allowed is not None and instruction not in allowed:
             return Fault(
-                "the sentence",
-                repr(sentence),
+                "the instruction",
+                repr(instruction),
                 "one that the spec names",
-                "name all instructions that a policy may get in spec.sentences",
+                "name all instructions that a policy may get in spec.episode_instructions",
                 row,
             )
     return None
@@ -359,7 +359,7 @@ def _steps_fault(steps: Any, length: int) -> Fault | None:
     listed = isinstance(steps, np.ndarray) and steps.ndim == 1 and steps.dtype == np.int64
     if listed and len(steps) and (np.diff(steps) > 0).all() and 0 <= steps[0] <= steps[-1] < length:
         return None
-    found = str(steps.tolist()[:5]) if listed else described(steps)
+    found = str(steps.tolist()[:5]) if listed else describe(steps)
     return Fault(
         "frame_steps",
         found,

@@ -57,10 +57,10 @@ def array_fault(
     if right and (value.dtype == dtype or value.dtype.kind in kinds):
         return None
     wanted = f"{np.dtype(dtype)} {list(shape)}"
-    return Fault(what, described(value), wanted, f"give a numpy array {wanted}")
+    return Fault(what, describe(value), wanted, f"give a numpy array {wanted}")
 
 
-def first_fault(
+def entry_fault(
     bad: np.ndarray, what: str, values: np.ndarray | str, expected: str, hint: str
 ) -> Fault | None:
     """Return a fault for the first true entry of `bad`, or None.
@@ -101,21 +101,21 @@ def require_made(
     attribute, kind = holds
     # a plugin's object may lack the attribute
     if isinstance(made, type) or not isinstance(getattr(made, attribute, None), kind):
-        found = f"the class {made.__qualname__}" if isinstance(made, type) else described(made)
+        found = f"the class {made.__qualname__}" if isinstance(made, type) else describe(made)
         raise error(
             f"{name}: {target} gave {found}, expected {expected} with its {attribute}",
             hint=f"the {name.partition(' ')[0]} is at fault: see rlcore.contracts.protocols",
         )
 
 
-def described(value: Any) -> str:
+def describe(value: Any) -> str:
     """Return a text that follows "is": an array's dtype and shape, or the type of another value."""
     if isinstance(value, np.ndarray):
         return f"{value.dtype} {list(value.shape)}"
-    return kind_of(value)
+    return describe_type(value)
 
 
-def kind_of(value: Any) -> str:
+def describe_type(value: Any) -> str:
     """Return a text that follows "is": the type of a value."""
     kind = type(value)
     module = "" if kind.__module__ == "builtins" else f"{kind.__module__}."

@@ -21,7 +21,7 @@ from rlcore.contracts.errors import PolicyError, UserError
 from rlcore.contracts.protocols import Evaluation, Inputs, PolicyOutput
 from rlcore.contracts.specs import PolicySpec
 from rlcore.terminal.text import abbreviate_list
-from rlcore.validation.faults import described
+from rlcore.validation.faults import describe
 
 NUMBERS = "biufc"  # numpy dtype kinds of numbers, including bool and complex
 
@@ -87,7 +87,7 @@ def checked_output(spec: PolicySpec, rows: int, output: Any) -> PolicyOutput:
     shape = (rows, spec.num_action_chunks, spec.action_dim)
     actions = output.actions
     expected = f"float32 {list(shape)}"
-    call.require(described(actions) == expected, "actions", actions, expected)
+    call.require(describe(actions) == expected, "actions", actions, expected)
     call.require_floats("logprobs", output.logprobs, shape)
     call.require_floats("values", output.values, (rows, spec.value_dim))
     _require_finite(spec, "actions", torch.from_numpy(actions.copy()))  # strides may be < 0
@@ -122,7 +122,7 @@ def checked_evaluation(spec: PolicySpec, rows: int, evaluation: Any) -> Evaluati
 
 
 @contextmanager
-def saving(spec: PolicySpec) -> Iterator[None]:
+def saving_errors(spec: PolicySpec) -> Iterator[None]:
     """Convert exceptions of a `save_pretrained` call in the block to errors about the model.
 
     UserError, OSError and SafetensorError pass unchanged, because they may be due to the disk.
@@ -238,8 +238,8 @@ def _require_finite(spec: PolicySpec, what: str, tensor: torch.Tensor) -> None:
 
 
 def describe_answer(value: Any) -> str:
-    """Return a text that follows "is", as :func:`rlcore.validation.faults.described`, but with the
+    """Return a text that follows "is", as :func:`rlcore.validation.faults.describe`, but with the
     dtype and shape of tensors too."""
     if isinstance(value, torch.Tensor):
         return f"a tensor {str(value.dtype).removeprefix('torch.')} {list(value.shape)}"
-    return described(value)
+    return describe(value)

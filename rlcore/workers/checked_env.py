@@ -19,14 +19,14 @@ from rlcore.contracts.errors import EnvError
 from rlcore.contracts.protocols import ChunkResult, Demonstration, Observation
 from rlcore.contracts.specs import EnvSpec, Episode
 from rlcore.validation.env import (
-    accepted,
+    as_contract_types,
     check_actions,
     chunk_fault,
     demonstration_fault,
     films_fault,
     observation_fault,
 )
-from rlcore.validation.faults import Fault, described
+from rlcore.validation.faults import Fault, describe
 from rlcore.workers.restarting_env import RestartingEnv, require_same_versions
 
 CHECKED_ANSWERS = 3
@@ -132,7 +132,7 @@ class CheckedEnv:
         else:
             fault = Fault(
                 "the answer to reset",
-                described(answer),
+                describe(answer),
                 "(observation, infos)",
                 "see rlcore.contracts.protocols.Env",
             )
@@ -158,7 +158,7 @@ class CheckedEnv:
         )
         if fault is not None:
             raise self._chunk_error(fault, running, result)
-        result = accepted(result)
+        result = as_contract_types(result)
         self._steps += result.valid.sum(axis=1)
         self._solved = result.success.copy()
         self._running = running & ~(result.terminated | result.truncated).any(axis=1)

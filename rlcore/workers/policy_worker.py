@@ -156,13 +156,13 @@ class PolicyWorker:
         from rlcore.learner.acting import as_if_learned
         from rlcore.run_folder.checkpoint import EARLIER, NOT_BEGUN, writing
         from rlcore.run_folder.env_facts import write_env_facts
-        from rlcore.validation.policy import checked_files, saving
+        from rlcore.validation.policy import checked_files, saving_errors
 
         with (
             writing(Path(path), hint=NOT_BEGUN if trial else EARLIER),
             as_if_learned(self.policy) if trial else nullcontext(),
         ):
-            with saving(self.policy.spec):
+            with saving_errors(self.policy.spec):
                 self.policy.save_pretrained(Path(path))
             checked_files(self.policy.spec, Path(path))
             self._check_saved(path)

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from rlcore.contracts.learning import Terms
 from rlcore.contracts.trajectory import Trajectory
-from rlcore.validation.algorithm import check_terms, fault
+from rlcore.validation.algorithm import algorithm_error, check_terms
 from rlcore.validation.policy import describe_answer
 from rlcore_policy_gradient.minibatch import Advantages
 
@@ -30,7 +30,7 @@ def checked_advantages(name: str, trajectory: Trajectory, made: Any) -> Advantag
             finite, or marks actions as valid that were never executed.
     """
     if not isinstance(made, Advantages):
-        raise fault(name, "advantages", "", describe_answer(made), "Advantages")
+        raise algorithm_error(name, "advantages", "", describe_answer(made), "Advantages")
     chunks, columns, actions, _ = trajectory.shape
     places = [chunks, columns]
     values = trajectory.values.shape[-1]
@@ -44,15 +44,15 @@ def checked_advantages(name: str, trajectory: Trajectory, made: Any) -> Advantag
         if not right or [*tensor.shape] not in shapes:
             dtype = str(kind).removeprefix("torch.")
             expected = f"a tensor {dtype} {' or '.join(map(str, shapes))}"
-            raise fault(name, "advantages", what, describe_answer(tensor), expected)
+            raise algorithm_error(name, "advantages", what, describe_answer(tensor), expected)
         if not tensor.isfinite().all():
             chunk, column, entry = (~tensor.isfinite()).nonzero()[0].tolist()
             found = f"{float(tensor[chunk, column, entry])} in chunk {chunk} of column {column}"
-            raise fault(name, "advantages", what, found, "finite numbers")
+            raise algorithm_error(name, "advantages", what, found, "finite numbers")
     idle = int((made.valid & ~trajectory.valid).sum())
     if idle:
         found = f"true for {idle} actions that were never executed"
-        raise fault(name, "advantages", "valid", found, "false there")
+        raise algorithm_error(name, "advantages", "valid", found, "false there")
     return made
 
 
@@ -70,5 +70,5 @@ def checked_loss(name: str, answer: Any, *, required: str | None = None) -> Term
     loss, metrics = check_terms(name, answer)
     if required is not None and required not in metrics:
         expected = f"{required} among them: target_kl is set"
-        raise fault(name, "loss", "metrics", f"{sorted(metrics)}", expected)
+        raise algorithm_error(name, "loss", "metrics", f"{sorted(metrics)}", expected)
     return loss, metrics

@@ -10,7 +10,7 @@ import numpy as np
 
 from rlcore.contracts.errors import ConfigError, EnvError
 from rlcore.contracts.specs import EnvSpec, Episode
-from rlcore.validation.faults import NUMBERS, described, kind_of
+from rlcore.validation.faults import NUMBERS, describe, describe_type
 from rlcore_simulation.detail import FilmFrames
 from rlcore_simulation.simulator import AnySimulator, Step
 
@@ -121,7 +121,7 @@ def floats(what: str, given: Any, shape: tuple[int, ...], where: str, entries: s
     except ValueError:  # lists of different lengths
         array = np.asarray(None)
     if array.shape != shape or array.dtype.kind not in NUMBERS:
-        found = described(given) if isinstance(given, np.ndarray) else shown(given)
+        found = describe(given) if isinstance(given, np.ndarray) else shown(given)
         raise EnvError(
             f"the {what} are {found} in {where}, expected float32 {list(shape)}",
             hint=f"the env is at fault: give {entries}",
@@ -202,7 +202,7 @@ def shown(value: object) -> str:
     try:
         return reprlib.repr(value)
     except Exception:
-        return kind_of(value)
+        return describe_type(value)
 
 
 def _number(what: str, value: Any, where: str) -> float:

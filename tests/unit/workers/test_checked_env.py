@@ -121,7 +121,7 @@ FAULTS = {
     "elapsed is nan": (put("chunk", "elapsed", np.nan, 1), ROW_1 + "4: elapsed is nan"),
     "no sentence": (
         put("reset", "task_descriptions", lambda a: [a[0], "", a[2]]),
-        ROW_1 + "0: the sentence is ''",
+        ROW_1 + "0: the instruction is ''",
     ),
     "one sentence for all": (
         put("reset", "task_descriptions", "go"), "task_descriptions is a str, expected a list of 3",
@@ -262,7 +262,7 @@ DEMONSTRATIONS = {
     ),
     "nan action": (put("demonstrate", "actions", np.nan, (1, 0)), r"step 1: actions is \[nan, "),
     "success is nan": (put("demonstrate", "success", np.nan), "success is nan, expected true or"),
-    "no sentence": (put("demonstrate", "instruction", " "), "the sentence is ' '"),
+    "no sentence": (put("demonstrate", "instruction", " "), "the instruction is ' '"),
     "float frames": (
         put("demonstrate", "frames", lambda a: {"top": a["top"] / 255}), "frames of 'top' is float",
     ),
@@ -514,7 +514,7 @@ def test_a_sentence_that_the_spec_does_not_name_is_refused(call, said):
         return answer
 
     env = played(change)
-    with pytest.raises(EnvError, match=said + ".*: the sentence is 'sing', expected one that the"):
+    with pytest.raises(EnvError, match=said + ".*: the instruction is 'sing'"):
         list(env.demonstrate(EPISODES, **ASKED))
         env.reset(range(ROWS), EPISODES)
         env.chunk_step(still())
