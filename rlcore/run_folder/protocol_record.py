@@ -32,7 +32,6 @@ another field of the protocol.
 DIGITS = 16
 SIMULATOR = "simulator"
 """The field of a protocol with the versions of the simulator's libraries."""
-UNRECORDED = "not recorded"
 
 
 @dataclass(frozen=True)
@@ -51,7 +50,7 @@ class EvaluationProtocol:
             episodes may be given.
         caveat: :attr:`rlcore.contracts.specs.EnvSpec.caveat`.
         simulator: `{name: version}` of the simulator's libraries. Empty if the env names none, or
-            if the record is older than this field.
+            if it simulates in no library.
     """
 
     env: str
@@ -67,11 +66,7 @@ class EvaluationProtocol:
 
     @property
     def values(self) -> dict[str, Any]:
-        """The protocol as JSON values.
-
-        An empty `simulator` is left out, so that the values equal those of earlier versions of
-        rlcore, which had no such field.
-        """
+        """The protocol as JSON values, without an empty `simulator`."""
         values: dict[str, Any] = json.loads(json.dumps(asdict(self)))
         if not self.simulator:
             del values[SIMULATOR]
@@ -88,10 +83,8 @@ class EvaluationProtocol:
 
 
 def settings_of(env: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values of an env's keys that are part of the protocol.
-
-    An empty `wrappers` is left out, so that the result equals that of earlier versions of rlcore,
-    which had no such key.
+    """Return the values of an env's keys that are part of the protocol, without an empty
+    `wrappers`.
 
     Args:
         env: values of all keys of the env, by name.
@@ -111,7 +104,7 @@ def describe_difference(first: Mapping[str, Any], second: Mapping[str, Any]) -> 
     """
     changes = sorted(differences(first, second), key=lambda change: not _is_simulator(change.path))
     parts = [
-        f"{change.path} {' and '.join(_in_words(change.path, value) for value in change.values)}"
+        f"{change.path} {' and '.join(shorten(value, 60) for value in change.values)}"
         for change in changes
     ]
     return abbreviate_list(parts, 3)
@@ -119,7 +112,3 @@ def describe_difference(first: Mapping[str, Any], second: Mapping[str, Any]) -> 
 
 def _is_simulator(path: str) -> bool:
     return SIMULATOR in path.split(".")
-
-
-def _in_words(path: str, value: Any) -> str:
-    return UNRECORDED if value is None and _is_simulator(path) else shorten(value, 60)

@@ -74,7 +74,7 @@ def check_fixed_keys(
 def _changed(config: RunConfig, so_far: Mapping[str, Any]) -> Iterator[tuple[schema_tree.Key, Any]]:
     """Yield (key, previous value) of each fixed key whose value has changed."""
     for key in schema_tree.walk(config):
-        # an earlier version of rlcore may not have had the key: then it counts as unchanged
+        # a key that the previous configuration lacks counts as unchanged
         previous = schema_tree.find(so_far, key.path, key.value)
         if key.fixed != "no" and not key.section and previous != key.value:
             yield key, previous

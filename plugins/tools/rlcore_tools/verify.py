@@ -65,9 +65,6 @@ def run(assembly: Assembly, named: Path) -> list[EpisodeResult]:
     before = read_results(kept.file)
     with open_session(assembly, like=kept.run) as session:
         now = json.loads(json.dumps(rules_of(session)))
-        if "simulator" not in kept.rules["protocol"]:
-            # stored before protocols had this entry; a changed simulator still shows in versions
-            now["protocol"].pop("simulator", None)
         for key, value in kept.rules.items():
             if now[key] != value:
                 raise VerificationError(

@@ -507,17 +507,6 @@ def test_published_figures_stand_below_those_of_a_benchmark(log_path):
     assert 'href="javascript' not in page.read_text(), "a source is no link: a folder may lie"
 
 
-def test_a_benchmark_of_an_earlier_version_has_nothing_published(log_path):
-    folder = make_run(log_path)
-    benchmark(folder)
-    table = json.loads((folder.evaluations / "haste.json").read_text())
-    del table["published"], table["differs"]
-    write_text(folder.evaluations / "haste.json", json.dumps(table))
-    text = Page(write_report(folder)).text
-    assert "this policy 75.00 [30.10, 95.40] 75.00" in text
-    assert "ublished" not in text
-
-
 @pytest.mark.parametrize("changes", [{"rows": 3}, {"rows": [{"kind": "group"}]}, {"published": 1}])
 def test_a_damaged_table_of_a_benchmark_is_named(log_path, changes):
     folder = make_run(log_path)

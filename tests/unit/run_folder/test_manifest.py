@@ -152,7 +152,7 @@ def test_git_state(tmp_path):
     assert git_state(tmp_path / "inside") is None  # a virtualenv in somebody's repository
 
 
-def test_evaluations_from_before_there_were_wrappers_can_be_compared():
+def test_an_empty_list_of_wrappers_is_no_part_of_a_protocol():
     before = {"image_size": 64}
     assert settings_of({**before, "tasks": None, "wrappers": []}) == before
     assert settings_of({**before, "wrappers": ["clip"]}) == {**before, "wrappers": ["clip"]}

@@ -33,8 +33,6 @@ class Benchmark:
 def read_benchmarks(evaluations: Path) -> list[Benchmark]:
     """Read the protocol tables in a run's folder `eval`, sorted by file name.
 
-    Tables written by earlier versions contain no published results.
-
     Raises:
         CheckpointError: a table is damaged; the message names its file.
     """
@@ -50,7 +48,7 @@ def _read(file: Path) -> Benchmark:
         return Benchmark(
             name=str(table["protocol"]),
             columns=tuple(row for row in rows if row.kind != "task"),
-            published=tuple(Published(**row) for row in table.get("published", ())),
-            differs=tuple(table.get("differs", ())),
+            published=tuple(Published(**row) for row in table["published"]),
+            differs=tuple(table["differs"]),
             caveats=tuple(dict.fromkeys(filter(None, caveats))),
         )
