@@ -10,23 +10,21 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from rlcore.api.episode import Phase as Phase
-from rlcore.api.episode import Played as Played
-from rlcore.api.episode import play_episode as play_episode
+from rlcore.api.launch import Draft as Draft
+from rlcore.api.launch import start as start
 from rlcore.api.policy import LoadedPolicy as LoadedPolicy
 from rlcore.api.policy import build_policy as build_policy
 from rlcore.api.policy import check_model as check_model
 from rlcore.api.policy import load_policy as load_policy
 from rlcore.api.policy import restore_trained as restore_trained
 from rlcore.api.policy import save_policy as save_policy
+from rlcore.api.replay import ONE_PROCESS as ONE_PROCESS
 from rlcore.api.resume import config_to_resume as config_to_resume
 from rlcore.api.resume import resume as resume
-from rlcore.api.run import Draft as Draft
 from rlcore.api.run import RunResult as RunResult
 from rlcore.api.run import compose as compose
 from rlcore.api.run import evaluate as evaluate
 from rlcore.api.run import make_env as make_env
-from rlcore.api.run import start as start
 from rlcore.api.run import sweep as sweep
 from rlcore.api.run import train as train
 from rlcore.api.saved_run import NEEDED_TO_ACT as NEEDED_TO_ACT
@@ -36,15 +34,29 @@ from rlcore.api.saved_run import open_run as open_run
 from rlcore.api.saved_run import protocol_difference as protocol_difference
 
 if TYPE_CHECKING:
+    from rlcore.evaluation.play_episode import Phase as Phase
+    from rlcore.evaluation.play_episode import Played as Played
+    from rlcore.evaluation.play_episode import named_episode as named_episode
+    from rlcore.evaluation.play_episode import play_episode as play_episode
+    from rlcore.evaluation.play_episode import play_episodes as play_episodes
     from rlcore.rollout.messages import Trace as Trace
     from rlcore.run_folder.checkpoint import Checkpoint as Checkpoint
     from rlcore.run_folder.checkpoint import writing as writing
     from rlcore.session.assembly import Assembly as Assembly
+    from rlcore.session.checked_env import checked_env as checked_env
+    from rlcore.workers.checked_env import CheckedEnv as CheckedEnv
 
 _HOMES = {
     "Assembly": "rlcore.session.assembly",
+    "CheckedEnv": "rlcore.workers.checked_env",
     "Checkpoint": "rlcore.run_folder.checkpoint",
+    "Phase": "rlcore.evaluation.play_episode",
+    "Played": "rlcore.evaluation.play_episode",
     "Trace": "rlcore.rollout.messages",
+    "checked_env": "rlcore.session.checked_env",
+    "named_episode": "rlcore.evaluation.play_episode",
+    "play_episode": "rlcore.evaluation.play_episode",
+    "play_episodes": "rlcore.evaluation.play_episode",
     "writing": "rlcore.run_folder.checkpoint",
 }
 

@@ -6,16 +6,14 @@ recipe, overrides --compose--> Draft --checks--> Assembly --> loop --> run folde
 from __future__ import annotations
 
 import contextlib
-import inspect
 import os
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
-from rlcore.api.episode import Phase
+from rlcore.api.launch import Callback, Draft, start
 from rlcore.api.policy import LoadedPolicy, load_policy, save_policy
 from rlcore.api.saved_run import NEEDED_TO_ACT, Evaluation, SavedRun, open_run
 from rlcore.config.catalog import (
@@ -28,36 +26,18 @@ from rlcore.config.catalog import (
     named_recipe,
 )
 from rlcore.config.schema import RunConfig
-from rlcore.config.warning import warn
-from rlcore.contracts.errors import CheckpointError, ConfigError, UserError, did_you_mean
+from rlcore.contracts.errors import CheckpointError, ConfigError, MissingPackageError, did_you_mean
 from rlcore.contracts.hookspecs import hookimpl
-from rlcore.plugins.import_target import load_target
-from rlcore.plugins.registry import load_component, load_plugins
+from rlcore.plugins import extras
+from rlcore.plugins.registry import load_plugins
 from rlcore.terminal.text import format_value
 
 if TYPE_CHECKING:
     from gymnasium.vector import VectorEnv
 
-    from rlcore.checks.ready import Makes
     from rlcore.contracts.run import Run
+    from rlcore.evaluation.play_episode import Phase
     from rlcore.results.summary import Summary
-
-Callback = Callable[["Run", Mapping[str, float]], object]
-
-
-@dataclass(frozen=True)
-class Draft:
-    """A configuration to run, which may have errors that are still to be reported.
-
-    Attributes:
-        config: the configuration, with defaults in place of invalid values.
-        wrong: errors found while composing it.
-        given: command-line words that it was composed from.
-    """
-
-    config: RunConfig
-    errors: Sequence[UserError] = ()
-    words: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -280,93 +260,6 @@ def _draft(
     return Draft(config, words=_words(recipe, overrides)[0])
 
 
-def start(
-    loop: str,
-    draft: Draft,
-    *,
-    further: Mapping[str, RunConfig] | None = None,
-    purpose: Makes = "updates",
-    plays_train: bool = False,
-    callbacks: Sequence[Callback | object] = (),
-    loop_arguments: Mapping[str, Any] | None = None,
-) -> Any:
-    """Check a configuration, then run a loop on it, and return the loop's result.
-
-    Args:
-        loop: `"module:function"` that takes the :class:`rlcore.session.assembly.Assembly`.
-        draft: configuration to run.
-        further: configurations of further sides to evaluate on, by the name of their side.
-        makes: what the loop does, whatever the configuration says.
-        trains: whether the loop plays `env.train` even if the configuration only evaluates.
-        callbacks: as for :func:`train`.
-        passed: further keyword arguments of the loop.
-
-    Raises:
-        UserError: one error that lists all obstacles to the start; or what the loop raises.
-    """
-    from rlcore.checks.ready import look, require
-
-    config, registry = draft.config, load_plugins()
-    heard = {
-        f"callback {place}, {_name_of(one)}": _PerUpdate(one) if callable(one) else one
-        for place, one in enumerate(callbacks, 1)
-    }
-    with registry.with_callbacks(heard), _joined(config):
-        facts, findings = look(
-            config, registry, further,
-            wrong=draft.errors, given=draft.words, makes=purpose, trains=plays_train,
-        )  # fmt: skip
-        for one in findings:
-            if one.status == "warning":
-                warn(f"{one.text}; {one.fix}" if one.fix else one.text)
-        require(findings)
-        # imported here, so that a refusal does not wait for it
-        from rlcore.session.assembly import assemble
-
-        assembly = assemble(config, registry, further, trains=plays_train, facts=facts)
-        return load_target(loop)(assembly, **loop_arguments or {})
-
-
-def _joined(config: RunConfig) -> contextlib.AbstractContextManager[None]:
-    """Return a context in which the run is joined to an existing cluster, if it names one.
-
-    The placement needs the nodes of that cluster, so it is joined before the checks. A cluster that
-    the run starts itself is started later, after all checks have passed.
-    """
-    from rlcore.placement import joins
-    from rlcore.workers.backend import load_backend
-
-    if not joins(config.cluster):
-        return contextlib.nullcontext()
-    return load_backend(config.cluster).session(config.cluster)
-
-
-def _name_of(callback: object) -> str:
-    return (callback if isinstance(callback, FunctionType) else type(callback)).__qualname__
-
-
-class _PerUpdate:
-    """Adapter that calls a function from the hook `rlcore_after_update`.
-
-    Raises:
-        ConfigError: the function can't be called with two arguments.
-    """
-
-    def __init__(self, callback: Callback) -> None:
-        try:
-            inspect.signature(callback).bind(None, None)
-        except TypeError as error:  # refused now, not after hours in the first update
-            raise ConfigError(
-                f"callback {_name_of(callback)} can't be called with (run, metrics): {error}",
-                hint="def callback(run, metrics): ...",
-            ) from None
-        self._callback = callback
-
-    @hookimpl
-    def rlcore_after_update(self, run: Run, metrics: dict[str, float]) -> None:
-        self._callback(run, metrics)
-
-
 class _Outcome:
     """Hooks that store a run's folder and summary, and the label of its last evaluation."""
 
@@ -382,7 +275,7 @@ class _Outcome:
 def make_env(
     name: str | RunConfig, *overrides: str, num_envs: int = 1, side: Phase = "eval"
 ) -> VectorEnv[Any, Any, Any]:
-    """Return an env as a vector env of gymnasium. Needs `rlcore-tools` and gymnasium.
+    """Return an env as a vector env of gymnasium, which must be installed.
 
     Its `reset` takes `seed` and `options["reset_mask"]` as gymnasium's own vector envs do. After an
     episode ends, the next one starts in the same row (`AutoresetMode.NEXT_STEP`).
@@ -397,7 +290,11 @@ def make_env(
         UserError: there is no such env, a setting is invalid, or something the env needs is
             missing.
     """
-    make = load_component("function", "make_env")
+    absent = extras.lacking(["gymnasium"])
+    if absent:
+        raise MissingPackageError(
+            "rlcore.make_env needs gymnasium, not installed", hint=extras.installing(absent)
+        )
     if isinstance(name, RunConfig):
         config = compose(name, *overrides, require=("env",))
     elif not isinstance(name, str) or is_override(name):
@@ -408,14 +305,15 @@ def make_env(
         )
     else:
         config = compose(f"env={name}", *overrides, require=("env",))
-    made: VectorEnv[Any, Any, Any] = make(config, num_envs=num_envs, side=side)
-    return made
+    from rlcore.api.vector_env import vector_env
+
+    return vector_env(config, num_envs=num_envs, side=side)
 
 
 def sweep(
     recipe: str | os.PathLike[str] | None, *overrides: str, config_dirs: Sequence[str | Path] = ()
 ) -> list[SavedRun]:
-    """Train a sweep of runs: `rlcore train RECIPE key=a,b -m`. Needs `rlcore-sweeps`.
+    """Train a sweep of runs: `rlcore train RECIPE key=a,b -m`. Needs a plugin that runs sweeps.
 
     Args:
         recipe: as for :func:`compose`.
@@ -430,7 +328,10 @@ def sweep(
         UserError: a configuration can't be composed, or no run succeeded.
     """
     words, own = _words(recipe, overrides)
-    folders: list[Path] = load_component("function", "sweep")(
-        "train", words, config_dirs=[*config_dirs, *own]
+    registry = load_plugins()
+    folders: list[Path] | None = registry.manager.hook.rlcore_sweep(
+        verb="train", words=words, config_dirs=[*config_dirs, *own]
     )
+    if folders is None:
+        raise registry.not_found("command", "sweep", registry.names("command"))
     return [open_run(folder) for folder in folders]

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rlcore.api.episode import Phase, Played
+from rlcore.api.launch import Draft, start
 from rlcore.config.schema import RunConfig
 from rlcore.contracts.errors import CheckpointError, ConfigError, choices_message
-from rlcore.plugins.registry import load_component
 
 if TYPE_CHECKING:
+    from rlcore.evaluation.play_episode import Phase, Played
     from rlcore.results.statistics import SuccessRate
     from rlcore.results.tables import EpisodeResult
     from rlcore.run_folder.checkpoint import Checkpoint
@@ -154,6 +154,64 @@ class SavedRun(os.PathLike[str]):
         warn_of_edits(run)
         return config
 
+    def config_to_replay(
+        self, checkpoint: Checkpoint, *overrides: str, phase: Phase = "eval", trust: bool = False
+    ) -> RunConfig:
+        """Return the run's configuration for replaying episodes: one env, in this process.
+
+        Args:
+            checkpoint: checkpoint whose weights act.
+            overrides: changes, which take precedence.
+            phase: whether episodes are played as in an evaluation or as in training.
+            trust: whether to allow keys that can run code of the folder's author.
+
+        Raises:
+            ConfigError: as for :meth:`config`.
+        """
+        from rlcore.api.replay import ONE_PROCESS, rounding_overrides, simulator_overrides
+
+        # trusted, as these configurations are only read
+        simulators = simulator_overrides(self.config(*overrides, trust=True))
+        rounding = rounding_overrides(self.config(trust=True), phase)
+        changes = [*ONE_PROCESS, *simulators, *rounding, *overrides]
+        return self.config_to_evaluate(checkpoint, *changes, trust=trust)
+
+    def acting_checkpoint(self, name: str | None = None) -> Checkpoint:
+        """Return the checkpoint that played the run's last evaluation, or the one of this name.
+
+        A run of `rlcore eval` has no checkpoints of its own; its policy is another run's.
+
+        Args:
+            name: `step_000010`, `best` or `latest`; None for the checkpoint that the run was opened
+                by, or the one that played its last evaluation.
+
+        Raises:
+            CheckpointError: it is missing or damaged, or the policy is not a checkpoint of a run.
+        """
+        if name is None and self.path == self.folder.path:
+            other = self.external_checkpoint()
+            if other is not None:
+                return open_run(other).checkpoint()
+        return self.checkpoint(name)
+
+    def external_checkpoint(self) -> Path | None:
+        """Return the folder of another run's checkpoint if this run only evaluated it, else None.
+
+        Raises:
+            CheckpointError: the run's configuration is damaged.
+        """
+        from rlcore.config.schema_tree import find
+        from rlcore.files.damaged_files import damaged_on
+        from rlcore.files.reading import read_yaml
+
+        with damaged_on(self.folder.config):
+            values = read_yaml(self.folder.config)
+        model = find(values, "actor.model.model_path")
+        if not find(values, "runner.only_eval") or not isinstance(model, str):
+            return None
+        checkpoint = Path(model).parent
+        return checkpoint if (checkpoint / "state.json").is_file() else None
+
     def metrics(self) -> list[dict[str, float | None]]:
         """Return the metrics of each line of `metrics.jsonl`; empty if the file does not exist.
 
@@ -226,21 +284,24 @@ class SavedRun(os.PathLike[str]):
     ) -> Played:
         """Play one episode again, in this process, with the same random numbers.
 
-        This is `rlcore replay` without writing files. Needs `rlcore-tools`.
+        This is `rlcore replay` without writing files.
 
         Args:
             task, trial, replica: the episode; the task by its name or number.
             overrides: changes of the configuration.
-            checkpoint, trust: see :meth:`checkpoint` and :meth:`config`.
+            checkpoint, trust: see :meth:`acting_checkpoint` and :meth:`config`.
             phase: see :func:`rlcore.api.play_episode`.
 
         Raises:
             UserError: there is no such episode or checkpoint, or a worker failed.
         """
-        played: Played = load_component("function", "replay")(
-            self, task, trial, *overrides,
-            replica=replica, checkpoint=checkpoint, phase=phase, trust=trust,
-        )  # fmt: skip
+        chosen = self.acting_checkpoint(checkpoint)
+        config = self.config_to_replay(chosen, *overrides, phase=phase, trust=trust)
+        named = {"task": task, "trial": trial, "replica": replica, "phase": phase}
+        loop = "rlcore.evaluation.play_episode:play_named_episode"
+        played: Played = start(
+            loop, Draft(config), plays_train=phase == "train", loop_arguments=named
+        )
         return played
 
     def evaluated(self, checkpoint: Checkpoint) -> list[EpisodeResult]:

@@ -15,13 +15,14 @@ from rlcore.config.component_specs import algorithm_needs, ask_spec
 from rlcore.config.instructions import with_instructions
 from rlcore.config.schema import EnvConfig, ModelConfig, RunConfig
 from rlcore.config.tasks import checked_spec, narrowed
+from rlcore.config.wrappers import wrap_env_spec
 from rlcore.contracts.specs import AlgorithmNeeds, EnvSpec, PolicySpec
 from rlcore.placement import Inventory, Plan, find_inventory, make_plan
 from rlcore.placement.grammar import COMPONENTS
 from rlcore.placement.memory import Batch, MemoryNeed, memory_per_process
 from rlcore.placement.plan import parts_of_stage
 from rlcore.placement.routes import WeightRoute, plan_weight_routes
-from rlcore.plugins.registry import Registry, wrapped
+from rlcore.plugins.registry import Registry
 from rlcore.run_folder.env_facts import EnvFacts, read_env_facts
 
 NO_POLICY = PolicySpec("no model", 0, 0, 0, 1, 1)
@@ -253,5 +254,5 @@ def env_spec(registry: Registry, path: str, config: EnvConfig) -> EnvSpec:
         UserError: an invalid setting, a task that the env does not have, or a broken plugin.
     """
     asked = ask_spec(registry, "env", path, config.env_type, config)
-    found = checked_spec(wrapped(asked, config.wrappers, "spec"), path)
+    found = checked_spec(wrap_env_spec(asked, config.wrappers), path)
     return with_instructions(narrowed(found, config.tasks, path), config.sentences, path)

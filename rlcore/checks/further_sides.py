@@ -1,25 +1,108 @@
-"""Find the further evaluations of a training run, in addition to `env.eval`. Light."""
+"""Configure the evaluations of a training run besides `env.eval`: starts of the validation split,
+and tasks that are not trained, which measure forgetting. Light."""
 
 from __future__ import annotations
 
-from rlcore.config.schema import RunConfig
-from rlcore.plugins.import_target import load_target
+from collections.abc import Sequence
+from dataclasses import replace
+
+from rlcore.config.component_specs import ask_spec
+from rlcore.config.schema import EnvConfig, RunConfig
+from rlcore.config.schema.env import OWN_INSTRUCTIONS
+from rlcore.contracts.errors import ConfigError, UserError
+from rlcore.contracts.specs import EnvSpec
 from rlcore.plugins.registry import Registry
 
 VALIDATION, FORGETTING = "validation", "forgetting"
 """Sides with starts for choosing a checkpoint, and with tasks that are not trained on."""
+MAX_CHOSEN_TASKS = 4
+"""Most tasks to choose if `env.forgetting.tasks` is not set; they are spread over the env's."""
 
 
 def further_sides(config: RunConfig, registry: Registry) -> dict[str, RunConfig]:
-    """Return configurations whose `env.eval` a training run also evaluates on, by side's name.
+    """Return the configurations whose `env.eval` a training run plays too, by name of the side.
 
-    Empty in an evaluation, and if no plugin has the function `further_sides`.
+    Empty in a run that only evaluates.
 
     Raises:
-        UserError: the settings of a further side are invalid.
+        UserError: `env.forgetting.tasks` names a task that is trained or does not exist, or a side
+            asks for more trials of a task than the env has.
     """
-    if config.runner.only_eval or "further_sides" not in registry.names("function"):
+    if config.runner.only_eval:
         return {}
-    find = load_target(registry.usable("function", "further_sides").spec.target)
-    sides: dict[str, RunConfig] = find(config, registry)
+    env, sides = config.env, dict[str, RunConfig]()
+    once = replace(
+        env.eval, rollout_epoch=1, video_cfg=replace(env.eval.video_cfg, save_video=False)
+    )
+    if trials := env.validation.trials_per_task:
+        side = replace(once, split="validation", trials_per_task=trials)
+        _require_starts(side, registry, VALIDATION)
+        sides[VALIDATION] = _changed(config, side)
+    if tasks := _untrained(config, registry):
+        side = replace(once, tasks=tasks, trials_per_task=env.forgetting.trials_per_task)
+        if env.forgetting.tasks is None:  # tasks chosen here: play fewer trials, raise no error
+            side.trials_per_task = min(side.trials_per_task, _available(side, registry, FORGETTING))
+        _require_starts(side, registry, FORGETTING)
+        sides[FORGETTING] = _changed(config, side)
     return sides
+
+
+def _available(side: EnvConfig, registry: Registry, name: str) -> int:
+    """Return the number of trials that the env has for each task, in the side's split."""
+    spec: EnvSpec = ask_spec(registry, "env", f"env.{name}", side.env_type, side)
+    return len(spec.trials(side.split))
+
+
+def _require_starts(side: EnvConfig, registry: Registry, name: str) -> None:
+    """Raise ConfigError if the side asks for more trials of a task than the env has."""
+    available = _available(side, registry, name)
+    if side.trials_per_task > available:
+        raise ConfigError(
+            f"env.{name}.trials_per_task must be at most {available} (the {side.split} trials of "
+            f"{side.env_type}), got {side.trials_per_task}"
+        )
+
+
+def _changed(config: RunConfig, settings: EnvConfig) -> RunConfig:
+    changed = replace(config, env=replace(config.env, eval=settings))
+    changed.freeze()
+    return changed
+
+
+def _untrained(config: RunConfig, registry: Registry) -> list[str]:
+    """Return the tasks that measure forgetting.
+
+    These are the tasks that the user names. If the user names none and training starts from saved
+    weights, evaluates them first, and evaluates a given list of tasks with the env's own
+    instructions, up to :data:`MAX_CHOSEN_TASKS` untrained tasks of the same env are chosen.
+    """
+    env = config.env
+    named = env.forgetting.tasks
+    same_env = env.eval.env_type == env.train.env_type
+    if named is not None:
+        trained = _tasks(env.train, registry, "env.train") if same_env else ()
+        for task in named:
+            if task in trained:
+                raise ConfigError(
+                    f"env.forgetting.tasks must not name tasks that are trained on, got {task}",
+                    hint="name others of the env, or [] for none",
+                )
+        return list(named)
+    evaluates_first = config.actor.model.model_path is not None and config.runner.val_before_train
+    if not (
+        evaluates_first and same_env and env.eval.tasks and env.eval.sentences == OWN_INSTRUCTIONS
+    ):
+        return []
+    try:
+        trained = _tasks(env.train, registry, "env.train")
+        tasks = _tasks(replace(env.eval, tasks=None), registry, "env.eval")
+        others = [task for task in tasks if task not in trained]
+    except UserError:  # reported for the env itself, or the env has no default list of tasks
+        return []
+    count = min(MAX_CHOSEN_TASKS, len(others))
+    return [others[i * len(others) // count] for i in range(count)]
+
+
+def _tasks(settings: EnvConfig, registry: Registry, path: str) -> Sequence[str]:
+    spec: EnvSpec = ask_spec(registry, "env", path, settings.env_type, settings)
+    return tuple(spec.tasks if settings.tasks is None else settings.tasks)

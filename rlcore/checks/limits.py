@@ -1,29 +1,27 @@
-"""Check each number of a configuration against the range that its key declares. Light."""
+"""Derive the interval of checkpoints, and check the number of filmed episodes. Light."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rlcore.config import schema_tree
-from rlcore.config.schema import RunConfig
+from rlcore.config.schema import RunConfig, RunnerConfig
 
 OFF = -1
+SHARE = 10
+"""By default a killed run loses at most about 1/`SHARE` of its updates or env steps."""
 
 
-def violations(section: object) -> Iterator[str]:
-    """Yield a sentence for each number in a section that is outside its key's range.
+def checkpoint_interval(runner: RunnerConfig) -> int | None:
+    """Return the number of updates between checkpoints.
 
-    Null counts as in range.
+    None if there are no checkpoints during training, or if env steps decide when they are due
+    (:func:`rlcore.training.limits.checkpoint_is_due`).
     """
-    for key in schema_tree.walk(section):
-        for value in schema_tree.values_of(key.value):
-            if isinstance(value, bool) or not isinstance(value, (int, float)):
-                continue
-            if value not in key.range:
-                largest = key.range.magnitude_limit
-                bound = f"at most {largest}" if value > largest else key.range
-                bound = f"at least -{largest}" if value < -largest else bound
-                yield f"{key.path} must be {bound}, got {value}"
+    if runner.save_interval is not None:
+        return None if runner.save_interval == OFF else runner.save_interval
+    if runner.max_epochs != OFF:
+        return max(1, runner.max_epochs // SHARE)
+    return SHARE if runner.max_steps == OFF else None
 
 
 def videos(config: RunConfig) -> Iterator[str]:

@@ -17,6 +17,7 @@ from rlcore.checks import instruction_warnings, places
 from rlcore.checks.doctor_rows import Finding, Row, of_row
 from rlcore.checks.facts import Facts
 from rlcore.checks.plugin_files import doctor_rows
+from rlcore.checks.resources import resources
 from rlcore.checks.run import announce, lacking_trackers, survey
 from rlcore.config.bind import SLOTS
 from rlcore.config.compose import MissingValueError
@@ -29,7 +30,7 @@ from rlcore.contracts.errors import (
     group_by_hint,
     join_errors,
 )
-from rlcore.plugins.registry import Registry, load_component
+from rlcore.plugins.registry import Registry
 
 OF_THE_USER = (AssetError, MissingValueError)
 """Errors about files or values that the user must still supply.
@@ -81,10 +82,8 @@ def look(
     if trains:  # for the doctor hooks
         config = replace(config, runner=replace(config.runner, only_eval=False))
         config.freeze()
-    judged = "resources" in registry.names("function")  # else no plugin checks memory and disk
-    if judged and facts is not None and facts.policy is not None and not collects:
-        find = load_component("function", "resources")
-        rows += find(facts, given, updates=makes == "updates")
+    if facts is not None and facts.policy is not None and not collects:
+        rows += resources(facts, given, updates=makes == "updates")
     return facts, [
         *map(_of_error, [*errors, *lacking_trackers(config, registry)]),
         *map(of_row, rows),

@@ -21,6 +21,7 @@ from rlcore.checks.further_sides import further_sides
 from rlcore.checks.ineffective_keys import unread
 from rlcore.checks.subject import Check
 from rlcore.config import schema_tree
+from rlcore.config.ranges import range_violations
 from rlcore.config.schema import ClusterConfig, RunConfig
 from rlcore.config.schema.actor import NO_SHARD
 from rlcore.config.warning import warn
@@ -94,7 +95,7 @@ def survey(
         The facts, None if an env or the placement is invalid; and the errors.
     """
     wrong: list[UserError] = [*_lacking_writers(config, registry)]
-    numbers = [*limits.violations(config), *limits.videos(config)]
+    numbers = [*range_violations(config), *limits.videos(config)]
     folders = [*places.violations(config)]
     wrong += map(_refusal, [*numbers, *folders])
     seen = _without(config, [*numbers, *folders])

@@ -8,9 +8,10 @@ from collections.abc import Sequence
 from dataclasses import asdict
 
 from rlcore.checks.plugin_files import checked_rows
+from rlcore.cli.listing import about
 from rlcore.cli.parser import Parser
 from rlcore.plugins import extras
-from rlcore.plugins.registry import PluginRow, load_component, load_plugins
+from rlcore.plugins.registry import PluginRow, load_plugins
 
 COLUMNS = ("kind", "name", "distribution", "version", "status")
 
@@ -27,9 +28,7 @@ def main(arguments: Sequence[str]) -> int:
     installed = checked_rows(registry, registry.rows())
     name, as_json = options.name, options.json
     rows = [row for row in installed if name in (None, row.name)]
-    more = ""
-    if "about" in registry.names("function"):
-        more = load_component("function", "about")(registry, name, rows, as_json=as_json)
+    more = about(registry, name, rows, as_json=as_json)
     if not rows and not more:
         raise registry.not_found("component or recipe", name, [row.name for row in installed])
     if as_json:

@@ -16,17 +16,19 @@ from typing import TYPE_CHECKING
 from rlcore.api import Draft, start
 from rlcore.checks.demonstrations import describe_demonstrations
 from rlcore.checks.doctor_rows import Finding
+from rlcore.checks.placement_table import placement_table
 from rlcore.checks.ready import OF_THE_USER, Makes, look, require
 from rlcore.cli.request import ABOUT_HYDRA, PLAIN, Form, Request, parse_request, print_help
 from rlcore.config.catalog import COMPONENT_GROUPS
 from rlcore.config.compose import IncompleteRecipeError, compose, to_yaml, yaml_below
+from rlcore.config.costs import recipe_costs
 from rlcore.config.overrides import keys_given
 from rlcore.config.schema import RunConfig
 from rlcore.config.warning import warn
 from rlcore.contracts.errors import ConfigError, PluginError, UserError, file_error, join_errors
 from rlcore.plugins.entry_points import LEAVE_OUT
 from rlcore.plugins.import_target import load_target
-from rlcore.plugins.registry import load_component, load_plugins
+from rlcore.plugins.registry import load_plugins
 from rlcore.process import watchdog
 from rlcore.terminal.stdio import tolerate_broken_output
 
@@ -178,14 +180,11 @@ def _show(verb: Verb, config: RunConfig, facts: Facts | None, findings: Sequence
     """
     logger = config.runner.logger
     print(*config.recipe.choices, "->", Path(logger.log_path, logger.experiment_name))
-    functions = load_plugins().names("function")
-    if facts is not None and "placement_table" in functions:
-        print(load_component("function", "placement_table")(facts))
+    if facts is not None:
+        print(placement_table(facts))
     stays = (type(None), *OF_THE_USER)
     shown = [one for one in findings if isinstance(one.error, stays)]
-    costs = []
-    if "said_costs" in functions:
-        costs = load_component("function", "said_costs")(config, load_plugins())
+    costs = recipe_costs(config, load_plugins())
     learned = list[str]()
     if facts is not None:
         collects = verb.purpose == "demonstrations"

@@ -6,11 +6,12 @@ from dataclasses import fields, replace
 from typing import Any
 
 from rlcore.config.schema import OWN_SUCCESSES, RunConfig
+from rlcore.config.wrappers import wrap_needs
 from rlcore.contracts.errors import ConfigError, PluginError, UserError
 from rlcore.contracts.specs import AlgorithmNeeds, EnvSpec, Kind, PolicySpec, ReplayNeeds
 from rlcore.plugins.entry_points import LEAVE_OUT
 from rlcore.plugins.import_target import load_target
-from rlcore.plugins.registry import Registry, wrapped
+from rlcore.plugins.registry import Registry
 from rlcore.terminal.text import format_exception, shorten
 
 GIVES: dict[Kind, Any] = {"env": EnvSpec, "model": PolicySpec, "algorithm": AlgorithmNeeds}
@@ -31,7 +32,7 @@ def algorithm_needs(config: RunConfig, registry: Registry) -> AlgorithmNeeds:
     """
     algorithm, sft = config.algorithm, config.sft
     asked = ask_spec(registry, "algorithm", "algorithm", algorithm.name, algorithm)
-    needs: AlgorithmNeeds = wrapped(asked, algorithm.wrappers, "spec")
+    needs = wrap_needs(asked, algorithm.wrappers)
     if needs.replay or not sft.enabled or sft.control != OWN_SUCCESSES:
         return needs
     return replace(needs, replay=ReplayNeeds(SUCCESSES, failures=False))

@@ -26,6 +26,7 @@ Signatures of the callables that a :class:`~rlcore.contracts.specs.ComponentSpec
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import pluggy
@@ -145,21 +146,24 @@ def rlcore_doctor(config: Any | None) -> list[dict[str, str]]:
     return []
 
 
-@hookspec
-def rlcore_machines(text: str) -> list[Any]:
-    """Return the machines that `cluster.inventory` describes: a list of one
-    :class:`rlcore.placement.Inventory`.
-
-    A placement is planned for these machines, but nothing runs on them. The hook imports no heavy
-    library.
+@hookspec(firstresult=True)
+def rlcore_sweep(
+    verb: str, words: Sequence[str], config_dirs: Sequence[str | Path]
+) -> list[Path] | None:
+    """Run a sweep, one job for each combination of the values that `words` list, for
+    :func:`rlcore.sweep`. The first plugin that returns a list answers; core runs no sweeps.
 
     Args:
-        text: value of `cluster.inventory`.
+        verb: command that each job runs, such as "train".
+        words: arguments of the sweep, such as `algorithm.gamma=0.9,0.99`.
+        config_dirs: the user's folders of config groups.
+
+    Returns:
+        Folders of the runs that succeeded, in the order of their job numbers.
 
     Raises:
-        PlacementError: the description has another form, or is in a file that can't be read.
+        UserError: a configuration can't be composed, or no run succeeded.
     """
-    return []
 
 
 @hookspec

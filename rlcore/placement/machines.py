@@ -9,11 +9,8 @@ from rlcore.config.schema import ClusterConfig
 from rlcore.contracts.errors import PlacementError, PluginError
 from rlcore.contracts.specs import ComponentSpec
 from rlcore.placement.inventory import Inventory
-from rlcore.plugins.extras import offered
 from rlcore.plugins.import_target import load_target
 from rlcore.plugins.registry import load_plugins
-
-KEY = "cluster.inventory"
 
 
 def find_inventory(cluster: ClusterConfig, *, only_look: bool = False) -> Inventory:
@@ -32,30 +29,17 @@ def find_inventory(cluster: ClusterConfig, *, only_look: bool = False) -> Invent
     if cluster.inventory is not None:
         if not only_look:
             raise PlacementError(
-                f"{KEY} describes machines to plan for, and nothing can run on them, got "
+                "cluster.inventory describes machines to plan for: nothing can run on them, got "
                 f"{cluster.inventory!r}",
                 hint="add --dry-run, or leave it out",
             )
-        return read_description(cluster.inventory)
+        from rlcore.placement.described_nodes import read_inventory  # loads a YAML parser
+
+        return read_inventory(cluster.inventory)
     if backend.spec is None:
         return Inventory.local()
     inventory: Inventory = load_target(backend.spec)(cluster, only_look=only_look)
     return inventory
-
-
-def read_description(text: str) -> Inventory:
-    """Read a description of machines by the hook `rlcore_machines`.
-
-    Raises:
-        PlacementError: the text has another form, or names a file that can't be read.
-        PluginError: no plugin implements the hook.
-    """
-    for answer in load_plugins().call_hook("rlcore_machines", text=text):
-        inventory: Inventory = answer
-        return inventory
-    raise PluginError(
-        f"{KEY} is read by a plugin that is not loaded", hint=offered("command", "plan", ())
-    )
 
 
 def require_backend(cluster: ClusterConfig) -> ComponentSpec:

@@ -17,12 +17,12 @@ from __future__ import annotations
 import os
 import sys
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from time import monotonic
-from typing import Any, Literal
+from typing import Any
 
 import pluggy
 
@@ -434,17 +434,6 @@ def load_component(kind: Kind, name: str) -> Any:
         PluginError: as for :meth:`Registry.usable`, or the object can't be imported.
     """
     return load_target(load_plugins().usable(kind, name).spec.target)
-
-
-def wrapped(inner: Any, chain: Sequence[Any], part: Literal["target", "spec"]) -> Any:
-    """Apply wrappers to an env, an algorithm, or the spec of either.
-
-    Args:
-        inner: the object to wrap; returned unchanged if `chain` is empty.
-        chain: settings of the wrappers. If there are any, `rlcore-tools` must be installed.
-        part: whether `inner` is the component itself ("target") or its spec ("spec").
-    """
-    return load_component("function", "wrapped")(inner, chain, part) if chain else inner
 
 
 def _conflict(claims: list[Component]) -> str:

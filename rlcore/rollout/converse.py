@@ -9,14 +9,12 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
 from rlcore.contracts.errors import WorkerError
 from rlcore.contracts.protocols import Inputs, Observation, Policy, PolicyOutput
 from rlcore.contracts.rng import RowKeys
-from rlcore.plugins.registry import load_component
 from rlcore.rollout.builder import TrajectoryBuilder
 from rlcore.rollout.decide import decide
 from rlcore.rollout.messages import (
@@ -29,6 +27,7 @@ from rlcore.rollout.messages import (
     Route,
     Send,
 )
+from rlcore.rollout.trace import Tracer
 from rlcore.validation.policy import checked_inputs, checked_output
 
 
@@ -48,7 +47,7 @@ def _converse(policy: Policy, job: RolloutJob) -> Conversation:
     result = RolloutResult(seconds={"policy": 0.0, "wait_env": 0.0}, weights=job.weights)
     builder = TrajectoryBuilder(version=job.order.update) if job.order.keep else None
     trace = job.order.trace
-    tracer = load_component("function", "tracer")(trace) if trace else None
+    tracer = Tracer(trace) if trace else None
     expected = dict.fromkeys(job.routes, 0)
     answered: dict[Route, EnvMessage] = {}
     while expected:
@@ -91,7 +90,7 @@ def _converse(policy: Policy, job: RolloutJob) -> Conversation:
 
 def _answer(
     builder: TrajectoryBuilder | None,
-    tracer: Any,
+    tracer: Tracer | None,
     policy: Policy,
     job: RolloutJob,
     message: EnvMessage,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from rlcore.checks.limits import OFF
+from rlcore.checks.limits import OFF, SHARE, checkpoint_interval
 from rlcore.config.schema import RunConfig, RunnerConfig
 from rlcore.config.schema_tree import find
 from rlcore.contracts.errors import ConfigError
@@ -20,23 +20,6 @@ from rlcore.run_folder.folder import RunFolder
 def goes_on(runner: RunnerConfig, updates: int, env_steps: int) -> bool:
     """Return whether all counts are below their limits, so that another update follows."""
     return all(count < limit for _, limit, count, _ in _limits(runner, updates, env_steps))
-
-
-SHARE = 10
-"""By default a killed run loses at most about 1/`SHARE` of its updates or env steps."""
-
-
-def checkpoint_interval(runner: RunnerConfig) -> int | None:
-    """Return the number of updates between checkpoints.
-
-    None if there are no checkpoints during training, or if env steps decide when they are due
-    (:func:`checkpoint_is_due`).
-    """
-    if runner.save_interval is not None:
-        return None if runner.save_interval == OFF else runner.save_interval
-    if runner.max_epochs != OFF:
-        return max(1, runner.max_epochs // SHARE)
-    return SHARE if runner.max_steps == OFF else None
 
 
 def checkpoint_is_due(

@@ -23,7 +23,6 @@ from rlcore.contracts.errors import EnvError
 from rlcore.contracts.protocols import Demonstration, Env
 from rlcore.contracts.specs import EnvSpec, Episode
 from rlcore.plugins.import_target import load_target
-from rlcore.plugins.registry import wrapped
 from rlcore.rollout.messages import (
     Conversation,
     InteractJob,
@@ -106,8 +105,12 @@ def build_env(target: str, config: EnvConfig, **settings: int) -> Env:
     made: Env = load_target(target)(config, **settings)
     named = f"env {config.env_type}"
     require_made(made, named, target, "an env", ("spec", EnvSpec), EnvError)
-    made = wrapped(made, config.wrappers, "target")
-    return made
+    if not config.wrappers:
+        return made
+    # imported here, as it loads what binds configurations, which a simulator process does not need
+    from rlcore.config.wrappers import wrap_env
+
+    return wrap_env(made, config.wrappers)
 
 
 def _taken(envs: Sequence[CheckedEnv]) -> list[str]:

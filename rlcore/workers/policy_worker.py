@@ -21,7 +21,6 @@ from rlcore.contracts.errors import AlgorithmError, PolicyError, WorkerError
 from rlcore.contracts.specs import AlgorithmNeeds, EnvSpec, PolicySpec, ReplayNeeds
 from rlcore.numerics.mkl import BatchInvariance
 from rlcore.plugins.import_target import load_target
-from rlcore.plugins.registry import load_component, wrapped
 from rlcore.validation.faults import require_made
 
 if TYPE_CHECKING:
@@ -142,8 +141,11 @@ class PolicyWorker:
         made: Algorithm = load_target(target)(config)
         named, holds = f"algorithm {config.name}", ("needs", AlgorithmNeeds)
         require_made(made, named, target, "an algorithm", holds, AlgorithmError)
-        made = wrapped(made, config.wrappers, "target")
-        return made
+        if not config.wrappers:
+            return made
+        from rlcore.config.wrappers import wrap_algorithm
+
+        return wrap_algorithm(made, config.wrappers)
 
     def save(self, path: str, *, trial: bool = False) -> None:
         """Save the policy, without the learner, to be loaded as `actor.model.model_path`.
@@ -338,6 +340,7 @@ class PolicyWorker:
         import torch
 
         from rlcore.contracts.rng import generator
+        from rlcore.learner.train_only import train_only
 
         settings, self._folder = self._settings, model.model_path
         torch.manual_seed(int(generator(settings.seed, "weights").integers(2**31)))
@@ -345,7 +348,7 @@ class PolicyWorker:
         policy = load_target(target)(model, env_spec=settings.env_spec)
         require_made(policy, named, target, "a policy", ("spec", PolicySpec), PolicyError)
         if settings.actor.trainable:
-            load_component("function", "train_only")(policy, settings.actor.trainable)
+            train_only(policy, settings.actor.trainable)
         if settings.actor.fsdp_config.gradient_checkpointing:
             policy.set_checkpointing(True)
         if not settings.acts:

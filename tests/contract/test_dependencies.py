@@ -17,8 +17,8 @@ ROOT = Path(__file__).parents[2]
 PROJECTS = [ROOT / "pyproject.toml", *sorted(ROOT.glob("plugins/**/pyproject.toml"))]
 # Core asks it for models of the hub's cache where it is installed, and a model brings it.
 BROUGHT_BY_MODELS = {"huggingface_hub"}
-# Core names a class of it in an annotation, under TYPE_CHECKING; a function component loads it.
-ONLY_TYPES = {"gymnasium"}
+# rlcore.make_env alone needs it, and says so where it is not installed.
+OF_MAKE_ENV = {"gymnasium"}
 
 
 def listed(project: Path, key: str, *, missing: str | None = None) -> list[str]:
@@ -73,7 +73,7 @@ def test_what_is_imported_is_declared(project):
     required = [*listed(project, "dependencies"), *by_command, *of_extras]
     declared = {canonicalize_name(Requirement(d).name) for d in required}
     known = {*sys.stdlib_module_names, *packages}
-    known |= BROUGHT_BY_MODELS | ONLY_TYPES if project == PROJECTS[0] else set()
+    known |= BROUGHT_BY_MODELS | OF_MAKE_ENV if project == PROJECTS[0] else set()
     missing = {
         f"{name} ({file.relative_to(project.parent)})"
         for package in packages

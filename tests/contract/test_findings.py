@@ -8,9 +8,8 @@ from types import SimpleNamespace
 
 import pytest
 from refused import Started
-from rlcore_tools import resources
 
-from rlcore.checks import ready
+from rlcore.checks import ready, resources
 from rlcore.checks.doctor_rows import Finding
 from rlcore.checks.ready import OF_THE_USER
 from rlcore.cli import doctor, verbs

@@ -7,12 +7,12 @@ import shlex
 from pathlib import Path
 
 import pytest
-from rlcore_tools.inventory import read_inventory
 
 from rlcore.checks.run import check
 from rlcore.cli.main import main
 from rlcore.config.compose import compose
 from rlcore.placement import make_plan
+from rlcore.placement.described_nodes import read_inventory
 from rlcore.placement.memory import CONTEXT, MemoryNeed
 
 pytestmark = pytest.mark.filterwarnings("ignore::rlcore.config.warning.ConfigWarning")

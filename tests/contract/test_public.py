@@ -35,41 +35,19 @@ EXCEPTIONS: dict[str, tuple[str, ...]] = {
     # lays out processes and counts memory as a run does
     "plugins/tools/rlcore_tools/cli/cluster.py": (
         "rlcore.checks.facts", "rlcore.checks.run", "rlcore.placement.memory",
+        "rlcore.checks.placement_table",
     ),
     "plugins/tools/rlcore_tools/cli/plan.py": (
         "rlcore.checks.facts", "rlcore.checks.run", "rlcore.cli.verbs",
         "rlcore.config.schema.actor", "rlcore.placement.memory",
+        "rlcore.checks.placement_table", "rlcore.placement.described_nodes",
+        "rlcore.placement.propose",
     ),
-    "plugins/tools/rlcore_tools/placement_table.py": (
-        "rlcore.checks.facts", "rlcore.placement.grammar", "rlcore.placement.inventory",
-        "rlcore.placement.memory", "rlcore.placement.plan", "rlcore.placement.routes",
-    ),
-    "plugins/tools/rlcore_tools/propose.py": (
-        "rlcore.placement.inventory", "rlcore.placement.memory", "rlcore.placement.plan",
-    ),
-    # plays an episode as core's evaluation plays many
-    "plugins/tools/rlcore_tools/play_episode.py": (
-        "rlcore.evaluation.evaluate", "rlcore.numerics.record", "rlcore.rollout.messages",
-        "rlcore.rollout.schedule", "rlcore.run_folder.manifest", "rlcore.session.gather",
-        "rlcore.session.session", "rlcore.workers.backend",
-    ),
-    "plugins/tools/rlcore_tools/resources.py": (
-        "rlcore.checks.doctor_rows", "rlcore.checks.facts", "rlcore.checks.limits",
-        "rlcore.files.reading", "rlcore.placement.memory", "rlcore.training.limits",
-    ),
-    # reads the words of a command line as core does
-    "plugins/tools/rlcore_tools/plan_command.py": ("rlcore.config.catalog",),
-    # records what a rollout exchanges
-    "plugins/tools/rlcore_tools/trace.py": ("rlcore.rollout.messages",),
     # plays further sides as core's evaluation plays one
     "plugins/tools/rlcore_tools/protocol": (
         "rlcore.config.bind", "rlcore.config.catalog", "rlcore.evaluation.evaluate",
         "rlcore.run_folder.manifest", "rlcore.session.assembly",
         "rlcore.session.session", "rlcore.session.trained_on",
-    ),
-    # lays out sides as the checks do
-    "plugins/tools/rlcore_tools/further_sides.py": (
-        "rlcore.checks.further_sides", "rlcore.config.component_specs", "rlcore.config.schema.env",
     ),
     # repeats an evaluation as core made it
     "plugins/tools/rlcore_tools/verify.py": (
@@ -89,9 +67,6 @@ EXCEPTIONS: dict[str, tuple[str, ...]] = {
         "rlcore.config.bind", "rlcore.config.catalog", "rlcore.config.explain",
         "rlcore.config.overrides", "rlcore.config.scalars",
     ),
-    "plugins/tools/rlcore_tools/listing.py": (
-        "rlcore.config.catalog", "rlcore.plugins.extras", "rlcore.plugins.registry",
-    ),
     "plugins/tools/rlcore_tools/json_schema.py": ("rlcore.config.bind", "rlcore.config.catalog"),
     "plugins/tools/rlcore_tools/cli/completion.py": (
         "rlcore.cli.request", "rlcore.config.bind", "rlcore.config.catalog",
@@ -99,16 +74,7 @@ EXCEPTIONS: dict[str, tuple[str, ...]] = {
     "plugins/tools/rlcore_tools/cli/config.py": ("rlcore.config.catalog",),
     # reads what core notes beside the episodes of an evaluation
     "plugins/tools/rlcore_tools/runs/record.py": ("rlcore.files.reading", "rlcore.results.parquet"),
-    # plays an env as core's workers do
-    "plugins/tools/rlcore_tools/vector_env.py": (
-        "rlcore.checks.facts", "rlcore.checks.ready", "rlcore.workers.checked_env",
-        "rlcore.workers.env_worker", "rlcore.workers.restarting_env",
-    ),
-    # reads a file beside a recipe as core finds recipes
-    "plugins/tools/rlcore_tools/costs.py": ("rlcore.config.catalog", "rlcore.config.recipes"),
     "plugins/data/lerobot/rlcore_data_lerobot": ("rlcore.files.reading",),
-    # machines that are only described, in a file read like a configuration
-    "plugins/tools/rlcore_tools/inventory.py": ("rlcore.config.recipes",),
     # looks at what is installed, and whose it is
     "plugins/tools/rlcore_tools/check": (
         "rlcore.checks.plugin_files", "rlcore.plugins.extras", "rlcore.plugins.registry",
@@ -125,8 +91,6 @@ EXCEPTIONS: dict[str, tuple[str, ...]] = {
     "plugins/tools/rlcore_tools/new/make.py": (
         "rlcore.config.catalog", "rlcore.plugins.distributions", "rlcore.plugins.extras",
     ),
-    # holds the settings of a wrapper against their keys as core does
-    "plugins/tools/rlcore_tools/wrappers.py": ("rlcore.checks.limits", "rlcore.config.bind"),
     # composes a recipe from a file of another system, step by step as core does
     "plugins/rlinf/rlcore_rlinf": (
         "rlcore.config.bind", "rlcore.config.catalog", "rlcore.config.translation",

@@ -76,7 +76,7 @@ def nothing_starts(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*arguments: object) -> None:
         raise Started
 
-    monkeypatch.setattr("rlcore_tools.play_episode.make_group", refuse)
+    monkeypatch.setattr("rlcore.evaluation.play_episode.make_group", refuse)
 
 
 def played(run: Path, *arguments: str, task: str, trial: int) -> tuple[Arrays, dict]:

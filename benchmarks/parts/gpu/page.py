@@ -13,11 +13,10 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
-from rlcore_tools.inventory import SOLD
-
 from parts.gpu.memory import MICRO_BATCHES, learning, recomputing
 from parts.gpu.operations import COUNTED
 from parts.gpu.subject import METHODS, Subject, planned_facts, published
+from rlcore.placement.described_nodes import SOLD
 from rlcore.placement.memory import CONTEXT, MemoryNeed, fits
 
 GIB = 2**30

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from rlcore_tools.inventory import read_inventory
 from torch import Tensor, nn
 from torch.nn.modules.module import register_module_parameter_registration_hook
 
@@ -24,6 +23,7 @@ from rlcore.contracts.rng import RowKeys
 from rlcore.contracts.specs import EnvSpec
 from rlcore.learner.optim import PolicyOptimizer
 from rlcore.numerics.batch_invariance import random_observation
+from rlcore.placement.described_nodes import read_inventory
 from rlcore.plugins.registry import load_plugins
 from rlcore.session.assembly import policy_settings
 from rlcore.workers.actor_worker import ActorWorker

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rlcore_tools.wrappers import AlgorithmWrapping
-
 from rlcore import hookimpl
-from rlcore.config.schema import PluginConfig, key
+from rlcore.config.schema import AlgorithmWrapping, PluginConfig, key
 from rlcore.contracts.run import Run
 from rlcore.contracts.specs import ComponentSpec
 

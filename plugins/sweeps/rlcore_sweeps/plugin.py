@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,7 +19,7 @@ RLCORE_API = (0, 1)
 
 @hookimpl
 def rlcore_components() -> list[ComponentSpec]:
-    """The command, which `-m` of the others is short for, and the same for Python."""
+    """List the command, which `-m` of other commands is short for."""
     return [
         ComponentSpec(
             kind="command",
@@ -26,13 +27,15 @@ def rlcore_components() -> list[ComponentSpec]:
             target="rlcore_sweeps.command:main",
             summary="play many runs: sweep train EXPERIMENT key=a,b; train ... -m is short for it",
         ),
-        ComponentSpec(
-            kind="function",
-            name="sweep",
-            target="rlcore_sweeps.command:play",
-            summary="play many runs",
-        ),
     ]
+
+
+@hookimpl
+def rlcore_sweep(verb: str, words: Sequence[str], config_dirs: Sequence[str | Path]) -> list[Path]:
+    """Run a sweep as the command does."""
+    from rlcore_sweeps.command import play
+
+    return play(verb, words, config_dirs=config_dirs)
 
 
 @observer

@@ -13,15 +13,13 @@ from pathlib import Path
 
 import numpy as np
 
-from rlcore.api import Assembly, Checkpoint, Trace
+from rlcore.api import Assembly, CheckedEnv, Checkpoint, Trace, checked_env, play_episodes
 from rlcore.contracts.errors import ConfigError, VerificationError
 from rlcore.contracts.protocols import Demonstration
 from rlcore.contracts.specs import EnvSpec, Episode
 from rlcore.demonstrations.datasets import format_of
 from rlcore.results.tables import EpisodeResult
 from rlcore_tools.failures import run_of
-from rlcore_tools.play_episode import gathered_again
-from rlcore_tools.vector_env import CheckedEnv, checked_env
 
 WHICH = ("successes", "failures", "all")
 FORMAT = "lerobot"
@@ -117,9 +115,10 @@ def _played(
     Raises:
         VerificationError: success or length differs from the evaluation.
     """
-    played = gathered_again(assembly, episodes, checkpoint, record=False)
-    for episode, (now, gathered) in zip(episodes, played, strict=True):
+    replays = play_episodes(assembly, episodes, checkpoint, record=False)
+    for episode, played in zip(episodes, replays, strict=True):
         then = evaluated[episode]
+        now = played.result
         if (then.success, then.length) != (now.success, now.length):
             raise VerificationError(
                 f"{then.task}, trial {then.trial}, was evaluated as {_kind(then)} of {then.length} "
@@ -127,7 +126,7 @@ def _played(
                 hint="the same to the bit only with the run's settings and versions, and if it "
                 "fixed rollout.forward_batch",
             )
-        yield episode, gathered.traces[0]
+        yield episode, played.trace
 
 
 def _kind(row: EpisodeResult) -> str:

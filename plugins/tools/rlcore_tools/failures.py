@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from rlcore.api import Checkpoint, SavedRun, open_run
 from rlcore.config.schema_tree import find
-from rlcore.files.damaged_files import damaged_on
 from rlcore.files.reading import read_yaml
 from rlcore.results.tables import EpisodeResult, failures, read_results
 from rlcore.run_folder.folder import RunFolder
@@ -23,22 +22,6 @@ LISTED = 5  # most failures listed on a terminal; the report lists all
 FILM = 256  # side of a readable video frame, in pixels
 
 
-def acting(run: SavedRun, name: str | None = None) -> Checkpoint:
-    """Return the checkpoint that played a run's last evaluation, or the one with a given name.
-
-    Args:
-        run: a training run, or a run of `rlcore eval`, whose policy is another run's checkpoint.
-        name: `step_000010`, `best` or `latest`; None for the checkpoint `run` was opened with.
-
-    Raises:
-        CheckpointError: it is missing or damaged, or the policy is not a checkpoint of a run.
-    """
-    if name or run.path != run.folder.path:
-        return run.checkpoint(name)
-    evaluated_only = _evaluated_checkpoint(run.folder)
-    return run.checkpoint() if evaluated_only is None else open_run(evaluated_only).checkpoint()
-
-
 def run_of(assembly: Assembly) -> SavedRun:
     """Return the run that the checkpoint in `actor.model.model_path` belongs to."""
     path = assembly.config.actor.model.model_path
@@ -48,18 +31,9 @@ def run_of(assembly: Assembly) -> SavedRun:
 
 def has_policy(folder: RunFolder) -> bool:
     """Return whether a run has a policy, so that its episodes can be played again."""
-    return any(folder.checkpoints.glob("step_*")) or _evaluated_checkpoint(folder) is not None
-
-
-def _evaluated_checkpoint(folder: RunFolder) -> Path | None:
-    """Return the checkpoint of another run that this run only evaluated, or None."""
-    with damaged_on(folder.config):
-        values = read_yaml(folder.config)
-    model = find(values, "actor.model.model_path")
-    if not find(values, "runner.only_eval") or not isinstance(model, str):
-        return None
-    checkpoint = Path(model).parent
-    return checkpoint if (checkpoint / "state.json").is_file() else None
+    if any(folder.checkpoints.glob("step_*")):
+        return True
+    return open_run(folder.path).external_checkpoint() is not None
 
 
 def evaluated(run: SavedRun, checkpoint: Checkpoint) -> list[EpisodeResult]:

@@ -13,7 +13,6 @@ from rlcore_tools.observers import rlcore_after_update as rlcore_after_update
 
 RLCORE_API = (0, 1)
 
-_TRACKERS = "rlcore_tools.trackers"
 COMMANDS = {
     "replay": "play one episode of a run again: video, and all that env and policy exchanged",
     "export": "write a checkpoint's policy in the original layout of its model",
@@ -29,28 +28,12 @@ COMMANDS = {
     "config": "explain a key, print a schema for editors, import a YAML file of RLinf",
     "completion": "print a script that completes commands, recipes and keys in a shell",
 }
-Named = dict[str, tuple[str, str, tuple[str, ...]]]
-"""`{name: (target, summary, packages)}`."""
-TRACKERS: Named = {
-    "tensorboard": (f"{_TRACKERS}:TensorBoardTracker", "event files in the run's folder", ()),
-    "wandb": (f"{_TRACKERS}:WandbTracker", "Weights & Biases", ("wandb",)),
-    "swanlab": (f"{_TRACKERS}:SwanLabTracker", "SwanLab", ("swanlab",)),
+TRACKERS: dict[str, tuple[str, str, tuple[str, ...]]] = {
+    "tensorboard": ("TensorBoardTracker", "event files in the run's folder", ()),
+    "wandb": ("WandbTracker", "Weights & Biases", ("wandb",)),
+    "swanlab": ("SwanLabTracker", "SwanLab", ("swanlab",)),
 }
-FUNCTIONS: Named = {
-    "replay": ("rlcore_tools.cli.replay:replay", "SavedRun.replay: an episode again", ()),
-    "cost_of": ("rlcore_tools.costs:cost_of", "what a recipe costs", ()),
-    "said_costs": ("rlcore_tools.costs:said_costs", "what the recipe of a run costs", ()),
-    "about": ("rlcore_tools.listing:about", "presets and recipes, and all of one", ()),
-    "further_sides": ("rlcore_tools.further_sides:further_sides", "what training measures", ()),
-    "placement_table": ("rlcore_tools.placement_table:placement_table", "a plan in a table", ()),
-    "resources": ("rlcore_tools.resources:resources", "what a run needs of the machines", ()),
-    "play_episode": ("rlcore_tools.play_episode:play_episode", "an episode of a run again", ()),
-    "tracer": ("rlcore_tools.trace:Tracer", "what env and policy exchange, recorded", ()),
-    "train_only": ("rlcore_tools.train_only:train_only", "actor.trainable", ()),
-    "wrapped": ("rlcore_tools.wrappers:wrapped", "wrappers of envs and algorithms", ()),
-    "make_env": ("rlcore_tools.vector_env:make_env", "an env for gymnasium", ("gymnasium",)),
-}
-NAMED: dict[Kind, Named] = {"tracker": TRACKERS, "function": FUNCTIONS}
+"""`{name: (class in the module of trackers, summary, packages)}`."""
 WRAPPERS: dict[str, tuple[str, str, str | None]] = {
     "action_cost": ("CostlyActions", "ActionCost", None),
     "state_noise": ("NoisyStates", "StateNoise", "noisy_spec"),
@@ -61,7 +44,7 @@ WRAPPERS: dict[str, tuple[str, str, str | None]] = {
 
 @hookimpl
 def rlcore_components() -> list[ComponentSpec]:
-    """Commands, trackers, and functions of the Python API."""
+    """List the commands, trackers and wrappers of this package."""
     return [
         *(
             ComponentSpec(
@@ -70,9 +53,14 @@ def rlcore_components() -> list[ComponentSpec]:
             for name, summary in COMMANDS.items()
         ),
         *(
-            ComponentSpec(kind=kind, name=name, target=target, summary=summary, packages=packages)
-            for kind, some in NAMED.items()
-            for name, (target, summary, packages) in some.items()
+            ComponentSpec(
+                kind="tracker",
+                name=name,
+                target=f"rlcore_tools.trackers:{cls}",
+                summary=summary,
+                packages=packages,
+            )
+            for name, (cls, summary, packages) in TRACKERS.items()
         ),
         *(
             ComponentSpec(
@@ -108,11 +96,3 @@ def rlcore_doctor(config: Any | None) -> list[dict[str, str]]:
         ("algorithm", config.algorithm.name),
     }
     return checked.rows(load_plugins(), chosen)
-
-
-@hookimpl
-def rlcore_machines(text: str) -> list[Any]:
-    """`8x80GB`, `64cpu`, a file of nodes."""
-    from rlcore_tools.inventory import read_inventory
-
-    return [read_inventory(text)]

@@ -26,6 +26,8 @@ from rlcore.api import (
     Played,
     SavedRun,
     Trace,
+    named_episode,
+    play_episodes,
 )
 from rlcore.config.schema import RunConfig, VideoConfig
 from rlcore.contracts.episodes import LabelledFootage
@@ -36,9 +38,8 @@ from rlcore.files.symlinks import require_inside
 from rlcore.results.tables import EpisodeResult
 from rlcore.results.tables import failures as failures_of
 from rlcore.terminal.console import Canvas
-from rlcore_tools.episode import address, split_of, trace_table
+from rlcore_tools.episode import split_of, trace_table
 from rlcore_tools.failures import evaluated, run_of
-from rlcore_tools.play_episode import play_episode, play_episodes
 from rlcore_tools.rerender import rerender
 from rlcore_tools.run_paths import replay_folder
 from rlcore_tools.video import caption, write_video
@@ -130,7 +131,7 @@ def run(
     checkpoint, spec = run_of(assembly).checkpoint(), assembly.env_specs[phase]
     rows = evaluated(run, checkpoint) if phase == "eval" else []
     if failures is None:
-        episodes = [_meant(assembly, task, trial, replica, phase)]
+        episodes = [named_episode(assembly, task, trial, replica, phase=phase)]
     else:
         episodes = _failed(spec, rows, failures, task, run)
     places = [out or replay_folder(run.folder, spec.tasks[e.task], e.trial) for e in episodes]
@@ -164,30 +165,6 @@ def run(
         for line in [*played.incidents, *said]:
             console.print(line, soft_wrap=True)
     return done
-
-
-def play(
-    assembly: Assembly,
-    *,
-    run: SavedRun,
-    task: str | int | None,
-    trial: int | None,
-    replica: int,
-    phase: Phase,
-) -> Played:
-    """Play one episode as :func:`run` does, without writing files."""
-    episode = _meant(assembly, task, trial, replica, phase)
-    return play_episode(assembly, episode, run_of(assembly).checkpoint(), phase=phase)
-
-
-def _meant(
-    assembly: Assembly, task: str | int | None, trial: int | None, replica: int, phase: Phase
-) -> Episode:
-    """Return the episode that task, trial and replica name."""
-    config = assembly.config
-    visited = assembly.env_specs["eval"].trials(config.env.eval.split)
-    visited = visited[: config.env.eval.trials_per_task]
-    return address(assembly.env_specs[phase], task, trial, replica, evaluated=visited)
 
 
 def _failed(

@@ -6,11 +6,10 @@ from contextlib import closing
 
 import numpy as np
 
-from rlcore.api import Phase, Trace
+from rlcore.api import Phase, Trace, checked_env
 from rlcore.config.schema import RunConfig
 from rlcore.contracts.episodes import Footage
 from rlcore.contracts.specs import Episode
-from rlcore_tools.vector_env import checked_env
 
 
 def rerender(config: RunConfig, phase: Phase, episode: Episode, trace: Trace) -> Footage | None:

@@ -17,7 +17,7 @@ import numpy as np
 from rich.console import Console
 from rich.progress import track
 
-from rlcore.api import Phase, SavedRun
+from rlcore.api import CheckedEnv, Phase, SavedRun, checked_env
 from rlcore.config.schema import EnvConfig, RunConfig
 from rlcore.contracts.episodes import LabelledFootage
 from rlcore.contracts.errors import MAX_LISTED_CHOICES, UserError, warn
@@ -31,7 +31,6 @@ from rlcore_tools.report import write_page
 from rlcore_tools.report.clips import Shelf
 from rlcore_tools.report.page import render
 from rlcore_tools.runs.record import RunRecord
-from rlcore_tools.vector_env import CheckedEnv, checked_env
 from rlcore_tools.video import caption, write_video
 
 MOST_ROWS = 8  # rows of the env that renders the starts, each of which is a simulator

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 from rich.console import Console
 from rlcore_testing.toy_settings import ToyEnvConfig, env_spec
-from rlcore_tools.episode import ROWS_SHOWN, address, split_of, trace_table
+from rlcore_tools.episode import ROWS_SHOWN, split_of, trace_table
 
 from rlcore.contracts.errors import ConfigError
 from rlcore.contracts.specs import Episode
+from rlcore.evaluation.play_episode import find_episode
 from rlcore.rollout.messages import Trace
 
 SPEC = env_spec(ToyEnvConfig(env_type="toy", tasks=["reach-up", "reach-left"]))
@@ -18,13 +19,13 @@ EVALUATED = range(1000, 1010)
 
 def test_a_task_by_name_or_number():
     for task in ("reach-left", "1", 1):
-        assert address(SPEC, task, 1003, 2, evaluated=EVALUATED) == Episode(1, 1003, 2)
+        assert find_episode(SPEC, task, 1003, 2, evaluated=EVALUATED) == Episode(1, 1003, 2)
 
 
 @pytest.mark.parametrize("task", ["2", "-1", "", "reach", "Reach-Left"])
 def test_no_such_task(task):
     with pytest.raises(ConfigError, match=r"^task must be one of reach-up, reach-left"):
-        address(SPEC, task, 1003, 0, evaluated=EVALUATED)
+        find_episode(SPEC, task, 1003, 0, evaluated=EVALUATED)
 
 
 def test_trials_of_all_splits_and_no_others():
@@ -33,7 +34,7 @@ def test_trials_of_all_splits_and_no_others():
     ]  # fmt: skip
     for trial in (-1, 3000):
         with pytest.raises(ConfigError, match=f"got {trial}") as error:
-            address(SPEC, "0", trial, 0, evaluated=EVALUATED)
+            find_episode(SPEC, "0", trial, 0, evaluated=EVALUATED)
         assert error.value.hint == "evaluations of this run visit 1000 to 1009"
 
 

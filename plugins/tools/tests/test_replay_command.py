@@ -6,8 +6,9 @@ import sys
 from pathlib import Path
 from types import SimpleNamespace
 
-from rlcore_tools.cli.replay import REPLAY, _simulating
+from rlcore_tools.cli.replay import REPLAY
 
+from rlcore.api.replay import simulator_overrides
 from rlcore.config.compose import compose, load, to_yaml
 
 
@@ -18,8 +19,8 @@ def test_simulators_are_in_this_process_but_for_those_of_another_interpreter(
     elsewhere = f"env.eval.python={sys.executable}"
     run.write_text(to_yaml(compose(["env=metaworld", "model=pi0", "algorithm=ppo", elsewhere])))
     one, none = "env.eval.num_processes=1", "env.eval.num_processes=0"
-    assert list(_simulating(load(run, trust=True))) == ["env.train.num_processes=0", one]
-    assert list(_simulating(load(run, ["env.eval.python=null"], trust=True))) == [
+    assert list(simulator_overrides(load(run, trust=True))) == ["env.train.num_processes=0", one]
+    assert list(simulator_overrides(load(run, ["env.eval.python=null"], trust=True))) == [
         "env.train.num_processes=0",
         none,
     ]

@@ -6,16 +6,17 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from rlcore_tools import wrappers
-from rlcore_tools.train_only import train_only
-from rlcore_tools.vector_env import checked_env
 
-from rlcore.api import build_policy, compose
+from rlcore.api import build_policy, checked_env, compose
 from rlcore.checks.facts import env_spec
+from rlcore.config import wrappers
 from rlcore.config.component_specs import algorithm_needs
+from rlcore.config.schema import EnvWrapping
 from rlcore.contracts.episodes import EpisodeOutcome
 from rlcore.contracts.errors import ConfigError, PluginError
 from rlcore.contracts.specs import ComponentSpec, Episode
+from rlcore.contracts.wrappers import EnvWrapper
+from rlcore.learner.train_only import train_only
 from rlcore.plugins.registry import load_plugins
 from rlcore.results.tables import from_outcomes, read_results, write_results
 from rlcore.run_folder.metrics import env_metrics
@@ -64,11 +65,11 @@ def test_noise_is_that_of_its_episode():
 
 
 @dataclass
-class Cheat(wrappers.EnvWrapping):
+class Cheat(EnvWrapping):
     pass
 
 
-class Winning(wrappers.EnvWrapper):
+class Winning(EnvWrapper):
     def __init__(self, env, settings):
         super().__init__(env, env.spec)
 
@@ -81,7 +82,7 @@ class Winning(wrappers.EnvWrapper):
 def test_success_can_not_be_touched(monkeypatch):
     here = f"{__name__}:"
     spec = ComponentSpec("wrapper", "cheat", f"{here}Winning", config=f"{here}Cheat")
-    monkeypatch.setattr(wrappers, "_chosen", lambda entry, around: (spec, Cheat()))
+    monkeypatch.setattr(wrappers, "_wrapper", lambda entry, base: (spec, Cheat()))
     with pytest.raises(PluginError, match="so that success is measured below it"):
         rolled("cheat", action=0.0)
 

@@ -27,16 +27,19 @@ from rlcore.config.schema.rollout import RolloutConfig, RolloutModelConfig
 from rlcore.config.schema.runner import LoggerConfig, RunnerConfig
 from rlcore.config.schema.sources import Sources
 from rlcore.config.schema.supervised import OWN_SUCCESSES, CollectConfig, SFTConfig
+from rlcore.config.schema.wrappers import AlgorithmWrapping, EnvWrapping
 
 __all__ = [
     "CHECKPOINT",
     "OWN_SUCCESSES",
     "ActorConfig",
     "AlgorithmConfig",
+    "AlgorithmWrapping",
     "ClusterConfig",
     "CollectConfig",
     "EnvConfig",
     "EnvPair",
+    "EnvWrapping",
     "FSDPConfig",
     "LoggerConfig",
     "MixedPrecisionConfig",

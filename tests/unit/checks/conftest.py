@@ -6,10 +6,11 @@ from collections.abc import Callable
 
 import pytest
 
-from rlcore.checks import limits, places
+from rlcore.checks import places
 from rlcore.checks.facts import Facts, gather_facts
 from rlcore.checks.run import CHECKS
 from rlcore.config.compose import compose
+from rlcore.config.ranges import range_violations
 from rlcore.config.schema import RunConfig
 from rlcore.placement import Inventory, Node, Plan, make_plan
 from rlcore.plugins.registry import Registry
@@ -48,7 +49,7 @@ def problems() -> Callable[[Facts], list[str]]:
     """`problems(facts)`: all sentences said of them."""
 
     def find(facts: Facts) -> list[str]:
-        numbers = [*limits.violations(facts.config), *places.violations(facts.config)]
+        numbers = [*range_violations(facts.config), *places.violations(facts.config)]
         return numbers + [sentence for each in CHECKS for sentence in each(facts)]
 
     return find

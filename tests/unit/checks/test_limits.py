@@ -6,6 +6,7 @@ import pytest
 
 from rlcore.checks import limits
 from rlcore.config.compose import compose
+from rlcore.config.ranges import range_violations
 from rlcore.config.schema_tree import walk
 
 TOY = ["env=toy", "model=toy", "algorithm=plain"]
@@ -50,7 +51,7 @@ TOY = ["env=toy", "model=toy", "algorithm=plain"]
 )  # fmt: skip
 def test_numbers_out_of_range_are_refused(registry, overrides, sentence):
     config = compose([*TOY, *overrides], registry=registry)
-    said = [*limits.violations(config), *limits.videos(config)]
+    said = [*range_violations(config), *limits.videos(config)]
     assert any(sentence in each for each in said)
     # what else is wrong is looked for with the defaults of the keys that these begin with
     assert {each.partition(" ")[0] for each in said} <= {one.path for one in walk(config)}

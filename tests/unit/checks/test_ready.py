@@ -6,9 +6,8 @@ from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
 import pytest
-from rlcore_tools import resources
 
-from rlcore.checks import run
+from rlcore.checks import resources, run
 from rlcore.checks.doctor_rows import Finding
 from rlcore.checks.ready import Makes, look, require
 from rlcore.cli import doctor

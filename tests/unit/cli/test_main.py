@@ -36,7 +36,7 @@ class Loop:
 @pytest.fixture
 def loop(monkeypatch: pytest.MonkeyPatch) -> Loop:
     made = Loop()
-    monkeypatch.setattr("rlcore.api.run.load_target", lambda target: made.run)
+    monkeypatch.setattr("rlcore.api.launch.load_target", lambda target: made.run)
     return made
 
 
@@ -280,7 +280,7 @@ def test_warnings_for_the_user_are_a_line_whoever_they_come_from(monkeypatch, ca
         warnings.warn("look here", TheirWarning, stacklevel=1)
         warnings.warn("mind the step", stacklevel=1)
 
-    monkeypatch.setattr("rlcore.api.run.load_target", lambda target: run)
+    monkeypatch.setattr("rlcore.api.launch.load_target", lambda target: run)
     with warnings.catch_warnings():
         warnings.simplefilter("always")
         assert main(COLLECT) == 0

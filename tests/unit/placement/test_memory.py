@@ -6,9 +6,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from rlcore_tools.placement_table import render
-from rlcore_tools.propose import worth_leaving
 
+from rlcore.checks.placement_table import render
 from rlcore.config.schema import ClusterConfig
 from rlcore.contracts.specs import Activations, NetworkNeeds, PolicySpec
 from rlcore.placement import Inventory, Node, make_plan
@@ -23,6 +22,7 @@ from rlcore.placement.memory import (
     memory_on_rank,
     memory_per_process,
 )
+from rlcore.placement.propose import worth_leaving
 
 GIB = 2**30
 BOTH = ("rollout", "actor")

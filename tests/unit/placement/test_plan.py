@@ -7,7 +7,6 @@ from collections import Counter
 from fractions import Fraction
 
 import pytest
-from rlcore_tools.propose import worth_leaving
 
 from rlcore.cli.main import main
 from rlcore.config.schema import ClusterConfig
@@ -15,6 +14,7 @@ from rlcore.contracts.errors import PlacementError, PluginError
 from rlcore.placement import Inventory, Node, make_plan
 from rlcore.placement.memory import MemoryNeed
 from rlcore.placement.plan import Allocation, parts_of_stage, rollout_rank_of
+from rlcore.placement.propose import worth_leaving
 from rlcore.plugins.entry_points import Installed
 from rlcore.plugins.registry import Registry, load_plugins
 

@@ -6,9 +6,8 @@ from contextlib import closing
 
 import numpy as np
 from rlcore_tools.rerender import rerender
-from rlcore_tools.vector_env import checked_env
 
-from rlcore.api import Trace, compose
+from rlcore.api import Trace, checked_env, compose
 from rlcore.contracts.specs import Episode
 
 WORDS = ("env=gymnasium", "env.*.id=CartPole-v1", "env.*.success=return:5", "env.*.num_processes=0")

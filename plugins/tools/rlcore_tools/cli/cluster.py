@@ -11,6 +11,7 @@ from rich.table import Table
 
 from rlcore.api import compose
 from rlcore.checks.facts import planned
+from rlcore.checks.placement_table import WIDTH, placement_table
 from rlcore.checks.run import announce, check
 from rlcore.cli.request import parse_request, print_help
 from rlcore.placement import Inventory, find_inventory, joins
@@ -18,7 +19,6 @@ from rlcore.placement.memory import format_bytes
 from rlcore.plugins.registry import load_plugins
 from rlcore.terminal.console import as_text
 from rlcore.terminal.text import format_ranges
-from rlcore_tools.placement_table import WIDTH, placement_table
 
 
 def main(arguments: Sequence[str]) -> int:

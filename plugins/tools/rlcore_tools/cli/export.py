@@ -8,12 +8,12 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from rlcore.api import NEEDED_TO_ACT, Checkpoint, Draft, SavedRun, open_run, start
+from rlcore.api import NEEDED_TO_ACT, ONE_PROCESS, Checkpoint, Draft, SavedRun, open_run, start
 from rlcore.cli.parser import Parser
 from rlcore.cli.request import TRUST
 from rlcore.contracts.errors import ConfigError
 from rlcore.plugins.registry import load_plugins
-from rlcore_tools.cli.replay import FORM, ONE_PROCESS, config_to_replay
+from rlcore_tools.cli.replay import FORM
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -58,7 +58,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _episodes(run: SavedRun, checkpoint: Checkpoint, options: argparse.Namespace) -> int:
-    config = config_to_replay(run, checkpoint, phase="eval", trust=options.trust)
+    config = run.config_to_replay(checkpoint, trust=options.trust)
     asked = {"which": options.episodes, "form": options.format, "dest": options.dest}
     count, successes = start("rlcore_tools.episodes:write", Draft(config), loop_arguments=asked)
     print(f"{count} episodes, {successes} of them successes, after {checkpoint.step} updates")

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from rlcore.checks.facts import Facts, planned
+from rlcore.checks.placement_table import assumed
 from rlcore.checks.run import check
 from rlcore.cli.request import parse_request, print_help
 from rlcore.cli.verbs import Verb, composed_as_far
@@ -21,12 +22,11 @@ from rlcore.config.schema import RunConfig
 from rlcore.config.schema.actor import NO_SHARD
 from rlcore.contracts.errors import UserError
 from rlcore.placement import Inventory, Plan, find_inventory
+from rlcore.placement.described_nodes import KEY, read_inventory
 from rlcore.placement.memory import format_bytes, usable, with_samples
+from rlcore.placement.propose import PRESETS, Fill, fill, layouts, worth_leaving
 from rlcore.plugins.registry import Registry, load_plugins
 from rlcore.terminal.text import format_value
-from rlcore_tools.inventory import KEY, read_inventory
-from rlcore_tools.placement_table import assumed
-from rlcore_tools.propose import PRESETS, Fill, fill, layouts, worth_leaving
 
 VERB = Verb("plan", "")
 DIVIDED = "full_shard"  # sharding strategy that is tried if no layout fits with the run's own

@@ -7,15 +7,15 @@ import shlex
 from dataclasses import replace
 
 import pytest
-from rlcore_tools.plan_command import plan_command
-from rlcore_tools.propose import Fill, fill, layouts
 
+from rlcore.checks.plan_command import plan_command
 from rlcore.cli.main import main
 from rlcore.config.catalog import Catalog
 from rlcore.config.compose import compose
 from rlcore.config.schema import ClusterConfig
 from rlcore.placement import Inventory, Node, make_plan, memory
 from rlcore.placement.memory import MemoryNeed
+from rlcore.placement.propose import Fill, fill, layouts
 from rlcore.plugins.registry import load_plugins
 
 GIB = 2**30

@@ -28,10 +28,10 @@ from rlcore.placement.memory import (
     with_fitting_micro_batches,
 )
 from rlcore.placement.plan import Plan
+from rlcore.placement.propose import worth_leaving
 from rlcore.placement.routes import WeightRoute, describe_transports
 from rlcore.terminal.console import as_text
 from rlcore.terminal.text import format_ranges
-from rlcore_tools.propose import worth_leaving
 
 WIDTH = 100
 TOO_MUCH = "TOO MUCH"

@@ -38,7 +38,7 @@ def about(registry: Registry, name: str | None, rows: Sequence[PluginRow], *, as
         return "" if as_json else presets_and_recipes(registry)
     catalog = Catalog(registry)
     if as_json and not rows and (recipe := catalog.recipe(name)[0]) is not None:
-        from rlcore_tools.costs import cost_of
+        from rlcore.config.costs import cost_of
 
         cost = cost_of(catalog, recipe)
         return json.dumps([{"recipe": recipe, "cost": cost and asdict(cost)}], indent=2)
@@ -83,7 +83,7 @@ def details(registry: Registry, name: str) -> list[str]:
     lines = [*_of_components(registry, name), *_of_presets(catalog, name)]
     recipe, _ = catalog.recipe(name)
     if recipe is not None:
-        from rlcore_tools.costs import cost_of  # imported here, as it imports the YAML parser
+        from rlcore.config.costs import cost_of  # imported here, as it imports the YAML parser
 
         cost = cost_of(catalog, recipe)
         lines.append(f"recipe {recipe}: {catalog.file(EXPERIMENT, recipe)}")

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from rlcore_tools.listing import presets_and_recipes
 
+from rlcore.cli.listing import presets_and_recipes
 from rlcore.cli.main import main
 from rlcore.plugins.registry import Registry
 

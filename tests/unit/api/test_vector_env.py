@@ -10,9 +10,9 @@ import pytest
 from gymnasium.vector import AutoresetMode
 from gymnasium.wrappers.vector import RecordEpisodeStatistics
 from rlcore_testing.toy_settings import GOALS
-from rlcore_tools.vector_env import GymnasiumVectorEnv
 
 import rlcore
+from rlcore.api.vector_env import GymnasiumVectorEnv
 from rlcore.contracts.errors import ConfigError, PluginError
 
 TASKS = "env.eval.tasks=[reach-up,reach-left]"

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from rlcore_tools.placement_table import render
-
+from rlcore.checks.placement_table import render
 from rlcore.config.schema import ClusterConfig
 from rlcore.contracts.specs import PolicySpec, gathered_parameters
 from rlcore.placement import Inventory, Node, make_plan

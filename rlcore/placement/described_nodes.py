@@ -18,7 +18,7 @@ from typing import Any
 
 from rlcore.config.recipes import read_mapping
 from rlcore.contracts.errors import PlacementError, choices_message
-from rlcore.placement import Inventory, Node
+from rlcore.placement.inventory import Inventory, Node
 
 KEY = "cluster.inventory"
 CPUS_PER_GPU = 16  # usual in GPU servers; an inventory file can give the exact number

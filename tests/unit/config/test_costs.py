@@ -6,11 +6,11 @@ import json
 from pathlib import Path
 
 import pytest
-from rlcore_tools.costs import cost_of, said_costs
 
 from rlcore.cli.main import main
 from rlcore.config.catalog import Catalog
 from rlcore.config.compose import compose
+from rlcore.config.costs import cost_of, recipe_costs
 from rlcore.contracts.errors import ConfigError
 from rlcore.plugins.registry import load_plugins
 
@@ -45,7 +45,7 @@ def test_the_file_beside_the_recipe_counts(own: Path):
 def test_a_run_says_what_its_recipe_costs(own: Path):
     (own / "costs.yaml").write_text(COSTS)
     words = ["experiment=quickstart", "runner.max_epochs=1"]
-    assert said_costs(compose(words, config_dirs=[own]), load_plugins()) == [
+    assert recipe_costs(compose(words, config_dirs=[own]), load_plugins()) == [
         "quickstart, as it stands:",
         "  hardware: a toaster",
         "  time: 3 CPU-minutes",
@@ -54,7 +54,7 @@ def test_a_run_says_what_its_recipe_costs(own: Path):
         "  source: docs/mine.md",
         "  measured here",
     ]
-    assert said_costs(compose(["env=toy", "model=toy", "algorithm=ppo"]), load_plugins()) == []
+    assert recipe_costs(compose(["env=toy", "model=toy", "algorithm=ppo"]), load_plugins()) == []
 
 
 @pytest.mark.parametrize(

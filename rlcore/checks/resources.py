@@ -15,7 +15,8 @@ from pathlib import Path
 
 from rlcore.checks.doctor_rows import Row, row
 from rlcore.checks.facts import Facts
-from rlcore.checks.limits import OFF
+from rlcore.checks.limits import OFF, checkpoint_interval
+from rlcore.checks.plan_command import plan_command
 from rlcore.config.schema import RunConfig, RunnerConfig
 from rlcore.files.reading import parse_json, read_lines
 from rlcore.placement import joins
@@ -29,8 +30,6 @@ from rlcore.placement.memory import (
     usable,
     with_fitting_micro_batches,
 )
-from rlcore.training.limits import checkpoint_interval
-from rlcore_tools.plan_command import plan_command
 
 METRICS = "metrics.jsonl"
 SECONDS = ("time/rollout", "time/update", "time/sync")  # metrics that add up to an update's time

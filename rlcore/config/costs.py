@@ -60,7 +60,7 @@ def cost_of(catalog: Catalog, recipe: str) -> Cost | None:
     return Cost(**found)
 
 
-def said_costs(config: RunConfig, registry: Registry) -> list[str]:
+def recipe_costs(config: RunConfig, registry: Registry) -> list[str]:
     """Return lines on the cost of each recipe that a run chooses.
 
     The cost is that of the unchanged recipe; settings that the run overrides are not considered.

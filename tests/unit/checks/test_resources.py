@@ -9,8 +9,8 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from rlcore_tools import resources
 
+from rlcore.checks import resources
 from rlcore.checks.facts import Facts, gather_facts
 from rlcore.config.compose import compose
 from rlcore.placement import Inventory, Node, make_plan

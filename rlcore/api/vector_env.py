@@ -8,11 +8,9 @@ the next one in that row, and ignores the row's action.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import gymnasium
 import numpy as np
@@ -21,17 +19,17 @@ from gymnasium.utils import seeding
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
-from rlcore.api import Phase
-from rlcore.checks.facts import env_spec
 from rlcore.checks.ready import look, require
 from rlcore.config.schema import RunConfig
 from rlcore.contracts.errors import ConfigError, choices_message
 from rlcore.contracts.protocols import Observation
 from rlcore.contracts.specs import EnvSpec, Episode
 from rlcore.plugins.registry import load_plugins
-from rlcore.workers.checked_env import CheckedEnv as CheckedEnv
-from rlcore.workers.env_worker import build_env
-from rlcore.workers.restarting_env import RestartingEnv
+from rlcore.session.checked_env import checked_env
+from rlcore.workers.checked_env import CheckedEnv
+
+if TYPE_CHECKING:
+    from rlcore.evaluation.play_episode import Phase
 
 LONGEST = 4096  # most characters of an instruction
 INTEGER = (int, np.integer)
@@ -295,27 +293,8 @@ def _shown(observation: Observation) -> Info:
     return {**observation, "task_descriptions": tuple(observation["task_descriptions"])}
 
 
-def checked_env(config: RunConfig, side: Phase, num_envs: int) -> tuple[CheckedEnv, EnvSpec]:
-    """Build the env of a side, "train" or "eval", with `num_envs` rows; return it and its spec.
-
-    Raises:
-        UserError: the env can't be built.
-    """
-    settings, registry = config.env.sides[side], load_plugins()
-    target = registry.usable("env", settings.env_type).spec.target
-    spec = env_spec(registry, f"env.{side}", settings)
-    processes = settings.num_processes
-    make = partial(
-        build_env, target, settings,
-        num_envs=num_envs, rank=0, world_size=1,
-        num_processes=min(num_envs, os.cpu_count() or 1) if processes is None else processes,
-    )  # fmt: skip
-    env = RestartingEnv(make, config.cluster.simulator_restarts)
-    return CheckedEnv(env, num_envs=num_envs, spec=spec, instructions=settings.sentences), spec
-
-
-def make_env(config: RunConfig, *, num_envs: int, side: Phase) -> GymnasiumVectorEnv:
-    """See :func:`rlcore.make_env`."""
+def vector_env(config: RunConfig, *, num_envs: int, side: Phase) -> GymnasiumVectorEnv:
+    """Build the env of a configuration as a vector env; see :func:`rlcore.make_env`."""
     if not isinstance(num_envs, INTEGER) or num_envs < 1:
         raise ConfigError(f"num_envs must be an int of at least 1, got {num_envs!r}")
     if side not in config.env.sides:
