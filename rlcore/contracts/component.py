@@ -13,7 +13,7 @@ from typing import Literal, get_args
 
 Kind = Literal[
     "env", "model", "algorithm", "placement", "backend", "dataset", "tracker", "protocol",
-    "command", "function", "wrapper",
+    "command", "wrapper",
 ]  # fmt: skip
 KINDS: tuple[Kind, ...] = get_args(Kind)
 

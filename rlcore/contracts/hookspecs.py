@@ -18,7 +18,6 @@ Signatures of the callables that a :class:`~rlcore.contracts.specs.ComponentSpec
     tracker    target(config, run_dir) -> Tracker
     protocol   target is a ProtocolSpec
     command    target(arguments: Sequence[str]) -> int, the exit code
-    function   target has the signature of rlcore.NAME in the Python API
     wrapper    target(env or algorithm, settings) -> an object of the same kind
                spec(EnvSpec or AlgorithmNeeds, settings) -> an object of the same kind
 """
@@ -67,7 +66,6 @@ def rlcore_components() -> list[ComponentSpec]:
     * tracker: `runner.logger.logger_backends=[NAME]`
     * protocol: `rlcore eval RUN protocol=NAME`, an evaluation under several settings of an env
     * command: `rlcore NAME ...`
-    * function: `rlcore.NAME(...)` in Python, declared by core and implemented by a plugin
     * wrapper: `env.train.wrappers=[NAME]`, `algorithm.wrappers=[NAME]`
     """
     return []

@@ -36,7 +36,6 @@ from rlcore.contracts.errors import (
 )
 from rlcore.plugins import extras, trial_import
 from rlcore.plugins.entry_points import BLOCK, Installed, installed
-from rlcore.plugins.import_target import load_target
 from rlcore.plugins.validate import problem_of, require_api, unknown_hook
 from rlcore.terminal.text import format_exception
 
@@ -425,15 +424,6 @@ class Registry:
 def load_plugins() -> Registry:
     """Return the registry of the installed plugins, loaded once in each process."""
     return Registry.load()
-
-
-def load_component(kind: Kind, name: str) -> Any:
-    """Import the object that a component's `target` names.
-
-    Raises:
-        PluginError: as for :meth:`Registry.usable`, or the object can't be imported.
-    """
-    return load_target(load_plugins().usable(kind, name).spec.target)
 
 
 def _conflict(claims: list[Component]) -> str:
