@@ -103,7 +103,7 @@ def test_a_bad_plugin_is_a_row_with_the_reason_and_the_others_work(install, sour
             "ComponentSpec('enviro', 'maze', 'a:b')",
             ("component", "maze"),
             "kind must be one of env, model, algorithm, placement, backend, dataset, tracker, "
-            "protocol, command, function, wrapper, got 'enviro'. Did you mean 'env'?",
+            "protocol, command, wrapper, got 'enviro'. Did you mean 'env'?",
         ),
         (
             "ComponentSpec(['env'], 'maze', 'a:b')",
