@@ -29,7 +29,7 @@ MAKE_ONE = (
     "rlcore collect env=ENV collect.output={path} makes one where the env has an expert; "
     "collect.path=null collects into the run"
 )
-MAX_SUGGESTED_ENTRIES = 50  # an error message looks for data sets among so many folder entries
+MAX_SEARCHED_ENTRIES = 50  # number of folder entries that are searched for data sets to suggest
 
 OnProgress = Callable[[Mapping[str, float]], None]
 """Called after each step with `{"steps", "seconds", "train_loss", "val_loss"}`.
@@ -309,9 +309,7 @@ def _missing(path: Path) -> str:
         return f"{folder / name} is a link to a missing file"
     similar = nearest_choice(name, names)
     if similar is not None:
-        meant = folder / similar / path.relative_to(folder / name)
-        return f"there is no {name} in {folder}. Did you mean {str(meant)!r}?"
-    sets = [
-        entry for entry in names[:MAX_SUGGESTED_ENTRIES] if _holding(folder / entry) is not None
-    ]
+        similar_path = folder / similar / path.relative_to(folder / name)
+        return f"there is no {name} in {folder}. Did you mean {str(similar_path)!r}?"
+    sets = [entry for entry in names[:MAX_SEARCHED_ENTRIES] if _holding(folder / entry) is not None]
     return f"there is no {name} in {folder}, which holds {', '.join(sets) or 'no data sets'}"

@@ -31,7 +31,8 @@ class LazyFrames(Mapping[str, np.ndarray]):
     """
 
     def __init__(self, readers: Mapping[str, FrameReader], count: int) -> None:
-        self._readers, self._count = dict(readers), count
+        self._readers = dict(readers)
+        self._count = count
 
     def read(self, which: Sequence[int]) -> dict[str, np.ndarray]:
         """Return frames by camera; `which` has their numbers, ascending."""

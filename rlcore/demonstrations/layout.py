@@ -27,6 +27,7 @@ from rlcore.files.atomic import atomic_write, write_text
 from rlcore.files.damaged_files import damaged_error, damaged_on, of_another_version, read_mapping
 from rlcore.files.reading import parse_json
 from rlcore.files.safetensors_header import TensorHeader, read_headers
+from rlcore.files.typed import as_type
 from rlcore.results.parquet import read_rows, schema_of, write_rows
 from rlcore.run_folder.env_facts import total_size
 
@@ -59,12 +60,13 @@ def read_info(path: Path) -> DataInfo:
         raise CheckpointError(f"{path} is not a data set of demonstrations: it has no {INFO}")
     facts = read_mapping(path / INFO)
     with damaged_on(path / INFO):
-        kind, version = facts.pop("format"), facts.pop("version")
+        kind = facts.pop("format")
+        version = facts.pop("version")
         if kind != FORMAT or version != FORMAT_VERSION:
             raise of_another_version(
                 path / INFO, f"is {kind} {version}, this version reads {FORMAT} {FORMAT_VERSION}"
             )
-        return DataInfo(**facts)
+        return as_type(DataInfo, facts)
 
 
 def write_episode(path: Path, row: EpisodeRow, demonstration: Demonstration) -> None:
@@ -154,7 +156,7 @@ def read_row(file: Path) -> EpisodeRow:
     """Return the row in the metadata of an episode's file. Raises CheckpointError if damaged."""
     read_headers(file)
     with damaged_on(file, SafetensorError), safe_open(file, framework="numpy") as archive:
-        return EpisodeRow(**parse_json(archive.metadata()["row"]))
+        return as_type(EpisodeRow, parse_json(archive.metadata()["row"]))
 
 
 def rows_of_files(path: Path) -> list[EpisodeRow]:

@@ -7,7 +7,7 @@ mixture:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,10 +21,13 @@ from rlcore.demonstrations.datasets import (
     DatasetSummary,
     require_dataset,
 )
+from rlcore.demonstrations.split import Demonstrations
 from rlcore.files.reading import UnreadableError, read_yaml
 from rlcore.run_folder.env_facts import EnvFacts
 
 KEY = "mixture"
+WeightedItem = tuple[Sequence[Demonstration], int, float]
+"""A part of a data set, the number of a demonstration in it, and its weight."""
 
 
 class Mixture:
@@ -65,32 +68,17 @@ class Mixture:
         self, val_fraction: float, seed: int
     ) -> tuple[Sequence[Demonstration], Sequence[Demonstration]]:
         """Split each data set on its own, so that validation has the same share of each."""
-        train: list[tuple[Sequence[Demonstration], float]] = []
-        val: list[tuple[Sequence[Demonstration], float]] = []
+        train: list[WeightedItem] = []
+        val: list[WeightedItem] = []
         for data, weight in self.parts:
-            train_part, val_part = data.split(val_fraction, seed)
-            train.append((train_part, weight))
-            val.append((val_part, weight))
-        return Weighted(train), Weighted(val)
+            for items, part in zip((train, val), data.split(val_fraction, seed), strict=True):
+                items += [(part, number, weight) for number in range(len(part))]
+        return Demonstrations(train, _read), Demonstrations(val, _read)
 
 
-class Weighted(Sequence[Demonstration]):
-    """Concatenated demonstrations of several data sets, each with the weight of its data set."""
-
-    def __init__(self, parts: Iterable[tuple[Sequence[Demonstration], float]]) -> None:
-        self._items = [
-            (part, number, weight) for part, weight in parts for number in range(len(part))
-        ]
-
-    def __len__(self) -> int:
-        return len(self._items)
-
-    def __getitem__(self, index):  # type: ignore[no-untyped-def]
-        """Return a :class:`Demonstration` for an int, a list for a slice."""
-        if isinstance(index, slice):
-            return [self[number] for number in range(len(self))[index]]
-        part, number, weight = self._items[index]
-        return replace(part[number], weight=weight)
+def _read(item: WeightedItem) -> Demonstration:
+    part, number, weight = item
+    return replace(part[number], weight=weight)
 
 
 class MixtureFormat(DatasetFormat):

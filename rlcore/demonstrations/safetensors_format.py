@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 
 from rlcore.config.schema import CollectConfig
@@ -38,7 +38,7 @@ from rlcore.demonstrations.records import (
     no_demonstrations,
     require_new,
 )
-from rlcore.demonstrations.split import split_rows
+from rlcore.demonstrations.split import Demonstrations, split_rows
 from rlcore.files.atomic import sweep
 from rlcore.run_folder.env_facts import EnvFacts
 
@@ -105,35 +105,21 @@ class DemonstrationWriter(DatasetWriter):
         write_table(self.path, self._rows)
 
 
-class DemonstrationSet(Sequence[Demonstration]):
-    """The episodes of a data set in canonical order (task, trial, replica), read from disk on
-    access.
+class DemonstrationSet(Demonstrations[EpisodeRow]):
+    """The episodes of a data set in canonical order (task, trial, replica).
 
     Args:
         path: the folder.
-        rows: the episodes to include; None: all of them.
 
     Raises:
         CheckpointError: `path` holds no data set, or its description or table is damaged.
     """
 
-    def __init__(self, path: str | Path, rows: Sequence[EpisodeRow] | None = None) -> None:
+    def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
         self.info = read_info(self.path)
-        chosen = read_table(self.path) if rows is None else rows
-        self.rows = tuple(sorted(chosen, key=lambda row: row.episode))
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    def __getitem__(self, index):  # type: ignore[no-untyped-def]
-        """Return a :class:`Demonstration` for an int, a smaller set for a slice."""
-        if isinstance(index, slice):
-            return self._subset(self.rows[index])
-        return read_episode(self.path, self.rows[index], self.info)
-
-    def __iter__(self) -> Iterator[Demonstration]:
-        return (read_episode(self.path, row, self.info) for row in self.rows)
+        rows = sorted(read_table(self.path), key=lambda row: row.episode)
+        super().__init__(rows, self.read)
 
     @property
     def complete(self) -> bool:
@@ -147,30 +133,33 @@ class DemonstrationSet(Sequence[Demonstration]):
 
     def starts(self) -> set[tuple[str, int]]:
         """Return (task name, trial) of the episodes."""
-        return {(row.task, row.trial) for row in self.rows}
+        return {(row.task, row.trial) for row in self.items}
 
     def check(self, spec: EnvSpec) -> None:
         """Raise ConfigError if no episode succeeded, or if the env's facts differ from `spec`."""
-        if not any(row.success for row in self.rows):
+        if not any(row.success for row in self.items):
             raise no_demonstrations(self.path)
         check_same_env(self.info, spec, self.path)
 
     def check_files(self) -> None:
         """Raise CheckpointError if an episode's file is missing or its header does not fit."""
-        for row in self.rows:
+        for row in self.items:
             check_episode(self.path, row, self.info)
 
     def summary(self) -> DatasetSummary:
         """See :meth:`rlcore.demonstrations.datasets.Dataset.summary`."""
-        return DatasetSummary(sum(row.success for row in self.rows), len(self))
+        return DatasetSummary(sum(row.success for row in self.items), len(self))
 
-    def split(self, val_fraction: float, seed: int) -> tuple[DemonstrationSet, DemonstrationSet]:
-        """Return (training, validation) sets of the successful episodes; see :func:`split_rows`."""
-        train, val = split_rows(self.rows, val_fraction, seed, self.path)
-        return self._subset(train), self._subset(val)
+    def split(
+        self, val_fraction: float, seed: int
+    ) -> tuple[Demonstrations[EpisodeRow], Demonstrations[EpisodeRow]]:
+        """Return the (training, validation) demonstrations; see :func:`split_rows`."""
+        train, val = split_rows(self.items, val_fraction, seed, self.path)
+        return Demonstrations(train, self.read), Demonstrations(val, self.read)
 
-    def _subset(self, rows: Sequence[EpisodeRow]) -> DemonstrationSet:
-        return DemonstrationSet(self.path, rows)
+    def read(self, row: EpisodeRow) -> Demonstration:
+        """Read an episode. Raises CheckpointError if its file is missing or damaged."""
+        return read_episode(self.path, row, self.info)
 
 
 def is_collection(path: Path) -> bool:

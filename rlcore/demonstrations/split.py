@@ -2,12 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from typing import Generic, TypeVar
 
 from rlcore.contracts.errors import ConfigError
+from rlcore.contracts.protocols import Demonstration
 from rlcore.contracts.rng import generator
 from rlcore.demonstrations.records import EpisodeRow
+
+T = TypeVar("T")
+
+
+class Demonstrations(Sequence[Demonstration], Generic[T]):
+    """Demonstrations of a data set, each read on access and not cached.
+
+    Args:
+        items: an object for each demonstration, such as the row of its episode.
+        read: reads the demonstration of an item.
+    """
+
+    def __init__(self, items: Iterable[T], read: Callable[[T], Demonstration]) -> None:
+        self.items = tuple(items)
+        self._read = read
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def __getitem__(self, index):  # type: ignore[no-untyped-def]
+        """Return a :class:`Demonstration` for an int, a smaller sequence for a slice."""
+        if isinstance(index, slice):
+            return Demonstrations(self.items[index], self._read)
+        return self._read(self.items[index])
 
 
 def split_rows(

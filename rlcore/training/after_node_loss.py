@@ -93,7 +93,8 @@ def _await_head(address: str, cluster: ClusterConfig) -> None:
     Raises:
         WorkerError: the head does not answer in time.
     """
-    backend, patience = load_backend(cluster), cluster.timeouts.nodes
+    backend = load_backend(cluster)
+    patience = cluster.timeouts.nodes
     deadline = time.monotonic() + patience
     warned = False
     while True:

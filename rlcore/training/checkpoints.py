@@ -64,7 +64,8 @@ def _is_best(session: Session) -> bool:
     must not choose the checkpoint whose success they then measure. Clears the collected successes.
     Always False without `runner.keep_best`.
     """
-    successes, session.successes = session.successes, []
+    successes = session.successes
+    session.successes = []
     if not (session.config.runner.keep_best and successes):
         return False
     success = sum(successes) / len(successes)

@@ -38,7 +38,7 @@ def assert_equal(read, written):
 def test_round_trip_in_canonical_order(tmp_path):
     written = [demonstration(1, 0), demonstration(0, 7, length=6), demonstration(0, 2, False)]
     read = write(tmp_path / "set", written)
-    assert [row.episode[:2] for row in read.rows] == [(0, 2), (0, 7), (1, 0)]
+    assert [row.episode[:2] for row in read.items] == [(0, 2), (0, 7), (1, 0)]
     for one, other in zip(read, [written[2], written[1], written[0]], strict=True):
         assert_equal(one, other)
     assert_equal(read[-1], written[0])
@@ -78,7 +78,7 @@ def test_what_failed_is_not_learned_from(tmp_path):
         tmp_path, [demonstration(0, 0), demonstration(0, 1, False), demonstration(1, 0, False)]
     )
     learned, held_back = read.split(0.0, seed=0)
-    assert [row.episode[:2] for row in learned.rows] == [(0, 0)] and not len(held_back)
+    assert [row.episode[:2] for row in learned.items] == [(0, 0)] and not len(held_back)
 
 
 def test_an_interrupted_collection_is_readable_and_goes_on(tmp_path):
@@ -124,7 +124,7 @@ def test_a_removed_file_is_not_overwritten_by_the_next(tmp_path):
     write(tmp_path, [demonstration(0, 0), demonstration(0, 1)])
     (tmp_path / "data" / "episode_000000.safetensors").unlink()
     read = write(tmp_path, [demonstration(0, 2)])
-    assert [row.episode.trial for row in read.rows] == [1, 2]
+    assert [row.episode.trial for row in read.items] == [1, 2]
     assert_equal(read[0], demonstration(0, 1))
 
 
@@ -198,7 +198,7 @@ def test_missing_and_damaged(tmp_path):
 
     path = tmp_path / "set"
     read = write(path, [demonstration(0, 0), demonstration(0, 1)])
-    first, second = (path / row.file for row in read.rows)
+    first, second = (path / row.file for row in read.items)
     first.write_bytes(first.read_bytes()[:-10])
     second.unlink()
     with pytest.raises(CheckpointError, match=r"episode_000000\.safetensors is damaged"):
@@ -263,14 +263,14 @@ def test_a_folder_is_judged_by_headers(tmp_path):
 
 
 def addresses(part):
-    return {row.episode for row in part.rows}
+    return {row.episode for row in part.items}
 
 
 def test_split_is_stratified_disjoint_and_keyed(tmp_path):
     read = write(tmp_path, [demonstration(t, i, length=2) for t in range(2) for i in range(10)])
     train, val = read.split(0.2, seed=3)
     # 20 episodes, 0.2 -> 4, two of each task
-    assert [sum(row.task == task for row in val.rows) for task in ("reach", "push")] == [2, 2]
+    assert [sum(row.task == task for row in val.items) for task in ("reach", "push")] == [2, 2]
     assert addresses(train) | addresses(val) == addresses(read)
     assert not addresses(train) & addresses(val)
     assert addresses(read.split(0.2, seed=3)[1]) == addresses(val)
@@ -279,7 +279,7 @@ def test_split_is_stratified_disjoint_and_keyed(tmp_path):
     # which episodes of a task are held back does not depend on the other tasks
     pushes = write(tmp_path / "push", [demonstration(1, i, length=2) for i in range(10)])
     assert addresses(pushes.split(0.2, seed=3)[1]) == {
-        row.episode for row in val.rows if row.task == "push"
+        row.episode for row in val.items if row.task == "push"
     }
 
 
@@ -298,7 +298,7 @@ def test_split_counts_by_hand(tmp_path, sizes, fraction, held):
         tmp_path, [demonstration(t, i, length=2) for t in range(2) for i in range(sizes[t])]
     )
     train, val = read.split(fraction, seed=0)
-    counts = tuple(sum(row.episode.task == t for row in val.rows) for t in range(2))
+    counts = tuple(sum(row.episode.task == t for row in val.items) for t in range(2))
     assert (sum(counts) if isinstance(held, int) else counts) == held
     assert len(train) + len(val) == sum(sizes)
 

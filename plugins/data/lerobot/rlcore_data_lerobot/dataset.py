@@ -20,7 +20,7 @@ from rlcore.contracts.specs import EnvSpec
 from rlcore.demonstrations.datasets import DatasetSummary
 from rlcore.demonstrations.frames import FrameReader, LazyFrames
 from rlcore.demonstrations.records import EpisodeRow, check_same_env, no_demonstrations
-from rlcore.demonstrations.split import split_rows
+from rlcore.demonstrations.split import Demonstrations, split_rows
 from rlcore.files.damaged_files import damaged_error
 from rlcore.run_folder.env_facts import EnvFacts
 from rlcore_data_lerobot.frames import FrameForm, TableFrames, VideoFrames
@@ -181,12 +181,12 @@ class LeRobotSet:
             [Part(row, entry, 0, entry.length, row.task_description) for row, entry in pairs]
         )
 
-    def _demonstrations(self, rows: Sequence[EpisodeRow]) -> Demonstrations:
+    def _demonstrations(self, rows: Sequence[EpisodeRow]) -> Demonstrations[Part]:
         """Return the demonstrations of some episodes, in the order of `rows`."""
         order = {row: number for number, row in enumerate(rows)}
         parts = [part for part in self._survey.parts if part.row in order]
         parts.sort(key=lambda part: (order[part.row], part.start))
-        return Demonstrations(self, parts)
+        return Demonstrations(parts, self.read)
 
     def _frame_reader(
         self, name: str, camera: Camera, rows: EpisodeRows, numbers: np.ndarray
@@ -211,20 +211,3 @@ class LeRobotSet:
             raise missing_frames(self.index, self.mapping, entry, name)
         positions = rows.positions[numbers]
         return TableFrames(entry.data, camera.feature, entry.number, positions, form)
-
-
-class Demonstrations(Sequence[Demonstration]):
-    """Demonstrations of a data set, each read on access."""
-
-    def __init__(self, dataset: LeRobotSet, parts: Sequence[Part]) -> None:
-        self._dataset = dataset
-        self.parts = tuple(parts)
-
-    def __len__(self) -> int:
-        return len(self.parts)
-
-    def __getitem__(self, index):  # type: ignore[no-untyped-def]
-        """Return a :class:`Demonstration` for an int, a smaller sequence for a slice."""
-        if isinstance(index, slice):
-            return Demonstrations(self._dataset, self.parts[index])
-        return self._dataset.read(self.parts[index])

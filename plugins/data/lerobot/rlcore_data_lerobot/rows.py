@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
@@ -61,17 +62,13 @@ class EpisodeRows:
 
     def matrix(self, name: str) -> np.ndarray:
         """Return a column as `[L, n]`, n being the number of entries of its feature."""
-        try:
+        with invalid_column_on(self.entry.data, f"{name} of episode {self.entry.number}"):
             return to_matrix(self._table[name], width_of(self._index, name))
-        except InvalidValueError as error:
-            raise self._invalid(f"{name} of episode {self.entry.number} {error}") from None
 
     def whole_numbers(self, name: str) -> np.ndarray:
         """Return a column of whole numbers as int64 `[L]`."""
-        try:
+        with invalid_column_on(self.entry.data, f"{name} of episode {self.entry.number}"):
             return to_whole_numbers(self._table[name], width_of(self._index, name))
-        except InvalidValueError as error:
-            raise self._invalid(f"{name} of episode {self.entry.number} {error}") from None
 
     def times(self) -> np.ndarray:
         """Return the ascending times of the rows in seconds of the episode, float64 `[L]`."""
@@ -92,13 +89,12 @@ class EpisodeRows:
         flags = self.matrix(SUCCESS)
         invalid = flags[~np.isin(flags, (0, 1))]
         if invalid.size:
-            raise self._invalid(
-                f"{SUCCESS} of episode {self.entry.number} is {invalid[0]}, not 0 or 1"
+            raise invalid_error(
+                self.entry.data,
+                f"{SUCCESS} of episode {self.entry.number} is {invalid[0]}, not 0 or 1",
+                CORRECT_TABLE,
             )
         return bool(flags.any())
-
-    def _invalid(self, problem: str) -> Exception:
-        return invalid_error(self.entry.data, problem, CORRECT_TABLE)
 
 
 class RowReader:
@@ -164,10 +160,18 @@ class RowReader:
         return FileRows(table, positions, frames, spans)
 
     def _file_numbers(self, file: Path, table: pa.Table, name: str) -> np.ndarray:
-        try:
+        """Return a column of whole numbers of all rows, int64 `[L]`."""
+        with invalid_column_on(file, name):
             return to_whole_numbers(table[name], width_of(self._index, name))
-        except InvalidValueError as error:
-            raise invalid_error(file, f"{name} {error}", CORRECT_TABLE) from None
+
+
+@contextmanager
+def invalid_column_on(file: Path, column: str) -> Iterator[None]:
+    """Convert an InvalidValueError into the error for an invalid column of a table."""
+    try:
+        yield
+    except InvalidValueError as error:
+        raise invalid_error(file, f"{column} {error}", CORRECT_TABLE) from None
 
 
 def width_of(index: Index, name: str) -> int:

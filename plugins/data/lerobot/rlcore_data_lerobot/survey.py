@@ -85,12 +85,12 @@ class ClippedEntries:
 
     @property
     def is_most(self) -> bool:
-        """Whether more than half of the entries are outside of the range."""
+        """Return whether more than half of the entries are outside of the range."""
         return 2 * self.count > self.total
 
     @property
     def remark(self) -> str:
-        """Message with the counts."""
+        """Return a message with the counts."""
         low, high = self.source.bounds or (-math.inf, math.inf)
         return (
             f"{self.file}: {self.source.channel}: {self.count} of {self.total} entries "

@@ -137,7 +137,8 @@ class _Video:
 
     def _require_camera(self, most_pixels: int) -> None:
         """Raise CheckpointError for frames that are too large or depth maps."""
-        width, height = self._stream.width, self._stream.height
+        width = self._stream.width
+        height = self._stream.height
         if width * height > most_pixels:
             raise invalid_error(
                 self._file,
@@ -275,7 +276,8 @@ def _pixels(frame: av.VideoFrame, size: tuple[int, int] | None) -> np.ndarray:
 def encode(file: Path, frames: Sequence[np.ndarray], fps: int) -> None:
     """Write a video of frames uint8 `[F, H, W, 3]`."""
     if sys.platform == "linux":
-        policy, priority = os.sched_getscheduler(0), os.sched_getparam(0)
+        policy = os.sched_getscheduler(0)
+        priority = os.sched_getparam(0)
     with av.open(str(file), "w", format="mp4") as container:
         stream: Any = container.add_stream(CODEC, rate=fps, options=dict(OPTIONS))
         stream.pix_fmt = PIXEL_FORMAT

@@ -295,7 +295,7 @@ class LeRobotWriter(DatasetWriter):
             )
             _append(self.path / "meta/episodes.jsonl", episode)
             return _append(self.path / ROWS, asdict(row))
-        chunk, file = number // CHUNK, number % CHUNK
+        chunk, file = divmod(number, CHUNK)
         columns: dict[str, Any] = {
             "episode_index": number,
             "tasks": [row.task_description],
