@@ -135,14 +135,14 @@ def _data(facts: Facts) -> Iterator[str]:
     envs = facts.envs
     if config.collect.path is None:
         return
-    data = check_readable(config.collect, envs["train"], seed=config.runner.seed)
+    path = Path(config.collect.path)
+    data = check_readable(path, envs["train"], config.collect, seed=config.runner.seed)
     if config.env.eval.allow_training_trials or data.facts.env != envs["eval"].name:
         return
     trained = data.starts()
     shared = [start for start in evaluated_starts(config, envs) if start in trained]
     if shared:
         yield (
-            "env.eval must not visit starts that are among the demonstrations in "
-            f"{config.collect.path}, got "
+            f"env.eval must not visit starts that are among the demonstrations in {path}, got "
             f"{in_short(shared)}; env.eval.allow_training_trials=true evaluates on them anyway"
         )

@@ -273,14 +273,18 @@ def open_dataset(path: Path) -> tuple[str, Dataset]:
     return name, data
 
 
-def check_readable(collect: CollectConfig, spec: EnvSpec, *, seed: int) -> Dataset:
-    """Check that a run in an env can learn from the data set at `collect.path`; return it.
+def check_readable(path: Path, spec: EnvSpec, collect: CollectConfig, *, seed: int) -> Dataset:
+    """Check that a run can learn from the data set at `path`, the value of `collect.path`.
+
+    For the arguments see :meth:`DatasetFormat.check_folder`.
+
+    Returns:
+        The data set.
 
     Raises:
         ConfigError: the data set is missing, unfinished, or of another env.
         CheckpointError: the data set is damaged.
     """
-    path = Path(str(collect.path))
     _, data = open_dataset(path)
     format_of(path).check_folder(path, spec, collect, seed=seed)
     return data

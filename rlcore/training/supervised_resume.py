@@ -36,7 +36,8 @@ def check_start(assembly: Assembly, folder: RunFolder) -> None:
             form = format_of(path, config.collect.format)
             form.check_folder(path, spec, config.collect, seed=config.runner.seed)
         else:
-            check_readable(config.collect, spec, seed=config.runner.seed)
+            path = Path(config.collect.path)
+            check_readable(path, spec, config.collect, seed=config.runner.seed)
 
 
 def check_history(path: Path, log: Path) -> None:
