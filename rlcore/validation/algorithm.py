@@ -62,24 +62,24 @@ def check_terms(
         if not (isinstance(key, str) and isinstance(metric, Metric)):
             raise algorithm_error(name, "loss", what, describe_answer(metric), "a Metric")
         if key.startswith(MEASURED) or key in LINE:
-            found = "a field of every line of metrics.jsonl"
-            raise algorithm_error(name, "loss", what, found, "another name")
+            actual = "a field of every line of metrics.jsonl"
+            raise algorithm_error(name, "loss", what, actual, "another name")
     return loss, dict(metrics)
 
 
-def algorithm_error(name: str, call: str, what: str, found: str, expected: str) -> AlgorithmError:
+def algorithm_error(name: str, call: str, what: str, actual: str, expected: str) -> AlgorithmError:
     """Return the error about an invalid value that a call of an algorithm returned.
 
     Args:
         name: name of the algorithm.
         call: name of the method or loss.
         what: invalid part of the value; empty: the whole value.
-        found: description of that part.
+        actual: description of that part.
         expected: description of a valid value.
     """
     part = f" as {what}" if what else ""
     return AlgorithmError(
-        f"algorithm {name}: {call}() gave{part} {found}, expected {expected}",
+        f"algorithm {name}: {call}() gave{part} {actual}, expected {expected}",
         hint="the algorithm is at fault, not a training setting: see "
         "rlcore.contracts.protocols.Algorithm; rlcore check algorithm NAME finds more such "
         "mistakes",

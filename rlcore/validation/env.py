@@ -170,10 +170,10 @@ def demonstration_fault(
 def films_fault(spec: EnvSpec, num_envs: int, films: Any) -> Fault | None:
     """Check recorded frames: a mapping from rows to lists of uint8 frames of a camera's size."""
     if not isinstance(films, Mapping) or not set(films) <= set(range(num_envs)):
-        found = f"of rows {list(films)}" if isinstance(films, Mapping) else describe_type(films)
+        actual = f"of rows {list(films)}" if isinstance(films, Mapping) else describe_type(films)
         return Fault(
             "the answer",
-            found,
+            actual,
             f"frames by row, 0 to {num_envs - 1}",
             "give an empty dict where nothing was filmed",
         )
@@ -229,11 +229,11 @@ def check_actions(spec: EnvSpec, num_envs: int, actions: np.ndarray) -> np.ndarr
 
 def _cameras_fault(what: str, label: str, spec: EnvSpec, count: int, frames: Any) -> Fault | None:
     names = [camera.name for camera in spec.cameras]
-    found = list(frames) if isinstance(frames, Mapping) else describe_type(frames)
-    if found != names:
+    actual = list(frames) if isinstance(frames, Mapping) else describe_type(frames)
+    if actual != names:
         return Fault(
             what,
-            f"{found}",
+            f"{actual}",
             f"{names} in this order",
             "key frames by camera, in the order of spec.cameras",
         )
@@ -338,8 +338,8 @@ def _instructions_fault(
 ) -> Fault | None:
     listed = isinstance(instructions, (list, tuple))
     if not listed or len(instructions) != len(used):
-        found = f"{len(instructions)} entries" if listed else describe_type(instructions)
-        return Fault("task_descriptions", found, f"a list of {len(used)} instructions", PER_ROW)
+        actual = f"{len(instructions)} entries" if listed else describe_type(instructions)
+        return Fault("task_descriptions", actual, f"a list of {len(used)} instructions", PER_ROW)
     for row in np.flatnonzero(used).tolist():
         instruction = instructions[row]
         if not (isinstance(instruction, str) and instruction.strip()):
@@ -359,10 +359,10 @@ def _steps_fault(steps: Any, length: int) -> Fault | None:
     listed = isinstance(steps, np.ndarray) and steps.ndim == 1 and steps.dtype == np.int64
     if listed and len(steps) and (np.diff(steps) > 0).all() and 0 <= steps[0] <= steps[-1] < length:
         return None
-    found = str(steps.tolist()[:5]) if listed else describe(steps)
+    actual = str(steps.tolist()[:5]) if listed else describe(steps)
     return Fault(
         "frame_steps",
-        found,
+        actual,
         f"int64, ascending, in [0, {length - 1}]",
         "a frame before steps 0, stride, 2 stride, ...",
     )

@@ -22,21 +22,21 @@ class Fault:
 
     Attributes:
         what: name of the array, and of the entry by its meaning.
-        found, expected: texts that complete "WHAT is FOUND, expected EXPECTED".
+        actual, expected: texts that complete "WHAT is ACTUAL, expected EXPECTED".
         hint: how to correct the component.
         row: row of the vector env; None if the fault is not specific to a row.
         step: step of the chunk or demonstration; None if the fault is not specific to a step.
     """
 
     what: str
-    found: str
+    actual: str
     expected: str
     hint: str
     row: int | None = None
     step: int | None = None
 
     def __str__(self) -> str:
-        return f"{self.what} is {self.found}, expected {self.expected}"
+        return f"{self.what} is {self.actual}, expected {self.expected}"
 
 
 def first_of(faults: Iterable[Fault | None]) -> Fault | None:
@@ -56,8 +56,8 @@ def array_fault(
     right = isinstance(value, np.ndarray) and value.shape == shape
     if right and (value.dtype == dtype or value.dtype.kind in kinds):
         return None
-    wanted = f"{np.dtype(dtype)} {list(shape)}"
-    return Fault(what, describe(value), wanted, f"give a numpy array {wanted}")
+    required = f"{np.dtype(dtype)} {list(shape)}"
+    return Fault(what, describe(value), required, f"give a numpy array {required}")
 
 
 def entry_fault(
@@ -68,15 +68,15 @@ def entry_fault(
     Args:
         bad: bool `[B]` or `[B, C]`.
         what, expected, hint: see :class:`Fault`.
-        values: array with an entry for each of `bad`, from which the fault takes the found value,
+        values: array with an entry for each of `bad`, from which the fault takes the actual value,
             or a text for it.
     """
     if not bad.any():
         return None
     place = tuple(np.argwhere(bad)[0].tolist())
-    found = values if isinstance(values, str) else str(values[place].tolist())
+    actual = values if isinstance(values, str) else str(values[place].tolist())
     step = place[1] if len(place) > 1 else None
-    return Fault(what, found, expected, hint, place[0], step)
+    return Fault(what, actual, expected, hint, place[0], step)
 
 
 def require_made(
@@ -101,9 +101,9 @@ def require_made(
     attribute, kind = holds
     # a plugin's object may lack the attribute
     if isinstance(made, type) or not isinstance(getattr(made, attribute, None), kind):
-        found = f"the class {made.__qualname__}" if isinstance(made, type) else describe(made)
+        actual = f"the class {made.__qualname__}" if isinstance(made, type) else describe(made)
         raise error(
-            f"{name}: {target} gave {found}, expected {expected} with its {attribute}",
+            f"{name}: {target} gave {actual}, expected {expected} with its {attribute}",
             hint=f"the {name.partition(' ')[0]} is at fault: see rlcore.contracts.protocols",
         )
 

@@ -49,10 +49,10 @@ class _Call:
         expected = f"a tensor of floats {list(shape)}"
         self.require(floats and value.shape == shape, what, value, expected)
 
-    def error(self, what: str, found: str, expected: str) -> PolicyError:
+    def error(self, what: str, actual: str, expected: str) -> PolicyError:
         """Return the error about a part of the answer that is invalid."""
         return PolicyError(
-            f"model {self.spec.name}: {what} of {self.method} is {found}, expected {expected}",
+            f"model {self.spec.name}: {what} of {self.method} is {actual}, expected {expected}",
             hint="the model is at fault, not a training setting: see "
             "rlcore.contracts.protocols.Policy; rlcore check model NAME finds more such mistakes",
         )
@@ -135,8 +135,8 @@ def saving_errors(spec: PolicySpec) -> Iterator[None]:
     except (UserError, OSError, SafetensorError):
         raise
     except Exception as error:  # a plugin's code may raise anything
-        found = f"{type(error).__name__}: {error}"
-        raise _Call(spec, "save_pretrained").error("the end", found, "a checkpoint") from error
+        actual = f"{type(error).__name__}: {error}"
+        raise _Call(spec, "save_pretrained").error("the end", actual, "a checkpoint") from error
 
 
 def checked_files(spec: PolicySpec, folder: Path) -> None:
@@ -167,8 +167,8 @@ def checked_saved(held: Any, load: Callable[[], Any]) -> None:
     try:
         saved = load().state_dict()
     except Exception as error:  # a plugin's code may raise anything
-        found = f"not to be loaded ({type(error).__name__}: {error})"
-        raise call.error("what it wrote", found, "a policy") from error
+        actual = f"not to be loaded ({type(error).__name__}: {error})"
+        raise call.error("what it wrote", actual, "a policy") from error
     merged = ("lora_", ".base_layer.")
     different = [
         name
@@ -176,8 +176,8 @@ def checked_saved(held: Any, load: Callable[[], Any]) -> None:
         if not any(part in name for part in merged) and not _same_bits(tensor, saved.get(name))
     ]
     if different:
-        found = f"another policy: {abbreviate_list(different)} differ once it is loaded"
-        raise call.error("what it wrote", found, "the weights it has")
+        actual = f"another policy: {abbreviate_list(different)} differ once it is loaded"
+        raise call.error("what it wrote", actual, "the weights it has")
 
 
 def _same_bits(first: Any, second: Any) -> bool:

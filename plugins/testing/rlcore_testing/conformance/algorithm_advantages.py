@@ -24,14 +24,14 @@ class AdvantageChecks(AlgorithmSubject):
 
     def test_advantages_have_their_shapes(self) -> None:
         trajectory = self.trajectory()
-        made = checked_advantages(self.name, trajectory, self.algorithm.advantages(trajectory))
-        assert made.returns.shape[-1] == self.value_width, (
-            f"returns is {list(made.returns.shape)}, expected V = {self.value_width} at the end"
+        result = checked_advantages(self.name, trajectory, self.algorithm.advantages(trajectory))
+        assert result.returns.shape[-1] == self.value_width, (
+            f"returns is {list(result.returns.shape)}, expected V = {self.value_width} at the end"
             "\n  hint: returns are [T, N, V], and V is 0 without a critic"
         )
-        per_action = made.advantages.shape[-1] == ACTIONS
-        trained = made.valid if per_action else made.valid.any(-1, keepdim=True)
-        assert not made.advantages[~trained].any(), (
+        per_action = result.advantages.shape[-1] == ACTIONS
+        trained = result.valid if per_action else result.valid.any(-1, keepdim=True)
+        assert not result.advantages[~trained].any(), (
             "advantages are not 0 where nothing is trained on"
             "\n  hint: torch.where(valid, advantages, 0)"
         )
@@ -57,8 +57,8 @@ class AdvantageChecks(AlgorithmSubject):
             logprobs=trajectory.logprobs.masked_fill(~valid[..., None], torch.nan),
             values=trajectory.values.masked_fill(idle[..., None], torch.nan),
         )
-        made = self.algorithm.advantages(rubbish)
-        self._require_same("with NaN for what no policy decided", made)
+        result = self.algorithm.advantages(rubbish)
+        self._require_same("with NaN for what no policy decided", result)
 
     def test_idle_columns_and_chunks_change_nothing(self) -> None:
         trajectory = self.trajectory()
@@ -84,8 +84,8 @@ class AdvantageChecks(AlgorithmSubject):
         trajectory = self.trajectory()
         skip_unless(self.value_width > 0, "it needs no values")
         raised = 10.0 * trajectory.truncated.any(-1, keepdim=True)
-        other = replace(trajectory, bootstrap_values=trajectory.bootstrap_values + raised)
-        first, second = (self.algorithm.advantages(t).returns for t in (trajectory, other))
+        changed = replace(trajectory, bootstrap_values=trajectory.bootstrap_values + raised)
+        first, second = (self.algorithm.advantages(t).returns for t in (trajectory, changed))
         reads = not torch.equal(first, second)
         needs = self.algorithm.needs.bootstrap_values
         assert reads == needs, (
@@ -97,9 +97,9 @@ class AdvantageChecks(AlgorithmSubject):
     def test_groups_are_missed_where_they_are_needed(self) -> None:
         skip_unless(self.algorithm.needs.groups, "it needs no groups")
         trajectory = self.trajectory()
-        alone = replace(trajectory, group=torch.full_like(trajectory.group, -1))
+        ungrouped = replace(trajectory, group=torch.full_like(trajectory.group, -1))
         try:
-            self.algorithm.advantages(alone)
+            self.algorithm.advantages(ungrouped)
         except UserError:
             return
         raise AssertionError(
@@ -108,8 +108,8 @@ class AdvantageChecks(AlgorithmSubject):
             "algorithm.group_size"
         )
 
-    def _require_same(self, how: str, made: Advantages) -> None:
+    def _require_same(self, how: str, result: Advantages) -> None:
         """Require the advantages of :meth:`trajectory`, to rounding."""
         expected = self.algorithm.advantages(self.trajectory())
         hint = "advantages follow from executed actions, their rewards and values alone"
-        require_fields(PARTS, how, made, expected, hint, atol=ROUNDING)
+        require_fields(PARTS, how, result, expected, hint, atol=ROUNDING)

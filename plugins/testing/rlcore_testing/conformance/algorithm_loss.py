@@ -32,8 +32,8 @@ class LossChecks(AlgorithmSubject):
         )
         loss.backward()
         for name, gradient in present.gradients().items():
-            wanted = name == "logprobs" or self.value_width > 0
-            assert gradient.isfinite().all() and bool(gradient.any()) == wanted, (
+            has_gradient = name == "logprobs" or self.value_width > 0
+            assert gradient.isfinite().all() and bool(gradient.any()) == has_gradient, (
                 f"the gradient of {name} is {'not finite' if gradient.any() else '0'}, expected "
                 "finite numbers that are not all 0\n  hint: nothing on the way from the policy's "
                 "tensors to the loss may be detached"
@@ -70,8 +70,8 @@ class LossChecks(AlgorithmSubject):
         whole, parts = (self._summed(samples, order, size) for size in (len(order), 5))
         hint = "weights are made for the whole minibatch: nothing may be normalised per call"
         for name, (value, atol) in whole.items():
-            what = f"{name} of micro-batches, added up"
-            require_equal(what, parts[name][0], value, hint, atol=atol)
+            label = f"{name} of micro-batches, added up"
+            require_equal(label, parts[name][0], value, hint, atol=atol)
 
     def _summed(
         self, samples: Samples, order: Tensor, size: int
@@ -111,8 +111,8 @@ class LossChecks(AlgorithmSubject):
         expected, _ = self.loss(samples, clean, every)
         loss, _ = self.loss(spoilt, rubbish, every)
         hint = "torch.where(weights > 0, x, 0) before anything is computed of x: NaN * 0 is NaN"
-        what = "the loss with NaN where weights are 0"
-        require_equal(what, loss.detach(), expected.detach(), hint, atol=ROUNDING * 10)
+        label = "the loss with NaN where weights are 0"
+        require_equal(label, loss.detach(), expected.detach(), hint, atol=ROUNDING * 10)
         loss.backward()
         for name, gradient in rubbish.gradients().items():
             assert not gradient[unweighed[name]].any(), (
@@ -131,15 +131,15 @@ class LossChecks(AlgorithmSubject):
         missing = (samples.returns - samples.old_values).where(samples.weights.value > 0, 0.0)
         self._require_descent("values", samples, missing, "return minus value")
 
-    def _require_descent(self, name: str, samples: Samples, wanted: Tensor, reason: str) -> None:
-        """Require that the loss falls as a tensor moves in the direction of `wanted`.
+    def _require_descent(self, name: str, samples: Samples, direction: Tensor, reason: str) -> None:
+        """Require that the loss falls as a tensor moves in the given direction.
 
         The policy is still the one that acted.
         """
         present = self.present(samples, drift=0.0)
         self.loss(samples, present)[0].backward()
-        clear = wanted.abs() > CLEARLY
-        wrong = int((present.gradients()[name] * wanted >= 0)[clear].sum())
+        clear = direction.abs() > CLEARLY
+        wrong = int((present.gradients()[name] * direction >= 0)[clear].sum())
         assert not wrong, (
             f"{wrong} of {int(clear.sum())} {name} are pushed against the sign of {reason}, or not "
             "at all, where the policy is still the one that acted\n  hint: the loss is minimised: "

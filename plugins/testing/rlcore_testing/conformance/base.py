@@ -185,23 +185,24 @@ class Conformance:
         base = _settings_base(self.kind)
         if base is None:
             return
-        made = self._settings_class()
-        assert isinstance(made, type) and issubclass(made, base), (
-            f"{self.component().config} is {made!r}, expected a dataclass that extends "
+        settings_class = self._settings_class()
+        assert isinstance(settings_class, type) and issubclass(settings_class, base), (
+            f"{self.component().config} is {settings_class!r}, expected a dataclass that extends "
             f"{base.__name__}\n  hint: subclass it: core reads the keys all components of a kind "
             "share"
         )
-        silent = [key.name for key in fields(made) if not key.metadata.get("help")]
+        silent = [key.name for key in fields(settings_class) if not key.metadata.get("help")]
         assert not silent, (
-            f"{made.__name__} has no help text for {', '.join(silent)}, expected one for each key"
-            '\n  hint: declare keys as name: type = key("what it means, with its unit", default)'
+            f"{settings_class.__name__} has no help text for {', '.join(silent)}, expected one for "
+            "each key\n  hint: declare keys as name: type = "
+            'key("what it means, with its unit", default)'
         )
 
-    def require_planned(self, what: str, real: Any, *arguments: Any, apart: str = "") -> None:
+    def require_planned(self, label: str, real: Any, *arguments: Any, apart: str = "") -> None:
         """Require that a component's spec equals the one that its spec function returns.
 
         Args:
-            what: name of the spec, for messages.
+            label: name of the spec, for messages.
             real: the spec that the component itself has.
             arguments: arguments of the spec function after the settings.
             apart: names of fields that may differ, separated by spaces.
@@ -216,8 +217,8 @@ class Conformance:
             got = getattr(real, entry.name)
             expected = getattr(planned, entry.name)
             assert entry.name in apart.split() or got == expected, (
-                f"{what}.{entry.name} is {got!r}, but the spec function gave {expected!r}"
-                f"\n  hint: take {what} from the spec function"
+                f"{label}.{entry.name} is {got!r}, but the spec function gave {expected!r}"
+                f"\n  hint: take {label} from the spec function"
             )
 
     # -- running them without pytest ------------------------------------------------------------
@@ -330,20 +331,20 @@ def skip_unless(applies: bool, reason: str) -> None:
         raise SkipTest(reason)
 
 
-def require_light(code: str, what: str, hint: str, packages: Sequence[str] = HEAVY) -> None:
+def require_light(code: str, label: str, hint: str, packages: Sequence[str] = HEAVY) -> None:
     """Require that `code` runs in a new interpreter and imports none of `packages`.
 
     Args:
-        what: what the code does, for the message.
+        label: what the code does, for the message.
     """
     script = f"{code}\nimport json, sys\nprint(json.dumps([*sys.modules]))"
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
-    assert not done.returncode, (
-        f"it fails in a new interpreter: {done.stderr.strip().rpartition(chr(10))[2]}"
+    completed = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert not completed.returncode, (
+        f"it fails in a new interpreter: {completed.stderr.strip().rpartition(chr(10))[2]}"
         f"\n  hint: look at the traceback of this code:\n{code}"
     )
-    loaded = sorted({*json.loads(done.stdout.splitlines()[-1])} & {*packages})
-    assert not loaded, f"{what} loads {', '.join(loaded)}, expected none of them\n  hint: {hint}"
+    loaded = sorted({*json.loads(completed.stdout.splitlines()[-1])} & {*packages})
+    assert not loaded, f"{label} loads {', '.join(loaded)}, expected none of them\n  hint: {hint}"
 
 
 def require_valid(call: str, fault: Fault | None) -> None:
@@ -353,12 +354,12 @@ def require_valid(call: str, fault: Fault | None) -> None:
     )
 
 
-def require_equal(what: str, got: Any, expected: Any, hint: str, *, atol: float = 0.0) -> None:
+def require_equal(label: str, got: Any, expected: Any, hint: str, *, atol: float = 0.0) -> None:
     """Require equal arrays: bitwise if `atol` is 0, else within `atol`. NaN equals itself."""
     got = np.asarray(got)
     expected = np.asarray(expected)
     assert got.shape == expected.shape, (
-        f"{what}: got shape {list(got.shape)}, expected {list(expected.shape)}\n  hint: {hint}"
+        f"{label}: got shape {list(got.shape)}, expected {list(expected.shape)}\n  hint: {hint}"
     )
     numbers = all(array.dtype.kind in NUMBERS for array in (got, expected))
     near = atol and numbers  # text has no tolerance
@@ -366,15 +367,15 @@ def require_equal(what: str, got: Any, expected: Any, hint: str, *, atol: float 
     wrong &= (got == got) | (expected == expected)
     places = [tuple(place) for place in np.argwhere(wrong).tolist()[:1]]
     assert not places, (
-        f"{what}: {int(wrong.sum())} of {wrong.size} entries differ, first at {list(places[0])}: "
+        f"{label}: {int(wrong.sum())} of {wrong.size} entries differ, first at {list(places[0])}: "
         f"got {got[places[0]]}, expected {expected[places[0]]}\n  hint: {hint}"
     )
 
 
 def require_fields(
-    names: Sequence[str], what: str, got: Any, expected: Any, hint: str, *, atol: float = 0.0
+    names: Sequence[str], label: str, got: Any, expected: Any, hint: str, *, atol: float = 0.0
 ) -> None:
     """Require that the attributes `names` of two objects are equal, by :func:`require_equal`."""
     for name in names:
         values = getattr(got, name), getattr(expected, name)
-        require_equal(f"{name} {what}", *values, hint, atol=atol)
+        require_equal(f"{name} {label}", *values, hint, atol=atol)

@@ -65,15 +65,15 @@ class ChunkChecks(EnvSubject):
         for c in range(CHUNK):
             observation, *numbers, _ = stepped.step(chunk[:, c])
             for name, got in zip(("rewards", "terminated", "truncated"), numbers, strict=True):
-                what = f"{name} of step {start + c}, played alone"
-                self.require_close(what, got, getattr(result, name)[:, c], hint)
+                label = f"{name} of step {start + c}, played alone"
+                self.require_close(label, got, getattr(result, name)[:, c], hint)
         drawn = ~result.terminated.any(1) & result.valid[:, 0]
         if not self.spec.renders_final:
             drawn &= ~result.truncated.any(1)
         for name, array in arrays_of(observation).items():
             rows = drawn if name.startswith("camera") else slice(None)
-            what = f"{name} after {start + CHUNK} steps, the last {CHUNK} played one by one"
-            self.require_close(what, array[rows], arrays_of(result.observation)[name][rows], hint)
+            label = f"{name} after {start + CHUNK} steps, the last {CHUNK} played one by one"
+            self.require_close(label, array[rows], arrays_of(result.observation)[name][rows], hint)
 
     def test_actions_beyond_the_range_are_clipped(self) -> None:
         self.skip_unless_deterministic()
@@ -81,8 +81,8 @@ class ChunkChecks(EnvSubject):
         low, high = self.action_range()
         wild = np.where(actions > (low + high) / 2, high + 2 * (high - low), low - (high - low))
         inside, outside = (
-            self.play(self.env(), self.episodes(ROWS), played.astype(np.float32)).result
-            for played in (np.clip(wild, low, high), wild)
+            self.play(self.env(), self.episodes(ROWS), actions_played.astype(np.float32)).result
+            for actions_played in (np.clip(wild, low, high), wild)
         )
         self.require_close(
             "states after actions beyond the range",

@@ -83,13 +83,13 @@ class DemonstrationChecks(EnvSubject):
         self.skip_unless_deterministic()
         first, second = self.episodes(2)
         noisy = {"action_noise": 0.2, "max_steps": 6}
-        (alone,) = self.demonstrate([first], **noisy)
+        (first_noisy,) = self.demonstrate([first], **noisy)
         later = {d.episode: d for d in self.demonstrate([second, first], **noisy)}[first]
-        what = "of a demonstration with action_noise, made after another"
+        label = "of a demonstration with action_noise, made after another"
         hint = "key the noise by (seed, episode)"
-        require_fields(("states", "actions"), what, later, alone, hint, atol=self.tolerance)
+        require_fields(("states", "actions"), label, later, first_noisy, hint, atol=self.tolerance)
         (reseeded,) = self.demonstrate([first], seed=1, **noisy)
-        assert not np.array_equal(reseeded.states, alone.states), (
+        assert not np.array_equal(reseeded.states, first_noisy.states), (
             "demonstrations with action_noise under seeds 0 and 1 are equal, expected other noise"
             f"\n  hint: {hint}"
         )

@@ -42,8 +42,8 @@ class EndChecks(EnvSubject):
             "its end"
         )
         hint = "success is sticky until the row is reset"
-        what = "success of ended rows, one chunk later"
-        require_equal(what, after.success, result.success, hint)
+        label = "success of ended rows, one chunk later"
+        require_equal(label, after.success, result.success, hint)
 
     def test_the_time_limit_truncates(self) -> None:
         env = self.env(max_episode_steps=SHORT, ignore_terminations=True)
@@ -109,8 +109,8 @@ class EndChecks(EnvSubject):
             "ignore_terminations=true, yet the episode terminated, expected it to go on"
             f"\n  hint: {IGNORED}"
         )
-        what = f"truncated under ignore_terminations=true and max_episode_steps={limit}"
-        require_equal(what, result.truncated[0], np.arange(limit + 1) == limit - 1, IGNORED)
+        label = f"truncated under ignore_terminations=true and max_episode_steps={limit}"
+        require_equal(label, result.truncated[0], np.arange(limit + 1) == limit - 1, IGNORED)
         assert result.success[0], (
             f"success is false {len(actions)} steps into a solved episode, expected it to stay "
             "true\n  hint: success is sticky: whether the episode has succeeded so far"

@@ -85,9 +85,9 @@ class FactChecks(EnvSubject):
             "chunk_step": env.chunk_step(self.actions(ROWS)).observation,
             "step": env.step(self.actions(ROWS)[:, 0])[0],
         }
-        named = None if spec.open_instructions else spec.all_instructions
+        allowed = None if spec.open_instructions else spec.all_instructions
         for call, observation in observations.items():
-            require_valid(call, observation_fault(spec, ROWS, observation, ALL_ROWS, named))
+            require_valid(call, observation_fault(spec, ROWS, observation, ALL_ROWS, allowed))
         hint = "elapsed is steps / max_episode_steps of the row's episode"
         require_equal("elapsed after a reset", start["elapsed"], np.zeros(ROWS), hint)
         for row, sentence in enumerate(start["task_descriptions"]):
@@ -108,5 +108,5 @@ class FactChecks(EnvSubject):
         hint = "hand out copies: rollouts keep observations while the env goes on"
         for call, arrays in returned.items():
             for name, array in arrays.items():
-                what = f"{name}, handed out by {call}, after later calls"
-                require_equal(what, array, copies[call][name], hint)
+                label = f"{name}, handed out by {call}, after later calls"
+                require_equal(label, array, copies[call][name], hint)

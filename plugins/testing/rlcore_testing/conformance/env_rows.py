@@ -24,7 +24,7 @@ class RowChecks(EnvSubject):
         env = self.env()
         undisturbed = self.env(instance=1)
         others = self.episodes(ROWS, first=ROWS)
-        played, _ = (
+        first_chunk, _ = (
             self.play(env, self.episodes(ROWS), self.actions(ROWS)).result
             for env in (env, undisturbed)
         )
@@ -32,19 +32,21 @@ class RowChecks(EnvSubject):
         mixed, _ = env.reset(options={"reset_mask": mask, "episodes": others})
         fresh = arrays_of(self.play(self.env(1), [others[1]], self.actions(1)).start)
         hint = 'reset rows where options["reset_mask"] is true, and leave the others as they are'
-        before = arrays_of(played.observation)
+        before = arrays_of(first_chunk.observation)
         for name, array in arrays_of(mixed).items():
-            rows = ~mask & ~(played.terminated.any(1) & name.startswith("camera"))
-            what = f"{name} of rows that were not reset"
-            self.require_close(what, array[rows], before[name][rows], hint)
+            rows = ~mask & ~(first_chunk.terminated.any(1) & name.startswith("camera"))
+            label = f"{name} of rows that were not reset"
+            self.require_close(label, array[rows], before[name][rows], hint)
             self.require_close(f"{name} of the row that was reset", array[1], fresh[name][0], hint)
         if self.spec.deterministic:
-            after, alone = (e.chunk_step(self.actions(ROWS, key=1)) for e in (env, undisturbed))
+            actions = self.actions(ROWS, key=1)
+            after = env.chunk_step(actions)
+            undisturbed_chunk = undisturbed.chunk_step(actions)
             for name in ("rewards", "terminated", "truncated", "valid"):
-                what = f"{name} of rows that were not reset, in the chunk after another row's reset"
+                label = f"{name} of rows that were not reset, in the chunk after the reset"
                 got = getattr(after, name)[~mask]
-                expected = getattr(alone, name)[~mask]
-                self.require_close(what, got, expected, hint)
+                expected = getattr(undisturbed_chunk, name)[~mask]
+                self.require_close(label, got, expected, hint)
 
     def test_rows_never_reset_are_idle(self) -> None:
         env = self.env(2, instance=2)
@@ -145,5 +147,5 @@ def _resident_bytes() -> Counter[int]:
     """
     gc.collect()
     own = psutil.Process()
-    sizes = {each.pid: each.memory_info() for each in (own, *own.children(recursive=True))}
+    sizes = {process.pid: process.memory_info() for process in (own, *own.children(recursive=True))}
     return Counter({pid: size.rss - size._asdict().get("shared", 0) for pid, size in sizes.items()})

@@ -82,12 +82,12 @@ class StartChecks(EnvSubject):
         """
         expected = self.reference()
         episodes = [self.episodes(ROWS)[i]._replace(**address) for i in order]
-        played = self.play(env, episodes, self.actions(ROWS)[list(order)])
+        play = self.play(env, episodes, self.actions(ROWS)[list(order)])
         for row, (i, episode) in enumerate(zip(order, episodes, strict=True)):
             start = f"of the start of (task {episode.task}, trial {episode.trial}), {how}"
             self.require_same(
                 start,
-                arrays_of(played.start, row),
+                arrays_of(play.start, row),
                 arrays_of(expected.start, i),
                 "(task, trial) alone must fix the start: key its generator by them, and reset all "
                 "that an episode changes",
@@ -99,7 +99,7 @@ class StartChecks(EnvSubject):
                 arrays = {k: array for k, array in arrays.items() if not k.startswith("camera")}
             self.require_same(
                 f"after {CHUNK} equal actions {start}",
-                arrays_of(played.result, row),  # an info that none of its rows has is left out
+                arrays_of(play.result, row),  # an info that none of its rows has is left out
                 arrays,
                 "something that the observation does not show differs at the start, or the "
                 "simulation is random: key its noise by the episode; or say deterministic=False "

@@ -175,17 +175,17 @@ class EnvSubject(Conformance):
         """Skip the check unless the spec promises that equal starts and actions repeat."""
         skip_unless(self.spec.deterministic, "spec.deterministic is false")
 
-    def require_close(self, what: str, got: Any, expected: Any, hint: str) -> None:
+    def require_close(self, label: str, got: Any, expected: Any, hint: str) -> None:
         """Require equality within :attr:`tolerance`; pixels are compared only if it is bitwise."""
-        if not self.tolerance or not what.startswith("camera"):
-            require_equal(what, got, expected, hint, atol=self.tolerance)
+        if not self.tolerance or not label.startswith("camera"):
+            require_equal(label, got, expected, hint, atol=self.tolerance)
 
     def require_same(
-        self, what: str, got: Mapping[str, Any], expected: Mapping[str, Any], hint: str
+        self, label: str, got: Mapping[str, Any], expected: Mapping[str, Any], hint: str
     ) -> None:
         """Require each expected array to be close to that of the same name, which must exist."""
         for name, array in expected.items():
-            self.require_close(f"{name} {what}", got.get(name, np.nan), array, hint)
+            self.require_close(f"{name} {label}", got.get(name, np.nan), array, hint)
 
 
 def extended(actions: np.ndarray, length: int) -> np.ndarray:

@@ -58,7 +58,7 @@ def fake_demonstration(spec: EnvSpec, length: int, seed: int = 0) -> Demonstrati
     steps = np.arange(0, length, 2, dtype=np.int64)
     states = rng.uniform(-1, 1, (length, spec.state_dim)).astype(np.float32)
     entries = np.resize(np.arange(max(spec.state_dim, 1)), spec.action_dim)
-    seen = states[:, entries] if spec.state_dim else np.zeros((length, spec.action_dim))
+    entries_used = states[:, entries] if spec.state_dim else np.zeros((length, spec.action_dim))
     return Demonstration(
         episode=Episode(0, seed),
         instruction=spec.instructions[0],
@@ -68,6 +68,6 @@ def fake_demonstration(spec: EnvSpec, length: int, seed: int = 0) -> Demonstrati
         },
         frame_steps=steps,
         states=states,
-        actions=np.clip(0.5 * seen + 0.1, -1, 1).astype(np.float32),
+        actions=np.clip(0.5 * entries_used + 0.1, -1, 1).astype(np.float32),
         success=True,
     )

@@ -59,7 +59,7 @@ class PlacementConformance(Conformance):
             except UserError as error:
                 raise AssertionError(
                     f"on {name} it gives {computed!r}: {error.message}\n  hint: "
-                    f"{error.hint or 'docs/cluster.md has what a placement may say'}"
+                    f"{error.hint or 'docs/cluster.md has label a placement may say'}"
                 ) from None
             missing = {"env", "rollout", "actor"} - {*plan.placement.processes}
             assert not missing, (

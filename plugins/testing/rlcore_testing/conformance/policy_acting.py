@@ -34,15 +34,15 @@ class PreparingChecks(PolicySubject):
         whole = checked_inputs(self.spec, ROWS, self.policy.prepare(given))
         hint = "copy an observation before you change it"
         for name, frames in observation["cameras"].items():
-            what = f"camera {name!r} of the observation after prepare"
-            require_equal(what, given["cameras"][name], frames, hint)
-        what = "states of the observation after prepare"
-        require_equal(what, given["states"], observation["states"], hint)
+            label = f"camera {name!r} of the observation after prepare"
+            require_equal(label, given["cameras"][name], frames, hint)
+        label = "states of the observation after prepare"
+        require_equal(label, given["states"], observation["states"], hint)
         alone = self.policy.prepare(take_rows(observation, SOME))
         hint = "a row's inputs must depend on that row alone: pad to a fixed length"
         for name, array in alone.items():
-            what = f"input {name!r} of rows {SOME.tolist()} prepared alone"
-            require_equal(what, array, whole[name][SOME], hint)
+            label = f"input {name!r} of rows {SOME.tolist()} prepared alone"
+            require_equal(label, array, whole[name][SOME], hint)
 
 
 class ActingChecks(PolicySubject):
@@ -117,19 +117,19 @@ class ActingChecks(PolicySubject):
         self._require_read("rows have each other's instructions", changed)
 
     def _require_read(self, change: str, changed: Observation) -> None:
-        plain = self.acted()
+        unchanged = self.acted()
         other = self.policy.act(self.policy.prepare(changed), keys())
-        same = np.array_equal(plain.actions, other.actions) and plain.logprobs.equal(other.logprobs)
-        assert not same, (
+        actions_differ = not np.array_equal(unchanged.actions, other.actions)
+        assert actions_differ or not unchanged.logprobs.equal(other.logprobs), (
             f"actions and log-probs stay the same to the bit though {change}\n  hint: look for an "
             "input that prepare drops; if the policy is meant to be blind to it, leave the check "
             "out in its test class, by `= None`"
         )
 
     def test_a_row_does_not_depend_on_its_batch(self) -> None:
-        what = f"decisions of rows {SOME.tolist()} alone, against all {ROWS} together"
+        label = f"decisions of rows {SOME.tolist()} alone, against all {ROWS} together"
         expected = _rows(self.acted(), SOME)
-        require_decisions(what, self.acted_alone(SOME), expected, atol=self.tolerance)
+        require_decisions(label, self.acted_alone(SOME), expected, atol=self.tolerance)
 
     def test_a_row_does_not_depend_on_its_place_in_a_fixed_batch(self) -> None:
         """Nor on the other rows of the batch.
@@ -210,10 +210,10 @@ class EvaluatingChecks(PolicySubject):
         evaluation = self.evaluated(output, policy)
         hint = "call one function from both; dropout off, the same noise level, fp32"
         for name in ("logprobs", "values"):
-            what = f"{name} of evaluate against act, {when}"
+            label = f"{name} of evaluate against act, {when}"
             got = getattr(evaluation, name).detach()
             expected = getattr(output, name)
-            require_equal(what, got, expected, hint, atol=self.tolerance)
+            require_equal(label, got, expected, hint, atol=self.tolerance)
 
     def test_evaluating_rows_apart_gives_the_same(self) -> None:
         output = self.acted()

@@ -119,10 +119,10 @@ KEYED = "a row's decision must follow from its inputs and its key alone"
 
 
 def require_decisions(
-    what: str, got: Any, expected: Any, hint: str = KEYED, *, atol: float = 0.0
+    label: str, got: Any, expected: Any, hint: str = KEYED, *, atol: float = 0.0
 ) -> None:
     """Require equal actions, log-probs and values."""
-    require_fields(DECIDED, f"of {what}", got, expected, hint, atol=atol)
+    require_fields(DECIDED, f"of {label}", got, expected, hint, atol=atol)
 
 
 def keys(rows: Sequence[int] = range(ROWS), *, key: int = 0) -> RowKeys:
