@@ -8,10 +8,10 @@ from pathlib import Path
 from textwrap import dedent
 
 import pytest
-from rlcore_tools.protocol.rows import protocol_spec
 
 from rlcore.config.catalog import Catalog
 from rlcore.config.costs import Cost, cost_of
+from rlcore.evaluation.protocol.rows import protocol_spec
 from rlcore.plugins.registry import load_plugins
 
 ROOT = Path(__file__).parents[2]

@@ -32,45 +32,12 @@ EXCEPTIONS: dict[str, tuple[str, ...]] = {
         "rlcore.learner.update", "rlcore.learner.acting",
         "rlcore.validation.policy", "rlcore.numerics.batch_invariance", "rlcore.plugins.extras",
     ),
-    # lays out processes and counts memory as a run does
-    "plugins/tools/rlcore_tools/cli/cluster.py": (
-        "rlcore.checks.facts", "rlcore.checks.run", "rlcore.placement.memory",
-        "rlcore.checks.placement_table",
-    ),
-    "plugins/tools/rlcore_tools/cli/plan.py": (
-        "rlcore.checks.facts", "rlcore.checks.run", "rlcore.cli.verbs",
-        "rlcore.config.schema.actor", "rlcore.placement.memory",
-        "rlcore.checks.placement_table", "rlcore.placement.described_nodes",
-        "rlcore.placement.propose",
-    ),
-    # plays further sides as core's evaluation plays one
-    "plugins/tools/rlcore_tools/protocol": (
-        "rlcore.config.bind", "rlcore.config.catalog", "rlcore.evaluation.evaluate",
-        "rlcore.run_folder.manifest", "rlcore.session.assembly",
-        "rlcore.session.session", "rlcore.session.trained_on",
-    ),
-    # repeats an evaluation as core made it
-    "plugins/tools/rlcore_tools/verify.py": (
-        "rlcore.evaluation.evaluate", "rlcore.evaluation.record", "rlcore.run_folder.manifest",
-        "rlcore.run_folder.protocol_record",
-        "rlcore.session.assembly", "rlcore.session.session",
-    ),
-    "plugins/tools/rlcore_tools/cli/verify.py": (
-        "rlcore.cli.eval", "rlcore.config.catalog",
-    ),
-    "plugins/tools/rlcore_tools/cli/protocol.py": (
-        "rlcore.cli.eval", "rlcore.config.catalog",
-        "rlcore.config.overrides", "rlcore.session.trained_on",
-    ),
-    # explain and complete what core composes
+    # explains what core composes
     "plugins/tools/rlcore_tools/provenance.py": (
         "rlcore.config.bind", "rlcore.config.catalog", "rlcore.config.explain",
         "rlcore.config.overrides", "rlcore.config.scalars",
     ),
     "plugins/tools/rlcore_tools/json_schema.py": ("rlcore.config.bind", "rlcore.config.catalog"),
-    "plugins/tools/rlcore_tools/cli/completion.py": (
-        "rlcore.cli.request", "rlcore.config.bind", "rlcore.config.catalog",
-    ),
     "plugins/tools/rlcore_tools/cli/config.py": ("rlcore.config.catalog",),
     # reads what core notes beside the episodes of an evaluation
     "plugins/tools/rlcore_tools/runs/record.py": ("rlcore.files.reading", "rlcore.results.parquet"),

@@ -6,10 +6,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from rlcore_tools.protocol.rows import protocol_spec
-from rlcore_tools.protocol.table import headline, protocol_rows
 
 from rlcore.contracts.specs import ProtocolSpec
+from rlcore.evaluation.protocol.rows import protocol_spec
+from rlcore.evaluation.protocol.table import headline, protocol_rows
 from rlcore.plugins.registry import load_plugins
 
 ROOT = Path(__file__).parents[2]

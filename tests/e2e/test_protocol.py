@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 from rlcore_testing import toy_env, toy_settings
-from rlcore_tools.protocol import play as protocol
-from rlcore_tools.protocol.rows import protocol_spec, row_configs
 
 from rlcore.cli.main import main
 from rlcore.config.compose import compose
 from rlcore.contracts.specs import Published
+from rlcore.evaluation.protocol import play as protocol
+from rlcore.evaluation.protocol.rows import protocol_spec, row_configs
 from rlcore.plugins.registry import load_plugins
 from rlcore.results.tables import read_results
 from rlcore.session.assembly import assemble

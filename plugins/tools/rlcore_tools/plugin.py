@@ -19,14 +19,9 @@ COMMANDS = {
     "report": "write a run's report again, or compare several runs",
     "view": "look at an env or at a run's episodes, on one page: view env=NAME, view RUN",
     "runs": "list the runs of a folder; show one, compare two, find the best setting",
-    "cluster": "show a run's nodes and the resources it needs",
-    "protocol": "evaluate under all settings of a protocol: eval RUN protocol=NAME",
-    "verify": "repeat the evaluation kept with a checkpoint, and compare: eval RUN --verify",
-    "plan": "suggest a placement for common machines; name the limiting resource",
     "new": "write a package of your own to begin with: new KIND NAME",
     "check": "check a plugin or a component against the contract: check KIND NAME",
     "config": "explain a key, print a schema for editors, import a YAML file of RLinf",
-    "completion": "print a script that completes commands, recipes and keys in a shell",
 }
 TRACKERS: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "tensorboard": ("TensorBoardTracker", "event files in the run's folder", ()),

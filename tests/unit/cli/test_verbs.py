@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from rlcore_tools.protocol.rows import protocol_spec
 
 from rlcore.checks import run
 from rlcore.cli.main import main
+from rlcore.evaluation.protocol.rows import protocol_spec
 from rlcore.plugins.registry import load_plugins
 
 TOY = [

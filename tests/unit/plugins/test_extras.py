@@ -66,8 +66,7 @@ def test_extras_are_read_from_requirements(metadata):
         ("model", "openvla", "openvla"),
         ("algorithm", "ppo", "ppo"),  # in two extras: the one that brings less
         ("model", "maniskill", None),  # of another kind
-        ("command", "plan", "tools"),
-        ("command", "cluster", "tools"),
+        ("command", "report", "tools"),
         ("tracker", "ppo", None),
     ],
 )

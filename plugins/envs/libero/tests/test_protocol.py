@@ -11,10 +11,10 @@ from libero_cases import needs_assets
 from rlcore_env_libero.protocol import ALL_SUITES
 from rlcore_env_libero.spec import env_spec
 from rlcore_env_libero.suites import STEPS, SUITES
-from rlcore_tools.protocol.rows import rows_of
 
 from rlcore.cli.main import main
 from rlcore.config.compose import compose
+from rlcore.evaluation.protocol.rows import rows_of
 from rlcore.results.tables import read_results
 from rlcore.rollout.schedule import evaluation_columns
 

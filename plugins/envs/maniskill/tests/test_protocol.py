@@ -10,7 +10,8 @@ from rlcore_env_maniskill.protocol import OOD
 from rlcore_env_maniskill.put_on_plate.variants import VARIANTS
 from rlcore_env_maniskill.settings import ManiSkillConfig
 from rlcore_env_maniskill.spec import env_spec
-from rlcore_tools.protocol.table import protocol_rows
+
+from rlcore.evaluation.protocol.table import protocol_rows
 
 COLUMNS = ["Training setting (IND)", "Vision", "Semantic", "Execution"]
 TEST, TRAIN = "test", "train"

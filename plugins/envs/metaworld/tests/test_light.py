@@ -19,11 +19,11 @@ from rlcore_env_metaworld.tasks import BENCHMARKS, DIFFICULTY, SENTENCES
 from rlcore_mujoco import gl
 from rlcore_simulation.interpreters import Interpreter
 from rlcore_simulation.requirements import lacking
-from rlcore_tools.protocol.rows import rows_of
 
 from rlcore.checks.run import check
 from rlcore.config.compose import compose
 from rlcore.contracts.errors import AssetError, ConfigError
+from rlcore.evaluation.protocol.rows import rows_of
 from rlcore.rollout.schedule import evaluation_columns
 from rlcore.run_folder.env_facts import EnvFacts
 

@@ -23,7 +23,6 @@ from rlcore_env_robotwin.protocol import ALL, TABLE
 from rlcore_env_robotwin.settings import RobotCameraConfig, RoboTwinConfig
 from rlcore_env_robotwin.spec import env_spec
 from rlcore_env_robotwin.tasks import DENSE, FAMILIES, SENTENCES, TASKS, UNSUPPORTED
-from rlcore_tools.protocol.rows import rows_of
 from robotwin_cases import TASK, settings, write_repository
 
 from rlcore.checks import ready
@@ -34,6 +33,7 @@ from rlcore.config.instructions import with_instructions
 from rlcore.config.schema import RunConfig
 from rlcore.config.warning import ConfigWarning
 from rlcore.contracts.errors import AssetError, ConfigError, UserError
+from rlcore.evaluation.protocol.rows import rows_of
 from rlcore.plugins.registry import load_plugins
 
 # As RoboTwin's documentation counts them.

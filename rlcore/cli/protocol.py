@@ -16,20 +16,18 @@ from rlcore.config.overrides import keys_given, quote
 from rlcore.config.schema import RunConfig
 from rlcore.contracts.errors import ConfigError
 from rlcore.plugins.registry import load_plugins
-from rlcore.run_folder.folder import RunFolder
-from rlcore.session.trained_on import check_untrained
 
 FLAG = "--protocol"
 UNDER = replace(
     EVAL,
-    loop="rlcore_tools.protocol.play:run",
+    loop="rlcore.evaluation.protocol.play:run",
     form=replace(
         EVAL.form,
         flags={**TRUST, FLAG: {"metavar": "NAME", "help": "settings to evaluate with"}},
     ),
     call=None,
     loop_flags=("protocol",),
-    further_sides="rlcore_tools.protocol.rows:rows_of",
+    further_sides="rlcore.evaluation.protocol.rows:rows_of",
 )
 
 
@@ -56,7 +54,9 @@ def under_protocol(request: Request, overrides: Sequence[str]) -> RunConfig:
         UserError: as :func:`rlcore.cli.eval.configure`, or a row of the protocol uses starts that
             the run was trained on.
     """
-    from rlcore_tools.protocol.rows import rows_of
+    from rlcore.evaluation.protocol.rows import rows_of
+    from rlcore.run_folder.folder import RunFolder
+    from rlcore.session.trained_on import check_untrained
 
     name = request.options["protocol"]
     first = overrides[0].removeprefix(BY_RECIPE) if overrides else ""

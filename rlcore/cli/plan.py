@@ -58,7 +58,7 @@ class Tried:
     @property
     def fits(self) -> bool:
         """Whether the layout is valid and fits into memory."""
-        return bool(self.fills) and all(one.fits for one in self.fills)
+        return bool(self.fills) and all(fill.fits for fill in self.fills)
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -73,17 +73,18 @@ def main(arguments: Sequence[str]) -> int:
         return 0
     config, _ = composed_as_far(VERB.compose, request)
     registry = load_plugins()
-    found, granted = False, dict[str, None]()
+    fits = False
+    assumptions = dict[str, None]()
     for name, inventory, words in _machines(config):
         lines, keys = _proposal(config, registry, inventory)
         print(f"{name}:", *lines, sep="\n  ")
-        granted |= dict.fromkeys(assumed(inventory))
+        assumptions |= dict.fromkeys(assumed(inventory))
         if keys is not None:
-            found = True
+            fits = True
             asked = ["rlcore", "train", *arguments, "--dry-run", *words, *_assigned(keys)]
             print(f"  look at it: {shlex.join(asked)}")
-    print(*granted, sep="\n")
-    return 0 if found else 1
+    print(*assumptions, sep="\n")
+    return 0 if fits else 1
 
 
 def _machines(config: RunConfig) -> Iterator[tuple[str, Inventory, tuple[str, ...]]]:
@@ -131,18 +132,18 @@ def _fitting(
     own = config.actor.fsdp_config.sharding_strategy
     lines: list[str] = []
     for strategy in dict.fromkeys((own, DIVIDED)) if inventory.total > 1 else (NO_SHARD,):
-        found = [
+        candidates = [
             _try(config, registry, inventory, *layout, strategy)
             for layout in layouts(inventory).items()
         ]
         # moving weights on and off accelerators takes time, so offload is tried last
-        found += [one.other for one in found if one.other is not None]
-        for one in found:
-            if one.fits:
-                keys = {**changes, **one.keys}
-                said = [f"{one.name} fits:", *(f"  {word}" for word in _assigned(keys))]
-                return [*lines, *said, *map(_left, one.fills)], keys
-            lines += _why_not(one)
+        candidates += [tried.other for tried in candidates if tried.other is not None]
+        for tried in candidates:
+            if tried.fits:
+                keys = {**changes, **tried.keys}
+                words = [f"  {word}" for word in _assigned(keys)]
+                return [*lines, f"{tried.name} fits:", *words, *map(_left, tried.fills)], keys
+            lines += _why_not(tried)
     return lines, None
 
 
@@ -196,7 +197,7 @@ def _filled(plan: Plan, facts: Facts) -> tuple[tuple[Fill, ...], dict[str, Any]]
         memory = kind.memory
         for samples in sizes:
             full = fill(plan, with_samples(memory, samples))
-            if all(one.fits for one in full):
+            if all(filled.fits for filled in full):
                 return full, changes | ({MICRO: samples} if samples != sizes[0] else {})
     return full, changes
 
@@ -240,17 +241,17 @@ def _assigned(keys: Mapping[str, Any]) -> list[str]:
     return [f"{key}={format_value(value)}" for key, value in keys.items()]
 
 
-def _left(found: Fill) -> str:
-    of = f" of {format_bytes(found.have)}" if found.have else "; its size is not known"
-    main = " of main memory" if found.what == "node" else ""
-    return f"the fullest {found.what} holds {format_bytes(found.need)}{of}{main}"
+def _left(filled: Fill) -> str:
+    of = f" of {format_bytes(filled.have)}" if filled.have else "; its size is not known"
+    main = " of main memory" if filled.what == "node" else ""
+    return f"the fullest {filled.what} holds {format_bytes(filled.need)}{of}{main}"
 
 
-def _why_not(one: Tried) -> Iterator[str]:
-    if not one.fills:
-        yield f"{one.name} is refused: {one.refused}"
+def _why_not(tried: Tried) -> Iterator[str]:
+    if not tried.fills:
+        yield f"{tried.name} is refused: {tried.refused}"
         return
-    full = max(one.fills, key=lambda each: each.share)
+    full = max(tried.fills, key=lambda filled: filled.share)
     of = f"{format_bytes(full.have)}, of which {format_bytes(usable(full.have))} may be filled"
     what = f"the fullest {full.what} would hold {format_bytes(full.need)} of {of}"
-    yield f"{one.name} does not fit: memory binds, {what}"
+    yield f"{tried.name} does not fit: memory binds, {what}"

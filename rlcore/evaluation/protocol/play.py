@@ -19,12 +19,13 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from rlcore_weights.adapter_folder import base_of_adapters
-
 from rlcore.config.schema import RunConfig
 from rlcore.contracts.specs import ProtocolSpec
 from rlcore.evaluation.evaluate import evaluate
+from rlcore.evaluation.protocol.rows import other_than, protocol_spec
+from rlcore.evaluation.protocol.table import headline, protocol_rows
 from rlcore.files.atomic import write_text
+from rlcore.files.damaged_files import damaged_error, damaged_on
 from rlcore.files.reading import read_json
 from rlcore.plugins.registry import load_plugins
 from rlcore.results.tables import (
@@ -39,8 +40,10 @@ from rlcore.run_folder.manifest import code
 from rlcore.session.assembly import Assembly
 from rlcore.session.session import Session, caveat, open_session, protocol, sampling
 from rlcore.session.trained_on import learned_before
-from rlcore_tools.protocol.rows import other_than, protocol_spec
-from rlcore_tools.protocol.table import headline, protocol_rows
+
+ADAPTERS_CONFIG = "adapter_config.json"
+BASE_KEY = "base_model_name_or_path"
+"""File and key in which peft names the model that adapters adapt."""
 
 
 def run(assembly: Assembly, *, protocol: str) -> list[SuccessRow]:
@@ -48,7 +51,7 @@ def run(assembly: Assembly, *, protocol: str) -> list[SuccessRow]:
 
     Args:
         assembly: assembly of a run that only evaluates. Its further sides are the protocol's rows
-            (:func:`rlcore_tools.protocol.rows.rows_of`).
+            (:func:`rlcore.evaluation.protocol.rows.rows_of`).
         protocol: registered name of the protocol.
 
     Returns:
@@ -170,9 +173,25 @@ def _written(config: RunConfig) -> dict[str, dict[str, int]]:
     model = config.actor.model
     if model.model_path is None:
         return {}
-    paths = (model.model_path, model.lora_path, base_of_adapters(Path(model.model_path)))
+    paths = (model.model_path, model.lora_path, _adapted_model(Path(model.model_path)))
     folders = [Path(path) for path in paths if path is not None]
     return {str(folder): _times(folder) for folder in folders}
+
+
+def _adapted_model(folder: Path) -> str | None:
+    """Return the path of the model that a folder's adapters adapt; None if it has no adapters.
+
+    Raises:
+        CheckpointError: the adapters' configuration is damaged, or names no model.
+    """
+    path = folder / ADAPTERS_CONFIG
+    if not path.exists():
+        return None
+    with damaged_on(path):
+        base = read_json(path)[BASE_KEY]
+    if not isinstance(base, str) or not base:
+        raise damaged_error(path, f"it names no {BASE_KEY}")
+    return base
 
 
 def _times(folder: Path) -> dict[str, int]:

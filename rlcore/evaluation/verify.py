@@ -26,20 +26,20 @@ MADE = "eval.parquet"
 
 
 @dataclass(frozen=True)
-class Kept:
+class StoredEvaluation:
     """A stored evaluation that is to be reproduced.
 
     Attributes:
         file: table of its episodes.
         rules: what must be equal, by the names of :func:`rlcore.evaluation.record.rules_of`.
-        says: file that holds `rules` and `versions`.
+        protocol_file: file that holds `rules` and `versions`.
         versions: versions that it was made with.
         run: run that it belongs to.
     """
 
     file: Path
     rules: Mapping[str, Any]
-    says: Path
+    protocol_file: Path
     versions: Mapping[str, str]
     run: RunFolder
 
@@ -57,30 +57,30 @@ def run(assembly: Assembly, named: Path) -> list[EpisodeResult]:
         CheckpointError: no evaluation is stored there, or its files are damaged or incomplete.
         VerificationError: the protocol, seed or render settings differ, or results of episodes do.
     """
-    kept = of_evaluation(named)
-    if kept is None:
+    stored = of_evaluation(named)
+    if stored is None:
         policy = assembly.config.actor.model.model_path
         assert policy is not None  # as `rlcore eval RUN` set it
-        kept = _of_checkpoint(Path(policy).parent)
-    before = read_results(kept.file)
-    with open_session(assembly, like=kept.run) as session:
+        stored = _of_checkpoint(Path(policy).parent)
+    before = read_results(stored.file)
+    with open_session(assembly, like=stored.run) as session:
         now = json.loads(json.dumps(rules_of(session)))
-        for key, value in kept.rules.items():
+        for key, value in stored.rules.items():
             if now[key] != value:
                 raise VerificationError(
-                    f"{key} differs from what {kept.says} holds, there and here: "
+                    f"{key} differs from what {stored.protocol_file} holds, there and here: "
                     f"{describe_difference({key: value}, {key: now[key]})}",
                     hint="verify without overrides, on a machine that renders the same",
                 )
-        _require_all(kept.file, before, protocol(session.assembly).trials)
+        _require_all(stored.file, before, protocol(session.assembly).trials)
         results = evaluate(session, "verify")
         conclude(session, {"after": results})
-        _compare(before, results, kept.versions, versions_of(session))
+        _compare(before, results, stored.versions, versions_of(session))
         session.progress.line(f"verified: all {len(before)} episodes came out as before")
     return results
 
 
-def of_evaluation(named: Path) -> Kept | None:
+def of_evaluation(named: Path) -> StoredEvaluation | None:
     """Return the evaluation that `rlcore eval` made in a folder; None for a run with checkpoints,
     or a folder without such an evaluation.
 
@@ -94,44 +94,44 @@ def of_evaluation(named: Path) -> Kept | None:
     manifest = read_mapping(run.manifest)
     with damaged_on(run.manifest):
         rules = {"protocol": manifest["evaluation_protocol"], "seed": manifest["seeds"]["root"]}
-        return Kept(file, rules, run.manifest, dict(manifest["versions"]), run)
+        return StoredEvaluation(file, rules, run.manifest, dict(manifest["versions"]), run)
 
 
 def _require_all(
-    path: Path, kept: Sequence[EpisodeResult], trials: Mapping[str, Sequence[int]]
+    path: Path, stored: Sequence[EpisodeResult], trials: Mapping[str, Sequence[int]]
 ) -> None:
     """Raise CheckpointError unless the file has each episode of a protocol once, and no other.
 
     Args:
         path: file of the episodes, for the message.
-        kept: episodes in that file.
+        stored: episodes in that file.
         trials: trials of the protocol, by task.
     """
-    played = Counter((row.task, row.trial) for row in kept)
+    played = Counter((row.task, row.trial) for row in stored)
     asked = Counter((task, trial) for task, numbers in trials.items() for trial in numbers)
     if played != asked:
         task, trial = min((played - asked) + (asked - played))
         raise damaged_error(
             path,
-            f"it holds {len(kept)} episodes where its protocol has {asked.total()}: {task} trial "
+            f"it holds {len(stored)} episodes where its protocol has {asked.total()}: {task} trial "
             f"{trial} is there {played[task, trial]} times instead of {asked[task, trial]}",
         )
 
 
 def _compare(
-    kept: Sequence[EpisodeResult],
+    stored: Sequence[EpisodeResult],
     results: Sequence[EpisodeResult],
     then: Mapping[str, str],
     now: Mapping[str, str],
 ) -> None:
-    before = {_address(row): row for row in kept}
+    before = {_address(row): row for row in stored}
     other = [row for row in results if row != before[_address(row)]]
     if not other:
         return
     flips = sum(row.success != before[_address(row)].success for row in other)
     changed = ", ".join(changes(then, now)) or "none; another CPU, driver or server?"
     raise VerificationError(
-        f"{len(other)} of {len(kept)} episodes came out differently, in {flips} of them success "
+        f"{len(other)} of {len(stored)} episodes came out differently, in {flips} of them success "
         f"changed, e.g. {other[0].task} trial {other[0].trial}",
         hint=f"versions that changed: {changed}",
     )
@@ -141,16 +141,18 @@ def _address(row: EpisodeResult) -> tuple[str, int, int]:
     return row.task, row.trial, row.replica
 
 
-def _of_checkpoint(folder: Path) -> Kept:
-    says = folder / PROTOCOL
-    if not says.is_file():
+def _of_checkpoint(folder: Path) -> StoredEvaluation:
+    protocol_file = folder / PROTOCOL
+    if not protocol_file.is_file():
         raise CheckpointError(
             f"no evaluation was kept with {folder}",
             hint="a finished run keeps one with its last checkpoint; rlcore eval makes a new one",
         )
-    facts = read_mapping(says)
+    facts = read_mapping(protocol_file)
     versions = facts.get("versions")
     if not isinstance(versions, dict):
-        raise damaged_error(says, "it does not say with which versions it was made")
+        raise damaged_error(protocol_file, "it does not say with which versions it was made")
     rules = {key: facts.get(key) for key in ("protocol", "seed", "render_settings")}
-    return Kept(folder / EPISODES, rules, says, versions, RunFolder.containing(folder))
+    return StoredEvaluation(
+        folder / EPISODES, rules, protocol_file, versions, RunFolder.containing(folder)
+    )

@@ -41,7 +41,7 @@ def main(arguments: Sequence[str]) -> int:
         "FOLDERS": [name for name in commands if name in FOLDERS],
         "WORDS": _words(),
     }
-    script = Path(__file__).parents[1].joinpath("completion.bash").read_text(encoding="utf-8")
+    script = Path(__file__).with_name("completion.bash").read_text(encoding="utf-8")
     for name, some in words.items():
         script = script.replace(f"@{name}@", " ".join(some))
     targets = {one.spec.name: one.spec.target for one in registry.components("command")}

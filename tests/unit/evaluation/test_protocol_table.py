@@ -1,8 +1,7 @@
 """A protocol's table, with published figures below ours."""
 
-from rlcore_tools.protocol.table import headline, protocol_rows
-
 from rlcore.contracts.specs import ProtocolSpec, Published
+from rlcore.evaluation.protocol.table import headline, protocol_rows
 
 
 def test_published_figures_stand_below_ours():

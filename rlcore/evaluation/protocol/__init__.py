@@ -1,0 +1,1 @@
+"""Evaluate one policy under all settings of a protocol."""
