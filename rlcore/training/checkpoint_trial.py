@@ -13,9 +13,6 @@ from rlcore.plugins.registry import load_plugins
 from rlcore.run_folder.checkpoint import POLICY
 from rlcore.session.session import Session
 
-LARGEST_LEARNER = 2 * 2**30
-"""Bytes of a learner state up to which it is tried."""
-
 
 def try_policy(session: Session) -> None:
     """Save and load the fresh policy, before demonstrations, evaluations and rollouts.
@@ -39,14 +36,9 @@ def try_policy(session: Session) -> None:
 def try_learner(session: Session) -> None:
     """Save and load the initial learner state: optimizer, networks and replay.
 
-    The trial is skipped if the state has more than :data:`LARGEST_LEARNER` bytes, as with reference
-    weights of a large policy: they are written in the same way as a small one's.
-
     Raises:
         CheckpointError: the files can't be written, or the saved files can't be read.
     """
-    if session.group.learner_bytes() > LARGEST_LEARNER:
-        return
     with session.clock.measure("checkpoint"), scratch_folder(session.folder.checkpoints) as scratch:
         session.group.save_learner(scratch)
         session.group.try_learner(scratch)

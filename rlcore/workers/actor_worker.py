@@ -272,13 +272,6 @@ class ActorWorker(PolicyWorker):
         self._changed("all")
         self.try_learner(path)
 
-    def learner_bytes(self) -> int:
-        """Return the bytes of tensors that :meth:`save_learner` writes before the first update.
-
-        Most of it is a copy of the weights.
-        """
-        return sum(tensor.numel() * tensor.element_size() for tensor in self.learner.tensors())
-
     def try_learner(self, path: str) -> None:
         """Read back what :meth:`save_learner` has just written, to check that it can be read.
 

@@ -182,11 +182,6 @@ class WorkerGroup(ABC):
         """Load the learner from a checkpoint's folder, see :meth:`ActorWorker.load_learner`."""
         self._actors("load_learner", path=str(path))
 
-    def learner_bytes(self) -> int:
-        """Return the bytes of the largest rank's tensors that :meth:`save_learner` writes before
-        the first update."""
-        return max(self._actors("learner_bytes"))
-
     def try_learner(self, path: Path) -> None:
         """Read back the learner that was just saved, see :meth:`ActorWorker.try_learner`."""
         self._actors("try_learner", path=str(path))
