@@ -176,7 +176,7 @@ class ToyEnv:
         reward = reached.astype(np.float32) * self._config.reward_coef
         change = reward - self._last_reward
         self._last_reward = np.where(running, reward, self._last_reward)
-        # under ignore_terminations success is noted, and the episode goes on to its time limit
+        # under ignore_terminations success is noted, and the episode continues to its time limit
         terminated = reached & (not self._config.ignore_terminations)
         truncated = running & ~terminated & (self._steps >= self.spec.max_episode_steps)
         self._running &= ~(terminated | truncated)

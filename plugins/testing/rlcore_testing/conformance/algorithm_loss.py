@@ -78,7 +78,7 @@ class LossChecks(AlgorithmSubject):
     ) -> dict[str, tuple[Tensor | float, float]]:
         """Return loss, gradients and metrics, summed over micro-batches of a size.
 
-        Each has the rounding error that it may have. NaN stands for a metric without a value.
+        Each value is paired with its tolerance. A metric without a value is NaN.
         """
         present = self.present(samples)
         total = torch.zeros(())

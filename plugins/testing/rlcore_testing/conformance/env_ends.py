@@ -16,7 +16,7 @@ from rlcore_testing.conformance.env_subject import (
     extended,
 )
 
-IGNORED = "under config.ignore_terminations success is noted, and the episode goes on"
+IGNORED = "under config.ignore_terminations success is noted, and the episode continues"
 
 
 class EndChecks(EnvSubject):
@@ -37,7 +37,7 @@ class EndChecks(EnvSubject):
         )
         after = env.chunk_step(self.actions(ROWS))
         assert not after.valid.any() and not after.rewards.any(), (
-            "rows whose episodes have ended go on in the next chunk, expected valid false and "
+            "rows whose episodes have ended continue in the next chunk, expected valid false and "
             "reward 0 until they are reset\n  hint: AutoresetMode.DISABLED: a row is idle after "
             "its end"
         )
@@ -51,7 +51,7 @@ class EndChecks(EnvSubject):
         hint = "count the steps of each row, and truncate where they reach max_episode_steps"
         assert first.valid.all() and not first.truncated.any(), (
             f"an episode ended within {CHUNK} steps under max_episode_steps={SHORT} and "
-            f"ignore_terminations=true, expected it to go on\n  hint: {hint}"
+            f"ignore_terminations=true, expected it to continue\n  hint: {hint}"
         )
         elapsed = first.observation["elapsed"]
         require_equal(
@@ -106,7 +106,7 @@ class EndChecks(EnvSubject):
         env = self.env(1, ignore_terminations=True, max_episode_steps=limit)
         result = self.play(env, [episode], extended(actions[None], limit + 1)).result
         assert not result.terminated.any(), (
-            "ignore_terminations=true, yet the episode terminated, expected it to go on"
+            "ignore_terminations=true, yet the episode terminated, expected it to continue"
             f"\n  hint: {IGNORED}"
         )
         label = f"truncated under ignore_terminations=true and max_episode_steps={limit}"

@@ -49,8 +49,8 @@ class TrackerConformance(Conformance):
             self.log(folder, range(3))
 
     def test_a_resumed_run_adds_to_what_is_there(self) -> None:
-        """A resume makes the tracker anew, in the folder as it is, and goes back to a checkpoint's
-        update."""
+        """A resume builds a new tracker in the same folder, and repeats the updates after the
+        checkpoint."""
         with tempfile.TemporaryDirectory() as folder:
             self.log(folder, range(3))
             before = _sizes(folder)
