@@ -9,7 +9,6 @@ from rlcore.contracts.specs import Kind
 from rlcore.plugins import extras
 from rlcore.plugins.registry import Component, Registry
 from rlcore.plugins.trial_import import cache_folder
-from rlcore_tools.doctor import Row, row
 
 
 def note(component: Component) -> None:
@@ -19,7 +18,7 @@ def note(component: Component) -> None:
         _file(component).touch()
 
 
-def rows(registry: Registry, chosen: set[tuple[Kind, str]]) -> list[Row]:
+def rows(registry: Registry, chosen: set[tuple[Kind, str]]) -> list[dict[str, str]]:
     """Return a row of `rlcore doctor` for each third-party plugin with unchecked components.
 
     Args:
@@ -34,12 +33,12 @@ def rows(registry: Registry, chosen: set[tuple[Kind, str]]) -> list[Row]:
                 unchecked.setdefault(component.plugin, []).append(f"{kind} {name}")
     detail = "never checked here for what a run can't see, such as starts that don't repeat"
     return [
-        row(
-            f"plugin {name}",
-            f"{', '.join(components)}: {detail}",
-            "warning",
-            f"rlcore check {name}",
-        )
+        {
+            "name": f"plugin {name}",
+            "status": "warning",
+            "detail": f"{', '.join(components)}: {detail}",
+            "fix": f"rlcore check {name}",
+        }
         for name, components in unchecked.items()
     ]
 
