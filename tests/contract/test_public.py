@@ -47,7 +47,7 @@ EXCEPTIONS: dict[str, tuple[str, ...]] = {
         "rlcore.checks.plugin_files", "rlcore.plugins.extras", "rlcore.plugins.registry",
         "rlcore.plugins.trial_import",
     ),
-    "plugins/tools/rlcore_tools/check/composed.py": (
+    "plugins/tools/rlcore_tools/check/configuration.py": (
         *("rlcore.config.bind", "rlcore.config.catalog", "rlcore.config.compose"),
         *("rlcore.config.schema_tree", "rlcore.plugins.registry"),
     ),

@@ -80,7 +80,7 @@ def rlcore_settings() -> list[str]:
 def rlcore_doctor(config: Any | None) -> list[dict[str, str]]:
     """Return rows on the components that a run chose and that `rlcore check` never checked."""
     from rlcore.plugins.registry import load_plugins
-    from rlcore_tools.check import checked
+    from rlcore_tools.check import check_log
 
     if config is None:
         return []
@@ -90,4 +90,4 @@ def rlcore_doctor(config: Any | None) -> list[dict[str, str]]:
         ("model", config.actor.model.model_type),
         ("algorithm", config.algorithm.name),
     }
-    return checked.rows(load_plugins(), chosen)
+    return check_log.rows(load_plugins(), chosen)

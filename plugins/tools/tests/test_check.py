@@ -7,7 +7,7 @@ import sys
 
 import pytest
 from rlcore_testing.conformance.base import PROGRESS
-from rlcore_tools.check.composed import component_of
+from rlcore_tools.check.configuration import component_of
 from rlcore_tools.check.targets import call_fault, component_findings, configuration_findings
 from rlcore_tools.cli import check
 from test_new import importable

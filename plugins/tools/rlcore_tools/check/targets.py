@@ -59,8 +59,14 @@ def component_findings(spec: ComponentSpec) -> Iterator[Found]:
 
     where = f"{HOOKSPECS}, {spec.kind}"
     reported: set[str] = set()
-    for field in ("target", "config", "spec", "imports", "layouts", "original"):
-        named = getattr(spec, field)
+    targets = {
+        "target": spec.target,
+        "config": spec.config,
+        "spec": spec.spec,
+        "layouts": spec.layouts,
+        "original": spec.original,
+    }
+    for field, named in targets.items():
         if named is None:
             continue
         try:
