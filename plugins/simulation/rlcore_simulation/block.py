@@ -35,7 +35,8 @@ class ObservationBlock:
     """
 
     def __init__(self, rows: int, spec: EnvSpec, descriptor: int | None = None) -> None:
-        floats, images = np.dtype(np.float32), np.dtype(np.uint8)
+        floats = np.dtype(np.float32)
+        images = np.dtype(np.uint8)
         # arrays with wider entries come first, so that all arrays are aligned
         layout: list[tuple[np.dtype, tuple[int, ...]]] = [
             (floats, (rows, spec.state_dim)),

@@ -36,8 +36,8 @@ class SimulatorCache(Generic[S]):
 
     def take(self, task: int) -> S:
         """Return a simulator of `task`, for the caller's exclusive use until it is given back."""
-        found = next((place for place, (of, _) in self._idle.items() if of == task), None)
-        simulator = self.build(task) if found is None else self._idle.pop(found)[1]
+        key = next((place for place, (of, _) in self._idle.items() if of == task), None)
+        simulator = self.build(task) if key is None else self._idle.pop(key)[1]
         self._lent[id(simulator)] = task, simulator
         return simulator
 

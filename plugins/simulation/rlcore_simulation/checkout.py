@@ -17,7 +17,7 @@ def commit_of(folder: Path) -> str:
     # With its folder given, git searches no parent folder, and reads the checkout of another user.
     command = ["git", "--git-dir", str(folder / ".git"), "rev-parse", "--verify", "HEAD"]
     try:
-        done = subprocess.run(command, capture_output=True, text=True)
+        process = subprocess.run(command, capture_output=True, text=True)
     except OSError:
         return UNKNOWN
-    return UNKNOWN if done.returncode else done.stdout.strip()
+    return UNKNOWN if process.returncode else process.stdout.strip()

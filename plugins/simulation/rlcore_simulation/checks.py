@@ -45,7 +45,8 @@ def counted_episodes(
         slots: numbers of the rows among those of all workers.
         seed: seed of the reset.
     """
-    tasks, trials = len(spec.tasks), spec.trials(split)
+    tasks = len(spec.tasks)
+    trials = spec.trials(split)
     return [Episode(slot % tasks, trials[(seed + slot // tasks) % len(trials)]) for slot in slots]
 
 
@@ -121,9 +122,9 @@ def floats(what: str, given: Any, shape: tuple[int, ...], where: str, entries: s
     except ValueError:  # lists of different lengths
         array = np.asarray(None)
     if array.shape != shape or array.dtype.kind not in NUMBERS:
-        found = describe(given) if isinstance(given, np.ndarray) else shown(given)
+        returned = describe(given) if isinstance(given, np.ndarray) else shown(given)
         raise EnvError(
-            f"the {what} are {found} in {where}, expected float32 {list(shape)}",
+            f"the {what} are {returned} in {where}, expected float32 {list(shape)}",
             hint=f"the env is at fault: give {entries}",
         )
     return array.astype(np.float32)
@@ -140,10 +141,10 @@ def draw_into(simulator: AnySimulator, out: Mapping[str, np.ndarray]) -> None:
             that are not pixels from 0 to 255.
     """
     frames = {name: Frame.of(name, array) for name, array in out.items()}
-    given: dict[str, np.ndarray] = (FilmFrames if isinstance(out, FilmFrames) else dict)(frames)
-    simulator.draw(given)
+    arrays: dict[str, np.ndarray] = (FilmFrames if isinstance(out, FilmFrames) else dict)(frames)
+    simulator.draw(arrays)
     for name, frame in frames.items():
-        if given.get(name) is not frame:
+        if arrays.get(name) is not frame:
             raise EnvError(
                 f"the simulator's draw replaces out[{name!r}] instead of writing into it",
                 hint=f"the env is at fault: out[{name!r}][:] = frame",
@@ -185,14 +186,14 @@ class Frame(np.ndarray):
             raise self._refused(pixels, f"{shape}; spec.cameras says of which size") from None
 
     def _refused(self, pixels: np.ndarray, hint: str) -> EnvError:
-        seen = (
+        value_range = (
             f", {pixels.min()} to {pixels.max()}"
             if pixels.size and pixels.dtype.kind in NUMBERS
             else ""
         )
         return EnvError(
-            f"the simulator draws {pixels.dtype} {list(pixels.shape)}{seen}, into a frame of "
-            f"camera {self.camera!r}",
+            f"the simulator draws {pixels.dtype} {list(pixels.shape)}{value_range}, into a frame "
+            f"of camera {self.camera!r}",
             hint=f"the env is at fault: {hint}",
         )
 
@@ -206,18 +207,18 @@ def shown(value: object) -> str:
 
 
 def _number(what: str, value: Any, where: str) -> float:
-    one = _one(value)
-    if one is None:
+    number = _one(value)
+    if number is None:
         raise _wrong(what, value, where, "a number")
-    return one
+    return number
 
 
 def _whether(what: str, value: Any, where: str, meaning: str) -> bool:
-    one = _one(value)
-    if one not in (False, True):  # nan would count as true
+    number = _one(value)
+    if number not in (False, True):  # nan would count as true
         hint = f"the env is at fault: Step.{what} must say whether {meaning}"
         raise _wrong(what, value, where, "true or false", hint)
-    return bool(one)
+    return bool(number)
 
 
 def _one(value: Any) -> float | None:

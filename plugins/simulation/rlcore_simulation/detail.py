@@ -11,7 +11,9 @@ import numpy as np
 from rlcore.contracts.specs import EnvSpec
 
 SETTING = "render_detail"
-EXACT, PIXEL = DETAILS = ("exact", "pixel")
+EXACT = "exact"
+PIXEL = "pixel"
+DETAILS = (EXACT, PIXEL)
 
 
 class FilmFrames(dict[str, np.ndarray]):

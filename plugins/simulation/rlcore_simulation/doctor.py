@@ -124,7 +124,8 @@ def _usable(side: str, env: EnvConfig, registry: Registry) -> OtherInterpreter:
     Raises:
         AssetError: it can't be used, or lacks what the env's simulators need.
     """
-    key, python = f"env.{side}.python", str(env.interpreter())
+    key = f"env.{side}.python"
+    python = str(env.interpreter())
     component = registry.get("env", env.env_type)
     spec = component.spec
     command = f"rlcore venv create {spec.name}" if spec.requirements else None

@@ -99,13 +99,13 @@ class SimulatedEnv:
         episodes = options["episodes"] if "episodes" in options else self._counted(seed or 0)
         mask = np.asarray(options["reset_mask"]) if "reset_mask" in options else None
         rows = range(self.num_envs) if mask is None else np.flatnonzero(mask).tolist()
-        wanted = {row: checked_episode(self.spec, episodes[row]) for row in rows}
+        starts = {row: checked_episode(self.spec, episodes[row]) for row in rows}
         self._require_ready()
-        asked = self._fleet.send(
-            lambda hosted: messages.Reset({row: e for row, e in wanted.items() if row in hosted}),
-            wanted,
+        receivers = self._fleet.send(
+            lambda hosted: messages.Reset({row: e for row, e in starts.items() if row in hosted}),
+            starts,
         )
-        for started in self._fleet.collect(messages.Started, asked):
+        for started in self._fleet.collect(messages.Started, receivers):
             for row, sentence in started.sentences.items():
                 self._sentences[row] = sentence
                 self._success[row] = False
@@ -151,8 +151,9 @@ class SimulatedEnv:
         """Wait until the running chunk ends, and return its result."""
         if not self._playing:
             raise RuntimeError("chunk_step_wait without chunk_step_async")
-        asked, self._playing = self._playing, []
-        parts = self._fleet.collect(messages.Played, asked)
+        receivers = self._playing
+        self._playing = []
+        parts = self._fleet.collect(messages.Played, receivers)
         self._success = np.concatenate([part.success for part in parts])
         return ChunkResult(
             observation=self._observation(),
@@ -231,15 +232,16 @@ class SimulatedEnv:
         """
         self._require_ready()
         frames: dict[int, list[np.ndarray]] = {}
-        for taken in self._fleet.collect(dict, self._fleet.send(lambda _: messages.TakeFrames())):
-            frames |= taken
+        for films in self._fleet.collect(dict, self._fleet.send(lambda _: messages.TakeFrames())):
+            frames |= films
         return frames
 
     # -- lifetime and helpers ---------------------------------------------------------------
 
     def close(self) -> None:
         """End the simulator processes and free the shared memory; safe to call twice."""
-        self._playing, self._closed = [], True
+        self._playing = []
+        self._closed = True
         self._fleet.close()
         self._block.close()
 

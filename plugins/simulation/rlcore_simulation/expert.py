@@ -26,8 +26,8 @@ def play_expert(simulator: AnySimulator, spec: EnvSpec, wish: Demonstrate) -> De
     """
     task = spec.tasks[wish.episode.task]
     noise = generator(f"{spec.name} demonstration", wish.seed, task, *wish.episode[1:3])
-    low = np.concatenate([np.full(each.size, each.low) for each in spec.actions])
-    high = np.concatenate([np.full(each.size, each.high) for each in spec.actions])
+    low = np.concatenate([np.full(channel.size, channel.low) for channel in spec.actions])
+    high = np.concatenate([np.full(channel.size, channel.high) for channel in spec.actions])
     scale = wish.action_noise * (high - low) / 2
     states: list[np.ndarray] = []
     actions: list[np.ndarray] = []
@@ -59,7 +59,7 @@ def play_expert(simulator: AnySimulator, spec: EnvSpec, wish: Demonstrate) -> De
     return Demonstration(
         episode=wish.episode,
         instruction=sentence,
-        frames={name: np.stack(kept) for name, kept in frames.items()},
+        frames={name: np.stack(pictures) for name, pictures in frames.items()},
         frame_steps=np.array(frame_steps, dtype=np.int64),
         states=np.stack(states),
         actions=np.stack(actions),
@@ -72,9 +72,10 @@ def _wanted(simulator: AnySimulator, spec: EnvSpec, wish: Demonstrate, where: st
 
     C is `stride` for a :class:`ChunkSimulator`, else 1.
     """
-    what, entries = f"expert's actions of {spec.name}", "the entries that spec.actions lists"
+    name = f"expert's actions of {spec.name}"
+    entries = "the entries that spec.actions lists"
     if isinstance(simulator, ChunkSimulator):
         chunk = simulator.expert_chunk(wish.stride, speed=wish.speed)
-        return floats(what, chunk, (wish.stride, spec.action_dim), where, entries)
+        return floats(name, chunk, (wish.stride, spec.action_dim), where, entries)
     action = simulator.expert_action(speed=wish.speed)
-    return floats(what, action, (spec.action_dim,), where, entries)[None]
+    return floats(name, action, (spec.action_dim,), where, entries)[None]

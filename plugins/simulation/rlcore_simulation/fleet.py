@@ -68,8 +68,10 @@ class SimulatorFleet:
         Returns:
             processes that the command was sent to, for :meth:`collect`.
         """
-        wanted = None if rows is None else set(rows)
-        receivers = [m for m in self._members if wanted is None or not wanted.isdisjoint(m.rows)]
+        selected = None if rows is None else set(rows)
+        receivers = [
+            m for m in self._members if selected is None or not selected.isdisjoint(m.rows)
+        ]
         for member in receivers:
             member.send(command(member.rows))
         return receivers
@@ -113,11 +115,11 @@ class SimulatorFleet:
                     busy.rotate(-1)
                     continue
                 member = busy.popleft()
-                played = self.collect(Demonstration, [member])
+                demonstrations = self.collect(Demonstration, [member])
                 if waiting:
                     member.send(waiting.popleft())
                     busy.append(member)
-                yield from played
+                yield from demonstrations
         finally:
             # If the caller stopped early or a process failed, the pending answers of the others
             # must not be taken for answers to the next command. Their errors are dropped, because

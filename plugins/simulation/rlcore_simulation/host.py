@@ -79,7 +79,7 @@ class RowHost:
 
     def _play(self, command: messages.Play) -> messages.Played:
         rows, chunk = command.actions.shape[:2]
-        played = messages.Played(
+        answer = messages.Played(
             rewards=np.zeros((rows, chunk), dtype=np.float32),
             terminated=np.zeros((rows, chunk), dtype=bool),
             truncated=np.zeros((rows, chunk), dtype=bool),
@@ -90,9 +90,9 @@ class RowHost:
         for place, (number, row) in enumerate(self._rows.items()):
             if not row.over:
                 with self._busy(number):
-                    self._play_row(place, number, command, played)
-            played.success[place] = row.success
-        return played
+                    self._play_row(place, number, command, answer)
+            answer.success[place] = row.success
+        return answer
 
     def _play_row(
         self, place: int, number: int, command: messages.Play, played: messages.Played
@@ -123,11 +123,12 @@ class RowHost:
             self._pool.give_back(simulator)
 
     def _take_frames(self) -> dict[int, list[np.ndarray]]:
-        taken: dict[int, list[np.ndarray]] = {}
+        films: dict[int, list[np.ndarray]] = {}
         for number, row in self._rows.items():
             if row.frames:
-                taken[number], row.frames = row.frames, []
-        return taken
+                films[number] = row.frames
+                row.frames = []
+        return films
 
     # -- observations -----------------------------------------------------------------------
 
@@ -157,8 +158,8 @@ class RowHost:
         """
         row = self._rows[number]
         for camera in self._spec.cameras[:1]:
-            seen = self._block.frames[camera.name][number]
-            frame = np.empty_like(seen) if self._films_apart else seen.copy()
+            observed = self._block.frames[camera.name][number]
+            frame = np.empty_like(observed) if self._films_apart else observed.copy()
             if self._films_apart:
                 assert row.simulator is not None
                 draw_into(row.simulator, FilmFrames({camera.name: frame}))

@@ -111,7 +111,8 @@ def environment(path: Iterable[str] | None = None) -> dict[str, str]:
             for this one are left out; None: a process of this interpreter gets `sys.path`.
     """
     if path is None:
-        path, variables = sys.path, dict(os.environ)
+        path = sys.path
+        variables = dict(os.environ)
     else:
         variables = {name: value for name, value in os.environ.items() if name not in _OF_ONE}
     joined = os.pathsep.join(folder for folder in path if folder)

@@ -43,13 +43,13 @@ def kept(mesh: Mesh, pixel: float, seen: np.ndarray) -> Mesh:
         mesh, pixel, seen: arguments of :func:`rlcore_simulation.simplify.simplified`.
     """
     file = folder() / f"{_digest(mesh, pixel, seen)}.npz"
-    found = _read(file, mesh)
-    if found is not None:
-        return found
-    made = simplify.simplified(mesh, pixel, seen)
+    cached = _read(file, mesh)
+    if cached is not None:
+        return cached
+    simple = simplify.simplified(mesh, pixel, seen)
     with suppress(OSError):  # the disk is full, or the folder can't be written to
-        _write(file, made)
-    return made
+        _write(file, simple)
+    return simple
 
 
 def _digest(mesh: Mesh, pixel: float, seen: np.ndarray) -> str:
@@ -71,10 +71,10 @@ def _read(file: Path, mesh: Mesh) -> Mesh | None:
     try:
         with np.load(file, allow_pickle=False) as kept_:
             arrays = {name: kept_[name] for name in kept_.files}
-        found = Mesh(points=mesh.points, **{"texcoords": None} | arrays)
+        cached = Mesh(points=mesh.points, **{"texcoords": None} | arrays)
     except (OSError, ValueError, BadZipFile, EOFError, KeyError, TypeError):
         return None
-    return found if _fits(found) else None
+    return cached if _fits(cached) else None
 
 
 def _fits(mesh: Mesh) -> bool:

@@ -51,7 +51,7 @@ def rlcore_versions(envs: Mapping[str, EnvConfig]) -> list[OtherInterpreter]:
     from rlcore_simulation import doctor, interpreters, known_interpreters
 
     interpreters.look.cache_clear()  # something may have been installed since
-    found = doctor.interpreters_of(envs, load_plugins())
-    for one in found:
-        known_interpreters.note(one.executable)
-    return found
+    interpreters_in_use = doctor.interpreters_of(envs, load_plugins())
+    for interpreter in interpreters_in_use:
+        known_interpreters.note(interpreter.executable)
+    return interpreters_in_use

@@ -28,10 +28,10 @@ def published(module: str, protocol: str) -> dict[str, Any]:
         module: `__file__` of a module in the folder of `published.yaml`.
         protocol: name of the protocol in that file.
     """
-    found: dict[str, Any] = read_yaml(Path(module).with_name("published.yaml"))[protocol]
+    content: dict[str, Any] = read_yaml(Path(module).with_name("published.yaml"))[protocol]
     rows = [
         Published(source=table["source"], setting=table["setting"], **row)
-        for table in found["tables"]
+        for table in content["tables"]
         for row in table["rows"]
     ]
-    return {"published": tuple(rows), "differs": tuple(found["differs"])}
+    return {"published": tuple(rows), "differs": tuple(content["differs"])}

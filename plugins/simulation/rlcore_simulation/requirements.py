@@ -33,21 +33,21 @@ def lacking(interpreter: Interpreter, spec: ComponentSpec) -> Iterator[tuple[str
     for python in (PYTHON, spec.requires_python):
         if not fits(interpreter.version, python):
             yield f"Python {python}", interpreter.version
-    there = {canonicalize_name(name): version for name, version in interpreter.packages.items()}
+    installed = {canonicalize_name(name): version for name, version in interpreter.packages.items()}
     major, minor, *_ = interpreter.version.split(".")
     about = {"python_version": f"{major}.{minor}", "python_full_version": interpreter.version}
     for text in (NUMPY, *spec.requirements):
-        wanted = Requirement(text.removesuffix(ALONE))
-        if wanted.marker is not None and not wanted.marker.evaluate(about):
+        requirement = Requirement(text.removesuffix(ALONE))
+        if requirement.marker is not None and not requirement.marker.evaluate(about):
             continue
-        version = there.get(canonicalize_name(wanted.name))
-        if version is None or not wanted.specifier.contains(version, prereleases=True):
-            yield f"{wanted.name}{wanted.specifier}", version or "not installed"
+        version = installed.get(canonicalize_name(requirement.name))
+        if version is None or not requirement.specifier.contains(version, prereleases=True):
+            yield f"{requirement.name}{requirement.specifier}", version or "not installed"
 
 
 def listed(lacks: Iterable[tuple[str, str]]) -> list[str]:
     """Return a text for each pair of :func:`lacking`."""
-    return [f"{wanted} (there: {version})" for wanted, version in lacks]
+    return [f"{requirement} (there: {version})" for requirement, version in lacks]
 
 
 def own_interpreter(spec: ComponentSpec) -> Interpreter:
@@ -78,9 +78,9 @@ def tested_there(
     from packaging.utils import canonicalize_name
     from packaging.version import InvalidVersion
 
-    there = {canonicalize_name(name): version for name, version in packages.items()}
+    installed = {canonicalize_name(name): version for name, version in packages.items()}
     for library in spec.tested:
-        version = there.get(canonicalize_name(library.distribution))
+        version = installed.get(canonicalize_name(library.distribution))
         if version is None:
             continue
         try:
@@ -100,8 +100,8 @@ def of_note(interpreter: Interpreter, spec: ComponentSpec | None = None) -> dict
     decides = [library.distribution for library in spec.tested] if spec else []
     needed = spec.requirement_names if spec else []
     names = set(map(canonicalize_name, ["numpy", *needed, *decides]))
-    found = interpreter.packages.items()
-    return dict(sorted(pair for pair in found if canonicalize_name(pair[0]) in names))
+    installed = interpreter.packages.items()
+    return dict(sorted(pair for pair in installed if canonicalize_name(pair[0]) in names))
 
 
 def fits(version: str, wanted: str | None) -> bool:

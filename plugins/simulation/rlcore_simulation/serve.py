@@ -43,7 +43,8 @@ def main() -> None:
     for number in ENDS:
         if number != signal.SIGTERM:  # the parent handles Ctrl-C and a closed terminal
             signal.signal(number, signal.SIG_IGN)
-    pipe, memory = Connection(int(sys.argv[1])), int(sys.argv[2])
+    pipe = Connection(int(sys.argv[1]))
+    memory = int(sys.argv[2])
     for descriptor in (pipe.fileno(), memory):
         os.set_inheritable(descriptor, False)
     # If a forked child kept the pipe open, the parent would not see this process die. Also, only

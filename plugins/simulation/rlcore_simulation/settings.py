@@ -48,10 +48,10 @@ def groups_of(
 
     Groups, and the tasks in each, keep the order in which `groups` lists them.
     """
-    found = {
+    selected = {
         name: tuple(task for task in members if task in tasks) for name, members in groups.items()
     }
-    return {name: members for name, members in found.items() if members}
+    return {name: members for name, members in selected.items() if members}
 
 
 @dataclass

@@ -67,7 +67,8 @@ class SuspendingEnv(SimulatedEnv):
 
     def recorded(self) -> dict[int, list[np.ndarray]]:
         """See :meth:`SimulatedEnv.recorded`."""
-        early, self._frames = self._frames, {}
+        early = self._frames
+        self._frames = {}
         late = super().recorded()
         return {row: early.get(row, []) + late.get(row, []) for row in {**early, **late}}
 
@@ -95,7 +96,7 @@ class SuspendingEnv(SimulatedEnv):
 
     def _bring_back(self) -> None:
         since = self._since
-        wanted = {
+        last_starts = {
             row: number  # of its last start
             for number, event in enumerate(since)
             if isinstance(event, dict)
@@ -103,11 +104,12 @@ class SuspendingEnv(SimulatedEnv):
             if self._running[row]
         }
         success = self._success
-        self._since, begun = [], False
+        self._since = []
+        begun = False
         for number, event in enumerate(since):
             if isinstance(event, dict):
                 # only a row's last start is replayed: it makes the earlier ones irrelevant
-                rows = [row for row in event if wanted.get(row) == number]
+                rows = [row for row in event if last_starts.get(row) == number]
                 if rows:
                     episodes = [event.get(row) for row in range(self.num_envs)]
                     mask = np.isin(np.arange(self.num_envs), rows)

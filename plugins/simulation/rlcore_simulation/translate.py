@@ -76,7 +76,7 @@ def _encode(kind: Any, value: Any, place: str, arrays: Arrays) -> Any:
         arrays[place] = value
         return place
     if kind is SimulatedEnvConfig:
-        values = {name: plain(each, f"env {name}") for name, each in asdict(value).items()}
+        values = {name: plain(entry, f"env {name}") for name, entry in asdict(value).items()}
         return {"class": address_of(type(value), "the settings"), "values": values}
     if kind is UserError:
         return {"class": type(value).__name__, "message": value.message, "hint": value.hint}
@@ -84,14 +84,14 @@ def _encode(kind: Any, value: Any, place: str, arrays: Arrays) -> Any:
         return [value.start, value.stop, value.step]
     if is_dataclass(kind):
         return {
-            name: _encode(each, getattr(value, name), f"{place}/{name}", arrays)
-            for name, each in _fields(kind).items()
+            name: _encode(entry, getattr(value, name), f"{place}/{name}", arrays)
+            for name, entry in _fields(kind).items()
         }
     if kind in MAPPINGS:  # as pairs, because keys in JSON are strings
-        return [[key, _encode(inner[1], each, f"{place}/{key}", arrays)]
-                for key, each in value.items()]  # fmt: skip
+        return [[key, _encode(inner[1], entry, f"{place}/{key}", arrays)]
+                for key, entry in value.items()]  # fmt: skip
     if kind in (list, tuple):
-        return [_encode(inner[0], each, f"{place}/{n}", arrays) for n, each in enumerate(value)]
+        return [_encode(inner[0], entry, f"{place}/{n}", arrays) for n, entry in enumerate(value)]
     return value
 
 
@@ -109,20 +109,22 @@ def _decode(kind: Any, value: Any, arrays: Mapping[str, np.ndarray]) -> Any:
     if kind in (range, Episode):
         return kind(*value)
     if is_dataclass(kind):
-        made: Any = kind
-        types = _fields(made)
-        return made(**{name: _decode(types[name], each, arrays) for name, each in value.items()})
+        constructor: Any = kind
+        types = _fields(constructor)
+        return constructor(
+            **{name: _decode(types[name], entry, arrays) for name, entry in value.items()}
+        )
     if kind in MAPPINGS:
-        return {key: _decode(inner[1], each, arrays) for key, each in value}
+        return {key: _decode(inner[1], entry, arrays) for key, entry in value}
     if kind in (list, tuple):
-        return kind(_decode(inner[0], each, arrays) for each in value)
+        return kind(_decode(inner[0], entry, arrays) for entry in value)
     return value
 
 
 def _opened(kind: Any) -> tuple[Any, tuple[Any, ...]]:
     """Return a type without `| None`, and its type arguments; `object` for other unions."""
     if isinstance(kind, UnionType):
-        kinds = [each for each in get_args(kind) if each is not NoneType]
+        kinds = [member for member in get_args(kind) if member is not NoneType]
         return _opened(kinds[0]) if len(kinds) == 1 else (object, ())
     return get_origin(kind) or kind, get_args(kind)
 
@@ -151,12 +153,12 @@ def settings_from(kind: type[SimulatedEnvConfig], values: Mapping[str, Any]) -> 
 
 def _sections(default: Any, values: Mapping[str, Any]) -> dict[str, Any]:
     """Decode values; a nested settings section gets the class of its default."""
-    made = {}
+    decoded = {}
     for name, value in values.items():
         usual = vars(default)[name]
-        made[name] = (
+        decoded[name] = (
             type(usual)(**_sections(usual, value))
             if isinstance(usual, Settings)
             else restored(value)
         )
-    return made
+    return decoded

@@ -41,12 +41,12 @@ def plain(value: Any, where: str) -> Any:
     if isinstance(value, PurePath):
         return {f"{MARK}path": str(value)}
     if isinstance(value, (list, tuple)):
-        entries = [plain(each, f"{where}[{place}]") for place, each in enumerate(value)]
+        entries = [plain(entry, f"{where}[{place}]") for place, entry in enumerate(value)]
         return entries if isinstance(value, list) else {f"{MARK}tuple": entries}
     if isinstance(value, Mapping):
         if all(type(name) is str and not name.startswith(MARK) for name in value):
-            return {name: plain(each, f"{where}.{name}") for name, each in value.items()}
-        pairs = [[plain(n, where), plain(each, f"{where}[{n!r}]")] for n, each in value.items()]
+            return {name: plain(entry, f"{where}.{name}") for name, entry in value.items()}
+        pairs = [[plain(n, where), plain(entry, f"{where}[{n!r}]")] for n, entry in value.items()]
         return {f"{MARK}mapping": pairs}
     kind = type(value)
     raise ConfigError(
@@ -64,13 +64,13 @@ def restored(value: Any) -> Any:
         KeyError, TypeError, ValueError: the value was not encoded by :func:`plain`.
     """
     if isinstance(value, list):
-        return [restored(each) for each in value]
+        return [restored(entry) for entry in value]
     if not isinstance(value, dict):
         return value
     inside: Any
     name, inside = next(iter(value.items()), ("", None))
     if not name.startswith(MARK):  # plain() gives marked names only to mappings of one entry
-        return {name: restored(each) for name, each in value.items()}
+        return {name: restored(entry) for name, entry in value.items()}
     match name.removeprefix(MARK):
         case "enum":
             return load_target(inside[0])[inside[1]]
@@ -79,7 +79,7 @@ def restored(value: Any) -> Any:
         case "tuple":
             return tuple(map(restored, inside))
         case "mapping":
-            return {restored(name): restored(each) for name, each in inside}
+            return {restored(name): restored(entry) for name, entry in inside}
     raise ValueError(f"a value is a {name!r}")
 
 

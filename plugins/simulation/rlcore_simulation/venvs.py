@@ -120,11 +120,11 @@ def _require_python(folder: Path, spec: ComponentSpec, python: str | None) -> No
         version = look(str(folder)).version
     except AssetError as error:  # made on another machine?
         raise AssetError(error.message, hint=again) from None
-    given = None if python is None else f"=={look(_base_python(spec, python)).version}"
-    for wanted in (spec.requires_python, given):
-        if not fits(version, wanted):
+    required = None if python is None else f"=={look(_base_python(spec, python)).version}"
+    for specifier in (spec.requires_python, required):
+        if not fits(version, specifier):
             raise ConfigError(
-                f"{folder} exists, with Python {version} instead of {wanted}", hint=again
+                f"{folder} exists, with Python {version} instead of {specifier}", hint=again
             )
 
 
@@ -142,7 +142,8 @@ def _make_empty(
             f"{folder} must be a new folder or a virtual environment, but it holds something else",
             hint="rlcore venv create ENV takes a folder of rlcore's own",
         )
-    base, uv = _base_python(spec, python), _uv()
+    base = _base_python(spec, python)
+    uv = _uv()
     if uv is not None:
         command = [uv, "venv", "--quiet", "--allow-existing", "--python", base, str(folder)]
     else:
@@ -187,25 +188,37 @@ def _install(folder: Path, spec: ComponentSpec, say: Callable[[str], None], ours
     Raises:
         AssetError: the environment has no pip, or the installation failed.
     """
-    uv, again = _uv(), making(spec, folder)
-    there = look(str(folder))
+    uv = _uv()
+    again = making(spec, folder)
+    interpreter = look(str(folder))
     if not takes_packages(folder):
+        python = shlex.quote(interpreter.executable)
         raise AssetError(
             f"{folder} has no pip, by which its packages are installed",
-            hint=f"{shlex.quote(there.executable)} -m ensurepip, or pip install uv; then {again}",
+            hint=f"{python} -m ensurepip, or pip install uv; then {again}",
         )
-    pip = [there.executable, "-I", "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    pip = [
+        interpreter.executable,
+        "-I",
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--disable-pip-version-check",
+    ]
     if uv is not None:
-        pip = [uv, "pip", "install", "--quiet", "--python", there.executable]
-    together = [text for text in spec.requirements if not text.endswith(ALONE)]
-    alone = [text.removesuffix(ALONE) for text in spec.requirements if text.endswith(ALONE)]
+        pip = [uv, "pip", "install", "--quiet", "--python", interpreter.executable]
+    with_dependencies = [text for text in spec.requirements if not text.endswith(ALONE)]
+    without_dependencies = [
+        text.removesuffix(ALONE) for text in spec.requirements if text.endswith(ALONE)
+    ]
     hint = (
         "its lines above say why: no network, or nothing built for this Python? What is done so "
         f"far stays in {folder}, and the same command goes on with it: {again}"
     )
     with tempfile.NamedTemporaryFile("w", suffix=".txt") as constraints:
         if not ours:
-            packages = there.packages.items()
+            packages = interpreter.packages.items()
             constraints.write("".join(f"{name}=={version}\n" for name, version in packages))
             constraints.flush()
             pip += ["--constraint", constraints.name]
@@ -213,10 +226,13 @@ def _install(folder: Path, spec: ComponentSpec, say: Callable[[str], None], ours
                 f"its lines above say why: in {folder}, which rlcore did not make for {spec.name}, "
                 f"packages keep their versions. One of its own: rlcore venv create {spec.name}"
             )
-        for options, wanted in (([], together), ([ALONE.strip()], alone)):
-            if wanted:
-                failed = f"{' '.join(wanted)} could not be installed"
-                _run([*pip, *options, *wanted], say, failed, hint)
+        for options, requirements in (
+            ([], with_dependencies),
+            ([ALONE.strip()], without_dependencies),
+        ):
+            if requirements:
+                failed = f"{' '.join(requirements)} could not be installed"
+                _run([*pip, *options, *requirements], say, failed, hint)
     look.cache_clear()
 
 
@@ -246,8 +262,8 @@ def _run(command: list[str], say: Callable[[str], None], failed: str, hint: str)
 
 
 def _uv() -> str | None:
-    beside = Path(sys.executable).with_name("uv")
-    return str(beside) if beside.is_file() else shutil.which("uv")
+    neighbour = Path(sys.executable).with_name("uv")
+    return str(neighbour) if neighbour.is_file() else shutil.which("uv")
 
 
 def lacks(folder: Path, spec: ComponentSpec) -> list[str]:
@@ -285,15 +301,15 @@ def environment_for(spec: ComponentSpec) -> str | None:
     if not any(lacking(own_interpreter(spec), spec)):
         return None
     recorded = {venv_of(executable_of(path)) for path in noted()} | {usual(spec.name)}
-    made = [folder for folder in recorded if folder and stamp(folder).get("env") == spec.name]
-    made.sort(key=lambda folder: (folder / STAMP).stat().st_mtime, reverse=True)
-    for place, folder in enumerate(made):
+    candidates = [folder for folder in recorded if folder and stamp(folder).get("env") == spec.name]
+    candidates.sort(key=lambda folder: (folder / STAMP).stat().st_mtime, reverse=True)
+    for place, folder in enumerate(candidates):
         complete = "requirements" in stamp(folder)
         wrong = lacks(folder, spec) if complete else ["it was never completed"]
         if wrong:
             warn(f"{folder} is skipped: {'; '.join(wrong)} ({making(spec, folder)} completes it)")
             continue
-        others = ", ".join(map(str, made[place + 1 :]))
+        others = ", ".join(map(str, candidates[place + 1 :]))
         if others:
             warn(
                 f"{spec.name} is simulated in {folder}, the newest environment that was made for "

@@ -86,7 +86,8 @@ def unpack(data: bytes) -> Message:
             )
         place = _START.size + length
         header = json.loads(data[_START.size : place])
-        kind, fields = header["kind"], header["fields"]
+        kind = header["kind"]
+        fields = header["fields"]
         if not isinstance(kind, str) or not isinstance(fields, dict):
             raise TypeError("its kind or its fields have another type")
         arrays = {}

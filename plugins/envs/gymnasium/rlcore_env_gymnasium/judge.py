@@ -18,7 +18,8 @@ class Judge:
     """
 
     def __init__(self, config: GymnasiumConfig) -> None:
-        self._config, self._rule = config, require_success(config)
+        self._config = config
+        self._rule = require_success(config)
         self._names = success_names(config)
         self._total = 0.0
 

@@ -53,9 +53,9 @@ def known(ident: str) -> Any:
 
 def registered(ident: str) -> Any:
     """Return a copy of gymnasium's spec of an id without time limit: rlcore applies its own."""
-    found = copy.deepcopy(known(ident))
-    found.max_episode_steps = None
-    return found
+    spec = copy.deepcopy(known(ident))
+    spec.max_episode_steps = None
+    return spec
 
 
 def make(ident: str, kwargs: Mapping[str, Any], *, renders: bool) -> Any:
@@ -142,15 +142,16 @@ def measured(ident: str, kwargs: Mapping[str, Any]) -> dict[str, Any]:
     limit = known(ident).max_episode_steps
     probe = make(ident, kwargs, renders=False)
     modes = probe.metadata.get("render_modes", [])
-    frame, filmed = None, []
+    frame = None
+    filmed = []
     if "rgb_array" in modes:
-        shown = make(ident, kwargs, renders=True)
-        shown.reset(seed=0)
-        drawn = shown.render()
+        rendering = make(ident, kwargs, renders=True)
+        rendering.reset(seed=0)
+        drawn = rendering.render()
         frame = list(np.shape(drawn)[:2]) if np.ndim(drawn) == 3 else None
         # rendering may change the observations after it
-        filmed = [played(shown, seed=7, films=True)[0]]
-        shown.close()
+        filmed = [played(rendering, seed=7, films=True)[0]]
+        rendering.close()
     parts = [
         {
             "place": place,
@@ -161,10 +162,10 @@ def measured(ident: str, kwargs: Mapping[str, Any]) -> dict[str, Any]:
     ]
     first, infos = played(probe, seed=7)
     again, _ = played(probe, seed=7)
-    other = make(ident, kwargs, renders=False)
-    played(other, seed=8)
-    elsewhere, _ = played(other, seed=7)
-    other.close()
+    second = make(ident, kwargs, renders=False)
+    played(second, seed=8)
+    elsewhere, _ = played(second, seed=7)
+    second.close()
     facts = {
         "parts": parts,
         "frame": frame,
@@ -196,24 +197,26 @@ def played(env: Any, *, seed: int, films: bool = False) -> tuple[list[np.ndarray
         observations of the start and of the steps, flattened; and the names in the steps' `info`.
     """
     observation, _ = env.reset(seed=seed)
-    seen, names = [_flat(env, observation)], set[str]()
+    observations = [_flat(env, observation)]
+    names = set[str]()
     draw = np.random.default_rng(0)
     for _ in range(STEPS):
         action = _drawn(env.action_space, draw)
         if films:
             env.render()
         observation, _, terminated, truncated, info = env.step(action)
-        seen.append(_flat(env, observation))
+        observations.append(_flat(env, observation))
         names |= set(info)
         if terminated or truncated:
             break
-    return seen, names
+    return observations, names
 
 
 def _drawn(space: Any, draw: np.random.Generator) -> Any:
     if isinstance(space, spaces.Discrete):
         return int(space.start + draw.integers(space.n))
-    low, high = np.maximum(space.low, -1.0), np.minimum(space.high, 1.0)
+    low = np.maximum(space.low, -1.0)
+    high = np.minimum(space.high, 1.0)
     return draw.uniform(low, np.maximum(low, high)).astype(space.dtype)
 
 
@@ -254,7 +257,8 @@ def _action(space: Any) -> dict[str, Any]:
         return {"kind": "Discrete", "size": int(space.n), "low": -1.0, "high": 1.0}
     if not isinstance(space, spaces.Box):
         return {"kind": type(space).__name__, "size": 0, "low": 0.0, "high": 0.0}
-    low, high = space.low.reshape(-1), space.high.reshape(-1)
+    low = space.low.reshape(-1)
+    high = space.high.reshape(-1)
     return {"kind": "Box", "size": int(low.size), "low": low.tolist(), "high": high.tolist()}
 
 

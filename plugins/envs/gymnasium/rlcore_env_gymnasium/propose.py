@@ -29,7 +29,7 @@ def mapping_of(ident: str) -> str:
     rows = {
         "instruction": spec.instructions[0],
         "cameras": camera_sources(config, facts),
-        "states": [each["place"] for each in state_parts(config, facts)],
+        "states": [part["place"] for part in state_parts(config, facts)],
         "actions": {"joint_delta": spec.action_dim},
         "success": success,
         "max_episode_steps": facts["limit"] or config.max_episode_steps,

@@ -67,18 +67,18 @@ class GymSimulator:
         """
         if self._last is not None:
             return self._last
-        taken = action_of(self._env.action_space, action)
-        self._seen, reward, terminated, truncated, info = self._env.step(taken)
+        native = action_of(self._env.action_space, action)
+        self._seen, reward, terminated, truncated, info = self._env.step(native)
         solved = self._judge.solved(float(reward), bool(terminated), info)
-        told = {
+        numbers = {
             name: float(value)
             for name, value in info.items()
             if np.ndim(value) == 0 and isinstance(value, (bool, int, float, np.number, np.bool_))
         }
         over = bool(terminated or truncated)
         if over:
-            self._last = Step(0.0, solved, told, over=True)
-        return Step(float(reward), solved, told, over=over)
+            self._last = Step(0.0, solved, numbers, over=True)
+        return Step(float(reward), solved, numbers, over=over)
 
     def draw(self, out: Mapping[str, np.ndarray]) -> None:
         # Closing an env that was made later frees the current GL context. Without this call,
@@ -107,7 +107,7 @@ class View:
 
     def __init__(self, config: GymnasiumConfig) -> None:
         facts = facts_of(config)
-        self._places = [each["place"] for each in state_parts(config, facts)]
+        self._places = [part["place"] for part in state_parts(config, facts)]
         self._sources = camera_sources(config, facts)
         self._size = config.image_size
         self.renders = RENDER in self._sources.values()
@@ -130,7 +130,7 @@ class View:
             observation: the env's observation.
             frame: result of the env's `render`; None if `renders` is false.
         """
-        found = {}
+        pictures = {}
         for name, source in self._sources.items():
             picture = frame if source == RENDER else part(observation, source)
             picture = np.ascontiguousarray(picture, dtype=np.uint8)
@@ -139,5 +139,5 @@ class View:
                     (self._size, self._size), Image.Resampling.BOX
                 )
                 picture = np.asarray(shrunk)
-            found[name] = picture
-        return found
+            pictures[name] = picture
+        return pictures

@@ -21,7 +21,8 @@ from rlcore.contracts.specs import ActionChannel, ActionMeaning, CameraSpec, Env
 from rlcore_env_gymnasium.settings import HEADLESS, GymnasiumConfig
 
 PROBE = Path(__file__).with_name("probe.py")
-PICTURE, RENDER = "picture", "render"
+PICTURE = "picture"
+RENDER = "render"
 SECONDS = 120  # timeout for making an env and playing some steps
 SUCCESS = re.compile(r"info:(?P<info>\w+)|(?P<end>terminated)|(?P<sum>reward|return):(?P<least>.+)")
 USUAL = ("is_success", "success")
@@ -30,7 +31,9 @@ HOW = (
     "(at least X)"
 )
 MEANINGS = get_args(ActionMeaning)
-TRAIN, HELDOUT, VALIDATION = range(0, 10_000), range(10_000, 20_000), range(20_000, 30_000)
+TRAIN = range(0, 10_000)
+HELDOUT = range(10_000, 20_000)
+VALIDATION = range(20_000, 30_000)
 
 
 def env_spec(config: GymnasiumConfig) -> EnvSpec:
@@ -81,11 +84,11 @@ def facts_of(config: GymnasiumConfig) -> Mapping[str, Any]:
 
 @lru_cache(maxsize=64)
 def _measured(ident: str, kwargs: str, python: str) -> Mapping[str, Any]:
-    asked = f'{{"id": {json.dumps(ident)}, "kwargs": {kwargs}}}'
+    request = f'{{"id": {json.dumps(ident)}, "kwargs": {kwargs}}}'
     try:
-        done = subprocess.run(
+        process = subprocess.run(
             [python, "-c", PROBE.read_text()],
-            input=asked,
+            input=request,
             capture_output=True,
             text=True,
             timeout=SECONDS,
@@ -95,12 +98,12 @@ def _measured(ident: str, kwargs: str, python: str) -> Mapping[str, Any]:
         raise AssetError(
             f"{ident}: gymnasium did not make it and play a few steps within {SECONDS} s"
         ) from None
-    if done.returncode:
+    if process.returncode:
         raise AssetError(
-            f"{ident}: the process that makes it ended with {done.returncode}: "
-            f"{done.stderr.strip().rpartition(chr(10))[2]}"
+            f"{ident}: the process that makes it ended with {process.returncode}: "
+            f"{process.stderr.strip().rpartition(chr(10))[2]}"
         )
-    facts: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    facts: dict[str, Any] = json.loads(process.stdout.splitlines()[-1])
     if "error" in facts:
         raise AssetError(
             f"gymnasium can't make {ident!r}: {facts['error']}",
@@ -145,19 +148,20 @@ def state_parts(config: GymnasiumConfig, facts: Mapping[str, Any]) -> list[Mappi
     Raises:
         ConfigError: `config.states` names a place without numbers.
     """
-    known = {p["place"]: p for p in facts["parts"] if p["kind"] != PICTURE and p["size"]}
-    chosen = list(known) if config.states is None else config.states
+    parts = {p["place"]: p for p in facts["parts"] if p["kind"] != PICTURE and p["size"]}
+    chosen = list(parts) if config.states is None else config.states
     for place in chosen:
-        if place not in known:
+        if place not in parts:
             raise ConfigError(
                 f"states of {config.id}: there are no numbers {place!r}"
-                f"{choices_message(place, known)}"
+                f"{choices_message(place, parts)}"
             )
-    return [known[place] for place in chosen]
+    return [parts[place] for place in chosen]
 
 
 def _actions(config: GymnasiumConfig, action: Mapping[str, Any]) -> tuple[ActionChannel, ...]:
-    size, kind = action["size"], action["kind"]
+    size = action["size"]
+    kind = action["kind"]
     if not size:
         raise ConfigError(f"{config.id} takes actions of {kind}; rlcore has Box and Discrete ones")
     meanings = {"joint_delta": size} if config.actions is None else dict(config.actions)
@@ -172,7 +176,8 @@ def _actions(config: GymnasiumConfig, action: Mapping[str, Any]) -> tuple[Action
             f"{sum(meanings.values())}"
         )
     said = f"the greatest entry chooses one of {size}" if kind == "Discrete" else ""
-    channels, first = [], 0
+    channels = []
+    first = 0
     for meaning, count in meanings.items():
         for low, high, entries in _runs(action, first, count):
             if not (math.isfinite(low) and math.isfinite(high)):
@@ -225,15 +230,15 @@ def require_success(config: GymnasiumConfig) -> re.Match[str] | None:
     """
     if config.success is None:
         return None
-    found = SUCCESS.fullmatch(config.success)
+    match = SUCCESS.fullmatch(config.success)
     try:
-        least = found and found["least"]
+        least = match and match["least"]
         if least:
             float(least)
     except ValueError:
-        found = None
-    if found is None:
+        match = None
+    if match is None:
         raise ConfigError(
             f"success must read info:NAME, terminated, reward:X or return:X, got {config.success!r}"
         )
-    return found
+    return match

@@ -71,21 +71,24 @@ class VectorEnv:
         options = options or {}
         rows = range(self.num_envs)
         mask = np.asarray(options.get("reset_mask", np.ones(self.num_envs, bool)), bool)
-        wanted = options.get("episodes") or counted_episodes(
+        episodes = options.get("episodes") or counted_episodes(
             self.spec, self._config.split, rows, seed=seed or 0
         )
         for row in np.flatnonzero(mask).tolist():
-            checked_episode(self.spec, wanted[row])
-        seeds = [int(wanted[row].trial) if mask[row] else 0 for row in rows]
+            checked_episode(self.spec, episodes[row])
+        seeds = [int(episodes[row].trial) if mask[row] else 0 for row in rows]
         if not mask.any():
             return self._observation(), {}
-        seen = self._reset(seeds, mask)
-        self._running[mask], self._success[mask] = True, False
-        self._steps[mask], self._last[mask], self._still[mask] = 0, 0.0, False
+        observed = self._reset(seeds, mask)
+        self._running[mask] = True
+        self._success[mask] = False
+        self._steps[mask] = 0
+        self._last[mask] = 0.0
+        self._still[mask] = False
         for row in np.flatnonzero(mask).tolist():
             self._judges[row].begin()
-            self._look(row, seen)
-        self._draw(mask, seen)
+            self._look(row, observed)
+        self._draw(mask, observed)
         return self._observation(), {}
 
     def step(
@@ -100,16 +103,20 @@ class VectorEnv:
         rows, chunk = actions.shape[:2]
         rewards = np.zeros((rows, chunk), np.float32)
         terminated, truncated, valid = (np.zeros((rows, chunk), bool) for _ in range(3))
-        drawn, seen = np.zeros(rows, bool), None
+        drawn = np.zeros(rows, bool)
+        observed = None
         for c in range(chunk):
             run = self._running.copy()
             if not run.any():
                 break
-            valid[:, c], drawn = run, drawn | run
-            seen = self._advance(actions[:, c], rewards[:, c], terminated[:, c], truncated[:, c])
-        if seen is not None:
+            valid[:, c] = run
+            drawn = drawn | run
+            observed = self._advance(
+                actions[:, c], rewards[:, c], terminated[:, c], truncated[:, c]
+            )
+        if observed is not None:
             # Skip terminated rows: they need no picture, and may already show their next episode.
-            self._draw(drawn & ~terminated.any(1) & ~self._still, seen)
+            self._draw(drawn & ~terminated.any(1) & ~self._still, observed)
         return ChunkResult(
             self._observation(), rewards, terminated, truncated, valid, self._success.copy()
         )
@@ -130,8 +137,9 @@ class VectorEnv:
         self._kept = {int(row): [] for row in rows}
 
     def recorded(self) -> dict[int, list[np.ndarray]]:
-        kept, self._kept = self._kept, {row: [] for row in self._kept}
-        return {row: frames for row, frames in kept.items() if frames}
+        films = self._kept
+        self._kept = {row: [] for row in self._kept}
+        return {row: frames for row, frames in films.items() if frames}
 
     def close(self) -> None:
         self._env.close()
@@ -178,16 +186,18 @@ class VectorEnv:
         if self._mode is AutoresetMode.DISABLED and self._over.any():
             self._reset([0] * self.num_envs, self._over.copy())
         single = self._env.single_action_space
-        taken = np.stack([action_of(single, action) for action in actions])
-        seen, gained, ends, cuts, infos = self._env.step(taken)
+        native = np.stack([action_of(single, action) for action in actions])
+        observed, gained, ends, cuts, infos = self._env.step(native)
         self._over = np.asarray(ends | cuts, bool).copy()
         config = self._config
         for row in np.flatnonzero(self._running).tolist():
             still = self._still[row]
             over = bool(ends[row] or cuts[row]) and not still
-            info, final = infos, None
+            info = infos
+            final = None
             if over and self._mode is AutoresetMode.SAME_STEP:
-                info, final = infos["final_info"], infos["final_obs"][row]
+                info = infos["final_info"]
+                final = infos["final_obs"][row]
             self._steps[row] += 1
             gain = 0.0 if still else float(gained[row])
             solved = not still and self._judges[row].solved(gain, bool(ends[row]), _of(info, row))
@@ -203,13 +213,13 @@ class VectorEnv:
             if still:
                 continue
             if final is None:
-                self._look(row, seen)
+                self._look(row, observed)
             else:
                 space = self._env.single_observation_space
                 self._states[row] = self._view.states(space, final)
         if self._kept:
-            self._film(seen)
-        return seen
+            self._film(observed)
+        return observed
 
     def _look(self, row: int, seen: Any) -> None:
         """Update the state of a row from a batched observation."""
@@ -232,10 +242,10 @@ class VectorEnv:
             return
         first = self.spec.cameras[0].name
         frames = self._env.render() if self._view.renders else None
-        for row, kept in self._kept.items():
+        for row, film in self._kept.items():
             if self._running[row] or self._steps[row]:
                 frame = None if frames is None else frames[row]
-                kept.append(self._view.pictures(_row(seen, row), frame)[first])
+                film.append(self._view.pictures(_row(seen, row), frame)[first])
 
     def _observation(self) -> Observation:
         elapsed = self._steps / self.spec.max_episode_steps
@@ -250,9 +260,9 @@ class VectorEnv:
 def _row(seen: Any, row: int) -> Any:
     """Return one row of a batched observation."""
     if isinstance(seen, dict):
-        return {name: _row(each, row) for name, each in seen.items()}
+        return {name: _row(entry, row) for name, entry in seen.items()}
     if isinstance(seen, tuple):
-        return tuple(_row(each, row) for each in seen)
+        return tuple(_row(entry, row) for entry in seen)
     return seen[row]
 
 

@@ -77,8 +77,8 @@ def download_folder() -> Path:
 
 def _packaged() -> list[Path]:
     """Return the folders of assets that pip installed."""
-    found = util.find_spec(ASSETS_PACKAGE)
-    places = (found.submodule_search_locations or ()) if found else ()
+    package = util.find_spec(ASSETS_PACKAGE)
+    places = (package.submodule_search_locations or ()) if package else ()
     return [Path(place) / "assets" for place in places]
 
 
@@ -101,11 +101,11 @@ def require_assets(root: Path, tasks: Iterable[str]) -> None:
     """
     missing = sorted(missing_files(root, tasks))
     if missing:
-        named = abbreviate_list(missing, 3)
-        message = f"LIBERO's assets: {len(missing)} file(s) missing or damaged in {root}: {named}"
-        meant = _meant(root)
-        if meant is not None:
-            raise AssetError(f"{message}; did you mean {meant}?", hint=f"assets_path={meant}")
+        listed = abbreviate_list(missing, 3)
+        message = f"LIBERO's assets: {len(missing)} file(s) missing or damaged in {root}: {listed}"
+        intended = _meant(root)
+        if intended is not None:
+            raise AssetError(f"{message}; did you mean {intended}?", hint=f"assets_path={intended}")
         raise AssetError(message, hint=f"{command_for(root)}  {TRY_OUT}")
 
 
@@ -148,13 +148,13 @@ def object_files(libero: Path) -> dict[str, str]:
     Args:
         libero: folder of LIBERO's code.
     """
-    found = {}
+    files = {}
     for file in (libero / OBJECT_CLASSES).glob("*_objects.py"):
         text = file.read_text(encoding="utf-8")
         for pattern in re.findall(r'f"([\w/{}]+\.xml)"', text):
             for name in re.findall(r'^[^#\n]*obj_name="(\w+)"', text, re.MULTILINE):
-                found[name] = pattern.replace("{obj_name}", name)
-    return found
+                files[name] = pattern.replace("{obj_name}", name)
+    return files
 
 
 def _files(problem: Problem, places: Mapping[str, str]) -> Iterator[str]:
@@ -182,7 +182,7 @@ def _parts(file: Path) -> list[Path] | None:
     if file.suffix != ".xml":
         return []
     try:
-        named = ET.parse(file).getroot().findall("asset/*[@file]")
+        elements = ET.parse(file).getroot().findall("asset/*[@file]")
     except ET.ParseError:
         return None
-    return [Path(os.path.normpath(file.parent / part.get("file", ""))) for part in named]
+    return [Path(os.path.normpath(file.parent / part.get("file", ""))) for part in elements]

@@ -17,7 +17,8 @@ from rlcore_env_libero.settings import LiberoConfig
 from rlcore_env_libero.spec import env_spec
 from rlcore_env_libero.suites import ALL, SUITES
 
-CODE, ASSETS = "libero: LIBERO's own code", "libero: assets"
+CODE = "libero: LIBERO's own code"
+ASSETS = "libero: assets"
 
 
 def doctor_checks(used: Sequence[LiberoConfig]) -> list[Row]:
@@ -29,22 +30,22 @@ def doctor_checks(used: Sequence[LiberoConfig]) -> list[Row]:
         used: settings of the LIBERO envs of a run. If empty, missing assets are no error, and their
             row tells how to get them.
     """
-    apart = dict.fromkeys(filter(None, (env.interpreter() for env in used)))
+    pythons_elsewhere = dict.fromkeys(filter(None, (env.interpreter() for env in used)))
     pythons = [env.interpreter() for env in used]
     rows = [
         *gl_checks("libero", pythons),
-        *(row(CODE, f"left to {python} to find") for python in apart),
+        *(row(CODE, f"left to {python} to find") for python in pythons_elsewhere),
     ]
-    here = [env for env in used if env.interpreter() is None]
-    if used and not here:
+    own = [env for env in used if env.interpreter() is None]
+    if used and not own:
         return rows
-    tasks = dict.fromkeys(task for env in here for task in env_spec(env).tasks)
+    tasks = dict.fromkeys(task for env in own for task in env_spec(env).tasks)
     try:
         folder = libero_folder()
         require_tasks(folder, tasks)
     except AssetError as error:
         return [*rows, missing(CODE, error)]
-    return [*rows, row(CODE, str(folder)), *_assets(here)]
+    return [*rows, row(CODE, str(folder)), *_assets(own)]
 
 
 def _assets(used: Sequence[LiberoConfig]) -> list[Row]:

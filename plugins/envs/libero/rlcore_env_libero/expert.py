@@ -16,15 +16,26 @@ import numpy as np
 from rlcore_env_libero.grasp import choose
 
 # Metres that the hand moves in a step at full speed, and radians that it rotates.
-REACH, TURN = 0.05, 0.5
+REACH = 0.05
+TURN = 0.5
 # Heights of the hand in metres: above the ground while it travels; above an object's top before it
 # descends; and the depth of the grip below that top, which the palm limits.
-TRAVEL, ABOVE, DEPTH = 0.34, 0.06, 0.03
+TRAVEL = 0.34
+ABOVE = 0.06
+DEPTH = 0.03
 # Tolerances of a goal, in metres and radians; steps that the fingers take; number of steps after
 # which a stage ends in any case; and least height by which a lifted object has risen, in metres.
-NEAR, TURNED, FINGERS, PATIENCE, LIFTED = 0.012, 0.05, 12, 40, 0.05
-OPEN, CLOSE = -1.0, 1.0
-START, LIFT, LOWER, RELEASE = 0, 3, 5, 6
+NEAR = 0.012
+TURNED = 0.05
+FINGERS = 12
+PATIENCE = 40
+LIFTED = 0.05
+OPEN = -1.0
+CLOSE = 1.0
+START = 0
+LIFT = 3
+LOWER = 5
+RELEASE = 6
 
 
 class PickAndPlace:
@@ -42,17 +53,22 @@ class PickAndPlace:
             target = env.parsed_problem["regions"][target]["target"]
         self._env = env
         self._names = thing, target
-        self._thing, self._target = env.obj_body_id[thing], env.obj_body_id[target]
+        self._thing = env.obj_body_id[thing]
+        self._target = env.obj_body_id[target]
         self._travel = TRAVEL + env.workspace_offset[2]
         self._begin()
 
     def _begin(self) -> None:
         """Choose a grasp for the current state, and begin with the first stage."""
-        data, model = self._env.sim.data._data, self._env.sim.model._model
-        hand, yaw = self._hand(), self._yaw()
+        data = self._env.sim.data._data
+        model = self._env.sim.model._model
+        hand = self._hand()
+        yaw = self._yaw()
         self._grasp = choose(model, data, self._thing, hand=hand, yaw=yaw, depth=DEPTH)
-        self._heading, self._rested = yaw + self._grasp.turn, data.xpos[self._thing, 2]
-        self._stage, self._waited = START, 0
+        self._heading = yaw + self._grasp.turn
+        self._rested = data.xpos[self._thing, 2]
+        self._stage = START
+        self._waited = 0
 
     def action(self) -> np.ndarray:
         """Return the action for the current state, float64 `[7]`, towards the goal of the stage.
@@ -78,10 +94,10 @@ class PickAndPlace:
         away = np.asarray(goal) - hand
         turn = self._heading - self._yaw() if self._grasp.turn else 0.0
         self._waited += 1
-        there = np.linalg.norm(away) < NEAR and abs(turn) < TURNED
+        arrived = np.linalg.norm(away) < NEAR and abs(turn) < TURNED
         if self._stage == LOWER:
-            there = self._touches()
-        if (self._waited > FINGERS if fingers else there) or self._waited > PATIENCE:
+            arrived = self._touches()
+        if (self._waited > FINGERS if fingers else arrived) or self._waited > PATIENCE:
             self._go_on()
         moves = np.clip(away / REACH * 2.5, -1.0, 1.0)
         return np.array([*moves, 0.0, 0.0, np.clip(turn / TURN, -1.0, 1.0), grip])
@@ -91,7 +107,8 @@ class PickAndPlace:
         if self._stage == LIFT and self._env.sim.data.xpos[self._thing, 2] < self._rested + LIFTED:
             self._begin()
             return
-        self._stage, self._waited = min(self._stage + 1, RELEASE), 0
+        self._stage = min(self._stage + 1, RELEASE)
+        self._waited = 0
         if self._stage == LOWER and self._inside:
             self._stage = RELEASE
 
@@ -111,7 +128,8 @@ class PickAndPlace:
 
     def _extent(self) -> tuple[float, float]:
         """Return the heights of the lowest and highest point of the object's boxes, in metres."""
-        model, data = self._env.sim.model._model, self._env.sim.data
+        model = self._env.sim.model._model
+        data = self._env.sim.data
         mine = np.flatnonzero(model.body_rootid[model.geom_bodyid] == self._thing)
         # vertical components of the boxes' axes
         upright = np.abs(data.geom_xmat[mine].reshape(-1, 3, 3)[:, 2])

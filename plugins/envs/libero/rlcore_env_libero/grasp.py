@@ -14,7 +14,8 @@ import mujoco
 import numpy as np
 
 # Height map: half its edge, and the distance between neighbouring points, in metres.
-REACH, GRID = 0.19, 0.005
+REACH = 0.19
+GRID = 0.005
 # Candidate offsets of the hand from the object's origin, along each axis, in metres; and candidate
 # rotations of the hand, in radians.
 PLACES = np.arange(-8, 9) / 100
@@ -26,10 +27,13 @@ PADS = (0.035, 0.054), 0.014
 BETWEEN = (0.0, 0.010), 0.008
 HAND = (0.0, 0.112), 0.040
 # Height of the hand's lower side above that point, and of that point above the pads' lower edge.
-PALM, TIP = 0.026, 0.012
+PALM = 0.026
+TIP = 0.012
 # Clearance below the fingertips, in metres; height of the object that the pads must cover, in
 # metres; and the cost of a rotation by a radian, in metres of offset.
-ROOM, HOLD, TURNING = 0.003, 0.010, 0.02
+ROOM = 0.003
+HOLD = 0.010
+TURNING = 0.02
 
 
 @dataclass(frozen=True)
@@ -79,9 +83,13 @@ def choose(
     origin = data.xpos[thing, :2]
     line = np.arange(-REACH, REACH + GRID / 2, GRID)
     points = origin + np.stack(np.meshgrid(line, line, indexing="ij"), axis=-1)
-    own, others = heights(model, data, mine, points), heights(model, data, rest, points)
+    own = heights(model, data, mine, points)
+    others = heights(model, data, rest, points)
     places = np.stack(np.meshgrid(PLACES, PLACES, indexing="ij"), axis=-1).reshape(-1, 2)
-    offset, chosen, lowest, least = np.zeros(2), 0.0, float(others.min()) + TIP + ROOM, inf
+    offset = np.zeros(2)
+    chosen = 0.0
+    lowest = float(others.min()) + TIP + ROOM
+    least = inf
     for turn in TURNS:
         pads, held, under = (
             _highest(surface, places[:, None] + _part(part, yaw + turn))
@@ -92,7 +100,10 @@ def choose(
         cost[held < np.maximum(own.max() - depth, low) - TIP + HOLD] = inf
         best = int(cost.argmin())
         if cost[best] < least:
-            least, offset, chosen, lowest = cost[best], places[best], float(turn), float(low[best])
+            least = cost[best]
+            offset = places[best]
+            chosen = float(turn)
+            lowest = float(low[best])
     way = np.linspace(hand[:2], origin + offset, 12)[:, None]
     under, beside = (
         max(heights(model, data, rest, way + _part(part, yaw + t)).max() for t in (0.0, chosen))
@@ -116,16 +127,20 @@ def heights(
     """
     highest = np.full(points.shape[:-1], -inf)
     for geom in geoms:
-        at, axes = data.geom_xpos[geom], data.geom_xmat[geom].reshape(3, 3)
+        at = data.geom_xpos[geom]
+        axes = data.geom_xmat[geom].reshape(3, 3)
         if model.geom_type[geom] == mujoco.mjtGeom.mjGEOM_PLANE:
             np.maximum(highest, at[2], out=highest)
             continue
         # intersect the vertical line at each point with the slabs between opposite faces
         start = np.concatenate([points - at[:2], np.full((*points.shape[:-1], 1), -at[2])], -1)
-        start, along, size = start @ axes, axes[2], model.geom_size[geom]
+        start = start @ axes
+        along = axes[2]
+        size = model.geom_size[geom]
         along = np.where(np.abs(along) < 1e-9, 1e-9, along)
         faces = np.stack([(-size - start) / along, (size - start) / along])
-        enters, leaves = faces.min(axis=0).max(axis=-1), faces.max(axis=0).min(axis=-1)
+        enters = faces.min(axis=0).max(axis=-1)
+        leaves = faces.max(axis=0).min(axis=-1)
         np.maximum(highest, np.where(enters <= leaves, leaves, -inf), out=highest)
     return highest
 
@@ -141,7 +156,8 @@ def _part(part: tuple[tuple[float, float], float], yaw: float) -> np.ndarray:
     (near, far), across = part
     steps = np.arange(near, far + GRID / 2, GRID)
     a, b = np.meshgrid(np.concatenate([-steps, steps]), np.linspace(-across, across, 7))
-    line, side = np.array([np.cos(yaw), np.sin(yaw)]), np.array([-np.sin(yaw), np.cos(yaw)])
+    line = np.array([np.cos(yaw), np.sin(yaw)])
+    side = np.array([-np.sin(yaw), np.cos(yaw)])
     return np.asarray(a.reshape(-1, 1) * line + b.reshape(-1, 1) * side)
 
 

@@ -50,8 +50,8 @@ class ArrayUnpickler(pickle.Unpickler):
         """
         if (module, name) not in KNOWN:
             raise pickle.UnpicklingError(f"it names {module}.{name}, and only arrays are read")
-        found: Callable[..., Any] = KNOWN[module, name]
-        return found
+        function: Callable[..., Any] = KNOWN[module, name]
+        return function
 
 
 def read_init_states(file: Path) -> np.ndarray:

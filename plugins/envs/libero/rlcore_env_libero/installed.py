@@ -35,11 +35,11 @@ def libero_folder() -> Path:
     """
     # distributions that install a package `libero`, by name
     owners: dict[str, metadata.Distribution] = {}
-    for one in metadata.distributions():
+    for distribution in metadata.distributions():
         # search the text of RECORD, because parsing those of all distributions takes seconds
-        if "\nlibero/" in f"\n{one.read_text('RECORD') or ''}":
+        if "\nlibero/" in f"\n{distribution.read_text('RECORD') or ''}":
             # keep the first one on the path, which Python imports
-            owners.setdefault(one.metadata["Name"].lower().replace("_", "-"), one)
+            owners.setdefault(distribution.metadata["Name"].lower().replace("_", "-"), distribution)
     strangers = sorted(name for name in owners if name != DISTRIBUTION)
     if strangers:
         besides = f", besides {DISTRIBUTION}" if DISTRIBUTION in owners else ""
@@ -70,7 +70,7 @@ def libero_folder() -> Path:
 
 def _found() -> Path | None:
     """Return the folder of the inner package that Python would import; None without LIBERO."""
-    found = util.find_spec("libero")
-    places = list(found.submodule_search_locations or ()) if found else []
+    package = util.find_spec("libero")
+    places = list(package.submodule_search_locations or ()) if package else []
     inner = (Path(place) / "libero" for place in places)
     return next((folder for folder in inner if (folder / "bddl_files").is_dir()), None)

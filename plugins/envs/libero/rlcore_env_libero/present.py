@@ -43,8 +43,8 @@ def require_tasks(libero: Path, tasks: Iterable[str]) -> None:
         except (OSError, ValueError) as error:
             raise AssetError(f"{file}: the task can't be read: {error}", hint=REPAIR) from error
         states = init_file(libero, task)
-        found = len(read_init_states(states))
-        if found != INIT_STATES:
+        count = len(read_init_states(states))
+        if count != INIT_STATES:
             raise AssetError(
-                f"{states}: it must hold {INIT_STATES} init states, got {found}", hint=REPAIR
+                f"{states}: it must hold {INIT_STATES} init states, got {count}", hint=REPAIR
             )

@@ -56,11 +56,11 @@ def _categories(text: str, section: str) -> dict[str, str]:
     Raises:
         ValueError: the text has no such section.
     """
-    found = re.search(rf"\(:{section}\s([^)]*)\)", text)
-    if found is None:
+    section_text = re.search(rf"\(:{section}\s([^)]*)\)", text)
+    if section_text is None:
         raise ValueError(f"no list of {section}")
     return {
         name: category
-        for names, category in re.findall(r"([^-]+?)\s+-\s+(\w+)", found[1])
+        for names, category in re.findall(r"([^-]+?)\s+-\s+(\w+)", section_text[1])
         for name in names.split()
     }

@@ -60,8 +60,8 @@ def _config(libero: Path) -> Iterator[None]:
     lines = [f"{key}: {libero / name}\n" for key, name in paths.items()]
     with tempfile.TemporaryDirectory(prefix="rlcore-libero-") as folder:
         Path(folder, "config.yaml").write_text("".join(lines))
-        its = os.environ.get("MPLCONFIGDIR", folder)
-        own = {"MPLCONFIGDIR": its, "LIBERO_CONFIG_PATH": folder}
+        matplotlib_folder = os.environ.get("MPLCONFIGDIR", folder)
+        own = {"MPLCONFIGDIR": matplotlib_folder, "LIBERO_CONFIG_PATH": folder}
         before = {name: os.environ[name] for name in own if name in os.environ}
         os.environ.update(own)
         try:

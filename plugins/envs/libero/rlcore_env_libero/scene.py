@@ -180,7 +180,9 @@ class Scene:
         Returns:
             whether the task is solved.
         """
-        env, robot, data = self.env, self.robot, self.env.sim.data._data
+        env = self.env
+        robot = self.robot
+        data = self.env.sim.data._data
         arm, gripper = np.split(action, [robot.controller.control_dim])
         least, most = robot.torque_limits
         env.sim.forward = lambda: forward_again(self.model, data)  # the controller calls it

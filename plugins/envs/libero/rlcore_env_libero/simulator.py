@@ -59,10 +59,11 @@ class LiberoSimulator:
         Position of the hand in metres, its rotation vector in radians, and the positions of both
         fingers in metres.
         """
-        robot, seen = self.scene.robot, self._row.seen
-        position = seen["site_xpos"][robot.eef_site_id]
-        turn = seen["xquat"][self.scene.model.body(robot.robot_model.eef_name).id]
-        fingers = seen["qpos"][robot._ref_gripper_joint_pos_indexes]
+        robot = self.scene.robot
+        sensors = self._row.seen
+        position = sensors["site_xpos"][robot.eef_site_id]
+        turn = sensors["xquat"][self.scene.model.body(robot.robot_model.eef_name).id]
+        fingers = sensors["qpos"][robot._ref_gripper_joint_pos_indexes]
         return np.concatenate([position, axis_angle(turn), fingers]).astype(np.float32)
 
     def start(self, episode: Episode) -> str:
@@ -120,7 +121,8 @@ def axis_angle(quaternion: np.ndarray) -> np.ndarray:
 
     It is the angle, in [0, 2 pi), times the unit axis; zero if the angle is zero.
     """
-    real, imaginary = np.clip(quaternion[0], -1.0, 1.0), quaternion[1:]
+    real = np.clip(quaternion[0], -1.0, 1.0)
+    imaginary = quaternion[1:]
     sine = np.sqrt(1.0 - real * real)
     if np.isclose(sine, 0.0):
         return np.zeros(3)

@@ -13,7 +13,8 @@ from rlcore_env_libero.suites import FOLDERS, SUITES, sentence
 
 # LIBERO ships 50 init states for each task, without a split. This split is rlcore's own.
 INIT_STATES = 50
-TRAIN_TRIALS, HELDOUT_TRIALS = range(0, 35), range(40, INIT_STATES)
+TRAIN_TRIALS = range(0, 35)
+HELDOUT_TRIALS = range(40, INIT_STATES)
 VALIDATION_TRIALS = range(35, 40)
 GRIPPERS = {
     "signed": ActionChannel("gripper", 1, convention="+1 closes, -1 opens"),
@@ -84,12 +85,12 @@ def _tasks(config: LiberoConfig) -> tuple[str, ...]:
         return offered
     for task in config.tasks:
         if task not in offered:
-            its = FOLDERS.get(task)
+            suite = FOLDERS.get(task)
             raise ConfigError(
                 f"task {task!r} is not in suite {config.suite!r} ({len(offered)} tasks)"
-                + (f", but in {its!r}" if its else f".{did_you_mean(task, offered)}"),
-                hint=f"env={its}"
-                if its
+                + (f", but in {suite!r}" if suite else f".{did_you_mean(task, offered)}"),
+                hint=f"env={suite}"
+                if suite
                 else f"rlcore train env={config.suite} --help env.train.tasks lists them",
             )
     return each_once("task", config.tasks)

@@ -31,18 +31,18 @@ class ActionScale:
         Each entry is clipped here. ManiSkill would clip the length of the rotation vector instead,
         and a rotation beyond the range would turn about another axis.
         """
-        made = np.array(actions, dtype=np.float32)
+        scaled = np.array(actions, dtype=np.float32)
         if self._units is not None:
-            made[..., : self._arm] /= self._units
+            scaled[..., : self._arm] /= self._units
         if self._binary:
-            made[..., -1] = np.where(made[..., -1] > 0.5, self._open, -self._open)
-        return np.clip(made, -1.0, 1.0)
+            scaled[..., -1] = np.where(scaled[..., -1] > 0.5, self._open, -self._open)
+        return np.clip(scaled, -1.0, 1.0)
 
     def from_robot(self, actions: np.ndarray) -> np.ndarray:
         """Return the env's action, float32 `[..., A]`, for an action of the controller."""
-        made = np.array(actions, dtype=np.float32)
+        scaled = np.array(actions, dtype=np.float32)
         if self._units is not None:
-            made[..., : self._arm] *= self._units
+            scaled[..., : self._arm] *= self._units
         if self._binary:
-            made[..., -1] = made[..., -1] * self._open > 0.0
-        return made
+            scaled[..., -1] = scaled[..., -1] * self._open > 0.0
+        return scaled

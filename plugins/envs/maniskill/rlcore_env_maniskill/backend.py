@@ -14,8 +14,8 @@ def rendering_device() -> str:
         AssetError: the Vulkan driver offers no device.
     """
     _mend_backend_parser()
-    found = vulkan.rendering_device()
-    return "gpu" if found == "cuda" else found
+    device = vulkan.rendering_device()
+    return "gpu" if device == "cuda" else device
 
 
 def _mend_backend_parser() -> None:

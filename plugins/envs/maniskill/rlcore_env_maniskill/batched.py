@@ -50,7 +50,9 @@ class BatchedEnv:
     def __init__(
         self, config: ManiSkillConfig, spec: EnvSpec, *, num_envs: int, first_slot: int
     ) -> None:
-        self.spec, self.num_envs, self.render_final = spec, num_envs, config.render_final
+        self.spec = spec
+        self.num_envs = num_envs
+        self.render_final = config.render_final
         self._config = config
         self._first_slot = first_slot
         self._scale = ActionScale(config, spec.tasks[0])
@@ -85,8 +87,8 @@ class BatchedEnv:
         if rows.size:
             self._trials[rows] = trials
             observation = self._begin(rows)
-            for kept in (self._steps, self._success, self._last_reward):
-                kept[rows] = 0
+            for counter in (self._steps, self._success, self._last_reward):
+                counter[rows] = 0
             self._running[rows] = True
             self._look(rows, observation, drawn=rows)
             self._film(rows)
@@ -133,13 +135,13 @@ class BatchedEnv:
             self._film(np.flatnonzero(run))
             # rows that ended are observed before the next step changes them, others after the chunk
             last = c == chunk - 1 or not self._running.any()
-            seen = run if last else run & ~self._running
+            observed = run if last else run & ~self._running
             drawn = (
-                (seen & self._running)
+                (observed & self._running)
                 | (terminated[:, c] & render_terminated)
                 | (truncated[:, c] & render_final)
             )
-            self._look(np.flatnonzero(seen), observation, drawn=np.flatnonzero(drawn))
+            self._look(np.flatnonzero(observed), observation, drawn=np.flatnonzero(drawn))
         return ChunkResult(
             self._observation(), rewards, terminated, truncated, valid, self._success.copy()
         )
@@ -214,8 +216,9 @@ class BatchedEnv:
     def recorded(self) -> dict[int, list[np.ndarray]]:
         """Return and clear the frames recorded since the last call, by row."""
         self._require_open()
-        kept, self._films = self._films, {row: [] for row in self._films}
-        return {row: frames for row, frames in kept.items() if frames}
+        films = self._films
+        self._films = {row: [] for row in self._films}
+        return {row: frames for row, frames in films.items() if frames}
 
     def close(self) -> None:
         """Free the simulation; a second call has no effect."""
@@ -262,9 +265,9 @@ class BatchedEnv:
         begun = self._raw.agent.get_controller_state()
         self._raw.agent.set_controller_state(_with_rows(targets, begun, index))
         self._cameras = prepare_frames(self._raw, self._config)
-        said = sentences(self._raw, self.spec.tasks[0])
+        instructions = sentences(self._raw, self.spec.tasks[0])
         for row in rows:
-            self._sentences[row] = said[row]
+            self._sentences[row] = instructions[row]
         return observation
 
     def _gained(self, run: np.ndarray, reward: np.ndarray) -> np.ndarray:
@@ -285,15 +288,16 @@ class BatchedEnv:
                 self._seen[name][drawn] = frames[drawn]
 
     def _film(self, rows: np.ndarray) -> None:
-        wanted = [row for row in rows if row in self._films]
-        if wanted and self._cameras:
+        filmed = [row for row in rows if row in self._films]
+        if filmed and self._cameras:
             first = self.spec.cameras[0].name
             frames = capture(self._raw, {first: self._cameras[first]})[first]
-            for row in wanted:
+            for row in filmed:
                 self._films[row].append(frames[row].cpu().numpy())
 
     def _buffers(self) -> dict[str, torch.Tensor]:
-        device, rows = self._raw.device, self.num_envs
+        device = self._raw.device
+        rows = self.num_envs
         frames = {
             camera.name: torch.zeros(
                 (rows, camera.height, camera.width, 3), dtype=torch.uint8, device=device

@@ -77,16 +77,17 @@ class Simpler:
 
     def _choose(self, *, exact: float) -> None:
         for body, simpler in self._pairs:
-            body.visibility, simpler.visibility = exact, 1.0 - exact
+            body.visibility = exact
+            simpler.visibility = 1.0 - exact
 
     def _simpler(self, body: RenderBodyComponent) -> RenderBodyComponent:
         width = self._widths.get(body.entity.name, min(self._widths.values(), default=0.0))
-        made = RenderBodyComponent()
-        made.name = NAME
+        component = RenderBodyComponent()
+        component.name = NAME
         for shape in body.render_shapes:
-            for each in self._shapes(shape, width):
-                made.attach(each)
-        return made
+            for simple in self._shapes(shape, width):
+                component.attach(simple)
+        return component
 
     def _shapes(self, shape: RenderShape, width: float) -> Iterator[RenderShape]:
         """Yield simplified shapes, one for each material.
@@ -103,10 +104,13 @@ class Simpler:
             if arrays is None:
                 arrays = self._made[key] = _arrays(_mesh(part), key[-1])
             points, triangles, normals, texcoords = arrays
-            made = RenderShapeTriangleMesh(points, triangles, normals, texcoords, part.material)
-            made.scale, made.local_pose = shape.scale, shape.local_pose
-            made.front_face = shape.front_face
-            yield made
+            mesh_shape = RenderShapeTriangleMesh(
+                points, triangles, normals, texcoords, part.material
+            )
+            mesh_shape.scale = shape.scale
+            mesh_shape.local_pose = shape.local_pose
+            mesh_shape.front_face = shape.front_face
+            yield mesh_shape
 
 
 def _pixel_widths(env: BaseEnv, sensors: list[Camera]) -> dict[str, float]:
@@ -122,22 +126,22 @@ def _pixel_widths(env: BaseEnv, sensors: list[Camera]) -> dict[str, float]:
             eye = camera.get_model_matrix()[:3, 3]
             view = camera.get_projection_matrix() @ np.linalg.inv(camera.get_model_matrix())
             robot = [] if sensor.entity is None else list(_robot(env))
-            seen = {
+            visible = {
                 entity.name: _distance(eye, body)
                 for entity, body in _bodies(env)
                 if entity not in own and (entity not in robot or _in_view(view, body))
             }
-            if robot and seen:
-                seen = dict.fromkeys(seen, min(seen.values()))
+            if robot and visible:
+                visible = dict.fromkeys(visible, min(visible.values()))
             height = sensor.config.height * abs(camera.get_projection_matrix()[1, 1])
-            for name, distance in seen.items():
+            for name, distance in visible.items():
                 width = 2 * max(NEARER * distance, camera.near) / height
                 widths[name] = min(width, widths.get(name, width))
     return widths
 
 
 def _entities(thing: Actor | Link) -> list[Entity]:
-    return [each if isinstance(each, Entity) else each.entity for each in thing._objs]
+    return [item if isinstance(item, Entity) else item.entity for item in thing._objs]
 
 
 def _robot(env: BaseEnv) -> Iterator[Entity]:
@@ -195,13 +199,13 @@ def _arrays(mesh: Mesh, pixel: float) -> Arrays:
 
     Vertices are split so that each has one normal and one texture coordinate, as SAPIEN needs it.
     """
-    made = kept(mesh, pixel, np.ones(len(mesh.faces)))
-    corners = np.stack([made.faces, made.face_normals, made.face_texcoords], axis=-1)
+    simple = kept(mesh, pixel, np.ones(len(mesh.faces)))
+    corners = np.stack([simple.faces, simple.face_normals, simple.face_texcoords], axis=-1)
     used, numbers = np.unique(corners.reshape(-1, 3), axis=0, return_inverse=True)
-    texcoords = np.zeros((1, 2)) if made.texcoords is None else made.texcoords
+    texcoords = np.zeros((1, 2)) if simple.texcoords is None else simple.texcoords
     return (
-        made.points[used[:, 0]].astype(np.float32),
+        simple.points[used[:, 0]].astype(np.float32),
         numbers.reshape(-1, 3).astype(np.uint32),
-        made.normals[used[:, 1]].astype(np.float32),
+        simple.normals[used[:, 1]].astype(np.float32),
         texcoords[used[:, 2]].astype(np.float32),
     )

@@ -37,7 +37,7 @@ def doctor_checks(used: Sequence[ManiSkillConfig], *, alone: bool = True) -> lis
     if not needed:
         get = download_command(assets_folder(None))
         checks.append(row(ASSETS, f"not needed here; for put-on-plate tasks: {get}"))
-    return [*checks, *(_found(ASSETS, partial(_assets, *one)) for one in needed)]
+    return [*checks, *(_found(ASSETS, partial(_assets, *arguments)) for arguments in needed)]
 
 
 def _found(name: str, find: Callable[[], str]) -> Row:

@@ -63,7 +63,8 @@ def make_env(
 
 
 def _warn_of_unused(config: ManiSkillConfig) -> None:
-    chosen, usual = vars(config), vars(ManiSkillConfig())
+    chosen = vars(config)
+    usual = vars(ManiSkillConfig())
     unused = [key for key in CPU_KEYS if chosen[key] != usual[key]]
     if unused:
         _log.warning("sim_backend=gpu ignores %s", ", ".join(unused))

@@ -28,7 +28,7 @@ def draw_contact_shapes(env: BaseEnv) -> None:
     They get the link's mean colour. Links without collision shapes, or with shapes of other kinds,
     are not changed. A second call on the same scene changes nothing.
     """
-    for link in (one for each in env.agent.robot.get_links() for one in each._objs):
+    for link in (member for batch in env.agent.robot.get_links() for member in batch._objs):
         entity = link.entity
         body = entity.find_component_by_type(RenderBodyComponent)
         if body is None or not link.collision_shapes:

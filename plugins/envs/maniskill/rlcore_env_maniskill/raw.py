@@ -193,10 +193,10 @@ def robot_state(env: BaseEnv, config: ManiSkillConfig, robot: Robot) -> torch.Te
     else:
         tool = env.agent.robot.pose.inv() * env.agent.tcp_pose
     greatest = tool.q.gather(-1, tool.q.abs().argmax(-1, keepdim=True))
-    known = [tool.p, tool.q * greatest.sign()]
+    parts = [tool.p, tool.q * greatest.sign()]
     if robot.fingers:
-        known.append(_opening(env.agent.robot, robot))
-    return torch.cat(known, dim=-1).float()
+        parts.append(_opening(env.agent.robot, robot))
+    return torch.cat(parts, dim=-1).float()
 
 
 def _opening(body: Articulation, robot: Robot) -> torch.Tensor:
@@ -212,5 +212,5 @@ def sentences(env: BaseEnv, task: str) -> list[str]:
     """Return the instruction of each row: the env's own if it has one, else that of the table."""
     thing: object = env
     own = thing.get_language_instruction() if isinstance(thing, Speaking) else None
-    said = own or task_of(task).sentence
-    return [said] * env.num_envs if isinstance(said, str) else list(said)
+    sentence = own or task_of(task).sentence
+    return [sentence] * env.num_envs if isinstance(sentence, str) else list(sentence)

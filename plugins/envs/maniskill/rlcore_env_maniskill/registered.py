@@ -68,8 +68,10 @@ def registered_task(
     if len(robots) != 1 or robots[0] not in ARMS:
         raise ConfigError(f"task {name!r} has robots {robots or 'none'}", hint=PLAYED)
     if facts.supported and robots not in facts.supported:
-        named = ", ".join(" with ".join(each) for each in facts.supported)
-        raise ConfigError(f"task {name!r} is made for {named}, not for {robots[0]}", hint=PLAYED)
+        supported = ", ".join(" with ".join(each) for each in facts.supported)
+        raise ConfigError(
+            f"task {name!r} is made for {supported}, not for {robots[0]}", hint=PLAYED
+        )
     if not facts.evaluates:
         raise ConfigError(f"task {name!r} does not report success", hint=PLAYED)
     if obs_mode not in facts.obs_modes and (
@@ -94,18 +96,18 @@ def facts_of(name: str, modules: tuple[str, ...], robot: str | None) -> Facts:
     """
     if "mani_skill" in sys.modules:
         return read_facts(name, modules, robot)
-    done = subprocess.run(
+    process = subprocess.run(
         interpreters.command(__name__, name, robot or "", *modules),
         capture_output=True,
         text=True,
         env=interpreters.environment(),
     )
-    if done.returncode:
+    if process.returncode:
         raise ConfigError(
-            f"can't read ManiSkill's task {name!r}: {done.stderr.strip()[-2000:]}",
+            f"can't read ManiSkill's task {name!r}: {process.stderr.strip()[-2000:]}",
             hint="import ManiSkill and the modules of env.*.register in Python to see why",
         )
-    answer = json.loads(done.stdout.splitlines()[-1])  # modules may print
+    answer = json.loads(process.stdout.splitlines()[-1])  # modules may print
     if "message" in answer:
         kind = AssetError if answer.pop("asset") else ConfigError
         raise kind(answer["message"], hint=answer["hint"])
@@ -120,18 +122,18 @@ def read_facts(name: str, modules: tuple[str, ...], robot: str | None) -> Facts:
     from rlcore_env_maniskill.assets import require_robot
 
     require_registered(name, modules)
-    made = REGISTERED_ENVS[name].cls
-    asked = _asked_robots(name, BaseEnv, REGISTERED_ENVS[name])
-    for each in asked if robot is None else [robot]:
-        if each in ARMS:  # others are refused anyway
-            require_robot(each)
-    dense = made.compute_dense_reward is not BaseEnv.compute_dense_reward
+    env_class = REGISTERED_ENVS[name].cls
+    robots = _asked_robots(name, BaseEnv, REGISTERED_ENVS[name])
+    for uid in robots if robot is None else [robot]:
+        if uid in ARMS:  # others are refused anyway
+            require_robot(uid)
+    dense = env_class.compute_dense_reward is not BaseEnv.compute_dense_reward
     return Facts(
-        robots=asked,
-        supported=[_uids(each) for each in made.SUPPORTED_ROBOTS or []],
-        obs_modes=list(made.SUPPORTED_OBS_MODES),
-        rewards=[mode for mode in made.SUPPORTED_REWARD_MODES if mode != "dense" or dense],
-        evaluates=made.evaluate is not BaseEnv.evaluate,
+        robots=robots,
+        supported=[_uids(uid) for uid in env_class.SUPPORTED_ROBOTS or []],
+        obs_modes=list(env_class.SUPPORTED_OBS_MODES),
+        rewards=[mode for mode in env_class.SUPPORTED_REWARD_MODES if mode != "dense" or dense],
+        evaluates=env_class.evaluate is not BaseEnv.evaluate,
     )
 
 
@@ -170,7 +172,7 @@ def _asked_robots(name: str, base: Any, registered: Any) -> list[str]:
 
     ManiSkill's constructor is replaced meanwhile by one that raises, so that no scene is built.
     """
-    kept = base.__init__
+    constructor = base.__init__
 
     class Reached(Exception):
         pass
@@ -186,15 +188,15 @@ def _asked_robots(name: str, base: Any, registered: Any) -> list[str]:
     except Exception as error:
         raise ConfigError(f"can't build task {name!r}: {error!r}") from error
     finally:
-        base.__init__ = kept
+        base.__init__ = constructor
     raise ConfigError(f"task {name!r} does not call BaseEnv.__init__")
 
 
 def _uids(robots: Any) -> list[str]:
     """Return the names of the robots of one scene, given as one robot or a sequence."""
-    together = robots if isinstance(robots, (tuple, list)) else [robots]
-    there = [robot for robot in together if robot not in (None, "none")]
-    return [robot if isinstance(robot, str) else robot.uid for robot in there]
+    group = robots if isinstance(robots, (tuple, list)) else [robots]
+    present = [robot for robot in group if robot not in (None, "none")]
+    return [robot if isinstance(robot, str) else robot.uid for robot in present]
 
 
 def main(name: str, robot: str, *modules: str) -> None:

@@ -25,7 +25,8 @@ PANDA_MODES = (
 )
 
 
-EE_MODES, JOINT_MODES = PANDA_MODES[:4], PANDA_MODES[4:]
+EE_MODES = PANDA_MODES[:4]
+JOINT_MODES = PANDA_MODES[4:]
 
 
 @dataclass(frozen=True)
@@ -64,8 +65,8 @@ class Robot:
     @property
     def joint_units(self) -> tuple[float, ...]:
         """How far an action of 1 turns each joint in a step, rad."""
-        each = self.joint_radians
-        return each if isinstance(each, tuple) else (each,) * self.joints
+        radians = self.joint_radians
+        return radians if isinstance(radians, tuple) else (radians,) * self.joints
 
 
 ROBOTS: dict[str, Robot] = {

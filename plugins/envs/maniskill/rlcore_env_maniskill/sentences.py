@@ -58,11 +58,11 @@ def all_sentences(folder: Path | None) -> tuple[str, ...]:
     """
     objects = _names(folder, OBJECT_FOLDER) or OBJECT_NAMES
     plates = _names(folder, PLATE_FOLDER) or PLATE_NAMES
-    said: list[tuple[int, str, str]] = []
+    sentences: list[tuple[int, str, str]] = []
     for thing in objects:
-        said += [(0, thing, plate) for plate in plates]
-        said += [(template, thing, plates[0]) for template in range(len(TEMPLATES))]
-    written = (TEMPLATES[t].format(object=thing, plate=plate) for t, thing, plate in said)
+        sentences += [(0, thing, plate) for plate in plates]
+        sentences += [(template, thing, plates[0]) for template in range(len(TEMPLATES))]
+    written = (TEMPLATES[t].format(object=thing, plate=plate) for t, thing, plate in sentences)
     return tuple(dict.fromkeys(written))
 
 

@@ -209,9 +209,9 @@ def _robot_state(config: ManiSkillConfig, robots: Mapping[str, str]) -> tuple[St
     name, *_ = robots.values()  # any: equal action layouts imply equal arms
     joints = ROBOTS[name].positions
     if joints is None:
-        known = [name for name, robot in ROBOTS.items() if robot.positions is not None]
+        names = [name for name, robot in ROBOTS.items() if robot.positions is not None]
         raise ConfigError(
-            f"robot_state=joints is for robots whose joints rlcore knows: {', '.join(known)}; got "
+            f"robot_state=joints is for robots whose joints rlcore knows: {', '.join(names)}; got "
             f"{name!r}",
             hint="set robot_state=end_effector",
         )
@@ -255,20 +255,20 @@ def _cameras(config: ManiSkillConfig, robots: Mapping[str, str]) -> tuple[Camera
     names = each_once("camera", config.cameras)
     without = [task for task, name in robots.items() if "hand_camera" not in ROBOTS[name].cameras]
     if "hand_camera" in names and without:
-        carriers = [name for name, each in ROBOTS.items() if "hand_camera" in each.cameras]
+        carriers = [name for name, facts in ROBOTS.items() if "hand_camera" in facts.cameras]
         raise ConfigError(
             f"robot {robots[without[0]]!r} of task {without[0]!r} has no hand_camera",
             hint=f"set robot={' or robot='.join(carriers)}",
         )
     for task, robot in robots.items():
-        its = task_of(task).cameras
-        if its is None:
+        task_cameras = task_of(task).cameras
+        if task_cameras is None:
             continue  # unknown before the simulator is loaded
-        known = (THIRD_PERSON, *its, *ROBOTS[robot].cameras)
+        choices = (THIRD_PERSON, *task_cameras, *ROBOTS[robot].cameras)
         for name in names:
-            if name not in known:
+            if name not in choices:
                 raise ConfigError(
-                    f"task {task!r} has no camera {name!r}{choices_message(name, known)}"
+                    f"task {task!r} has no camera {name!r}{choices_message(name, choices)}"
                 )
     return tuple(CameraSpec(name, config.image_size, config.frame_width) for name in names)
 
@@ -323,16 +323,16 @@ def _assets(config: ManiSkillConfig, tasks: tuple[str, ...]) -> dict[str, str]:
 
 
 def _caveat(config: ManiSkillConfig, tasks: tuple[str, ...]) -> str:
-    said = []
+    caveats = []
     if _assets(config, tasks).get("assets") == STAND_IN:
-        said.append("stand-in assets: not benchmark figures")
+        caveats.append("stand-in assets: not benchmark figures")
     if CARROT in tasks:  # as published
-        said.append(f"all splits share the 24 starts of {CARROT}: none is held out")
+        caveats.append(f"all splits share the 24 starts of {CARROT}: none is held out")
     pictured = [task for task in tasks if task_of(task) is PUT_ON_PLATE and task != CARROT]
     showing = {THIRD_PERSON, *(PUT_ON_PLATE.cameras or ())}
     if config.obs_mode == "rgb" and pictured and showing.isdisjoint(config.cameras):
-        said.append(f"{', '.join(config.cameras)} does not show the table's picture or texture")
-    return "; ".join(said)
+        caveats.append(f"{', '.join(config.cameras)} does not show the table's picture or texture")
+    return "; ".join(caveats)
 
 
 def _flat_state(config: ManiSkillConfig, robots: Mapping[str, str]) -> StateChannel:

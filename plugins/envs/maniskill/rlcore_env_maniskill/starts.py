@@ -89,8 +89,8 @@ class Starts:
 
     def __init__(self, config: ManiSkillConfig, task: str) -> None:
         self._task = task
-        alone = replace(config, sim_backend="cpu", obs_mode="none")
-        self._scene = None if task_of(task) is PUT_ON_PLATE else make_raw(alone, task)
+        single = replace(config, sim_backend="cpu", obs_mode="none")
+        self._scene = None if task_of(task) is PUT_ON_PLATE else make_raw(single, task)
         self._kept: dict[int, dict[str, dict[str, torch.Tensor]]] = {}
 
     def of(self, env: BaseEnv, trials: Sequence[int]) -> tuple[list[int], dict[str, Any]]:
@@ -99,14 +99,14 @@ class Starts:
         if self._scene is None:
             return seeds, _numbers(env, trials)
         states = [self._state(self._scene, trial) for trial in trials]
-        together = {
+        stacked = {
             kind: {
                 name: torch.cat([state[kind][name] for state in states]).to(env.device)
                 for name in states[0][kind]
             }
             for kind in states[0]
         }
-        return seeds, {"reset_to_env_states": {"env_states": together}}
+        return seeds, {"reset_to_env_states": {"env_states": stacked}}
 
     def close(self) -> None:
         """Free the scene on the CPU."""

@@ -38,18 +38,18 @@ def leave_out_unseen(env: BaseEnv) -> None:
         env: the env at a start, with its cameras in their final poses.
     """
     cameras = list(env.scene.sensors.values())
-    stand = all(isinstance(one, Camera) and one.entity is None for one in cameras)
+    stand = all(isinstance(camera, Camera) and camera.entity is None for camera in cameras)
     if not stand or any(light.shadow for light in _of_kind(env, RenderLightComponent)):
         return
-    views = [view for one in cameras for view in _views(one)]
+    views = [view for camera in cameras for view in _views(camera)]
     for entity, body in list(_scenery(env)):
         (shape,) = body.render_shapes
-        seen = _seen(entity, shape, views)
-        if seen is not None:
-            made = RenderBodyComponent()
-            made.attach(seen)
+        visible = _seen(entity, shape, views)
+        if visible is not None:
+            component = RenderBodyComponent()
+            component.attach(visible)
             entity.remove_component(body)
-            entity.add_component(made)
+            entity.add_component(component)
 
 
 def _views(sensor: Camera) -> Iterator[np.ndarray]:
@@ -74,9 +74,9 @@ def _of_kind(env: BaseEnv, kind: type[Kind]) -> Iterator[Kind]:
     """Yield the first component of this class of each entity that has one."""
     for scene in env.scene.sub_scenes:
         for entity in scene.entities:
-            found = entity.find_component_by_type(kind)
-            if found is not None:
-                yield found
+            component = entity.find_component_by_type(kind)
+            if component is not None:
+                yield component
 
 
 def _seen(entity: Entity, shape: RenderShape, views: list[np.ndarray]) -> RenderShape | None:
@@ -90,20 +90,24 @@ def _seen(entity: Entity, shape: RenderShape, views: list[np.ndarray]) -> Render
     (part,) = shape.parts
     local = entity.pose * shape.local_pose
     scaled = np.append(part.vertices * shape.scale, np.ones((len(part.vertices), 1)), axis=1)
-    kept = np.zeros(len(part.triangles), dtype=bool)
+    visible = np.zeros(len(part.triangles), dtype=bool)
     for view in views:
         x, y, z, w = (view @ local.to_transformation_matrix() @ scaled.T).astype(np.float64)
         beyond = np.stack([x > w, x < -w, y > w, y < -w, z > w, z < 0])  # [6, V]
-        kept |= ~beyond[:, part.triangles].all(axis=-1).any(axis=0)
-    used, numbers = np.unique(part.triangles[kept], return_inverse=True)
+        visible |= ~beyond[:, part.triangles].all(axis=-1).any(axis=0)
+    used, numbers = np.unique(part.triangles[visible], return_inverse=True)
     if not len(used):
         return None
-    made = RenderShapeTriangleMesh(
+    mesh_shape = RenderShapeTriangleMesh(
         part.vertices[used],
         numbers.reshape(-1, 3).astype(np.uint32),
         part.get_vertex_normal()[used],
         part.get_vertex_uv()[used],
         part.material,
     )
-    made.scale, made.local_pose, made.front_face = shape.scale, shape.local_pose, shape.front_face
-    return made
+    mesh_shape.scale, mesh_shape.local_pose, mesh_shape.front_face = (
+        shape.scale,
+        shape.local_pose,
+        shape.front_face,
+    )
+    return mesh_shape

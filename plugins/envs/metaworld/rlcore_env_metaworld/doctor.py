@@ -14,7 +14,8 @@ from rlcore.contracts.errors import AssetError
 from rlcore_env_metaworld.cameras import NEW_CAMERA
 from rlcore_env_metaworld.settings import MetaWorldConfig
 
-OLD, NEW = "3.0.", "metaworld==3.1.1"
+OLD = "3.0."
+NEW = "metaworld==3.1.1"
 
 
 def doctor_checks(used: Sequence[MetaWorldConfig]) -> list[dict[str, str]]:
@@ -47,7 +48,7 @@ def _metaworld(env: MetaWorldConfig) -> tuple[str, str]:
     try:
         if python is None:
             return sys.executable, metadata.version("metaworld")
-        found = look(python)
-        return found.executable, found.packages.get("metaworld", "")
+        interpreter = look(python)
+        return interpreter.executable, interpreter.packages.get("metaworld", "")
     except (AssetError, metadata.PackageNotFoundError):
         return python or sys.executable, ""

@@ -72,14 +72,17 @@ class _Copied(SawyerXYZEnv):
         quaternion of each object. MetaWorld's own method returns the same bits, but takes a tenth
         of a rollout's time, because it concatenates many small arrays.
         """
-        right, left = self.data.body("rightclaw").xpos, self.data.body("leftclaw").xpos
+        right = self.data.body("rightclaw").xpos
+        left = self.data.body("leftclaw").xpos
         observation = np.zeros(4 + self._obs_obj_max_len)
         observation[:3] = self.get_endeff_pos()
         observation[3] = min(max(float(np.linalg.norm(right - left)) / 0.1, 0.0), 1.0)
-        positions, quaternions = self._get_pos_objects(), self._get_quat_objects()
+        positions = self._get_pos_objects()
+        quaternions = self._get_quat_objects()
         count = len(positions) // 3
         objects = observation[4 : 4 + 7 * count].reshape(count, 7)
-        objects[:, :3], objects[:, 3:] = positions.reshape(-1, 3), quaternions.reshape(-1, 4)
+        objects[:, :3] = positions.reshape(-1, 3)
+        objects[:, 3:] = quaternions.reshape(-1, 4)
         return observation
 
 

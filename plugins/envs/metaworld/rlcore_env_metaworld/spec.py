@@ -71,6 +71,7 @@ def view_of(config: MetaWorldConfig) -> View:
     Frames are rendered without reflections. Only corner, corner2 and corner3 see the reflecting
     walls of the table: their frames differ from MetaWorld's own in up to 4% of the pixels.
     """
-    mount, size = CAMERAS[config.camera], config.image_size
+    mount = CAMERAS[config.camera]
+    size = config.image_size
     upright = Camera(mount.name, size, size, flip_rows=mount.rotated, flip_columns=mount.rotated)
     return View({config.camera: upright}, fast=config.fast_render, detail=config.render_detail)

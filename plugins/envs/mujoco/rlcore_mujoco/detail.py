@@ -67,8 +67,10 @@ def drawn_model(model: mujoco.MjModel, view: View) -> mujoco.MjModel:
         for mesh in np.unique(numbers[~rests] if keeps else numbers):
             users = numbers == mesh
             width = shared_width(widths[users].min())
-            seen = np.max([sight.seen(geom) for sight in sights for geom in geoms[users]], axis=0)
-            _simplify(drawn, int(mesh), width, seen, textured=bool(textured[users].any()))
+            visible = np.max(
+                [sight.seen(geom) for sight in sights for geom in geoms[users]], axis=0
+            )
+            _simplify(drawn, int(mesh), width, visible, textured=bool(textured[users].any()))
     return drawn
 
 
@@ -95,9 +97,9 @@ def drawn_meshes(model: mujoco.MjModel, view: View) -> np.ndarray:
     """Return the ids of the visible mesh geoms, `[G]`."""
     options = mujoco.MjvOption()
     options.geomgroup[list(view.hidden_groups)] = 0
-    shown = options.geomgroup[model.geom_group.clip(0, len(options.geomgroup) - 1)] > 0
+    visible = options.geomgroup[model.geom_group.clip(0, len(options.geomgroup) - 1)] > 0
     meshes = model.geom_type == mujoco.mjtGeom.mjGEOM_MESH.value
-    return np.nonzero(shown & meshes & (model.geom_dataid >= 0))[0]
+    return np.nonzero(visible & meshes & (model.geom_dataid >= 0))[0]
 
 
 def _textured(model: mujoco.MjModel, geoms: np.ndarray) -> np.ndarray:
@@ -124,7 +126,8 @@ def _simplify(
         seen: weights of its faces, see :meth:`rlcore_mujoco.nearness.Sight.seen`, float32 `[F]`.
         textured: whether a geom with this mesh has a texture.
     """
-    first, count = model.mesh_faceadr[number], model.mesh_facenum[number]
+    first = model.mesh_faceadr[number]
+    count = model.mesh_facenum[number]
     if count < FEW:
         return
     faces = slice(first, first + count)

@@ -56,7 +56,8 @@ class Outside:
         unseen = self._bounded & self._unseen(model, data, camera, aspect, scene.camera[0])
         if not unseen.any():
             return
-        geoms, out = scene.geoms, unseen.tolist()
+        geoms = scene.geoms
+        out = unseen.tolist()
         for number in range(scene.ngeom):
             geom = geoms[number]
             if geom.objtype == GEOM and out[geom.objid]:
@@ -71,10 +72,12 @@ class Outside:
         lens: mujoco.MjvGLCamera,
     ) -> np.ndarray:
         """Check which geoms have a bounding sphere wholly outside of the frustum, bool `[G]`."""
-        bottom, top = lens.frustum_bottom, lens.frustum_top
+        bottom = lens.frustum_bottom
+        top = lens.frustum_top
         # frustum_width is 0 unless the camera sets it; then the aspect ratio determines the width
         half = lens.frustum_width or aspect * (top - bottom) / 2
-        left, right = lens.frustum_center - half, lens.frustum_center + half
+        left = lens.frustum_center - half
+        right = lens.frustum_center + half
         planes = _planes(lens.frustum_near, left, right, bottom, top)
         turned = data.cam_xmat[camera].reshape(3, 3) @ planes
         beyond = (data.geom_xpos - data.cam_xpos[camera]) @ turned

@@ -49,23 +49,23 @@ def choose_gl() -> str | None:
     """
     if sys.platform != "linux":
         return None
-    asked = os.environ.get("MUJOCO_GL", "").strip().lower()
-    if asked in ON_SCREEN:
-        return asked
-    if asked and asked not in LIBRARIES:
+    requested = os.environ.get("MUJOCO_GL", "").strip().lower()
+    if requested in ON_SCREEN:
+        return requested
+    if requested and requested not in LIBRARIES:
         choices = (*LIBRARIES, *ON_SCREEN)
         raise ConfigError(
             f"the environment variable MUJOCO_GL must be one of {', '.join(choices)}, "
-            f"got {asked!r}.{did_you_mean(asked, choices)}",
+            f"got {requested!r}.{did_you_mean(requested, choices)}",
             hint="unset MUJOCO_GL to let rlcore choose",
         )
-    for backend in [asked] if asked else list(LIBRARIES):
+    for backend in [requested] if requested else list(LIBRARIES):
         if has_library(backend):
             return backend
-    absent = asked or " or ".join(LIBRARIES)
+    absent = requested or " or ".join(LIBRARIES)
     raise AssetError(
         f"MuJoCo can't render: no GL library for {absent} on this machine",
-        hint=f"apt-get install -y {PACKAGES[asked or 'egl']}",
+        hint=f"apt-get install -y {PACKAGES[requested or 'egl']}",
     )
 
 
@@ -104,11 +104,11 @@ def require_context(python: str | None = None) -> str | None:
     variables = tuple((name, os.environ.get(name)) for name in DECISIVE)
     reason = _failure(gl, python, variables)
     if reason:
-        given = [f"{name}={value}" for name, value in variables if value is not None]
+        settings = [f"{name}={value}" for name, value in variables if value is not None]
         if gl in ON_SCREEN and "DISPLAY" not in os.environ:
-            given.append("no DISPLAY")
-        said = ", ".join([f"MUJOCO_GL={gl}", *given])
-        raise AssetError(f"MuJoCo makes no GL context with {said}: {reason}", hint=_mending(gl))
+            settings.append("no DISPLAY")
+        listed = ", ".join([f"MUJOCO_GL={gl}", *settings])
+        raise AssetError(f"MuJoCo makes no GL context with {listed}: {reason}", hint=_mending(gl))
     return gl
 
 
@@ -123,11 +123,13 @@ def _failure(gl: str, python: str | None, variables: tuple[tuple[str, str | None
             to be part of the cache's key.
     """
     if python is None:
-        executable, environment = sys.executable, interpreters.environment()
+        executable = sys.executable
+        environment = interpreters.environment()
     else:
-        executable, environment = interpreters.executable_of(python), interpreters.environment(())
+        executable = interpreters.executable_of(python)
+        environment = interpreters.environment(())
     try:
-        done = subprocess.run(
+        process = subprocess.run(
             [executable, "-c", PROBE.read_text()],
             capture_output=True,
             text=True,
@@ -140,12 +142,12 @@ def _failure(gl: str, python: str | None, variables: tuple[tuple[str, str | None
         return f"it did not answer within {PROBE_SECONDS:g} s"
     except OSError:  # the interpreter is missing, which other checks report
         return ""
-    if not done.returncode:
+    if not process.returncode:
         return ""
-    ended = f"it ended with code {done.returncode}"
-    if done.returncode < 0:
-        ended = f"it was ended by signal {-done.returncode}"
-    return (done.stderr.strip().splitlines() or [ended])[-1]
+    ended = f"it ended with code {process.returncode}"
+    if process.returncode < 0:
+        ended = f"it was ended by signal {-process.returncode}"
+    return (process.stderr.strip().splitlines() or [ended])[-1]
 
 
 def _mending(gl: str) -> str:
@@ -169,7 +171,8 @@ def doctor_checks(env: str, pythons: Iterable[str | None] = (None,)) -> list[Row
         env: registered name of the env.
         pythons: interpreters of its simulators; None: rlcore's own.
     """
-    name, rows = f"{env}: GL library", []
+    name = f"{env}: GL library"
+    rows = []
     for python in dict.fromkeys(pythons) or (None,):
         try:
             backend = require_context(python)
@@ -178,4 +181,4 @@ def doctor_checks(env: str, pythons: Iterable[str | None] = (None,)) -> list[Row
             continue
         origin = "from MUJOCO_GL" if os.environ.get("MUJOCO_GL") else "chosen"
         rows.append(row(name, f"{backend} ({origin})" if backend else "the platform's own"))
-    return list({each["detail"]: each for each in rows}.values())
+    return list({finding["detail"]: finding for finding in rows}.values())

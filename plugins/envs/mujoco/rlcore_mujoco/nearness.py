@@ -33,7 +33,8 @@ LOOKS = 16
 # Least weight of a face, so that faces which no sampled configuration shows keep some detail; and
 # the ratio of successive weights. Weights are rounded to powers of that ratio, so that rounding
 # errors do not change the mesh.
-LEAST, RATIO = 0.02, 2.0
+LEAST = 0.02
+RATIO = 2.0
 
 
 class _Pose(NamedTuple):
@@ -90,12 +91,12 @@ class Sight:
         It is the `NEARER` quantile over the configurations in which the geom is in view.
         """
         points = np.stack([_points(self._model, geom) for geom in self._geoms])
-        found = []
+        distances = []
         for pose in self._poses:
             world = np.einsum("gij,gpj->gpi", pose.geoms_turned, points) + pose.geoms[:, None]
             depth, inside = self._in_view(pose, world)
-            found.append(np.where(inside, depth, np.inf).min(axis=1))
-        depths = np.array(found)
+            distances.append(np.where(inside, depth, np.inf).min(axis=1))
+        depths = np.array(distances)
         ordered = np.sort(depths, axis=0)  # configurations without the geom in view (inf) are last
         times = np.isfinite(depths).sum(axis=0)
         nearest: np.ndarray = ordered[(NEARER * times).astype(int), np.arange(len(times))]
@@ -115,7 +116,8 @@ class Sight:
         The weight (float32) is 1 for a face that is perpendicular to the line of sight at the
         geom's nearest distance. It is `LEAST` or more, rounded to a power of `RATIO`.
         """
-        model, at = self._model, self._geoms.index(geom)
+        model = self._model
+        at = self._geoms.index(geom)
         mesh = model.geom_dataid[geom]
         first = model.mesh_faceadr[mesh]
         faces = model.mesh_face[first : first + model.mesh_facenum[mesh]]
@@ -129,7 +131,8 @@ class Sight:
         middles = (a + b + c) / 3
         total = np.zeros(len(faces), dtype=np.float32)
         for pose in self._poses[:: CONFIGURATIONS // LOOKS]:
-            turned, place = pose.geoms_turned[at], pose.geoms[at]
+            turned = pose.geoms_turned[at]
+            place = pose.geoms[at]
             # transform the camera into the geom's frame: cheaper than transforming all faces
             eye = ((pose.camera - place) @ turned).astype(np.float32)
             to = eye - middles
@@ -183,9 +186,10 @@ def _poses(model: mujoco.MjModel, camera: int, geoms: np.ndarray) -> list[_Pose]
 
 def _points(model: mujoco.MjModel, geom: int) -> np.ndarray:
     mesh = model.geom_dataid[geom]
-    first, count = model.mesh_vertadr[mesh], model.mesh_vertnum[mesh]
-    which = np.linspace(0, count - 1, POINTS).astype(int)
-    points: np.ndarray = model.mesh_vert[first + which].astype(np.float64)
+    first = model.mesh_vertadr[mesh]
+    count = model.mesh_vertnum[mesh]
+    indices = np.linspace(0, count - 1, POINTS).astype(int)
+    points: np.ndarray = model.mesh_vert[first + indices].astype(np.float64)
     return points
 
 

@@ -167,7 +167,8 @@ class _Eye:
     def __init__(
         self, model: mujoco.MjModel, view: View, name: str, uploaded: mujoco.MjrContext
     ) -> None:
-        camera, self.uploaded = view.cameras[name], uploaded
+        camera = view.cameras[name]
+        self.uploaded = uploaded
         self.camera = mujoco.MjvCamera()
         self.camera.type = mujoco.mjtCamera.mjCAMERA_FIXED
         self.camera.fixedcamid = self.number = model.camera(camera.name).id

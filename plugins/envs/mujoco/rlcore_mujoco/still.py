@@ -54,7 +54,8 @@ class Still:
     def __init__(
         self, model: mujoco.MjModel, view: View, camera: int, size: tuple[int, int]
     ) -> None:
-        self._camera, self._size = camera, size
+        self._camera = camera
+        self._size = size
         self._depth = np.empty(size, dtype=np.float32)
         self._usable = can_keep(model, view, camera)
         meshes = (model.geom_type == mujoco.mjtGeom.mjGEOM_MESH.value) & (model.geom_dataid >= 0)
@@ -93,7 +94,8 @@ class Still:
         still = picture.see(data, self._camera)
         picture.beside += self._faces[still & ~picture.shown].sum()
         if (picture.shown & ~still).any() or picture.beside >= self._faces[still].sum():
-            picture.shown, picture.beside = still, 0.0
+            picture.shown = still
+            picture.beside = 0.0
             if still.any():
                 if _leave_out(scene, ~still, model.ngeom, others=True):
                     picture.shown = np.zeros_like(still)
@@ -105,7 +107,8 @@ class Still:
             render(pixels, None)
             return
         if not _leave_out(scene, picture.shown, model.ngeom, others=False):
-            scene.flags[SKYBOX], flag = 0, scene.flags[SKYBOX]
+            flag = scene.flags[SKYBOX]
+            scene.flags[SKYBOX] = 0
             render(pixels, self._depth)
             scene.flags[SKYBOX] = flag
             if not (self._depth == picture.depth).any():
@@ -163,13 +166,16 @@ class _Picture:
         """
         places = np.empty_like(self._places)
         geoms = len(data.geom_xpos)
-        places[:geoms, :3], places[:geoms, 3:] = data.geom_xpos, data.geom_xmat
-        places[geoms:, :3], places[geoms:, 3:] = data.site_xpos, data.site_xmat
+        places[:geoms, :3] = data.geom_xpos
+        places[:geoms, 3:] = data.geom_xmat
+        places[geoms:, :3] = data.site_xpos
+        places[geoms:, 3:] = data.site_xmat
         eye = (data.cam_xpos[camera], data.cam_xmat[camera], data.light_xpos, data.light_xdir)
         seen_by = (b"".join(map(memoryview, (*eye, *self._looks))), *_numbers(self.model))
         still: np.ndarray = (places == self._places).all(axis=1)
         still &= seen_by == self._seen_by
-        self._places, self._seen_by = places, seen_by
+        self._places = places
+        self._seen_by = seen_by
         return still
 
 
@@ -194,7 +200,9 @@ def _leave_out(scene: mujoco.MjvScene, out: np.ndarray, first_site: int, *, othe
     Returns:
         whether a remaining object is partly transparent.
     """
-    geoms, leave, through = scene.geoms, out.tolist(), False
+    geoms = scene.geoms
+    leave = out.tolist()
+    through = False
     for number in range(scene.ngeom):
         geom = geoms[number]
         kind = geom.objtype

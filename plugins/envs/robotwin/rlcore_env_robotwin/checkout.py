@@ -19,8 +19,10 @@ from rlcore.terminal.text import abbreviate_list
 from rlcore_env_robotwin.arguments import randomization
 from rlcore_env_robotwin.settings import RoboTwinConfig
 
-MPLIB, NONE = "0.2.1", "(none)"
-REPOSITORY, BRANCH = "RoboTwin", "RLinf_support"
+MPLIB = "0.2.1"
+NONE = "(none)"
+REPOSITORY = "RoboTwin"
+BRANCH = "RLinf_support"
 CLONE = f"git clone https://github.com/RoboTwin-Platform/RoboTwin.git -b {BRANCH}"
 DOWNLOAD = "bash script/_download_assets.sh"
 FROM_NOTHING = f"{CLONE} && (cd RoboTwin && {DOWNLOAD}) && export ROBOTWIN_PATH=$PWD/RoboTwin"
@@ -47,10 +49,14 @@ def require_packages(config: RoboTwinConfig) -> None:
     """
     if config.python is not None:
         return
-    there = {name: _version(name) for name in ("numpy", "mplib", "sapien")}
-    if there["numpy"].startswith("1.") and there["mplib"] == MPLIB and there["sapien"] != NONE:
+    installed = {name: _version(name) for name in ("numpy", "mplib", "sapien")}
+    if (
+        installed["numpy"].startswith("1.")
+        and installed["mplib"] == MPLIB
+        and installed["sapien"] != NONE
+    ):
         return
-    has = ", ".join(f"{name} {version}" for name, version in there.items())
+    has = ", ".join(f"{name} {version}" for name, version in installed.items())
     raise AssetError(
         f"RoboTwin's simulators need numpy 1, mplib {MPLIB} and sapien; rlcore's own environment "
         f"has {has}, and no other one was made for them",
@@ -114,12 +120,13 @@ def require_assets(config: RoboTwinConfig, tasks: Iterable[str]) -> None:
     Raises:
         AssetError: something is missing; the error names it and the command that downloads it.
     """
-    folder, root = repository(config), assets_root(config)
+    folder = repository(config)
+    root = assets_root(config)
     missing = list(_missing(config, folder, root, tasks))
     if missing:
-        named = abbreviate_list(missing, 3)
+        listed = abbreviate_list(missing, 3)
         raise AssetError(
-            f"RoboTwin's assets are missing or empty in {root}: {named}; only stand_ins=true does "
+            f"RoboTwin's assets are missing or empty in {root}: {listed}; only stand_ins=true does "
             "without",
             hint=_getting(folder, root),
         )

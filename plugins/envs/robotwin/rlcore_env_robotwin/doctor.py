@@ -14,8 +14,10 @@ from rlcore_env_robotwin.checkout import CLONE, repository, require_assets, requ
 from rlcore_env_robotwin.settings import RoboTwinConfig
 from rlcore_env_robotwin.spec import env_spec
 
-CODE, ASSETS = "robotwin: repository", "robotwin: assets"
-PACKAGES, STAND_INS = "robotwin: the simulators' environment", "robotwin: stand-ins"
+CODE = "robotwin: repository"
+ASSETS = "robotwin: assets"
+PACKAGES = "robotwin: the simulators' environment"
+STAND_INS = "robotwin: stand-ins"
 # Keys of task_config that the stand-ins support too.
 OF_BOTH = ("task_name", "step_lim", "camera.collect_wrist_camera")
 
@@ -27,8 +29,8 @@ def doctor_checks(used: Mapping[str, RoboTwinConfig]) -> list[Row]:
     """
     if not used:
         return [row(CODE, f"for env=robotwin_TASK: {CLONE}")]
-    found = [one for env in used.values() for one in (*_packages(env), *_of(env))]
-    return list({(one["name"], one["detail"]): one for one in found}.values())
+    findings = [finding for env in used.values() for finding in (*_packages(env), *_of(env))]
+    return list({(finding["name"], finding["detail"]): finding for finding in findings}.values())
 
 
 def _packages(env: RoboTwinConfig) -> list[Row]:
@@ -46,9 +48,9 @@ def _of(env: RoboTwinConfig) -> list[Row]:
         except UserError as error:
             return [missing(ASSETS, error)]
         vain = ", ".join(_ignored(env))
-        said = f"one robot, and nothing random but where things lie: {vain} is ignored"
+        detail = f"one robot, and nothing random but where things lie: {vain} is ignored"
         rows = [row(ASSETS, "stand-ins, so no results on RoboTwin")]
-        return [*rows, row(STAND_INS, said, "warning")] if vain else rows
+        return [*rows, row(STAND_INS, detail, "warning")] if vain else rows
     try:
         rows = [row(CODE, str(repository(env)))]
     except AssetError as error:

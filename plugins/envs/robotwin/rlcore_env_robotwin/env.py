@@ -26,10 +26,12 @@ def make_env(
     spec = env_spec(config)
     require_packages(config)
     if config.stand_ins:
-        target, name = stand_in("robotwin"), "RoboTwin stand-in simulator"
+        target = stand_in("robotwin")
+        name = "RoboTwin stand-in simulator"
     else:
         require_assets(config, spec.tasks)
-        target, name = "rlcore_env_robotwin.driver.pool:make_pool", "RoboTwin simulator"
+        target = "rlcore_env_robotwin.driver.pool:make_pool"
+        name = "RoboTwin simulator"
     return SuspendingEnv(
         spec,
         SimulatorSource(target, name, environment=environment(), readers=("sapien",)),

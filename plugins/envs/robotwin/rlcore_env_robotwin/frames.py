@@ -24,9 +24,11 @@ def seen(frame: np.ndarray, *, center_crop: bool) -> np.ndarray:
         return _applied(_crop(frame.shape[0]), frame, _crop(frame.shape[1]))
     height, width = frame.shape[:2]
     ratio = max(height, width) / SIZE
-    rows, columns = int(height / ratio), int(width / ratio)
+    rows = int(height / ratio)
+    columns = int(width / ratio)
     out = np.zeros((SIZE, SIZE, 3), dtype=np.uint8)
-    top, left = (SIZE - rows) // 2, (SIZE - columns) // 2
+    top = (SIZE - rows) // 2
+    left = (SIZE - columns) // 2
     out[top : top + rows, left : left + columns] = _applied(
         _shrink(height, rows), frame, _shrink(width, columns)
     )
@@ -36,8 +38,8 @@ def seen(frame: np.ndarray, *, center_crop: bool) -> np.ndarray:
 def _applied(rows: np.ndarray, frame: np.ndarray, columns: np.ndarray) -> np.ndarray:
     """Return `rows @ frame @ columns^T` for each colour, rounded to uint8."""
     tall = np.tensordot(rows, frame.astype(np.float32), axes=(1, 0))
-    made = np.tensordot(columns, tall, axes=(1, 1)).transpose(1, 0, 2)
-    return np.clip(np.rint(made), 0, 255).astype(np.uint8)
+    filtered = np.tensordot(columns, tall, axes=(1, 1)).transpose(1, 0, 2)
+    return np.clip(np.rint(filtered), 0, 255).astype(np.uint8)
 
 
 @lru_cache

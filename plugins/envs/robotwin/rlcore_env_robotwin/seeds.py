@@ -17,8 +17,10 @@ from rlcore_env_robotwin.settings import RoboTwinConfig
 
 SPAN = 50
 # First trials of the splits, far apart so that splits share no trials.
-HELDOUT, VALIDATION = 1_000_000, 2_000_000
-TRAIN_TRIALS, HELDOUT_TRIALS = range(0, 10_000), range(HELDOUT, HELDOUT + 1_000)
+HELDOUT = 1_000_000
+VALIDATION = 2_000_000
+TRAIN_TRIALS = range(0, 10_000)
+HELDOUT_TRIALS = range(HELDOUT, HELDOUT + 1_000)
 VALIDATION_TRIALS = range(VALIDATION, VALIDATION + 1_000)
 KEY = "success_seeds"
 LAST_SEED = 2**32 - 1  # the largest seed of numpy's generator
@@ -67,11 +69,11 @@ def _of_split(config: RoboTwinConfig, split: str, task: str) -> list[int] | None
     None if there is no file, or if another split is played and the file lacks the task.
     """
     path = config.train_seeds_path if split == "train" else config.heldout_seeds_path
-    played = split == config.split
-    if path is None or not (played or Path(path).is_file()):
+    is_played = split == config.split
+    if path is None or not (is_played or Path(path).is_file()):
         return None
     file = _read(path, split)
-    return _seeds(file, task, path, split) if played or task in file else None
+    return _seeds(file, task, path, split) if is_played or task in file else None
 
 
 def _without(split: str) -> str:
@@ -88,18 +90,18 @@ def _read(path: str, split: str) -> dict[str, Any]:
     from rlcore.files.reading import error_reason, read_json
 
     try:
-        found = read_json(Path(path))
+        content = read_json(Path(path))
     except (OSError, ValueError) as error:
         raise ConfigError(
             f"{key}: {path} can't be read: {error_reason(error)}",
             hint=f"{_without(split)} lets the expert find them",
         ) from None
-    if not isinstance(found, dict):
+    if not isinstance(content, dict):
         raise ConfigError(
-            f"{key}: {path} must map tasks to seeds, got a {type(found).__name__}",
+            f"{key}: {path} must map tasks to seeds, got a {type(content).__name__}",
             hint=_form("TASK"),
         )
-    return found
+    return content
 
 
 def _seeds(file: dict[str, Any], task: str, path: str, split: str) -> list[int]:

@@ -74,7 +74,8 @@ class TaskConfig(Settings):
     )
 
 
-CHECKOUT, STAND_INS = When("stand_ins", (False,)), When("stand_ins", (True,))
+CHECKOUT = When("stand_ins", (False,))
+STAND_INS = When("stand_ins", (True,))
 
 
 @dataclass

@@ -17,7 +17,8 @@ from rlcore_env_robotwin.tasks import BOXES, DENSE, FAMILIES, SENTENCES, TASKS, 
 
 IMAGE_SIZE = 224
 LIST_TASKS = "rlcore train env=robotwin --help env.train.tasks lists them"
-HEAD, WRISTS = "head_camera", ("left_camera", "right_camera")
+HEAD = "head_camera"
+WRISTS = ("left_camera", "right_camera")
 JOINTS = 6  # joints of an arm; RoboTwin's policies support no other number
 # Joints of an arm of known robots. For others RoboTwin's files are read when the simulator starts.
 ARMS = {"aloha-agilex": 6, "piper": 6, "ARX-X5": 6, "ur5-wsg": 6, "franka-panda": 7}
@@ -82,14 +83,14 @@ def _caveat(config: RoboTwinConfig) -> str:
     key = f"{config.split}_seeds_path"
     paths = {"train": config.train_seeds_path, "heldout": config.heldout_seeds_path}
     listed = paths.get(config.split)
-    said = f"starts in the order of {key}, while RLinf shuffles such a file and has SAPIEN 3.0.1"
+    order = f"starts in the order of {key}, while RLinf shuffles such a file and has SAPIEN 3.0.1"
     if listed is None:
-        said = "starts that RoboTwin's expert solved here, not published ones"
+        order = "starts that RoboTwin's expert solved here, not published ones"
     own = randomization(config)
-    other = [name for name, value in preset(config.setting).items() if own[name] != value]
-    if other:
-        said += f"; task_config.domain_randomization.{other[0]} is not that of {config.setting}"
-    return said
+    changed = [name for name, value in preset(config.setting).items() if own[name] != value]
+    if changed:
+        order += f"; task_config.domain_randomization.{changed[0]} is not that of {config.setting}"
+    return order
 
 
 def cameras(config: RoboTwinConfig) -> tuple[str, ...]:
@@ -99,10 +100,10 @@ def cameras(config: RoboTwinConfig) -> tuple[str, ...]:
 
 def _tasks(config: RoboTwinConfig) -> tuple[str, ...]:
     """Return the tasks in `tasks`, or if that is null the one in `task_config.task_name`."""
-    named = [config.task_config.task_name] if config.tasks is None else config.tasks
+    names = [config.task_config.task_name] if config.tasks is None else config.tasks
     where = "task_config.task_name" if config.tasks is None else "tasks"
     offered = BOXES if config.stand_ins else TASKS
-    for task in (tasks := each_once("task", named)):
+    for task in (tasks := each_once("task", names)):
         if task in UNSUPPORTED:
             raise ConfigError(
                 f"{where}: RoboTwin has no reward for task {task!r}; like it are "
@@ -110,9 +111,9 @@ def _tasks(config: RoboTwinConfig) -> tuple[str, ...]:
                 hint=LIST_TASKS,
             )
         if task not in offered:
-            which = "the stand-in scene has" if config.stand_ins else "RoboTwin has"
+            owner = "the stand-in scene has" if config.stand_ins else "RoboTwin has"
             raise ConfigError(
-                f"{where}: {which} no task {task!r}{choices_message(task, offered)}",
+                f"{where}: {owner} no task {task!r}{choices_message(task, offered)}",
                 hint="stand_ins=false plays RoboTwin itself" if task in TASKS else LIST_TASKS,
             )
     return tasks
@@ -195,9 +196,9 @@ def _trials(config: RoboTwinConfig, split: str, tasks: tuple[str, ...]) -> range
 
 def _families(tasks: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
     """Return the tasks by family; empty if all are of one family."""
-    found = {
+    families = {
         family: tuple(task for task in tasks if task in members)
         for family, members in FAMILIES.items()
     }
-    found = {family: members for family, members in found.items() if members}
-    return found if len(found) > 1 else {}
+    families = {family: members for family, members in families.items() if members}
+    return families if len(families) > 1 else {}

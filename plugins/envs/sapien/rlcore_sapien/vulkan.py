@@ -75,7 +75,7 @@ def tried_driver() -> str:
 @cache
 def _try(variables: tuple[tuple[str, str], ...], asked: str) -> None:
     try:
-        done = subprocess.run(
+        process = subprocess.run(
             interpreters.command(__name__),
             capture_output=True,
             text=True,
@@ -87,13 +87,13 @@ def _try(variables: tuple[tuple[str, str], ...], asked: str) -> None:
             f"SAPIEN looked for a rendering device and did not answer within {PROBE_SECONDS:g} s",
             hint=install_command(),
         ) from error
-    if done.returncode:
-        said = done.stderr.strip().splitlines()[-1:] or [f"exit code {done.returncode}"]
-        library = install_hint(said[0])
+    if process.returncode:
+        reason = process.stderr.strip().splitlines()[-1:] or [f"exit code {process.returncode}"]
+        library = install_hint(reason[0])
         if library is not None:
-            raise AssetError(f"SAPIEN can't be loaded: {said[0]}", hint=library)
+            raise AssetError(f"SAPIEN can't be loaded: {reason[0]}", hint=library)
         raise AssetError(
-            f"SAPIEN finds no rendering device with {driver()}: {said[0]}", hint=install_command()
+            f"SAPIEN finds no rendering device with {driver()}: {reason[0]}", hint=install_command()
         )
 
 
@@ -106,8 +106,8 @@ def driver() -> str:
         AssetError: this machine has no driver.
     """
     chosen = environment().get("VK_ICD_FILENAMES")
-    asked = _asked()
-    return f"{asked} (from the environment)" if asked else chosen or "NVIDIA's"
+    requested = _asked()
+    return f"{requested} (from the environment)" if requested else chosen or "NVIDIA's"
 
 
 def environment() -> dict[str, str]:
@@ -118,15 +118,15 @@ def environment() -> dict[str, str]:
     """
     if sys.platform != "linux":
         return {}
-    asked = _asked()
-    if asked:
-        missing = [name for name in asked.split(os.pathsep) if not Path(name).is_file()]
+    requested = _asked()
+    if requested:
+        missing = [name for name in requested.split(os.pathsep) if not Path(name).is_file()]
         if missing:
             variable = next(name for name in VARIABLES if os.environ.get(name))
             raise AssetError(
                 f"{variable} names {missing[0]}, which does not exist", hint=install_command()
             )
-        return SOFTWARE if "lvp" in asked else {}
+        return SOFTWARE if "lvp" in requested else {}
     if _loads(NVIDIA_LIBRARY) and any(map(glob.glob, CARDS)):
         return {}
     for file in (file for folder in FOLDERS for file in sorted(folder.glob("lvp_icd*.json"))):

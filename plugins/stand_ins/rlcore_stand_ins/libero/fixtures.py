@@ -24,7 +24,8 @@ ARTICULATED = {"bottom": -0.045, "top": 0.045, "radius": 0.045}
 
 def _drawer(name: str, floor: float, colour: Colour, front: Colour) -> Body:
     """Return a drawer that slides out towards -y; `floor` is the height of its lower side."""
-    side, middle = 0.0316, floor + 0.0316
+    side = 0.0316
+    middle = floor + 0.0316
     inside = Region(f"{name}_region", (0.10224, 0.07561, 0.02993), (0.0033, 0.0113, middle + 0.003))
     parts = (
         box((0.107, 0.081, 0.004), colour, (0.0035, 0.0105, floor + 0.004)),
@@ -118,7 +119,8 @@ def _microwave() -> Thing:
 def _wine_rack() -> Thing:
     """Return a wine rack: two leaning boards on a stand; a bottle lies at the upper ledge."""
     light = (0.75, 0.58, 0.36)
-    lean, across = 0.5458, -1.0594
+    lean = 0.5458
+    across = -1.0594
     boards: tuple[Part, ...] = (
         box((0.1344, 0.0789, 0.0045), light, (0.0, -0.0061, 0.2512), (lean, 0.0, 0.0)),
         box((0.1344, 0.0789, 0.0045), light, (0.0, -0.0427, 0.1273), (lean, 0.0, 0.0)),

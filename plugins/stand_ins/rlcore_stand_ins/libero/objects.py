@@ -19,8 +19,12 @@ from rlcore_stand_ins.libero.shapes import (
     tub,
 )
 
-BLACK, WHITE, STEEL = (0.08, 0.08, 0.09), (0.92, 0.92, 0.9), (0.6, 0.6, 0.62)
-RED, BROWN, WICKER = (0.75, 0.12, 0.1), (0.35, 0.2, 0.1), (0.72, 0.53, 0.3)
+BLACK = (0.08, 0.08, 0.09)
+WHITE = (0.92, 0.92, 0.9)
+STEEL = (0.6, 0.6, 0.62)
+RED = (0.75, 0.12, 0.1)
+BROWN = (0.35, 0.2, 0.1)
+WICKER = (0.72, 0.53, 0.3)
 
 
 def _solid(*parts: Part, bottom: float = -0.06, top: float = 0.04, radius: float = 0.025) -> Thing:

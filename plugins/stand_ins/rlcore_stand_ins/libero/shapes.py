@@ -115,8 +115,9 @@ def pair(size: Vector, colour: Colour, middle: Vector, aside: Vector) -> tuple[P
     """Return two equal boxes, centred at `middle - aside` and `middle + aside`."""
     x, y, z = middle
     dx, dy, dz = aside
-    one, other = (x - dx, y - dy, z - dz), (x + dx, y + dy, z + dz)
-    return box(size, colour, one), box(size, colour, other)
+    first = (x - dx, y - dy, z - dz)
+    second = (x + dx, y + dy, z + dz)
+    return box(size, colour, first), box(size, colour, second)
 
 
 def cylinder(
@@ -138,7 +139,8 @@ def tub(inner: Vector, wall: float, colour: Colour, at: Vector = ORIGIN) -> tupl
     x, y, z = inner
     # half the height of the walls, which begin at the lower side of the floor
     height = z + wall / 2
-    low, centre = at[2] + wall / 2, (at[0], at[1], at[2] + height)
+    low = at[2] + wall / 2
+    centre = (at[0], at[1], at[2] + height)
     return (
         box((x + wall, y + wall, wall / 2), colour, (at[0], at[1], low)),
         *pair((wall / 2, y + wall, height), colour, centre, (x + wall / 2, 0.0, 0.0)),
@@ -171,7 +173,8 @@ def bowl(
         disc = cylinder(bottom, wall, colour, (x, y, z + wall))
         return (disc, *_ring(bottom, rim, height, colour, at, wall))
     radius, low = foot
-    thick, lean = 3 * wall, atan2(bottom - radius, low)
+    thick = 3 * wall
+    lean = atan2(bottom - radius, low)
     inside = thick / 2 * cos(lean)  # from the outer side, which begins at the ground, to the middle
     at = (x, y, z + thick / 2 * sin(lean))
     return (
@@ -187,7 +190,8 @@ def _ring(
     """Return a ring of leaning boxes between two circles, which are `height` apart."""
     sides = 12
     lean = atan2(upper - lower, height)
-    middle, half = (lower + upper) / 2, height / (2 * cos(lean))
+    middle = (lower + upper) / 2
+    half = height / (2 * cos(lean))
     width = upper * sin(pi / sides) * 1.05  # neighbours overlap a little
     return tuple(
         box(

@@ -133,7 +133,8 @@ def _geom(part: Part, more: dict[str, str]) -> ET.Element:
 
 def _room(room: Room, floor: str, wall: str) -> ET.Element:
     root = ET.Element("mujoco", model="room")
-    asset, world = ET.SubElement(root, "asset"), ET.SubElement(root, "worldbody")
+    asset = ET.SubElement(root, "asset")
+    world = ET.SubElement(root, "worldbody")
     ET.SubElement(
         asset, "texture", type="skybox", builtin="gradient", width="256", height="256",
         rgb1=".9 .9 1", rgb2=".2 .3 .4",
@@ -196,7 +197,8 @@ def _tile(colour: Colour, joint: Colour) -> Image.Image:
     """Return the image of a tile with a joint along two of its edges, `TILE` pixels wide."""
     pixels = np.empty((TILE, TILE, 3))
     pixels[:] = colour
-    pixels[:2], pixels[:, :2] = joint, joint
+    pixels[:2] = joint
+    pixels[:, :2] = joint
     return Image.fromarray((pixels * 255).astype(np.uint8))
 
 
@@ -206,9 +208,10 @@ def _text(numbers: Iterable[float]) -> str:
 
 def _quaternion(turn: Vector, spin: float = 0.0) -> str:
     """Return the quaternion of a spin about z and then rotations about x, y, z; real part first."""
-    found = np.array([cos(spin / 2), 0.0, 0.0, sin(spin / 2)])
+    quaternion = np.array([cos(spin / 2), 0.0, 0.0, sin(spin / 2)])
     for axis, angle in enumerate(turn):
-        w, *v = found
-        c, u = cos(angle / 2), sin(angle / 2) * np.eye(3)[axis]
-        found = np.array([c * w - u @ v, *(c * np.array(v) + w * u + np.cross(u, v))])
-    return _text(found)
+        w, *v = quaternion
+        c = cos(angle / 2)
+        u = sin(angle / 2) * np.eye(3)[axis]
+        quaternion = np.array([c * w - u @ v, *(c * np.array(v) + w * u + np.cross(u, v))])
+    return _text(quaternion)

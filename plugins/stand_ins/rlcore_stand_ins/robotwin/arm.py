@@ -28,7 +28,8 @@ SPEED = ACCELERATION = 1.0  # limits of each joint, rad/s and rad/s^2, as mplib'
 
 HAIR = 3e-4  # m
 Vector = tuple[float, ...]
-GREY, DARK = (0.75, 0.77, 0.8), (0.22, 0.22, 0.25)
+GREY = (0.75, 0.77, 0.8)
+DARK = (0.22, 0.22, 0.25)
 
 
 @dataclass(frozen=True)
@@ -120,7 +121,7 @@ def srdf(name: str) -> str:
 def _link(name: str, box: Vector, centre: Vector, colour: Vector) -> str:
     origin = f'<origin xyz="{_words(centre)}"/>'
     shape = f'{origin}<geometry><box size="{_words(box)}"/></geometry>'
-    seen = "".join(
+    visuals = "".join(
         f'<visual>{origin}<geometry><box size="{_words(2 * np.array(half))}"/></geometry>'
         f'<material name="{name}{n}"><color rgba="{_words(paint)} 1"/></material></visual>'
         for n, (half, paint) in enumerate(shaded(tuple(np.array(box) / 2), colour))
@@ -130,7 +131,7 @@ def _link(name: str, box: Vector, centre: Vector, colour: Vector) -> str:
         f'<inertial><origin xyz="{_words(centre)}"/><mass value="1"/>'
         '<inertia ixx="0.004" iyy="0.004" izz="0.004" ixy="0" ixz="0" iyz="0"/></inertial>'
     )
-    return f'<link name="{name}">{mass}{seen}<collision>{shape}</collision></link>'
+    return f'<link name="{name}">{mass}{visuals}<collision>{shape}</collision></link>'
 
 
 def _words(numbers: Iterable[float]) -> str:

@@ -17,7 +17,8 @@ from rlcore_stand_ins.robotwin.planner import DOWN, ArmPlanner, grasp, length, r
 from rlcore_stand_ins.robotwin.scene import Scene
 from rlcore_stand_ins.robotwin.tasks import BLOCK, TABLE, TASKS, Thing
 
-LEFT, RIGHT = 0, 1
+LEFT = 0
+RIGHT = 1
 CLEAR = 0.09  # height over a thing at which a hand comes and goes, m
 WAYPOINT = 0.16  # way in joint space between the expert's targets, at most, rad
 STACK_AT = (0.0, -0.13)  # as in RoboTwin
@@ -27,7 +28,8 @@ DROP = 0.002  # height from which things are let go, m
 UP = -DOWN
 # The handover: the left hand holds the box by its upper part, the right one takes it lower.
 MEET_AT = np.array([0.0, 0.0, 0.92])  # the box's centre
-UPPER, LOWER = 0.06, -0.05
+UPPER = 0.06
+LOWER = -0.05
 TAKES = np.array([-1.0, 1.0, 0.0]) / np.sqrt(2.0)  # where the right hand points
 BACK = 0.1  # way of the right hand to the box, m
 
@@ -123,7 +125,8 @@ class Expert:
 
     def _handover(self) -> Iterator[Segment]:
         """The left arm brings the box to the middle, the right one takes it to the pad."""
-        box, pad = self._scene.position("box"), self._things["pad"]
+        box = self._scene.position("box")
+        pad = self._things["pad"]
         across = self._face(LEFT, box, self._scene.turn("box"))
         yield self._move({LEFT: self._way(LEFT, [
             grasp(box + (UPPER + CLEAR) * UP, DOWN, across), grasp(box + UPPER * UP, DOWN, across),
@@ -134,9 +137,9 @@ class Expert:
             self._hand(LEFT, rise=CLEAR), grasp(MEET_AT + UPPER * UP, DOWN, meeting),
         ])})  # fmt: skip
         level = np.cross(UP, TAKES)
-        taken = self._scene.position("box") + LOWER * UP
+        grasped = self._scene.position("box") + LOWER * UP
         yield self._move({RIGHT: self._way(RIGHT, [
-            grasp(taken - BACK * TAKES, TAKES, level), grasp(taken, TAKES, level),
+            grasp(grasped - BACK * TAKES, TAKES, level), grasp(grasped, TAKES, level),
         ])})  # fmt: skip
         yield self._grip(RIGHT, 0.0)
         yield self._grip(LEFT, 1.0)
@@ -171,14 +174,14 @@ class Expert:
     def _carry(self, side: int, name: str, goal: np.ndarray, *, turned: bool) -> np.ndarray:
         """From where the block is held to its goal, over what lies between."""
         held = self._hand(side)[:3, 3] - self._scene.position(name)
-        here = self._hand(side)
+        pose = self._hand(side)
         rise = CLEAR + max(0.0, goal[2] - self._scene.position(name)[2])
         across = np.array([0.0, 1.0, 0.0])  # in a row, fingers open where no neighbour stands
         if not turned:
             across = self._face(side, goal, np.eye(3))
         across = self._nearest(side, goal, across)
         # held aside of the block's centre by `held`, which turns with the hand
-        turn = np.stack([DOWN, across, np.cross(DOWN, across)], axis=1) @ here[:3, :3].T
+        turn = np.stack([DOWN, across, np.cross(DOWN, across)], axis=1) @ pose[:3, :3].T
         point = goal + turn @ held + DROP * UP
         return self._way(side, [
             self._hand(side, rise=rise), grasp(point + CLEAR * UP, DOWN, across),
@@ -195,10 +198,10 @@ class Expert:
         """A path through poses of the hand, from where the arm is bound for."""
         path = self._joints(side)[None]
         for pose in poses:
-            found = self._planners[side].path(path[-1], pose)
-            if found is None:
+            segment = self._planners[side].path(path[-1], pose)
+            if segment is None:
                 raise Stuck
-            path = np.vstack([path, found[1:]])
+            path = np.vstack([path, segment[1:]])
         return path
 
     # -- hands ------------------------------------------------------------------------------

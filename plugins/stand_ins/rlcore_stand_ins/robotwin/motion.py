@@ -74,20 +74,21 @@ def motion(targets: np.ndarray, actions: np.ndarray, timing: Timing) -> Motion:
 
 def _timed(path: np.ndarray, timing: Timing) -> tuple[np.ndarray, np.ndarray]:
     """Positions and velocities `[N, 6]` along waypoints `[P, 6]`."""
-    kept = [path[0]]
+    waypoints = [path[0]]
     for waypoint in path[1:]:
-        if (abs(waypoint - kept[-1]) > SAME).any():
-            kept.append(waypoint)
+        if (abs(waypoint - waypoints[-1]) > SAME).any():
+            waypoints.append(waypoint)
     still = np.repeat(path[-1:], STILL, axis=0), np.zeros((STILL, path.shape[1]))
-    if len(kept) == 1:
+    if len(waypoints) == 1:
         return still
     try:
-        _, positions, velocities, _, _ = timing(np.array(kept), STEP)
+        _, positions, velocities, _, _ = timing(np.array(waypoints), STEP)
     except RuntimeError:
         return still
     if not len(positions):
         return still
     if len(positions) > LONGEST:
         picked = np.unique(np.linspace(0, len(positions) - 1, LONGEST).astype(int))
-        positions, velocities = positions[picked], velocities[picked]
+        positions = positions[picked]
+        velocities = velocities[picked]
     return positions, velocities

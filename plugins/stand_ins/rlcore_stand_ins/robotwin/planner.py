@@ -55,34 +55,34 @@ class ArmPlanner:
     def path(self, joints: np.ndarray, goal: np.ndarray) -> np.ndarray | None:
         """A path to a pose: straight, else straight in joint space, else of a tree; None if none
         was found."""
-        found = self.straight(joints, goal)
-        return self._around(joints, goal) if found is None else found
+        path = self.straight(joints, goal)
+        return self._around(joints, goal) if path is None else path
 
     def straight(self, joints: np.ndarray, goal: np.ndarray) -> np.ndarray | None:
         """A path on which the hand moves like a screw; None where the joints can't follow."""
         with np.errstate(all="ignore"):
-            found = self._planner.plan_screw(
+            plan = self._planner.plan_screw(
                 _pose(goal), _with_fingers(joints), qpos_step=SCREW_STEP, time_step=1 / 250
             )
-        return found["position"] if found["status"] == "Success" else None
+        return plan["position"] if plan["status"] == "Success" else None
 
     def _around(self, joints: np.ndarray, goal: np.ndarray) -> np.ndarray | None:
         for guess in (joints, arm.HOME, LEVEL):
-            found, ends = self._planner.IK(
+            status, ends = self._planner.IK(
                 self._base.inv() * _pose(goal), _with_fingers(guess), n_init_qpos=1
             )
-            if found == "Success":
+            if status == "Success":
                 path = line(joints, ends[0][:6])
                 # whether the arm is in the table
                 if not any(map(self._planner.check_for_env_collision, map(_with_fingers, path))):
                     return path
         for seed in TRIES:
             mplib.set_global_seed(seed)
-            found = self._planner.plan_pose(
+            status = self._planner.plan_pose(
                 _pose(goal), _with_fingers(joints), time_step=1 / 250, planning_time=SEARCH_SECONDS
             )
-            if found["status"] == "Success":
-                return found["position"]
+            if status["status"] == "Success":
+                return status["position"]
         return None
 
 

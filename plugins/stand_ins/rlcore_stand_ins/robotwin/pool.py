@@ -16,7 +16,8 @@ KEPT = 8  # idle simulators; one holds a scene of a few MB
 def make_pool(config: RoboTwinConfig) -> SimulatorCache[StandIn]:
     """Simulators by task; they share the planners of both arms."""
     toppra.setup_logging("CRITICAL")  # it warns of paths that the rules of a motion allow
-    spec, planners = env_spec(config), (ArmPlanner(0), ArmPlanner(1))
+    spec = env_spec(config)
+    planners = (ArmPlanner(0), ArmPlanner(1))
 
     def build(number: int) -> StandIn:
         return StandIn(config, spec.tasks[number], spec.instructions[number], planners)

@@ -18,7 +18,9 @@ from rlcore_stand_ins.robotwin.tasks import TABLE, Thing
 STIFFNESS, DAMPING = 1000.0, 200.0  # of every joint, as RoboTwin's default
 FRICTION = 0.5
 # A D435, as RoboTwin renders it: pixels, and the vertical field of view in rad.
-WIDTH, HEIGHT, VIEW = 320, 240, np.deg2rad(37)
+WIDTH = 320
+HEIGHT = 240
+VIEW = np.deg2rad(37)
 SEEN = (0.02, 10.0)  # from this far to that far, m
 HEAD, WRISTS = "head_camera", ("left_camera", "right_camera")  # RoboTwin's names
 HEAD_AT = (0.0, -0.45, 1.42)  # between the arms

@@ -104,5 +104,5 @@ class StandIn(ChunkSimulator):
     def _solved(self) -> bool:
         scene = self._here
         positions = {thing.name: scene.position(thing.name) for thing in self._things}
-        found = Seen(positions, left=scene.targets[6], right=scene.targets[13])
-        return TASKS[self.task].solved(found, self._things)
+        state = Seen(positions, left=scene.targets[6], right=scene.targets[13])
+        return TASKS[self.task].solved(state, self._things)

@@ -15,7 +15,9 @@ import numpy as np
 from rlcore.contracts.rng import generator
 
 TABLE = 0.74  # height of its top, m
-RED, GREEN, BLUE = (1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0)
+RED = (1.0, 0.0, 0.0)
+GREEN = (0.0, 1.0, 0.0)
+BLUE = (0.0, 0.0, 1.0)
 OPEN = 0.8  # a gripper's command counts as open above it
 BLOCK = 0.025  # half the edge of a block to stack, m
 # A stacked block lies this exactly on the one below: along x, y and in height, m.
@@ -101,7 +103,8 @@ def _between(a: Thing, b: Thing, share: float) -> Thing:
 
 def _place(draw: np.random.Generator, half: float) -> tuple[tuple[float, float, float], float]:
     """A place for a block: nearer the robot in the middle of the table, where arms meet."""
-    x, y = draw.uniform(-0.28, 0.28), draw.uniform(-0.08, 0.05)
+    x = draw.uniform(-0.28, 0.28)
+    y = draw.uniform(-0.08, 0.05)
     while _where_arms_meet(x, y):
         y = draw.uniform(-0.08, 0.0)
     return (x, y, TABLE + LIFT + half), draw.uniform(-0.75, 0.75)
@@ -145,15 +148,15 @@ def _blocks(
 ) -> tuple[Thing, ...]:
     """Blocks apart from each other, from the line between the arms, and by `clear` from the place
     in front of it where they are put down."""
-    found: list[Thing] = []
+    blocks: list[Thing] = []
     names = ("block1", "block2", "block3")
     for name, half, colour in zip(names, halves, colours, strict=False):
         while True:
             position, yaw = _place(draw, half)
-            if _free(position, found, clear):
+            if _free(position, blocks, clear):
                 break
-        found.append(Thing(name, (half, half, half), colour, position, yaw))
-    return tuple(found)
+        blocks.append(Thing(name, (half, half, half), colour, position, yaw))
+    return tuple(blocks)
 
 
 def _to_stack(count: int) -> Callable[[np.random.Generator], tuple[Thing, ...]]:
@@ -189,7 +192,8 @@ def _three_sizes(draw: np.random.Generator) -> list[float]:
 
 
 def _to_hand_over(draw: np.random.Generator) -> tuple[Thing, ...]:
-    x, y = draw.uniform(-0.25, -0.05), draw.uniform(0.0, 0.25)
+    x = draw.uniform(-0.25, -0.05)
+    y = draw.uniform(0.0, 0.25)
     yaw = 2 * np.arctan2(0.195, 0.981) + draw.uniform(-0.2, 0.2)
     pad = (draw.uniform(0.1, 0.25), draw.uniform(0.15, 0.2), TABLE + LIFT)
     return (
@@ -229,7 +233,8 @@ def _let_go(seen: Seen) -> bool:
     return seen.left > OPEN and seen.right > OPEN
 
 
-TWO, THREE = ("block1", "block2"), ("block1", "block2", "block3")
+TWO = ("block1", "block2")
+THREE = ("block1", "block2", "block3")
 TASKS = {
     "stack_blocks_two": Task(_to_stack(2), _apart(CLEAR_OF_STACK), _stacked, TWO),
     "stack_blocks_three": Task(_to_stack(3), _apart(CLEAR_OF_STACK), _stacked, THREE),

@@ -18,7 +18,8 @@ from rlcore.contracts.errors import ConfigError
 
 TURNING = "pd_ee_delta_pose"
 CONTROL_MODES = (TURNING, "pd_ee_delta_pos")
-OPEN, CLOSE = 1.0, -1.0
+OPEN = 1.0
+CLOSE = -1.0
 # A gripper whose opening is below this has begun to close, or holds an object.
 CLOSING = 0.9
 # Rotation (w, x, y, z) of a hand whose fingers point to the table and close along the y axis of the

@@ -14,7 +14,8 @@ from rlcore_env_maniskill.experts.way import over
 HOVER = 0.06
 # The fingers begin to close when the hand is within GRASP metres of the grasp point, and continue
 # while it is within GRASP_ON metres (hysteresis).
-GRASP, GRASP_ON = 0.01, 0.02
+GRASP = 0.01
+GRASP_ON = 0.02
 # An object is at its goal if its horizontal and its vertical distance are below this, m.
 PLACED = 0.02
 UP = np.array([0.0, 0.0, 1.0])

@@ -62,7 +62,9 @@ class Planned:
         if self._thread is not None and not self._ended:
             self._carried_out.put(False)
             self._thread.join()
-        self._thread, self._target, self._ended = None, None, False
+        self._thread = None
+        self._target = None
+        self._ended = False
 
     def action(self, *, speed: float) -> np.ndarray:
         """Return the next action, float32 `[8]`: seven joint motions and the gripper.
@@ -88,12 +90,12 @@ class Planned:
             self._begin()
         else:
             self._carried_out.put(True)
-        found = self._targets.get()
-        self._ended = found is None or isinstance(found, Exception)
-        if isinstance(found, Exception):
-            raise found
-        if found is not None:
-            self._target = found
+        target = self._targets.get()
+        self._ended = target is None or isinstance(target, Exception)
+        if isinstance(target, Exception):
+            raise target
+        if target is not None:
+            self._target = target
 
     def _begin(self) -> None:
         self._targets: queue.Queue[Any] = queue.Queue()
@@ -118,10 +120,10 @@ class Planned:
             raise _Abandoned
 
     def _towards(self, target: np.ndarray | None) -> np.ndarray:
-        here = self._arm.qpos[0].detach().cpu().numpy().astype(np.float64)
+        joints = self._arm.qpos[0].detach().cpu().numpy().astype(np.float64)
         if target is None:  # nothing was planned: stay
-            return np.append(np.zeros(len(here)), 1.0).astype(np.float32)
-        way = (target[: len(here)] - here) / self._arm.config.upper
+            return np.append(np.zeros(len(joints)), 1.0).astype(np.float32)
+        way = (target[: len(joints)] - joints) / self._arm.config.upper
         return np.append(np.clip(way, -1.0, 1.0), target[-1]).astype(np.float32)
 
 

@@ -11,10 +11,13 @@ from rlcore_env_maniskill.experts.arm import CLOSE, Arm, row
 from rlcore_env_maniskill.experts.way import over
 
 # The hand descends BEHIND metres behind the object's centre, and passes over it HOVER metres above.
-BEHIND, HOVER = 0.06, 0.08
+BEHIND = 0.06
+HOVER = 0.08
 # The hand pushes if it is less than LOW metres above the object's centre, more than TOUCH metres
 # behind it, and less than ASIDE metres off the line from the object to the goal.
-LOW, TOUCH, ASIDE = 0.02, 0.015, 0.015
+LOW = 0.02
+TOUCH = 0.015
+ASIDE = 0.015
 
 
 @dataclass(frozen=True)
@@ -39,16 +42,17 @@ class Push:
     def action(self, *, speed: float) -> np.ndarray:
         """Return the action for the current state, float32 `[A]`, with motion scaled by `speed`."""
         thing = row(self.thing.pose.p)
-        to_thing, to_goal = thing - self.arm.position, row(self.goal.pose.p) - thing
+        to_thing = thing - self.arm.position
+        to_goal = row(self.goal.pose.p) - thing
         return self.arm.action(self._way(to_thing, to_goal), CLOSE, speed=speed)
 
     def _way(self, to_thing: np.ndarray, to_goal: np.ndarray) -> np.ndarray:
         distance = float(np.linalg.norm(to_goal[:2]))
         ahead = np.array([*to_goal[:2], 0.0]) / max(distance, 1e-6)
         behind = float(to_thing @ ahead)
-        aside = to_thing - behind * ahead
-        aside[2] = 0.0
+        sideways = to_thing - behind * ahead
+        sideways[2] = 0.0
         low = -to_thing[2] < LOW
-        if low and behind > TOUCH and np.linalg.norm(aside) < ASIDE:
-            return distance * ahead + aside + [0.0, 0.0, to_thing[2]]
+        if low and behind > TOUCH and np.linalg.norm(sideways) < ASIDE:
+            return distance * ahead + sideways + [0.0, 0.0, to_thing[2]]
         return over(to_thing - BEHIND * ahead, clearance=HOVER)

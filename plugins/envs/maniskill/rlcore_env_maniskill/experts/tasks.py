@@ -51,7 +51,8 @@ def _push_cube(env: Any) -> Expert:
 
 
 def _stack_cube(env: Any) -> Expert:
-    arm, height = Arm(env), 2 * float(env.cube_half_size[2]) * UP
+    arm = Arm(env)
+    height = 2 * float(env.cube_half_size[2]) * UP
     return PickPlace(
         arm,
         grasp=lambda: row(env.cubeA.pose.p),

@@ -6,7 +6,8 @@ import numpy as np
 
 # At a horizontal distance to the target below NEAR metres the hand may descend completely; beyond
 # FAR metres it keeps the full clearance.
-NEAR, FAR = 0.01, 0.05
+NEAR = 0.01
+FAR = 0.05
 
 
 def over(way: np.ndarray, *, clearance: float) -> np.ndarray:
@@ -24,8 +25,8 @@ def over(way: np.ndarray, *, clearance: float) -> np.ndarray:
     """
     if not clearance:
         return way
-    aside = float(np.linalg.norm(way[:2]))
-    rise = way[2] + clearance * smooth_step((aside - NEAR) / (FAR - NEAR))
+    horizontal = float(np.linalg.norm(way[:2]))
+    rise = way[2] + clearance * smooth_step((horizontal - NEAR) / (FAR - NEAR))
     across = way[:2] * (1.0 - smooth_step(rise / clearance))
     return np.array([*across, rise])
 

@@ -102,13 +102,13 @@ class Assets:
     build_room: Callable[[Any], None]
 
     def __post_init__(self) -> None:
-        for name, found, expected in (
+        for name, count, expected in (
             ("objects", len(self.objects), OBJECTS),
             ("plates", len(self.plates), PLATES),
             ("tables", len(self.tables), TABLES),
         ):
-            if found != expected:
+            if count != expected:
                 raise AssetError(
-                    f"the {self.kind} assets of put-on-plate have {found} {name}, the task needs "
+                    f"the {self.kind} assets of put-on-plate have {count} {name}, the task needs "
                     f"{expected}"
                 )

@@ -20,7 +20,8 @@ CAMERA = "3rd_view_camera"
 POSE = sapien.Pose([0.147, 0.028, 0.870], [0, 0, 0, 1]) * sapien.Pose(
     [0.0, -0.16, 0.36], [0.8992917, -0.09263245, 0.35892478, 0.23209205]
 )
-HEIGHT, WIDTH = 480, 640
+HEIGHT = 480
+WIDTH = 640
 INTRINSIC = np.array([[623.588, 0, 319.501], [0, 623.588, 239.545], [0, 0, 1]])
 
 
@@ -34,7 +35,8 @@ def camera_config(asked: Mapping[str, Any]) -> CameraConfig:
         asked: `height` and `width` in pixels, for all cameras or below the name of this one.
     """
     asked = {**asked, **asked.get(CAMERA, {})}
-    height, width = asked.get("height", HEIGHT), asked.get("width", WIDTH)
+    height = asked.get("height", HEIGHT)
+    width = asked.get("width", WIDTH)
     squeeze = np.diag([width / WIDTH, height / HEIGHT, 1.0])
     return CameraConfig(
         uid=CAMERA, pose=POSE, width=width, height=height, intrinsic=squeeze @ INTRINSIC

@@ -81,10 +81,11 @@ def arm_offsets() -> np.ndarray:
     Shoulder and elbow must not both lean in the same direction: the magnitude of their sum is at
     most 0.25 rad.
     """
-    small, large = (-0.15, -0.08, 0.0, 0.08, 0.15), (-0.6, -0.3, 0.0, 0.3, 0.6)
+    small = (-0.15, -0.08, 0.0, 0.08, 0.15)
+    large = (-0.6, -0.3, 0.0, 0.3, 0.6)
     every = np.array(list(itertools.product(*[small] * 5, large)))
-    kept = every[(np.abs(every[:, 1] + every[:, 2]) <= 0.25) & every.any(axis=1)]
-    return np.concatenate([np.zeros((1, 6)), kept])
+    offsets = every[(np.abs(every[:, 1] + every[:, 2]) <= 0.25) & every.any(axis=1)]
+    return np.concatenate([np.zeros((1, 6)), offsets])
 
 
 def _distances(points: np.ndarray) -> np.ndarray:

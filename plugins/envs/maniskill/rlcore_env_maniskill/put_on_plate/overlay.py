@@ -49,7 +49,8 @@ def texture_on_all(
     height, width = drawn.shape
     box = _box(drawn)
     top, left = (0, 0) if box is None else (_middle(side) for side in box)
-    top, left = min(max(top, 1), height - 1), min(max(left, 1), width - 1)
+    top = min(max(top, 1), height - 1)
+    left = min(max(left, 1), width - 1)
     return (1 - mix) * image + mix * texture[top : top + height, left : left + width]
 
 

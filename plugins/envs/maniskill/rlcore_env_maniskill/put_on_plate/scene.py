@@ -17,7 +17,9 @@ from rlcore_env_maniskill.put_on_plate.episodes import Factor
 from rlcore_env_maniskill.put_on_plate.variants import TABLE_HEIGHT
 
 # unused bodies are far behind the camera, objects in one lane and plates in another; m
-LANES, LANE_STEP, SHELF_TOP = (2.0, 3.0), 0.3, 0.93
+LANES = (2.0, 3.0)
+LANE_STEP = 0.3
+SHELF_TOP = 0.93
 SCATTER_STEP = 1.0
 GAP = 0.002  # m between the table and the lowest start of a body
 
@@ -117,10 +119,10 @@ class Stock:
             at = self.waiting[number].repeat(len(places), 1)
             turned = torch.tensor([1.0, 0, 0, 0], device=at.device).repeat(len(places), 1)
             for slot, (chosen, quaternion) in wanted.items():
-                here = (chosen - self.first == number)[:, None]
+                chosen_here = (chosen - self.first == number)[:, None]
                 start = self._start(number, places[:, slot], height)
-                at = torch.where(here, start, at)
-                turned = torch.where(here, quaternion, turned)
+                at = torch.where(chosen_here, start, at)
+                turned = torch.where(chosen_here, quaternion, turned)
             actor.set_pose(Pose.create_from_pq(p=at, q=turned))
             self._rest(actor)
             if not actor.scene.gpu_sim_enabled and number not in used:
@@ -151,11 +153,11 @@ class Stock:
         """
         for number in torch.unique(chosen[rows] - self.first).tolist():
             actor = self.actors[number]
-            here = (rows & (chosen - self.first == number))[:, None]
+            moved = (rows & (chosen - self.first == number))[:, None]
             target = torch.cat([self._start(number, places, height), quaternion], dim=1)
-            actor.set_pose(Pose.create(torch.where(here, target, actor.pose.raw_pose)))
-            actor.set_linear_velocity(torch.where(here, 0.0, actor.linear_velocity))
-            actor.set_angular_velocity(torch.where(here, 0.0, actor.angular_velocity))
+            actor.set_pose(Pose.create(torch.where(moved, target, actor.pose.raw_pose)))
+            actor.set_linear_velocity(torch.where(moved, 0.0, actor.linear_velocity))
+            actor.set_angular_velocity(torch.where(moved, 0.0, actor.angular_velocity))
 
     @staticmethod
     def _rest(actor: Any) -> None:

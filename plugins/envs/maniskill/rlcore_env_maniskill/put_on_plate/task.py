@@ -159,15 +159,16 @@ class PutOnPlateEnv(BaseEnv):
             self._choices[name][env_idx] = values
 
         self._end_contacts()
-        turned, straight = self._starts.turned(chosen), self._starts.straight(chosen)
+        turned = self._starts.turned(chosen)
+        straight = self._starts.straight(chosen)
         objects = {OBJECT: (chosen["object"], turned)}
         plates = {PLATE: (chosen["plate"], straight)}
         if self.variant.second == "object":
-            other = self._objects.other(chosen["object"], chosen["second"])
-            objects[THIRD] = (other, turned)
+            distractor = self._objects.other(chosen["object"], chosen["second"])
+            objects[THIRD] = (distractor, turned)
         if self.variant.second == "plate":
-            other = self._plates.other(chosen["plate"], chosen["second"])
-            plates[THIRD] = (other, straight)
+            distractor = self._plates.other(chosen["plate"], chosen["second"])
+            plates[THIRD] = (distractor, straight)
         places = self._starts.places(chosen)
         height = self.variant.heights
         self._objects.place(objects, places, height[0])

@@ -36,9 +36,12 @@ OBJECT_SETS = ("train", "test", "all")
 
 TABLE_HEIGHT = 0.87
 START_HEIGHT = 0.90
-OBJECTS, TRAINING_OBJECTS = 25, 16
-PLATES, TRAINING_PLATES = 17, 1
-TABLES, TRAINING_TABLES = 21, 16
+OBJECTS = 25
+TRAINING_OBJECTS = 16
+PLATES = 17
+TRAINING_PLATES = 1
+TABLES = 21
+TRAINING_TABLES = 16
 TEXTURES = 17  # those of the first 17 tables; that of the first has weight 0
 
 
@@ -117,7 +120,8 @@ class Variant:
             return Factor(name, total)
 
         if self.only_corners:
-            objects, tables = Factor("object", 1), Factor("table", 1)
+            objects = Factor("object", 1)
+            tables = Factor("table", 1)
         else:
             objects = values("object", TRAINING_OBJECTS, OBJECTS)
             tables = values("table", TRAINING_TABLES, TABLES)

@@ -25,12 +25,12 @@ class Progress:
 
     def start(self) -> None:
         """Record the poses of the arms at the start of a chunk, from which rewards are computed."""
-        vars(self._task).update({name: [seen] for name, seen in self._arms().items()})
+        vars(self._task).update({name: [pose] for name, pose in self._arms().items()})
 
     def now(self) -> float:
         """Record the poses of the arms after an action, and return the dense reward."""
-        for name, seen in self._arms().items():
-            vars(self._task)[name].append(seen)
+        for name, pose in self._arms().items():
+            vars(self._task)[name].append(pose)
         self._task.reward.update()
         return float(self._task.reward.compute_reward())
 
@@ -57,8 +57,10 @@ class Clock:
     """
 
     def __init__(self, task: Any, progress: Progress | None = None) -> None:
-        self._task, self._progress = task, progress
-        self._solved, self._shorten = task.check_success, task.downsample_trajectory
+        self._task = task
+        self._progress = progress
+        self._solved = task.check_success
+        self._shorten = task.downsample_trajectory
         self.start(0)
         task.check_success = self._count
         task.downsample_trajectory = self._note
@@ -66,7 +68,9 @@ class Clock:
     def start(self, actions: int) -> None:
         """Begin a new chunk with this number of actions."""
         self._actions = actions
-        self._driven, self._planned, self._values = 0, list[int](), list[float]()
+        self._driven = 0
+        self._planned: list[int] = []
+        self._values: list[float] = []
         if self._progress is not None:
             self._progress.start()
 

@@ -72,7 +72,8 @@ def completed(own: Arguments, repository: Path, assets: Path) -> Arguments:
                 f"{', '.join(robots)}"
             )
     folders = [os.path.join(assets, robots[name]["file_path"]) for name in names[:2]][: 1 + pair]
-    left, right = folders[0], folders[-1]
+    left = folders[0]
+    right = folders[-1]
     files = [_yaml(Path(folder, "config.yml")) for folder in (left, right)]
     for side, file in enumerate(files):
         joints = file["arm_joints_name"][side]
@@ -82,7 +83,7 @@ def completed(own: Arguments, repository: Path, assets: Path) -> Arguments:
                 f"{len(joints)} joints, and RoboTwin's policies are for arms of {JOINTS}"
             )
     head = cameras[own["camera"]["head_camera_type"]]
-    made = own | {
+    arguments = own | {
         "left_robot_file": left,
         "right_robot_file": right,
         "left_embodiment_config": files[0],
@@ -94,14 +95,14 @@ def completed(own: Arguments, repository: Path, assets: Path) -> Arguments:
         "eval_mode": True,
         "eval_video_log": False,
     }
-    return made | ({"embodiment_dis": names[2]} if pair else {})
+    return arguments | ({"embodiment_dis": names[2]} if pair else {})
 
 
 def instructions() -> Callable[..., list[dict[str, Any]]]:
     """Return RoboTwin's function that writes instructions for the objects of an episode."""
     module = importlib.import_module("description.utils.generate_episode_instructions")
-    made: Callable[..., list[dict[str, Any]]] = module.generate_episode_descriptions
-    return made
+    generate: Callable[..., list[dict[str, Any]]] = module.generate_episode_descriptions
+    return generate
 
 
 def _yaml(file: Path) -> Any:

@@ -22,7 +22,8 @@ from weakref import WeakKeyDictionary
 
 from rlcore.contracts.errors import AssetError
 
-COLLIDES, EDITED = " or collide or ", " (edited)"
+COLLIDES = " or collide or "
+EDITED = " (edited)"
 # Default arguments of RoboTwin's functions, as its files have them.
 _DEFAULTS: WeakKeyDictionary[types.FunctionType, Any] = WeakKeyDictionary()
 
@@ -81,9 +82,12 @@ def _functions() -> Iterator[types.FunctionType]:
     modules = [module for name, module in sys.modules.items() if name.partition(".")[0] == "envs"]
     for module in modules:
         for thing in list(vars(module).values()):
-            for found in vars(thing).values() if isinstance(thing, type) else [thing]:
-                if isinstance(found, types.FunctionType) and found.__module__ == module.__name__:
-                    yield found
+            for function in vars(thing).values() if isinstance(thing, type) else [thing]:
+                if (
+                    isinstance(function, types.FunctionType)
+                    and function.__module__ == module.__name__
+                ):
+                    yield function
 
 
 def _list_in_order() -> None:

@@ -24,7 +24,8 @@ from rlcore_env_robotwin.tasks import SENTENCES
 
 def make_pool(config: RoboTwinConfig) -> SimulatorCache[RoboTwinSimulator]:
     """Return simulators by task index. Each start rebuilds the scene, so idle ones are closed."""
-    folder, assets = repository(config), assets_root(config)
+    folder = repository(config)
+    assets = assets_root(config)
     modules.load(folder, assets, ray_tracing=config.ray_tracing)
     starts = count(1)
 

@@ -49,23 +49,23 @@ class SolvedSeeds:
         heldout = trial >= HELDOUT
         if trial < VALIDATION and (seeds := self.listed[heldout]) is not None:
             return seeds[trial - HELDOUT if heldout else trial]
-        if (kept := self._kept().get(str(trial))) is not None:
-            return kept
+        if (stored := self._kept().get(str(trial))) is not None:
+            return stored
         candidates = range(trial * SPAN, (trial + 1) * SPAN)
-        found = next((seed for seed in candidates if self.solves(seed)), None)
-        if found is None:
+        solved = next((seed for seed in candidates if self.solves(seed)), None)
+        if solved is None:
             raise EnvError(
                 f"RoboTwin's expert solved none of the starts of seeds {candidates[0]} to "
                 f"{candidates[-1]}, which trial {trial} stands for",
                 hint="train_seeds_path and heldout_seeds_path name seeds that it solved",
             )
-        self._keep(trial, found)
-        return found
+        self._keep(trial, solved)
+        return solved
 
     def _kept(self) -> dict[str, int]:
         with contextlib.suppress(OSError, ValueError):
-            found = json.loads(self.file.read_text(encoding="utf-8"))
-            return found if isinstance(found, dict) else {}
+            seeds = json.loads(self.file.read_text(encoding="utf-8"))
+            return seeds if isinstance(seeds, dict) else {}
         return {}
 
     def _keep(self, trial: int, seed: int) -> None:
@@ -77,8 +77,8 @@ class SolvedSeeds:
 
 def kept_in(folder: Path, task: str, arguments: Arguments, versions: Mapping[str, str]) -> Path:
     """Return the cache file, which depends on the settings and code versions that may matter."""
-    seen = {name: arguments[name] for name in OF_THE_EXPERT}
-    text = json.dumps([STARTS, seen, dict(versions)], sort_keys=True)
+    relevant = {name: arguments[name] for name in OF_THE_EXPERT}
+    text = json.dumps([STARTS, relevant, dict(versions)], sort_keys=True)
     digest = hashlib.sha256(text.encode()).hexdigest()[:12]
     return folder / f"{task}-{digest}.json"
 

@@ -77,15 +77,15 @@ class RoboTwinSimulator(ChunkSimulator):
         seed = self.seed(episode)
         with self._own_randomness():
             self._task, seed = stable(self.new_task, self.arguments, seed)
-            said = self.sentence(self._task.get_info(), seed)
-        self._task.set_instruction(said)
+            instruction = self.sentence(self._task.get_info(), seed)
+        self._task.set_instruction(instruction)
         dense = self.config.reward == "dense"
         self._clock = Clock(self._task, Progress(self._task) if dense else None)
         if (entries := len(self._joints())) != STATES:
             raise EnvError(
                 f"RoboTwin's robot has {entries} entries of joints and grippers, expected {STATES}"
             )
-        return said
+        return instruction
 
     @property
     def states(self) -> np.ndarray:
@@ -97,7 +97,8 @@ class RoboTwinSimulator(ChunkSimulator):
         both = self._joints()
         if self.config.robot_state == "end_effector":
             task = self._task
-            left, right = task.get_arm_pose("left"), task.get_arm_pose("right")
+            left = task.get_arm_pose("left")
+            right = task.get_arm_pose("right")
             both = components(left, both[STATES // 2 - 1]) + components(right, both[-1])
         return np.array(both, dtype=np.float32)
 
@@ -141,7 +142,8 @@ class RoboTwinSimulator(ChunkSimulator):
         """Free the scene."""
         if self._task is not None:
             self._task.close_env(clear_cache=self.clears())
-        self._task, self._drawn = None, None
+        self._task = None
+        self._drawn = None
 
     @contextlib.contextmanager
     def _own_randomness(self) -> Iterator[None]:
