@@ -27,75 +27,58 @@ EXCEPTIONS: dict[str, tuple[str, ...]] = {
     ),
     # checks a plugin with what checks it in a run
     "plugins/testing/rlcore_testing/conformance": (
-        "rlcore.validation.faults", "rlcore.config.bind", "rlcore.config.catalog",
-        "rlcore.config.tasks", "rlcore.validation.env",
-        "rlcore.learner.update", "rlcore.learner.acting",
-        "rlcore.validation.policy", "rlcore.numerics.batch_invariance", "rlcore.plugins.extras",
+        "rlcore.config.bind", "rlcore.config.tasks", "rlcore.validation.env",
+        "rlcore.learner.update", "rlcore.learner.acting", "rlcore.validation.policy",
+        "rlcore.numerics.batch_invariance",
     ),
     # explains what core composes
     "plugins/tools/rlcore_tools/provenance.py": (
-        "rlcore.config.bind", "rlcore.config.catalog", "rlcore.config.explain",
-        "rlcore.config.overrides", "rlcore.config.scalars",
+        "rlcore.config.bind", "rlcore.config.explain", "rlcore.config.overrides",
+        "rlcore.config.scalars",
     ),
-    "plugins/tools/rlcore_tools/json_schema.py": ("rlcore.config.bind", "rlcore.config.catalog"),
-    "plugins/tools/rlcore_tools/cli/config.py": ("rlcore.config.catalog",),
     # reads what core notes beside the episodes of an evaluation
     "plugins/tools/rlcore_tools/runs/record.py": ("rlcore.files.reading", "rlcore.results.parquet"),
     "plugins/data/lerobot/rlcore_data_lerobot": ("rlcore.files.reading",),
     # looks at what is installed, and whose it is
     "plugins/tools/rlcore_tools/check": (
-        "rlcore.checks.plugin_files", "rlcore.plugins.extras", "rlcore.plugins.registry",
-        "rlcore.plugins.trial_import",
+        "rlcore.checks.plugin_files", "rlcore.plugins.trial_import",
     ),
-    "plugins/tools/rlcore_tools/check/configuration.py": (
-        *("rlcore.config.bind", "rlcore.config.catalog", "rlcore.config.compose"),
-        *("rlcore.config.schema_tree", "rlcore.plugins.registry"),
-    ),
+    "plugins/tools/rlcore_tools/check/configuration.py": ("rlcore.config.compose",),
     "plugins/tools/rlcore_tools/cli/check.py": (
-        "rlcore.checks.plugin_files", "rlcore.plugins.entry_points", "rlcore.plugins.registry",
+        "rlcore.checks.plugin_files", "rlcore.plugins.entry_points",
     ),
     # asks whose a name is already
-    "plugins/tools/rlcore_tools/new/make.py": (
-        "rlcore.config.catalog", "rlcore.plugins.distributions", "rlcore.plugins.extras",
-    ),
+    "plugins/tools/rlcore_tools/new/make.py": ("rlcore.plugins.distributions",),
     # composes a recipe from a file of another system, step by step as core does
     "plugins/rlinf/rlcore_rlinf": (
-        "rlcore.config.bind", "rlcore.config.catalog", "rlcore.config.translation",
-        "rlcore.config.recipes", "rlcore.config.choices", "rlcore.config.schema_tree",
+        "rlcore.config.bind", "rlcore.config.translation", "rlcore.config.recipes",
+        "rlcore.config.choices",
     ),
     # holds the files of a run against each other, those of core's own bookkeeping included
     "plugins/tools/rlcore_tools/runs/doubts.py": (
-        "rlcore.results.summary", "rlcore.run_folder.history",
-        "rlcore.run_folder.sft_record", "rlcore.run_folder.state",
+        "rlcore.results.summary", "rlcore.run_folder.history", "rlcore.run_folder.sft_record",
+        "rlcore.run_folder.state",
     ),
     # a library of core's own in another distribution: processes, interpreters, their signals
-    "plugins/simulation/rlcore_simulation": (
-        "rlcore.validation.faults", "rlcore.config.catalog", "rlcore.config.compose",
-        "rlcore.process.signals",
-    ),
+    "plugins/simulation/rlcore_simulation": ("rlcore.config.compose", "rlcore.process.signals"),
     # plays jobs of core's commands, and plans each as core does
     "plugins/sweeps/rlcore_sweeps": (
         "rlcore.checks.facts", "rlcore.checks.places", "rlcore.cli.main", "rlcore.cli.request",
-        "rlcore.config.catalog", "rlcore.config.choices", "rlcore.config.compose",
-        "rlcore.config.overrides", "rlcore.config.recipes", "rlcore.config.scalars",
-        "rlcore.config.schema_tree",
-        "rlcore.placement.inventory", "rlcore.placement.memory", "rlcore.process.signals",
-        "rlcore.run_folder.folder", "rlcore.terminal.stdio", "rlcore.files.lock",
+        "rlcore.config.choices", "rlcore.config.compose", "rlcore.config.overrides",
+        "rlcore.config.recipes", "rlcore.config.scalars", "rlcore.placement.inventory",
+        "rlcore.placement.memory", "rlcore.process.signals", "rlcore.run_folder.folder",
+        "rlcore.terminal.stdio", "rlcore.files.lock",
     ),
     # carries out what core's workers and plans say, as core's own local group does
     "plugins/ray/rlcore_ray": (
-        "rlcore.numerics.mkl",
-        "rlcore.placement.inventory", "rlcore.placement.plan", "rlcore.plugins.extras",
-        "rlcore.plugins.registry",
+        "rlcore.numerics.mkl", "rlcore.placement.inventory", "rlcore.placement.plan",
         "rlcore.process.signals", "rlcore.process.watchdog", "rlcore.rollout.messages",
-        "rlcore.workers.channel", "rlcore.workers.env_worker",
-        "rlcore.workers.policy_worker", "rlcore.workers.roles",
+        "rlcore.workers.channel", "rlcore.workers.env_worker", "rlcore.workers.policy_worker",
+        "rlcore.workers.roles",
     ),
     # reads the headers of safetensors files as core does
     "plugins/models/weights": ("rlcore.files.reading", "rlcore.files.safetensors_header"),
-    "plugins/tools/rlcore_tools/export.py": (
-        "rlcore.run_folder.acting",
-    ),
+    "plugins/tools/rlcore_tools/export.py": ("rlcore.run_folder.acting",),
 }  # fmt: skip
 """`{file or folder: modules that it may import besides the public ones}`."""
 
