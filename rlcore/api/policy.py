@@ -70,12 +70,12 @@ class LoadedPolicy:
         from rlcore.rollout.decide import decide
         from rlcore.validation.env import observation_fault
 
-        given: Any = observation
+        complete: Any = observation
         rows = 0
-        if isinstance(given, Mapping):
-            rows = _rows(given.get("states"), given.get("task_descriptions"))
-            given = {"elapsed": np.zeros(rows, np.float32), **given}
-        fault = observation_fault(self.env_spec, rows, given, np.ones(rows, dtype=bool))
+        if isinstance(complete, Mapping):
+            rows = _rows(complete.get("states"), complete.get("task_descriptions"))
+            complete = {"elapsed": np.zeros(rows, np.float32), **complete}
+        fault = observation_fault(self.env_spec, rows, complete, np.ones(rows, dtype=bool))
         if fault is not None:
             raise self._refused(f"this observation: {fault}", fault.hint)
         if forward_batch is not None and (not _is_int(forward_batch) or forward_batch < 1):
@@ -83,10 +83,14 @@ class LoadedPolicy:
                 f"forward_batch={forward_batch!r}", "rows of each forward, at least 1; None: all"
             )
         keys = self._keys(seed, rows)
-        return decide(
-            self.policy, self.policy.prepare(given), keys,
-            deterministic=deterministic, forward_batch=forward_batch,
-        ).actions  # fmt: skip
+        decision = decide(
+            self.policy,
+            self.policy.prepare(complete),
+            keys,
+            deterministic=deterministic,
+            forward_batch=forward_batch,
+        )
+        return decision.actions
 
     def _keys(self, seed: Any, rows: int) -> RowKeys:
         """Return the random-number keys of the rows.
@@ -101,7 +105,7 @@ class LoadedPolicy:
             seeds = [seed] * rows if _is_int(seed) else seed
             if not isinstance(seeds, (Sequence, np.ndarray)) or not all(map(_is_int, seeds)):
                 raise self._refused(f"seed={seed!r}", hint)
-            keys = RowKeys(tuple((SELECTED, int(each)) for each in seeds))
+            keys = RowKeys(tuple((SELECTED, int(row_seed)) for row_seed in seeds))
         if len(keys) != rows:
             raise self._refused(f"this: {len(keys)} seeds were given for {rows} rows", hint)
         return keys
@@ -149,15 +153,17 @@ def load_policy(
         config = source
     else:
         run = open_run(source)
-        kept = run.checkpoint(None if checkpoint == "latest" else checkpoint)
-        config = run.config_to_evaluate(kept, trust=trust)
+        saved = run.checkpoint(None if checkpoint == "latest" else checkpoint)
+        config = run.config_to_evaluate(saved, trust=trust)
     policy, env_spec = build_policy(config)
     placed: Any = policy  # a module too
     try:
         return LoadedPolicy(placed.to(device), env_spec, config)
     except (AssertionError, RuntimeError) as error:  # torch raises these if the device is missing
-        said = str(error).splitlines()[0]
-        raise ConfigError(f"device {device!r} can't be used: {said}", hint='device="cpu"') from None
+        message = str(error).splitlines()[0]
+        raise ConfigError(
+            f"device {device!r} can't be used: {message}", hint='device="cpu"'
+        ) from None
 
 
 def check_model(config: RunConfig, registry: Registry | None = None) -> None:

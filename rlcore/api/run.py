@@ -152,8 +152,8 @@ def train(
     """
     draft = _draft(recipe, overrides, config_dirs, tuple(COMPONENT_GROUPS))
     ended = _Outcome()
-    given = callbacks if isinstance(callbacks, (list, tuple)) else [callbacks]
-    start("rlcore.training.train:run", draft, callbacks=[*given, ended])
+    hooks = callbacks if isinstance(callbacks, (list, tuple)) else [callbacks]
+    start("rlcore.training.train:run", draft, callbacks=[*hooks, ended])
     return RunResult(ended.folder, ended.summary)
 
 
@@ -226,8 +226,8 @@ def config_to_evaluate(
         from rlcore.session.trained_on import check_untrained
 
         run = open_run(Path(name).resolve())
-        kept = load_checkpoint(run.path, verify=verify)
-        config = run.config_to_evaluate(kept, *overrides, trust=trust)
+        saved = load_checkpoint(run.path, verify=verify)
+        config = run.config_to_evaluate(saved, *overrides, trust=trust)
         check_untrained(config, run.folder)
         return config
     if name is not None and not is_override(name):
@@ -269,7 +269,8 @@ class _Outcome:
 
     @hookimpl
     def rlcore_after_run(self, run: Run, summary: Summary) -> None:
-        self.folder, self.summary = run.folder, summary
+        self.folder = run.folder
+        self.summary = summary
 
 
 def make_env(

@@ -111,8 +111,8 @@ class SavedRun(os.PathLike[str]):
         """
         from rlcore.run_folder.checkpoint import load_checkpoint, named_checkpoint
 
-        found = self.path if name is None else named_checkpoint(self.folder.checkpoints, name)
-        return load_checkpoint(found)
+        path = self.path if name is None else named_checkpoint(self.folder.checkpoints, name)
+        return load_checkpoint(path)
 
     def config_to_evaluate(
         self, checkpoint: Checkpoint | None, *overrides: str, trust: bool = False
@@ -136,10 +136,14 @@ class SavedRun(os.PathLike[str]):
         from rlcore.run_folder.config_edits import warn_of_edits
 
         run = self.folder
-        model = [] if checkpoint is None else [
-            f"actor.model.model_path={quote(checkpoint.policy_path)}", "actor.model.lora_path=null",
-            "rollout.model.model_path=null", "rollout.model.lora_path=null",
-        ]  # fmt: skip
+        model = []
+        if checkpoint is not None:
+            model = [
+                f"actor.model.model_path={quote(checkpoint.policy_path)}",
+                "actor.model.lora_path=null",
+                "rollout.model.model_path=null",
+                "rollout.model.lora_path=null",
+            ]
         own = [
             *model,
             "runner.only_eval=true",
@@ -241,14 +245,14 @@ class SavedRun(os.PathLike[str]):
 
         folder = self.folder.evaluations
         require_inside(self.folder.path, (folder, *folder.glob("*")))
-        found = {}
+        evaluations = {}
         for path in sorted(folder.glob("*.parquet")):
             if not is_partial(path.name):
                 rules = read_note(path).get("protocol", {})
                 if not isinstance(rules, Mapping):
                     raise damaged_error(path, f"its protocol can't be {rules!r}")
-                found[path.stem] = Evaluation(read_results(path), rules, path.stem)
-        return found
+                evaluations[path.stem] = Evaluation(read_results(path), rules, path.stem)
+        return evaluations
 
     def evaluation(self, label: str = "after") -> Evaluation:
         """Return the evaluation with this label.
@@ -256,13 +260,13 @@ class SavedRun(os.PathLike[str]):
         Raises:
             CheckpointError: the run has no such evaluation, or a file is damaged.
         """
-        found = self.evaluations()
-        if label not in found:
+        evaluations = self.evaluations()
+        if label not in evaluations:
             raise CheckpointError(
                 f"{self.folder.path} has no evaluation {label!r}"
-                f"{choices_message(label, found, none='none was made yet')}"
+                f"{choices_message(label, evaluations, none='none was made yet')}"
             )
-        return found[label]
+        return evaluations[label]
 
     def episodes(self, label: str = "after") -> list[EpisodeResult]:
         """Return the episodes of an evaluation; see :meth:`evaluation`."""
@@ -337,8 +341,8 @@ def open_run(path: str | os.PathLike[str]) -> SavedRun:
             f"a run is named by its folder, got {type(path).__name__}",
             hint='rlcore.open_run("logs/run"), or what rlcore.train returned',
         )
-    named = os.fspath(path)
-    return SavedRun(RunFolder.containing(named), Path(named).expanduser().absolute())
+    folder = os.fspath(path)
+    return SavedRun(RunFolder.containing(folder), Path(folder).expanduser().absolute())
 
 
 def protocol_difference(one: Mapping[str, Any], other: Mapping[str, Any]) -> str:

@@ -44,7 +44,7 @@ def unread(config: RunConfig, *, collects: bool = False, taught: bool = False) -
     not_written = {} if collects else {OUTPUT: "rlcore collect alone writes there"}
     found = [
         (key, sentence)
-        for key, sentence in _in_vain(config, not_written)
+        for key, sentence in _unread_keys(config, not_written)
         if key.path in not_written
         or not (collects or taught)
         or not key.path.startswith("collect.")
@@ -57,7 +57,9 @@ def unread(config: RunConfig, *, collects: bool = False, taught: bool = False) -
     ]
 
 
-def _in_vain(config: RunConfig, others: Mapping[str, str]) -> Iterator[tuple[schema_tree.Key, str]]:
+def _unread_keys(
+    config: RunConfig, others: Mapping[str, str]
+) -> Iterator[tuple[schema_tree.Key, str]]:
     """Yield each key that is not read and not at its default, with a sentence that says why.
 
     Args:

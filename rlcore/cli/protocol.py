@@ -12,7 +12,7 @@ from rlcore.cli.eval import EVAL, PROTOCOL, configure
 from rlcore.cli.request import TRUST, Request
 from rlcore.cli.verbs import run_verb
 from rlcore.config.catalog import BY_RECIPE, is_folder
-from rlcore.config.overrides import keys_given, quote
+from rlcore.config.overrides import overridden_keys, quote
 from rlcore.config.schema import RunConfig
 from rlcore.contracts.errors import ConfigError
 from rlcore.plugins.registry import load_plugins
@@ -67,7 +67,7 @@ def under_protocol(request: Request, overrides: Sequence[str]) -> RunConfig:
         overrides = [overrides[0], called, *overrides[1:]]
     config = configure(request, overrides)
     if of_a_run:
-        for row in rows_of(config, protocol=name, given=keys_given(overrides)).values():
+        for row in rows_of(config, protocol=name, given=overridden_keys(overrides)).values():
             check_untrained(row, RunFolder.containing(Path(first).resolve()))
     return config
 

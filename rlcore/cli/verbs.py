@@ -22,7 +22,7 @@ from rlcore.cli.request import ABOUT_HYDRA, PLAIN, Form, Request, parse_request,
 from rlcore.config.catalog import COMPONENT_GROUPS
 from rlcore.config.compose import IncompleteRecipeError, compose, to_yaml, yaml_below
 from rlcore.config.costs import recipe_costs
-from rlcore.config.overrides import keys_given
+from rlcore.config.overrides import overridden_keys
 from rlcore.config.schema import RunConfig
 from rlcore.config.warning import warn
 from rlcore.contracts.errors import ConfigError, PluginError, UserError, file_error, join_errors
@@ -146,7 +146,7 @@ def _run(
         passed = {name: request.options[name] for name in verb.loop_flags}
         further = {}
         if verb.further_sides:
-            given = keys_given(request.overrides)
+            given = overridden_keys(request.overrides)
             further = load_target(verb.further_sides)(config, given=given, **passed)
         trains = verb.plays_train(request)
         if request.dry_run:

@@ -88,9 +88,9 @@ def schema_for(registry: Registry, layers: Iterable[Values]) -> RunConfig:
     names: dict[str, str] = {}
     for layer in layers:
         for slot in SLOTS:
-            found = as_text(schema_tree.find(layer, slot.type_key))
-            if isinstance(found, str) and found != MISSING:
-                names[slot.section] = found
+            name = as_text(schema_tree.find(layer, slot.type_key))
+            if isinstance(name, str) and name != MISSING:
+                names[slot.section] = name
     train, evaluation, model, algorithm = (
         default_settings(registry, slot, names.get(slot.section, "")) for slot in SLOTS
     )
@@ -110,11 +110,11 @@ def plugin_settings(classes: Mapping[str, str]) -> PluginsConfig:
     Raises:
         PluginError: a target that is no :class:`PluginConfig` dataclass.
     """
-    made = {name: load_target(target)() for name, target in classes.items()}
-    for name, one in made.items():
-        if not (is_dataclass(one) and isinstance(one, PluginConfig)):
+    sections = {name: load_target(target)() for name, target in classes.items()}
+    for name, section in sections.items():
+        if not (is_dataclass(section) and isinstance(section, PluginConfig)):
             raise PluginError(f"plugin {name!r}: rlcore_settings must name a PluginConfig")
-    return PluginsConfig.from_sections(made)
+    return PluginsConfig.from_sections(sections)
 
 
 def default_settings(registry: Registry, slot: Slot, name: str) -> Settings:
@@ -140,12 +140,12 @@ def default_settings(registry: Registry, slot: Slot, name: str) -> Settings:
         or vars(cls).get("__annotations__", {}).keys() - vars(cls).get("__dataclass_fields__", {})
     ):
         raise PluginError(f"{place} must be a @dataclass that extends {slot.base.__name__}")
-    made = cls(**{TYPE_KEYS[slot.kind]: name})
+    settings = cls(**{TYPE_KEYS[slot.kind]: name})
     try:
-        OmegaConf.structured(made)
+        OmegaConf.structured(settings)
     except OmegaConfBaseException as error:
         raise PluginError(f"{place}: {error.key}: {_first_line(error)}") from None
-    return made
+    return settings
 
 
 # -- names ----------------------------------------------------------------------------------
@@ -165,14 +165,15 @@ def _merge(
 ) -> None:
     for raw, new in layer.items():
         name = _spelling(str(raw), section, path, root)
-        here, default = schema_tree.join(path, name), getattr(section, name)
+        key_path = schema_tree.join(path, name)
+        default = getattr(section, name)
         if schema_tree.is_section(default):
             if not isinstance(new, Mapping):
-                raise not_a_section(here, new, default)
-            _merge(values.setdefault(name, {}), new, default, here, root)
+                raise not_a_section(key_path, new, default)
+            _merge(values.setdefault(name, {}), new, default, key_path, root)
         elif isinstance(new, Partial):
             if schema_tree.type_of(section, name) != "Any":
-                below = schema_tree.join(here, next(iter(new)))
+                below = schema_tree.join(key_path, next(iter(new)))
                 raise unknown(below, root)
             base = values.get(name, default)
             values[name] = _change_entries(base if isinstance(base, Mapping) else {}, new)
@@ -201,7 +202,7 @@ def _change_entries(mapping: Mapping[str, Any], changes: Mapping[str, Any]) -> d
     for name, value in changes.items():
         for joined in [key for key in result if name in _names(key) and key != name]:
             shared = result.pop(joined)
-            result.update({other: shared for other in _names(joined) if other != name})
+            result.update({part: shared for part in _names(joined) if part != name})
         result[name] = _plain(value)
     return result
 
@@ -224,8 +225,8 @@ def unknown(path: str, root: RunConfig, others: Iterable[str] = ()) -> ConfigErr
     Args:
         others: further words that may have been meant.
     """
-    known = schema_tree.paths(root)
-    if path in known:  # an override with this path would have been split at the dots
+    paths = schema_tree.paths(root)
+    if path in paths:  # an override with this path would have been split at the dots
         nested = ": {".join(path.split(".")) + ": VALUE" + "}" * path.count(".")
         return ConfigError(
             f"{path!r} is one key with dots in a file, where keys stand inside each other",
@@ -237,8 +238,8 @@ def unknown(path: str, root: RunConfig, others: Iterable[str] = ()) -> ConfigErr
             hint=f"defaults: [{'' if path == EXPERIMENT else f'override /{path}: '}NAME]",
         )
     leaf = path.rpartition(".")[2].lower()
-    moved = [other for other in known if other.rpartition(".")[2].lower() == leaf]
-    words = [*known, *COMPONENT_GROUPS, EXPERIMENT, *others]  # groups are chosen like keys
+    moved = [key for key in paths if key.rpartition(".")[2].lower() == leaf]
+    words = [*paths, *COMPONENT_GROUPS, EXPERIMENT, *others]  # groups are chosen like keys
     near = moved[:2] or get_close_matches(path, words, n=1, cutoff=0.6)
     guess = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
     command = offered("key", path, loaded=folders())
@@ -248,7 +249,7 @@ def unknown(path: str, root: RunConfig, others: Iterable[str] = ()) -> ConfigErr
             hint=f"a plugin that is not installed translates this key: {command}",
         )
     section = path.rpartition(".")[0]
-    hint = f"rlcore train --help {section}" if section in known else "rlcore train --help"
+    hint = f"rlcore train --help {section}" if section in paths else "rlcore train --help"
     return ConfigError(f"unknown key {path!r}.{guess}", hint=hint)
 
 
@@ -304,9 +305,9 @@ def _resolve(node: DictConfig, root: RunConfig) -> None:
         try:
             OmegaConf.to_container(OmegaConf.create({name: section[name]}), resolve=True)
         except OmegaConfBaseException as error:
-            given = OmegaConf.to_container(section, resolve=False)[name]  # type: ignore[index,call-overload]
+            value = OmegaConf.to_container(section, resolve=False)[name]  # type: ignore[index,call-overload]
             raise ConfigError(
-                f"{key.path}: {given!r} does not resolve: {_first_line(error)}",
+                f"{key.path}: {value!r} does not resolve: {_first_line(error)}",
                 hint="${section.key} is the value of another key, ${oc.env:NAME} of a variable",
             ) from None
     raise ConfigError(_first_line(problem)) from None
@@ -314,36 +315,37 @@ def _resolve(node: DictConfig, root: RunConfig) -> None:
 
 def _parent(node: DictConfig, path: str) -> tuple[DictConfig, str]:
     *sections, name = path.split(".")
-    for each in sections:
-        node = node[each]
+    for section in sections:
+        node = node[section]
     return node, name
 
 
 def _assign(node: DictConfig, values: Mapping[str, Any], section: Any, path: str) -> None:
     for name, value in values.items():
-        here, default = schema_tree.join(path, name), getattr(section, name)
+        key_path = schema_tree.join(path, name)
+        default = getattr(section, name)
         if schema_tree.is_section(default):
-            _assign(node[name], value, default, here)
+            _assign(node[name], value, default, key_path)
             continue
-        wanted = schema_tree.type_of(section, name)
+        type_name = schema_tree.type_of(section, name)
         try:
-            _reject_implicit_conversion(wanted, value)
+            _reject_implicit_conversion(type_name, value)
             node[name] = value
         except (OmegaConfBaseException, ValueError, OverflowError):  # overflow: int to float
             raise ConfigError(
-                f"{here} must be {wanted}, got {shorten(value, 200)}",
-                hint=f"rlcore train --help {here}",
+                f"{key_path} must be {type_name}, got {shorten(value, 200)}",
+                hint=f"rlcore train --help {key_path}",
             ) from None
 
 
-def _reject_implicit_conversion(wanted: str, value: Any) -> None:
+def _reject_implicit_conversion(type_name: str, value: Any) -> None:
     """Refuse values that OmegaConf accepts although they are surely mistakes.
 
     Raises:
         ValueError: a number other than 0 and 1 for a bool, a string with a NUL character, or a
             list or mapping with a `???` in it.
     """
-    if wanted.startswith("bool") and isinstance(value, (int, float)) and value not in (0, 1):
+    if type_name.startswith("bool") and isinstance(value, (int, float)) and value not in (0, 1):
         raise ValueError
     if isinstance(value, str) and "\0" in value:
         raise ValueError

@@ -64,7 +64,7 @@ class Catalog:
         plugins = [_plugin_root(owner, path) for owner, path in registry.config_paths]
         roots = [*own, shipped, *filter(None, plugins)]
         # groups may also be folders in the folder of recipes: experiment/env/train/NAME.yaml
-        self.roots = [each for root in roots for each in (*_beside_recipes(root), root)]
+        self.roots = [nested for root in roots for nested in (*_beside_recipes(root), root)]
         self._known: dict[str, dict[str, list[tuple[Root, Path]]]] = {}
 
     @cached_property
@@ -96,11 +96,11 @@ class Catalog:
         Raises:
             PluginError: several plugins have a file of that name, and configs/ and the user none.
         """
-        found = self._files(group).get(name, [])
-        owners = sorted({root.owner for root, _ in found if root.owner})
-        if len(owners) > 1 and found[0][0].owner:  # files of the user and of configs/ win
+        places = self._files(group).get(name, [])
+        owners = sorted({root.owner for root, _ in places if root.owner})
+        if len(owners) > 1 and places[0][0].owner:  # files of the user and of configs/ win
             raise PluginError(f"{group.split('/')[0]}={name} is claimed by {' and '.join(owners)}")
-        return found[0][1] if found else None
+        return places[0][1] if places else None
 
     def beside(self, group: str, name: str, file: str) -> Path | None:
         """Return a file of the root folder that holds an option; None if either is absent.
@@ -109,8 +109,8 @@ class Catalog:
             file: path relative to the root folder, which is the parent of the group's folder.
         """
         roots = [root for root, _ in self._files(group).get(name, [])]
-        found = roots[0].folder.joinpath(file) if roots else None
-        return found if found is not None and found.is_file() else None
+        path = roots[0].folder.joinpath(file) if roots else None
+        return path if path is not None and path.is_file() else None
 
     def option(self, group: str, name: str) -> str | None:
         """Return the option with this name, or the only one that differs from it just in case.
@@ -127,11 +127,11 @@ class Catalog:
         `NAME_eval` means to only evaluate NAME, unless there is a recipe named `NAME_eval`. The
         recipe is None if there is none.
         """
-        found = self.option(EXPERIMENT, name)
-        if found is None and name.lower().endswith(ONLY_EVAL):
+        option = self.option(EXPERIMENT, name)
+        if option is None and name.lower().endswith(ONLY_EVAL):
             base = self.option(EXPERIMENT, name[: -len(ONLY_EVAL)])
             return base, base is not None
-        return found, False
+        return option, False
 
     def unknown_option(self, group: str, name: str) -> ConfigError | PluginError:
         """Return the error for `group=name` when that option does not exist."""
@@ -160,7 +160,7 @@ class Catalog:
         """
         if group in self._known:
             return self._known[group]
-        found: dict[str, list[tuple[Root, Path]]] = {}
+        places: dict[str, list[tuple[Root, Path]]] = {}
         top = group.split("/")[0]
         folders = dict.fromkeys((group, top) if top in COMPONENT_GROUPS else (group,))
         for root in self.roots:
@@ -168,9 +168,11 @@ class Catalog:
                 folder = root.folder.joinpath(name)
                 for entry in folder.iterdir() if folder.is_dir() else ():
                     if entry.name.endswith(".yaml"):
-                        found.setdefault(entry.name.removesuffix(".yaml"), []).append((root, entry))
-        self._known[group] = found  # cached only if all folders could be read
-        return found
+                        places.setdefault(entry.name.removesuffix(".yaml"), []).append(
+                            (root, entry)
+                        )
+        self._known[group] = places  # cached only if all folders could be read
+        return places
 
 
 def _user_root(folder: str | Path) -> Root:

@@ -18,7 +18,8 @@ from rlcore.config.bind import SLOTS
 from rlcore.config.catalog import COMPONENT_GROUPS
 from rlcore.contracts.errors import ConfigError
 
-DEFAULTS, SELF = "defaults", "_self_"
+DEFAULTS = "defaults"
+SELF = "_self_"
 SIDES_OF = {
     top: [slot.group for slot in SLOTS if slot.kind == kind]
     for top, kind in COMPONENT_GROUPS.items()
@@ -29,35 +30,35 @@ Choice = tuple[str, Any]
 """(group, option)."""
 
 
-def by_side(choices: Iterable[str]) -> list[str]:
+def choices_by_side(choices: Iterable[str]) -> list[str]:
     """Replace `env=NAME` by `env/train=NAME` and `env/eval=NAME` in `group=option` words.
 
     A side that is chosen by its own word keeps that choice, in any order of the words.
     """
     pairs = [
         (group, equals + option)
-        for group, equals, option in (each.partition("=") for each in choices)
+        for group, equals, option in (choice.partition("=") for choice in choices)
     ]
     return [group + rest for group, rest in _by_side(pairs)]
 
 
-def completed(choices: Sequence[str], chosen: dict[str, str]) -> list[str]:
+def with_missing_side(choices: Sequence[str], chosen: dict[str, str]) -> list[str]:
     """Append the other side's env for a side of env that nothing has chosen.
 
     Args:
-        choices: words of :func:`by_side`.
+        choices: words of :func:`choices_by_side`.
         chosen: the option of each group after composing `choices`.
     """
     train, evaluation = SIDES_OF["env"]
     more = [
-        f"{missing}={chosen[other]}"
-        for missing, other in ((train, evaluation), (evaluation, train))
-        if missing not in chosen and other in chosen
+        f"{missing}={chosen[chosen_side]}"
+        for missing, chosen_side in ((train, evaluation), (evaluation, train))
+        if missing not in chosen and chosen_side in chosen
     ]
     return [*choices, *more]
 
 
-def canonical(file: Path | None, group: str, entries: Any) -> list[Any]:
+def normalise_defaults(file: Path | None, group: str, entries: Any) -> list[Any]:
     """Return a defaults list in the form that Hydra gets.
 
     Included options come first, then an entry `override /GROUP: OPTION` for each section with a
@@ -75,7 +76,8 @@ def canonical(file: Path | None, group: str, entries: Any) -> list[Any]:
         raise ConfigError(f"{file}: defaults must be a list, got {entries!r}")
     if not group or group.split("/")[0] in COMPONENT_GROUPS:
         return entries  # the root's groups, or options of the component's own group to extend
-    included, chosen = [], list[Choice]()
+    included = []
+    chosen: list[Choice] = []
     for entry in entries:
         choice = _component(file, entry)
         if choice is None:
@@ -85,13 +87,13 @@ def canonical(file: Path | None, group: str, entries: Any) -> list[Any]:
     return [*included, *({f"override /{group}": option} for group, option in _by_side(chosen))]
 
 
-def included(file: Path, group: str, content: dict[str, Any]) -> Iterator[tuple[str, str]]:
+def included_options(file: Path, group: str, content: dict[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield (group, option) for each entry of a file's defaults list, except `_self_` and nulls.
 
     Raises:
         ConfigError: an entry that can't be read.
     """
-    for entry in canonical(file, group, content.get(DEFAULTS, [])):
+    for entry in normalise_defaults(file, group, content.get(DEFAULTS, [])):
         if isinstance(entry, str):
             if entry != SELF:
                 yield group, entry
@@ -132,13 +134,13 @@ def _component(file: Path | None, entry: Any) -> Choice | None:
         return None
     if not section:
         return group, option
-    meant = GROUP_OF.get(section)
-    if meant is None or meant.split("/")[0] != group.split("/")[0]:
-        homes = [of for of, each in GROUP_OF.items() if each.split("/")[0] == group.split("/")[0]]
+    top = group.split("/")[0]
+    homes = [home for home, filled in GROUP_OF.items() if filled.split("/")[0] == top]
+    if section not in homes:
         raise ConfigError(
             f"{file}: {entry!r}: behind the @ must stand {' or '.join(homes)}, got {section!r}"
         )
-    return meant, option
+    return GROUP_OF[section], option
 
 
 def _by_side(choices: Sequence[Choice]) -> list[Choice]:

@@ -30,10 +30,10 @@ def algorithm_needs(config: RunConfig, registry: Registry) -> AlgorithmNeeds:
     Raises:
         UserError: the algorithm's spec function rejects its settings.
     """
-    algorithm, sft = config.algorithm, config.sft
-    asked = ask_spec(registry, "algorithm", "algorithm", algorithm.name, algorithm)
-    needs = wrap_needs(asked, algorithm.wrappers)
-    if needs.replay or not sft.enabled or sft.control != OWN_SUCCESSES:
+    algorithm = config.algorithm
+    spec = ask_spec(registry, "algorithm", "algorithm", algorithm.name, algorithm)
+    needs = wrap_needs(spec, algorithm.wrappers)
+    if needs.replay or not config.sft.enabled or config.sft.control != OWN_SUCCESSES:
         return needs
     return replace(needs, replay=ReplayNeeds(SUCCESSES, failures=False))
 
@@ -63,9 +63,9 @@ def ask_spec(registry: Registry, kind: Kind, section: str, name: str, *arguments
             f"{kind} {name!r} of {component.distribution} names no spec function, so nothing can "
             "be checked before it starts"
         )
-    whose = f"{section}: the spec function of {kind} {name!r} ({component.distribution})"
+    function = f"{section}: the spec function of {kind} {name!r} ({component.distribution})"
     try:
-        found = load_target(component.spec.spec)(*arguments)
+        result = load_target(component.spec.spec)(*arguments)
     except ConfigError as error:
         if section in error.message:
             raise
@@ -73,13 +73,17 @@ def ask_spec(registry: Registry, kind: Kind, section: str, name: str, *arguments
     except UserError:
         raise
     except Exception as error:  # a plugin may fail in any way
-        said = f"{whose} failed: {format_exception(error, error.__traceback__)}"
-        raise PluginError(said, hint=f"rlcore plugins; {LEAVE_OUT}") from error
-    wanted = GIVES[kind]
-    if not isinstance(found, wanted):
-        raise PluginError(f"{whose} must give {wanted.__name__}, got a {type(found).__name__}")
-    for field in fields(found):
-        value = getattr(found, field.name)
+        message = f"{function} failed: {format_exception(error, error.__traceback__)}"
+        raise PluginError(message, hint=f"rlcore plugins; {LEAVE_OUT}") from error
+    expected = GIVES[kind]
+    if not isinstance(result, expected):
+        raise PluginError(
+            f"{function} must give {expected.__name__}, got a {type(result).__name__}"
+        )
+    for field in fields(result):
+        value = getattr(result, field.name)
         if not isinstance(value, PLAIN.get(str(field.type), object)):
-            raise PluginError(f"{whose}: {field.name} must be {field.type}, got {shorten(value)}")
-    return found
+            raise PluginError(
+                f"{function}: {field.name} must be {field.type}, got {shorten(value)}"
+            )
+    return result

@@ -20,18 +20,18 @@ from omegaconf import OmegaConf
 from rlcore.config import instructions, schema_tree
 from rlcore.config.bind import bind, merge, schema_for
 from rlcore.config.catalog import BY_RECIPE, COMPONENT_GROUPS, EXPERIMENT, Catalog
-from rlcore.config.choices import by_side, completed
+from rlcore.config.choices import choices_by_side, with_missing_side
 from rlcore.config.component_specs import algorithm_needs
 from rlcore.config.hydra_compose import compose_files
 from rlcore.config.overrides import keys_of, nest, parse, split
 from rlcore.config.recipes import check_recipes, read_scalars
-from rlcore.config.scalars import settle
+from rlcore.config.scalars import resolve_scalars
 from rlcore.config.schema import RecipeConfig, RunConfig
 from rlcore.config.schema.env import OWN_INSTRUCTIONS
 from rlcore.config.schema.sources import MISSING, FileValues, Sources
 from rlcore.config.swap_component import fit_recipe
 from rlcore.config.translation import Values, take, translate_keys
-from rlcore.config.trusted_keys import own_recipe, require_closed_doors, require_values
+from rlcore.config.trusted_keys import composable_recipe, require_trusted_keys, require_values
 from rlcore.config.warning import ConfigWarning, warn
 from rlcore.contracts.errors import (
     ConfigError,
@@ -59,9 +59,10 @@ class IncompleteRecipeError(ConfigError):
     """
 
     def __init__(self, errors: Sequence[UserError], draft: RunConfig) -> None:
-        one = join_errors(errors)
-        super().__init__(one.message, hint=one.hint)
-        self.errors, self.draft = tuple(errors), draft
+        joint = join_errors(errors)
+        super().__init__(joint.message, hint=joint.hint)
+        self.errors = tuple(errors)
+        self.draft = draft
 
 
 def compose(
@@ -98,7 +99,7 @@ def compose(
     sources = _compose_sources(catalog, groups)
     origin = RecipeConfig(groups, [str(Path(folder).absolute()) for folder in config_dirs])
     try:
-        config = _finish(sources.files.values, values, registry, origin, sources)
+        config = _bind_layers(sources.files.values, values, registry, origin, sources)
     except IncompleteRecipeError as error:
         _require(error.draft, require, catalog)
         if not draft:
@@ -110,7 +111,7 @@ def compose(
 
 def _compose_sources(catalog: Catalog, groups: Sequence[str]) -> Sources:
     """Compose the files of group choices, each file once."""
-    words = by_side(groups)
+    words = choices_by_side(groups)
     check_recipes(catalog, words)
     files = _with_both_sides(catalog, words, compose_files(catalog, words))
     recipes = [word for word in words if word.startswith(BY_RECIPE)]
@@ -123,7 +124,7 @@ def _compose_sources(catalog: Catalog, groups: Sequence[str]) -> Sources:
 
 def _with_both_sides(catalog: Catalog, words: Sequence[str], files: FileValues) -> FileValues:
     """Compose the files again with the other side's env, if only one side of env is chosen."""
-    both = completed(words, files.choices)
+    both = with_missing_side(words, files.choices)
     return files if both == words else compose_files(catalog, both)
 
 
@@ -154,19 +155,19 @@ def load(
     parsed = parse(overrides)
     layers = _key_layers(catalog, parsed)
     saved = read_scalars(Path(path))
-    given = [path for override in parsed for path in keys_of(override)]
-    require_values(Path(path), saved, given)
+    overridden = [path for override in parsed for path in keys_of(override)]
+    require_values(Path(path), saved, overridden)
     try:
         folder = Path(path).absolute().parent
-        config = _finish(deepcopy(saved), layers, registry, run=folder)
+        config = _bind_layers(deepcopy(saved), layers, registry, run=folder)
         _require(config, require, catalog)
     except ConfigError as error:
-        _blame(path, saved, require, catalog)
-        # an IncompleteRecipeError would hand out a draft that require_closed_doors has not checked
+        _check_file_alone(path, saved, require, catalog)
+        # an IncompleteRecipeError would hand out a draft that require_trusted_keys has not checked
         raise ConfigError(error.message, hint=error.hint) from None
     if not trust:
-        require_closed_doors(Path(path), config, given)
-    config = replace(config, recipe=own_recipe(config.recipe, catalog.groups))
+        require_trusted_keys(Path(path), config, overridden)
+    config = replace(config, recipe=composable_recipe(config.recipe, catalog.groups))
     config.freeze()
     return config
 
@@ -205,7 +206,7 @@ def changed(
     registry = registry or load_plugins()
     catalog = Catalog(registry)
     layers = _key_layers(catalog, parse(overrides))
-    result = _finish(asdict(config), layers, registry, sources=config.recipe.sources)
+    result = _bind_layers(asdict(config), layers, registry, sources=config.recipe.sources)
     _require(result, require, catalog)
     return result
 
@@ -233,9 +234,9 @@ def recipe_of(config: RunConfig, registry: Registry | None = None) -> RunConfig 
         sources = sources_of(config, registry)
         values = sources.recipe.values
         left_open = [path for path, value in schema_tree.leaves(values) if value == MISSING]
-        given = [nest(path, schema_tree.value_of(config, path)) for path in left_open]
+        layers = [nest(path, schema_tree.value_of(config, path)) for path in left_open]
         origin = RecipeConfig(recipes or choices, config.recipe.config_dirs)
-        return _finish(values, given, registry, origin, sources)
+        return _bind_layers(values, layers, registry, origin, sources)
 
 
 def sources_of(config: RunConfig, registry: Registry | None = None) -> Sources:
@@ -252,14 +253,16 @@ def sources_of(config: RunConfig, registry: Registry | None = None) -> Sources:
     )
 
 
-def _blame(path: str | Path, saved: Values, require: Sequence[str], catalog: Catalog) -> None:
+def _check_file_alone(
+    path: str | Path, saved: Values, require: Sequence[str], catalog: Catalog
+) -> None:
     """Check the saved values without the overrides; an error then gets the name of the file.
 
     Raises:
         ConfigError: the file itself is at fault.
     """
     try:
-        _require(_finish(saved, (), catalog.registry), require, catalog)
+        _require(_bind_layers(saved, (), catalog.registry), require, catalog)
     except ConfigError as error:
         raise ConfigError(f"{path}: {error.message}", hint=error.hint) from None
 
@@ -278,13 +281,13 @@ def yaml_below(text: str, path: str | None) -> str:
     if not path:
         return text
     missing = object()
-    found = OmegaConf.select(OmegaConf.create(text), path, default=missing)
-    if found is missing:
+    part = OmegaConf.select(OmegaConf.create(text), path, default=missing)
+    if part is missing:
         raise ConfigError(f"--package: there is no key {path!r}", hint="rlcore train --help")
-    return OmegaConf.to_yaml(found) if OmegaConf.is_config(found) else f"{found}\n"
+    return OmegaConf.to_yaml(part) if OmegaConf.is_config(part) else f"{part}\n"
 
 
-def _finish(
+def _bind_layers(
     file_values: Values,
     layers: Sequence[Values],
     registry: Registry,
@@ -309,12 +312,12 @@ def _finish(
         ConfigError: an unknown key, a wrong type, or a path that can't be made absolute.
     """
     raw = [file_values, *layers]
-    kept = file_values.get("plugins", {}) if run else {}
-    for name in [name for name in kept if name not in registry.settings]:
+    plugin_values = file_values.get("plugins", {}) if run else {}
+    for name in [name for name in plugin_values if name not in registry.settings]:
         warn(f"plugins.{name} is left out: no such plugin is loaded")
-        del kept[name]
+        del plugin_values[name]
     root = schema_for(registry, raw)
-    raw = [settle(layer, root) for layer in raw]
+    raw = [resolve_scalars(layer, root) for layer in raw]
     translate_keys(raw, registry, root)
     if origin is not None:
         root.recipe = origin
@@ -323,19 +326,21 @@ def _finish(
     values: Values = {}
     for layer in raw:
         merge(values, layer, root)
-    errors: list[UserError] = [*_ungiven(values, root)]
+    errors: list[UserError] = [*_missing_values(values, root)]
     config = bind(values, root)
     config.recipe.sources = sources
     _add_critic(config, registry)
     _make_paths_absolute(config)
     if run is not None:
-        _follow(config, run)
+        _relocate_paths(config, run)
     _share_checkpoint(config)
     for side, env in config.env.sides.items():
-        given, env.sentences = env.sentences, OWN_INSTRUCTIONS
+        value = env.sentences
+        env.sentences = OWN_INSTRUCTIONS  # of the draft, if the value is invalid
         with collect_errors(errors):
-            key, checkpoint = f"env.{side}.sentences", config.actor.model.model_path
-            env.sentences = instructions.resolve(given, key, env.env_type, checkpoint)
+            env.sentences = instructions.resolve(
+                value, f"env.{side}.sentences", env.env_type, config.actor.model.model_path
+            )
         if env.env_type in registry.names("env"):
             env.resolve(registry.get("env", env.env_type).spec)
     config.freeze()
@@ -344,14 +349,14 @@ def _finish(
     return config
 
 
-def _ungiven(values: Values, root: RunConfig) -> Iterator[ConfigError]:
+def _missing_values(values: Values, root: RunConfig) -> Iterator[ConfigError]:
     """Yield an error for each required key without a value, and remove its `???` from `values`."""
     for key in schema_tree.walk(root):
         if schema_tree.find(values, key.path) == MISSING:
             take(values, key.path)
-            said = f": {key.help}" if key.help else ""
+            help_text = f": {key.help}" if key.help else ""
             yield MissingValueError(
-                f"{key.path} must be given{said}", hint=f"rlcore train --help {key.path}"
+                f"{key.path} must be given{help_text}", hint=f"rlcore train --help {key.path}"
             )
 
 
@@ -402,8 +407,8 @@ def _share_checkpoint(config: RunConfig) -> None:
         if acting is None or acting == trained:
             continue
         # a name that is still here was not found on this machine: the other path replaces it
-        here = trained is not None and not hub.is_name(trained)
-        if here and not config.runner.only_eval:
+        is_local = trained is not None and not hub.is_name(trained)
+        if is_local and not config.runner.only_eval:
             raise ConfigError(
                 f"rollout.model.{name} must equal actor.model.{name}: the policy that acts is "
                 f"the one that is trained, got {acting!r} and {trained!r}",
@@ -426,17 +431,17 @@ def _make_paths_absolute(config: RunConfig) -> None:
 
 def _put_absolute(key: schema_tree.Key) -> str:
     if key.place == "checkpoint" and hub.is_name(key.value):
-        found = hub.find(key.value)
-        if found is None:  # the checks decide whether the run needs it
+        folder = hub.find(key.value)
+        if folder is None:  # the checks decide whether the run needs it
             return str(key.value)
-        if found != Path(key.value).absolute():
-            warn(f"{key.value} is taken from {found}")
-        return str(found)
+        if folder != Path(key.value).absolute():
+            warn(f"{key.value} is taken from {folder}")
+        return str(folder)
     on_path = key.place == "program" and os.sep not in key.value and shutil.which(key.value)
     return _absolute(key.path, on_path or key.value)
 
 
-def _follow(config: RunConfig, run: Path) -> None:
+def _relocate_paths(config: RunConfig, run: Path) -> None:
     """Rewrite paths into a run folder that was moved.
 
     A path that does not exist, but contains a folder with the name of `run`, is replaced by the
@@ -447,9 +452,9 @@ def _follow(config: RunConfig, run: Path) -> None:
             continue
         parts = Path(key.value).parts
         inside = [run.joinpath(*parts[i + 1 :]) for i, name in enumerate(parts) if name == run.name]
-        here = next((place for place in inside if place.exists()), None)
-        if here is not None:
-            schema_tree.put(config, key.path, str(here))
+        moved = next((place for place in inside if place.exists()), None)
+        if moved is not None:
+            schema_tree.put(config, key.path, str(moved))
 
 
 def _absolute(path: str, value: str) -> str:

@@ -30,10 +30,10 @@ def differences(*configs: Mapping[str, Any], ignore: tuple[str, ...] = ()) -> li
         ignore: keys that are left out, together with all keys below them.
     """
     flat = [dict(leaves(config)) for config in configs]
-    found = []
+    differing = []
     for path in dict.fromkeys(path for values in flat for path in values):
-        values = tuple(each.get(path) for each in flat)
+        values = tuple(leaf_values.get(path) for leaf_values in flat)
         skipped = any(path == key or path.startswith(f"{key}.") for key in ignore)
         if not skipped and any(value != values[0] for value in values):
-            found.append(KeyDifference(path, values))
-    return found
+            differing.append(KeyDifference(path, values))
+    return differing

@@ -29,7 +29,10 @@ def overview(catalog: Catalog, root: RunConfig) -> str:
     lines = ["Groups (group=option):"]
     for group in GROUPS:
         usable, *others = _options(catalog, group)
-        lines += [_filled(usable, f"  {group:<12}"), *(_filled(one, " " * 14) for one in others)]
+        lines += [
+            _wrapped(usable, f"  {group:<12}"),
+            *(_wrapped(line, " " * 14) for line in others),
+        ]
     lines.append("  env/train, env/eval choose one side of env")
     lines += ["", "Keys (key=value):", *_lines((key, []) for key in schema_tree.walk(root))]
     lines += ["", "--help KEY explains one key or section, also those only one component has."]
@@ -48,28 +51,29 @@ def explain(catalog: Catalog, root: RunConfig, path: str) -> str:
         ConfigError: the key does not exist.
     """
     if path in catalog.groups and path not in schema_tree.paths(root):
-        return "\n".join(map(_filled, _options(catalog, path, f"{path}=NAME, one of: ")))
-    found = {
+        return "\n".join(map(_wrapped, _options(catalog, path, f"{path}=NAME, one of: ")))
+    shown = {
         key.path: (key, list[str]()) for key in schema_tree.walk(root) if _is_below(key.path, path)
     }
-    if not found or next(iter(found.values()))[0].section:
-        always = {*found}
+    if not shown or next(iter(shown.values()))[0].section:
+        always = {*shown}
         for choice, key in _component_keys(catalog):
             if key.path not in always and _is_below(key.path, path):
-                found.setdefault(key.path, (key, []))[1].append(choice)
-    if not found:
+                shown.setdefault(key.path, (key, []))[1].append(choice)
+    if not shown:
         raise unknown(path, root, catalog.options(EXPERIMENT))
-    return "\n".join(_lines(found.values()))
+    return "\n".join(_lines(shown.values()))
 
 
 def _options(catalog: Catalog, group: str, heading: str = "") -> list[str]:
     """Return a line with the usable options of a group, and lines with those that need a package.
 
-    There is one of these lines for each command that would install what is missing.
+    Options that the same command would install share a line.
     """
-    usable, others = [], dict[str, list[str]]()
+    usable: list[str] = []
+    others: dict[str, list[str]] = {}
     for option in catalog.options(group):
-        parts = list[tuple[str, str]]()
+        parts: list[tuple[str, str]] = []
         with suppress(UserError):  # a damaged file is reported when its option is chosen
             parts = absent_parts(catalog, group, option)
         if parts:
@@ -83,10 +87,11 @@ def _options(catalog: Catalog, group: str, heading: str = "") -> list[str]:
     ]
 
 
-def _filled(line: str, head: str = "") -> str:
+def _wrapped(line: str, head: str = "") -> str:
     """Wrap a line to the width of the terminal without breaking names; no wrapping elsewhere."""
-    columns, under = get_terminal_size((10**6, 0)).columns, " " * (len(head) or 4)
-    return fill(head + line, columns, subsequent_indent=under, break_on_hyphens=False)
+    columns = get_terminal_size((10**6, 0)).columns
+    indent = " " * (len(head) or 4)
+    return fill(head + line, columns, subsequent_indent=indent, break_on_hyphens=False)
 
 
 def _is_below(path: str, section: str) -> bool:

@@ -33,7 +33,7 @@ from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from rlcore.config.catalog import COMPONENT_GROUPS, SIDES, TYPE_KEYS, Catalog
-from rlcore.config.choices import DEFAULTS, canonical, is_about_hydra
+from rlcore.config.choices import DEFAULTS, is_about_hydra, normalise_defaults
 from rlcore.config.overrides import nest, quote
 from rlcore.config.recipes import ROOT, package_of, read_scalars
 from rlcore.config.schema.sources import FileValues, Layer, merged
@@ -52,7 +52,7 @@ def compose_files(catalog: Catalog, group_overrides: Sequence[str]) -> FileValue
 
     Args:
         group_overrides: `group=option` or `~group`, with a word for each side of env
-            (:func:`rlcore.config.choices.by_side`).
+            (:func:`rlcore.config.choices.choices_by_side`).
 
     Raises:
         ConfigError, PluginError: an option that does not exist, a file that can't be read, a
@@ -135,7 +135,7 @@ class _Repository(ConfigRepository):
             values = _of_component(file, group, name, values)
         elif file is not None:
             package = package_of(file) or (None if values else ROOT)
-        entries = canonical(file, group, values.pop(DEFAULTS, []))
+        entries = normalise_defaults(file, group, values.pop(DEFAULTS, []))
         defaults = OmegaConf.create([entry for entry in entries if not is_about_hydra(entry)])
         return ConfigResult(
             provider="rlcore",
@@ -163,11 +163,11 @@ def _of_component(
     """
     top, _, side = group.partition("/")
     own: dict[str, Any] = {}
-    for each in SIDES if top == "env" else ():
-        keys = values.pop(f"_{each}_", None) or {}
+    for other in SIDES if top == "env" else ():
+        keys = values.pop(f"_{other}_", None) or {}
         if not isinstance(keys, dict):
-            raise ConfigError(f"{file}: _{each}_ must hold keys of env.{each}, got {keys!r}")
-        own = keys if each == side else own
+            raise ConfigError(f"{file}: _{other}_ must hold keys of env.{other}, got {keys!r}")
+        own = keys if other == side else own
     if TYPE_KEYS[top] not in values and DEFAULTS not in values:
         values[TYPE_KEYS[top]] = name
     return merged([values, own])

@@ -106,11 +106,11 @@ def with_instructions(spec: EnvSpec, sentences: str | Mapping[str, str], path: s
         )
     missing = [task for task in spec.tasks if task not in sentences]
     if missing:
-        known = ", ".join(list(sentences)[:5]) + (", ..." if len(sentences) > 5 else "")
+        listed = ", ".join(list(sentences)[:5]) + (", ..." if len(sentences) > 5 else "")
         raise ConfigError(
             f"{path}.sentences has none for task {abbreviate_list([*map(repr, missing)], 1)} of "
             f"{spec.name}; "
-            f"it has those of {known}.{did_you_mean(missing[0], sentences)}",
+            f"it has those of {listed}.{did_you_mean(missing[0], sentences)}",
             hint=f"a line '{missing[0]}: sentence' in the file, or fewer tasks: {path}.tasks",
         )
     return replace(spec, instructions=tuple(sentences[task] for task in spec.tasks))
@@ -124,7 +124,7 @@ def shared(spec: EnvSpec) -> Iterator[tuple[str, list[str]]]:
     for sentence, count in Counter(spec.instructions).items():
         if count > 1:
             pairs = zip(spec.tasks, spec.instructions, strict=True)
-            yield sentence, [task for task, its in pairs if its == sentence]
+            yield sentence, [task for task, instruction in pairs if instruction == sentence]
 
 
 # -- where sentences are looked for -------------------------------------------------------------
@@ -141,28 +141,28 @@ def places(value: str, env: str, checkpoint: str | None) -> dict[str, list[str]]
         Lists of FILE:KEY, which may not exist, by a description of their place, in search order.
     """
     lerobots = f"{env}_config.json:TASK_DESCRIPTIONS"
-    found: dict[str, list[str]] = {}
+    files: dict[str, list[str]] = {}
     if value == CHECKPOINT and checkpoint is not None:
         names = (f"{RECORDED}:sentences", lerobots)
         folder = Path(checkpoint)
         for where, place in (("the checkpoint", folder), ("beside it", folder.parent)):
-            found[f"{where}, {place}"] = [str(place / name) for name in names]
+            files[f"{where}, {place}"] = [str(place / name) for name in names]
     spec = find_spec(LEROBOT)  # does not import the package
-    found[LEROBOT if spec else f"{LEROBOT}, not installed"] = [
+    files[LEROBOT if spec else f"{LEROBOT}, not installed"] = [
         str(Path(place) / "envs" / lerobots)
         for place in (spec and spec.submodule_search_locations) or ()
     ]
-    return found
+    return files
 
 
 def _found(value: str, path: str, env: str, checkpoint: str | None) -> dict[str, str] | None:
     """Return the instructions of the first file in :func:`places` that has any; None: none has."""
-    for place in [each for group in places(value, env, checkpoint).values() for each in group]:
+    for place in [file for group in places(value, env, checkpoint).values() for file in group]:
         if _file_and_part(place, path)[0].is_file():
             with suppress(UnlistedInstruction):
-                said = _of_file(place, path)
+                instructions = _of_file(place, path)
                 warn(f"the policy gets the sentences of {place}")
-                return said
+                return instructions
     return None
 
 
@@ -178,7 +178,8 @@ def _file_and_part(value: str, path: str) -> tuple[Path, str]:
     whole = Path(value).expanduser().absolute()
     name, colon, part = value.rpartition(":")
     if whole.exists() or not colon or not name:
-        file, part = whole, ""
+        file = whole
+        part = ""
     else:
         file = Path(name).expanduser().absolute()
     if file.is_dir():
@@ -203,24 +204,24 @@ def _file_and_part(value: str, path: str) -> tuple[Path, str]:
 
 def _read(file: Path, part: str) -> Mapping[Any, Any]:
     read = reading.read_json if file.suffix == ".json" else reading.read_yaml
-    found = read(file, once=True)
+    content = read(file, once=True)
     if part:
-        if not isinstance(found, Mapping) or part not in found:
-            known = ", ".join(map(str, found)) if isinstance(found, Mapping) else "no keys"
-            raise reading.UnreadableError(f"it has no {part!r}, it has {known}")
-        found = found[part]
-    if not isinstance(found, Mapping):
+        if not isinstance(content, Mapping) or part not in content:
+            names = ", ".join(map(str, content)) if isinstance(content, Mapping) else "no keys"
+            raise reading.UnreadableError(f"it has no {part!r}, it has {names}")
+        content = content[part]
+    if not isinstance(content, Mapping):
         raise reading.UnreadableError("it must hold a mapping of task to sentence")
-    inner = [str(key) for key, value in found.items() if isinstance(value, Mapping)]
+    inner = [str(key) for key, value in content.items() if isinstance(value, Mapping)]
     if inner:
         raise reading.UnreadableError(
             f"it holds mappings in a mapping ({', '.join(inner)}); say which one is meant: "
             f"{file.name}:{inner[0]}"
         )
-    return found
+    return content
 
 
-def _checked(found: Mapping[Any, Any], path: str, where: str) -> dict[str, str]:
+def _checked(instructions: Mapping[Any, Any], path: str, where: str) -> dict[str, str]:
     """Return the instructions by task, if all of them are non-empty text.
 
     An instruction may not contain `${`, which the configuration would read as an interpolation.
@@ -230,13 +231,13 @@ def _checked(found: Mapping[Any, Any], path: str, where: str) -> dict[str, str]:
         ConfigError: a task or an instruction that is empty or not text, or an instruction with
             `${`.
     """
-    if not found:
+    if not instructions:
         raise UnlistedInstruction(f"{path} must have a sentence for each task, {where} has none")
-    for task, sentence in found.items():
+    for task, sentence in instructions.items():
         good = isinstance(sentence, str) and sentence.strip() and "${" not in sentence
         if not isinstance(task, str) or not task or not good:
             raise ConfigError(
                 f"{path}: the sentence of task {task!r} must be words, got {sentence!r}",
                 hint=f"TASK: sentence, in {where}" if where != "it" else None,
             )
-    return dict(found)
+    return dict(instructions)

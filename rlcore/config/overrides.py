@@ -39,8 +39,8 @@ SHOWN = 200  # characters of an override in an error
 def parse(overrides: Sequence[str]) -> list[Override]:
     """Parse overrides with Hydra's grammar, with additions.
 
-    In addition `~` may begin a path, `env.*.` stands for both envs, and names of a placement may be
-    joined by commas.
+    In addition `~` may begin a path, `env.*.KEY` sets a key of both envs, and names of a placement
+    may be joined by commas.
 
     Raises:
         ConfigError: a text that is not an override.
@@ -54,7 +54,7 @@ def parse(overrides: Sequence[str]) -> list[Override]:
             # Hydra's grammar has no values with ~, and a shell does not expand ~ after "="
             text = text.removesuffix(value) + quote(value)
         if key == PLACEMENT:
-            text = text.removesuffix(value) + _names_apart(value)
+            text = text.removesuffix(value) + _split_joined_names(value)
         if key and not key.isascii():  # keys in Hydra's grammar are ASCII
             raise unknown(key, RunConfig())
         if key == EXPERIMENT and not value.isascii():
@@ -64,7 +64,8 @@ def parse(overrides: Sequence[str]) -> list[Override]:
             # keys in Hydra's grammar have no `*`: parse another name, and put the key back after
             override = parser.parse_override(text.replace(BOTH, "env.both.", 1) if both else text)
             if both:
-                override.key_or_group, override.input_line = key, text
+                override.key_or_group = key
+                override.input_line = text
             parsed.append(override)
         except (HydraException, ValueError, RecursionError) as error:
             reason = str(error).split("\n", 1)[0]
@@ -76,20 +77,20 @@ def parse(overrides: Sequence[str]) -> list[Override]:
     return parsed
 
 
-def _names_apart(value: str) -> str:
+def _split_joined_names(value: str) -> str:
     """Return a placement with an entry for each name, as Hydra's grammar has no joined names.
 
     `{env,rollout: 0, actor: 1}` -> `{env: 0, rollout: 0, actor: 1}`. Quotes around the whole value
     or around names are removed. A value of another form is returned unchanged.
     """
-    found = _BRACES.fullmatch(value)
+    braces = _BRACES.fullmatch(value)
     entries: list[str] = []
     names: list[str] = []
-    for part in _ENTRY.findall(found[1]) if found else ():
+    for part in _ENTRY.findall(braces[1]) if braces else ():
         name, colon, ranks = part.partition(":")
         names.append(name.strip(" '\""))
         if colon:
-            entries += [f"{each}:{ranks}" for each in names]
+            entries += [f"{joined}:{ranks}" for joined in names]
             names = []
     return "{" + ",".join(entries) + "}" if entries and not names else value
 
@@ -148,7 +149,8 @@ def _choice(catalog: Catalog, override: Override) -> tuple[str, bool]:
     An option that differs only in case is corrected, with a warning.
     """
     text = (override.input_line or "").lstrip("+")
-    group, name = override.key_or_group, as_text(value_of(override))
+    group = override.key_or_group
+    name = as_text(value_of(override))
     if override.is_delete():
         if group.split("/")[0] in COMPONENT_GROUPS:
             raise ConfigError(f"{text}: a run needs one", hint=f"another one: {group}=NAME")
@@ -163,19 +165,20 @@ def _choice(catalog: Catalog, override: Override) -> tuple[str, bool]:
     # Hydra needs a + for a group that is not in the defaults list, such as one of the user's own;
     # components and recipes are always in that list, so a + before them is dropped
     plus = "+" if override.is_add() and group.split("/")[0] not in BUILT_IN else ""
-    found, only_eval = (
-        catalog.recipe(name) if group == EXPERIMENT else (catalog.option(group, name), False)
-    )
-    if found is None:
+    only_eval = False
+    option = catalog.option(group, name)
+    if group == EXPERIMENT:
+        option, only_eval = catalog.recipe(name)
+    if option is None:
         raise catalog.unknown_option(group, name)
-    if found == name:
+    if option == name:
         return plus + text, False
-    meant = f"{group}={found}" + (" runner.only_eval=true" if only_eval else "")
-    warn(f"{group}={name} is read as {meant}")
-    return f"{plus}{group}={found}", only_eval
+    replacement = f"{group}={option}" + (" runner.only_eval=true" if only_eval else "")
+    warn(f"{group}={name} is read as {replacement}")
+    return f"{plus}{group}={option}", only_eval
 
 
-def keys_given(words: Sequence[str]) -> frozenset[str]:
+def overridden_keys(words: Sequence[str]) -> frozenset[str]:
     """Return the paths of the keys that words of a command line set.
 
     Keys of other systems are translated, and paths are in lower case.

@@ -21,7 +21,7 @@ from yaml import NodeEvent, ScalarEvent, YAMLError, parse  # type: ignore[import
 from rlcore.config import schema_tree
 from rlcore.config.bind import not_a_section
 from rlcore.config.catalog import COMPONENT_GROUPS, EXPERIMENT, Catalog
-from rlcore.config.choices import DEFAULTS, included
+from rlcore.config.choices import DEFAULTS, included_options
 from rlcore.config.scalars import as_text, as_value, read_yaml
 from rlcore.config.schema import RunConfig
 from rlcore.contracts.errors import ConfigError, MissingPackageError, PluginError
@@ -98,10 +98,10 @@ def package_of(file: Path) -> str | None:
 
     It begins at the root, e.g. "_global_" or "_global_.actor.optim". None: the line sets none.
     """
-    found = _PACKAGE.fullmatch(header_of(file))
-    if found is None:
+    match = _PACKAGE.fullmatch(header_of(file))
+    if match is None:
         return None
-    return found[1] if found[1] == ROOT else f"{ROOT}.{found[1].removeprefix(f'{ROOT}.')}"
+    return match[1] if match[1] == ROOT else f"{ROOT}.{match[1].removeprefix(f'{ROOT}.')}"
 
 
 def _text_of(file: Path) -> str:
@@ -135,8 +135,10 @@ def check_recipes(catalog: Catalog, group_overrides: Iterable[str]) -> None:
         if (command := installing(catalog, parts)) is None:
             error = catalog.unknown_option(*parts[0])
             raise PluginError(f"{group} {option!r}: {error.message}", hint=error.hint)
-        named = " and ".join(f"{group} {option!r}" for group, option in parts)
-        raise MissingPackageError(f"{group} {option!r} needs {named}, not installed: {command}")
+        components = " and ".join(f"{group} {option!r}" for group, option in parts)
+        raise MissingPackageError(
+            f"{group} {option!r} needs {components}, not installed: {command}"
+        )
 
 
 def absent_parts(
@@ -150,19 +152,20 @@ def absent_parts(
     Raises:
         ConfigError: a file that is damaged, includes itself, or has keys where it may not.
     """
-    top, name = group.split("/")[0], f"{group}/{option}"
+    top = group.split("/")[0]
+    name = f"{group}/{option}"
     # a file in a folder inside the group's is read only when Hydra asks for it
     file = None if group not in catalog.groups or "/" in option else catalog.file(group, option)
     if file is None:
-        known = top not in COMPONENT_GROUPS or option in catalog.options(top)
-        return [] if known else [(top, option)]
+        exists = top not in COMPONENT_GROUPS or option in catalog.options(top)
+        return [] if exists else [(top, option)]
     if name in above:
         raise ConfigError(f"{file} includes itself: {' -> '.join([*above, name])}")
     content = read_mapping(file)
     if top not in COMPONENT_GROUPS:
         _check_package(file, group, content)
     parts: dict[tuple[str, str], None] = {}
-    for inner in included(file, group, content):
+    for inner in included_options(file, group, content):
         parts |= dict.fromkeys(absent_parts(catalog, *inner, above=(*above, name)))
     return [*parts]
 

@@ -3,7 +3,7 @@
 Hydra's grammar and YAML both read `1e5`, `7_5` and `true` as 100000.0, 75 and True. For a key that
 holds text, such as the name of a run or the hash of a commit, converting these values back gives
 another text, and two different names may become equal. Therefore a value from which its text can't
-be recovered is a :class:`Scalar` until :func:`settle` looks up the type of its key.
+be recovered is a :class:`Scalar` until :func:`resolve_scalars` looks up the type of its key.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def holds_text(type_name: str) -> bool:
     return _TEXT.fullmatch(type_name) is not None
 
 
-def settle(values: Mapping[str, Any], section: Any) -> dict[str, Any]:
+def resolve_scalars(values: Mapping[str, Any], section: Any) -> dict[str, Any]:
     """Replace scalars by their text or their value, depending on the type of their key.
 
     Keys are compared without case. A scalar of an unknown key is replaced by its value: such a key
@@ -95,18 +95,18 @@ def settle(values: Mapping[str, Any], section: Any) -> dict[str, Any]:
         section: the section of the schema with the keys; None: all keys are unknown.
     """
     keys = () if section is None else fields(section)
-    known = {key.name: getattr(section, key.name) for key in keys}
-    lower = {name.lower(): name for name in known}
-    settled = {}
+    defaults = {key.name: getattr(section, key.name) for key in keys}
+    lower = {name.lower(): name for name in defaults}
+    resolved = {}
     for raw, value in values.items():
-        name = raw if raw in known else lower.get(raw.lower(), "")
-        default = known.get(name)
+        name = raw if raw in defaults else lower.get(raw.lower(), "")
+        default = defaults.get(name)
         if schema_tree.is_section(default) and isinstance(value, Mapping):
-            settled[raw] = _like(value, settle(value, default))
+            resolved[raw] = _like(value, resolve_scalars(value, default))
         else:
             is_text = name and holds_text(schema_tree.type_of(section, name))
-            settled[raw] = as_text(value) if is_text else as_value(value)
-    return settled
+            resolved[raw] = as_text(value) if is_text else as_value(value)
+    return resolved
 
 
 # -- files ------------------------------------------------------------------------------------
@@ -177,9 +177,9 @@ def _replaced(value: Any, chosen: Callable[[Scalar], Any]) -> Any:
     if isinstance(value, Scalar):
         return chosen(value)
     if isinstance(value, list):
-        return [_replaced(each, chosen) for each in value]
+        return [_replaced(item, chosen) for item in value]
     if isinstance(value, dict):
-        return _like(value, {name: _replaced(each, chosen) for name, each in value.items()})
+        return _like(value, {name: _replaced(item, chosen) for name, item in value.items()})
     return value
 
 

@@ -64,10 +64,10 @@ def walk(section: Any, path: str = "", fixed: Fixed = "no") -> Iterator[Key]:
     """
     for field in fields(section):
         value = getattr(section, field.name)
-        here = join(path, field.name)
-        yield _key(field, value, here, fixed)
+        key_path = join(path, field.name)
+        yield _key(field, value, key_path, fixed)
         if is_section(value):
-            yield from walk(value, here, field.metadata.get("fixed") or "no")
+            yield from walk(value, key_path, field.metadata.get("fixed") or "no")
 
 
 def value_of(root: RunConfig, path: str) -> Any:
@@ -90,11 +90,11 @@ def find(values: Any, path: str, default: Any = None) -> Any:
 def leaves(values: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:
     """Yield (dotted path, value) for all values of nested mappings; an empty mapping is a value."""
     for name, value in values.items():
-        here = join(path, str(name))
+        key_path = join(path, str(name))
         if isinstance(value, Mapping) and value:
-            yield from leaves(value, here)
+            yield from leaves(value, key_path)
         else:
-            yield here, value
+            yield key_path, value
 
 
 def put(root: RunConfig, path: str, value: Any) -> None:

@@ -15,31 +15,36 @@ from rlcore.contracts.errors import ConfigError, PluginError, choices_message
 from rlcore.contracts.specs import ActionChannel, CameraSpec, EnvSpec, StateChannel
 from rlcore.terminal.text import shorten
 
-TUPLES = {"tasks": str, "instructions": str, "cameras": CameraSpec, "states": StateChannel,
-          "actions": ActionChannel}  # fmt: skip
+TUPLES = {
+    "tasks": str,
+    "instructions": str,
+    "cameras": CameraSpec,
+    "states": StateChannel,
+    "actions": ActionChannel,
+}
 
 
-def checked_spec(found: EnvSpec, path: str) -> EnvSpec:
+def checked_spec(spec: EnvSpec, path: str) -> EnvSpec:
     """Return the result of a spec function if a run can be planned with it.
 
     Raises:
         PluginError: no run can be planned with it (:func:`spec_fault`).
     """
-    fault = spec_fault(found)
+    fault = spec_fault(spec)
     if fault:
         raise PluginError(
-            f"{path}: the spec of {found.name}: {fault}",
+            f"{path}: the spec of {spec.name}: {fault}",
             hint="the env's spec function is at fault; rlcore check env NAME finds more of its "
             "kind",
         )
-    return found
+    return spec
 
 
 def spec_fault(spec: EnvSpec) -> str:
     """Describe why no run can be planned with a spec; empty if one can."""
     for name, kind in TUPLES.items():
         value = getattr(spec, name)
-        if not (isinstance(value, tuple) and all(isinstance(each, kind) for each in value)):
+        if not (isinstance(value, tuple) and all(isinstance(item, kind) for item in value)):
             return f"{name} is {shorten(value)}, expected a tuple of {kind.__name__}"
     if len(spec.instructions) != len(spec.tasks):
         return f"{len(spec.instructions)} instructions, expected one for each of {spec.tasks}"

@@ -2,9 +2,9 @@
 
 A run's folder may come from another person. Its configuration may choose components and their
 values. It may not set keys that load code (these are declared with a
-:class:`rlcore.config.schema.Door`), read environment variables of this machine, or name folders of
-configurations to compose. The user can allow a key by giving it on the command line, or allow all
-keys that load code with `--trust`.
+:class:`rlcore.config.schema.TrustedKey`), read environment variables of this machine, or name
+folders of configurations to compose. The user can allow a key by giving it on the command line, or
+allow all keys that load code with `--trust`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ PATHS = frozenset("/\\")
 """Separators of paths. An option that contains one would be a path to a file elsewhere."""
 
 
-def require_values(path: Path, saved: Mapping[str, Any], given: Collection[str]) -> None:
+def require_values(path: Path, saved: Mapping[str, Any], overridden: Collection[str]) -> None:
     """Refuse a saved configuration that contains interpolations.
 
     A run saves resolved values. An interpolation such as `${oc.env:TOKEN}` would write a secret of
@@ -35,14 +35,14 @@ def require_values(path: Path, saved: Mapping[str, Any], given: Collection[str])
     Args:
         path: the file, for the error message.
         saved: its values.
-        given: keys of the command line, whose values replace the saved ones.
+        overridden: keys of the command line, whose values replace the saved ones.
 
     Raises:
         ConfigError: names the first key with an interpolation.
     """
-    given = {name.lower() for name in given}
+    overridden = {name.lower() for name in overridden}
     for key, value in schema_tree.leaves(saved):
-        if INTERPOLATION in str(value) and key.lower() not in given:
+        if INTERPOLATION in str(value) and key.lower() not in overridden:
             raise ConfigError(
                 f"{path}: {key} is {value!r}, but the configuration of a run must hold values: "
                 "nothing is looked up for it",
@@ -50,24 +50,26 @@ def require_values(path: Path, saved: Mapping[str, Any], given: Collection[str])
             )
 
 
-def require_closed_doors(path: Path, config: RunConfig, given: Collection[str]) -> None:
-    """Refuse a saved configuration that sets a key with a :class:`~rlcore.config.schema.Door`.
+def require_trusted_keys(path: Path, config: RunConfig, overridden: Collection[str]) -> None:
+    """Refuse a saved configuration that sets a key that only a trusted folder may set.
+
+    Such a key is declared with a :class:`rlcore.config.schema.TrustedKey`.
 
     Values that are harmless, and values that the user has already allowed on this machine, pass.
 
     Args:
         path: the file, for the error message.
         config: the file's configuration, with the changes of the command line.
-        given: keys of the command line, which the user has set and thereby allowed.
+        overridden: keys of the command line, which the user has set and thereby allowed.
 
     Raises:
         ConfigError: names the key, its value and its risk.
     """
-    given = {name.lower() for name in given}
+    overridden = {name.lower() for name in overridden}
     for key in schema_tree.walk(config):
         if (
             key.trusted is None
-            or key.path.lower() in given
+            or key.path.lower() in overridden
             or key.value in key.trusted.harmless_values
         ):
             continue
@@ -76,12 +78,12 @@ def require_closed_doors(path: Path, config: RunConfig, given: Collection[str]) 
         words = ", ".join(map(str, schema_tree.values_of(key.value)))
         raise ConfigError(
             f"{path} sets {key.path}: this {key.trusted.effect} {words}, which {key.trusted.risk}",
-            hint=f"if you trust whoever made the folder: {TRUST}, or give it yourself: "
+            hint=f"if you trust the author of the folder: {TRUST}, or give it yourself: "
             f"{key.path}={format_value(key.value)}",
         )
 
 
-def own_recipe(recipe: RecipeConfig, groups: Collection[str]) -> RecipeConfig:
+def composable_recipe(recipe: RecipeConfig, groups: Collection[str]) -> RecipeConfig:
     """Return the part of a saved recipe that may be composed again on this machine.
 
     Only choices from known groups remain, without interpolations and paths, and no config folders.

@@ -16,7 +16,7 @@ from typing import Any
 
 from rlcore.cli.request import HYDRA
 from rlcore.config.catalog import EXPERIMENT, Catalog, named_recipe
-from rlcore.config.choices import included
+from rlcore.config.choices import included_options
 from rlcore.config.overrides import quote
 from rlcore.config.recipes import read_mapping
 from rlcore.contracts.errors import ConfigError
@@ -58,7 +58,7 @@ def _of(catalog: Catalog, name: str) -> list[str]:
         return []
     content = read_mapping(file)
     words: list[str] = []
-    for group, option in included(file, EXPERIMENT, content):
+    for group, option in included_options(file, EXPERIMENT, content):
         if group == EXPERIMENT and option != found:
             words += _of(catalog, option)
         elif group.startswith(HYDRA):

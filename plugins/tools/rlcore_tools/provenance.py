@@ -16,7 +16,7 @@ from rlcore.config import schema_tree
 from rlcore.config.bind import unknown
 from rlcore.config.catalog import EXPERIMENT, SIDES, Catalog
 from rlcore.config.explain import explain
-from rlcore.config.overrides import keys_given
+from rlcore.config.overrides import overridden_keys
 from rlcore.config.scalars import as_value
 from rlcore.config.schema import RunConfig
 from rlcore.plugins.registry import load_plugins
@@ -55,7 +55,7 @@ def lines_on(path: str, words: Sequence[str], config_dirs: Sequence[str] = ()) -
 def _of_words(words: Sequence[str], path: str) -> Iterator[tuple[str, Any]]:
     both = {f"env.*{path.removeprefix(f'env.{side}')}" for side in SIDES}
     for word in words:
-        if path in keys_given([word]) or word.lstrip("+").partition("=")[0] in both:
+        if path in overridden_keys([word]) or word.lstrip("+").partition("=")[0] in both:
             yield f"the word {word}", yaml.safe_load(word.partition("=")[2] or "null")
 
 

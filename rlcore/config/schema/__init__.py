@@ -121,5 +121,5 @@ class RunConfig(Settings):
     @property
     def offloaded_roles(self) -> tuple[str, ...]:
         """Return which of "rollout" and "actor" offload to host memory (`enable_offload`)."""
-        asked = {"rollout": self.rollout.enable_offload, "actor": self.actor.enable_offload}
-        return tuple(name for name, leaves in asked.items() if leaves)
+        enabled = {"rollout": self.rollout.enable_offload, "actor": self.actor.enable_offload}
+        return tuple(name for name, leaves in enabled.items() if leaves)

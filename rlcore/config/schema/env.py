@@ -32,7 +32,9 @@ class VideoConfig(Settings):
 
 
 OWN_INSTRUCTIONS = "own"  # the env's instructions
-CHECKPOINT, LEROBOT = "checkpoint", "lerobot"  # instructions that are searched for in files
+# instructions that are searched for in files
+CHECKPOINT = "checkpoint"
+LEROBOT = "lerobot"
 
 
 @dataclass

@@ -27,21 +27,21 @@ class PluginsConfig(Settings):
 
         Its class is created at run time, with a field for each plugin.
         """
-        return _with(tuple((name, type(one)) for name, one in sections.items()))(**sections)
+        return _with(tuple((name, type(section)) for name, section in sections.items()))(**sections)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        sections = {each.name: getattr(self, each.name) for each in fields(self)}
+        sections = {field.name: getattr(self, field.name) for field in fields(self)}
         # the class is created at run time, so pickle could not import it
         return PluginsConfig.from_sections, (sections,), vars(self)
 
     @property
     def disabled(self) -> set[str]:
         """Return the names of plugins whose hooks are not called."""
-        return {each.name for each in fields(self) if not getattr(self, each.name).enabled}
+        return {field.name for field in fields(self) if not getattr(self, field.name).enabled}
 
 
 @lru_cache
 def _with(sections: tuple[tuple[str, type[PluginConfig]], ...]) -> type[PluginsConfig]:
-    declared = [(name, each, key("its settings", each())) for name, each in sections]
-    made: type[PluginsConfig] = make_dataclass("PluginsConfig", declared, bases=(PluginsConfig,))
-    return made
+    declared = [(name, settings, key("its settings", settings())) for name, settings in sections]
+    cls: type[PluginsConfig] = make_dataclass("PluginsConfig", declared, bases=(PluginsConfig,))
+    return cls

@@ -96,15 +96,29 @@ class SFTConfig(Settings):
         minimum=1,
         when=WHEN_ENABLED,
     )
-    memory_gb: float = key("GB of samples a policy worker keeps, of data decoded as it trains",
-                           4.0, minimum=0, when=WHEN_ENABLED, fixed="no")  # fmt: skip
-    decoders: int = key("processes of a policy worker that decode such data ahead (LeRobot)",
-                        2, minimum=1, maximum=64, when=WHEN_ENABLED, fixed="no")  # fmt: skip
+    memory_gb: float = key(
+        "GB of samples a policy worker keeps, of data decoded as it trains",
+        4.0,
+        minimum=0,
+        when=WHEN_ENABLED,
+        fixed="no",
+    )
+    decoders: int = key(
+        "processes of a policy worker that decode such data ahead (LeRobot)",
+        2,
+        minimum=1,
+        maximum=64,
+        when=WHEN_ENABLED,
+        fixed="no",
+    )
     decoder_timeout: float = key(
         "longest time for such a process to answer, in seconds; then it is killed, and the run "
         "ends with an error",
-        120.0, exclusive_minimum=0, when=WHEN_ENABLED, fixed="no",
-    )  # fmt: skip
+        120.0,
+        exclusive_minimum=0,
+        when=WHEN_ENABLED,
+        fixed="no",
+    )
     control: str | None = key(
         "run a control: after training, continue SFT from the same start, for as many samples as "
         "RL trained on and a third of its decisions, and evaluate the result too: on "

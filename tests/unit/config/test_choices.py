@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rlcore.config.choices import by_side
+from rlcore.config.choices import choices_by_side
 from rlcore.config.warning import ConfigWarning
 from rlcore.contracts.errors import ConfigError, PluginError
 
@@ -111,8 +111,12 @@ def test_a_section_that_holds_no_such_component(made):
 
 
 def test_by_side_by_hand():
-    assert by_side(["env=a", "model=m", "env/eval=b"]) == ["env/train=a", "model=m", "env/eval=b"]
-    assert by_side(["experiment=x=y"]) == ["experiment=x=y"]
+    assert choices_by_side(["env=a", "model=m", "env/eval=b"]) == [
+        "env/train=a",
+        "model=m",
+        "env/eval=b",
+    ]
+    assert choices_by_side(["experiment=x=y"]) == ["experiment=x=y"]
 
 
 def test_a_component_is_exchanged_not_deleted(made):

@@ -6,7 +6,7 @@ import warnings
 
 import pytest
 
-from rlcore.config.overrides import keys_given, parse, quote
+from rlcore.config.overrides import overridden_keys, parse, quote
 
 
 def test_keys_are_named_as_they_are_today_and_those_of_mappings_too():
@@ -20,7 +20,7 @@ def test_keys_are_named_as_they_are_today_and_those_of_mappings_too():
     ]
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # an old spelling was warned about when it was composed
-        assert keys_given(words) == {
+        assert overridden_keys(words) == {
             "env",
             "env.eval.tasks",
             "env.eval.max_episode_steps",
@@ -29,7 +29,7 @@ def test_keys_are_named_as_they_are_today_and_those_of_mappings_too():
             "env.train.render_final",
             "env.eval.render_final",
         }
-    assert keys_given([]) == frozenset()
+    assert overridden_keys([]) == frozenset()
 
 
 @pytest.mark.parametrize(

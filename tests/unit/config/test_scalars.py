@@ -10,7 +10,7 @@ import rlcore
 from rlcore.config.compose import load, to_yaml
 from rlcore.config.overrides import nest, parse
 from rlcore.config.recipes import read_scalars
-from rlcore.config.scalars import settle, value_of
+from rlcore.config.scalars import resolve_scalars, value_of
 from rlcore.config.schema import RunConfig
 
 TOY = ("env=toy", "model=toy", "algorithm=ppo")
@@ -23,7 +23,7 @@ NAME = "runner.logger.experiment_name"
 
 def name_of(values) -> str:
     """As it is bound: any value of a key that holds text becomes its text."""
-    return str(settle(values, RunConfig())["runner"]["logger"]["experiment_name"])
+    return str(resolve_scalars(values, RunConfig())["runner"]["logger"]["experiment_name"])
 
 
 @pytest.mark.parametrize("name", NAMES)

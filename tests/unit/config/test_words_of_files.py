@@ -9,7 +9,7 @@ import pytest
 
 from rlcore.config.compose import compose, recipe_of
 from rlcore.config.schema import RecipeConfig
-from rlcore.config.trusted_keys import own_recipe
+from rlcore.config.trusted_keys import composable_recipe
 from rlcore.config.warning import ConfigWarning
 from rlcore.contracts.errors import ConfigError, did_you_mean
 
@@ -100,5 +100,5 @@ def test_what_the_recipe_alone_would_take_is_not_told(recipe):
 
 @pytest.mark.parametrize("choice", ["experiment=../../x", "experiment=/tmp/x", "other=x"])
 def test_a_runs_folder_names_no_configuration_elsewhere(choice):
-    kept = own_recipe(RecipeConfig([choice, "env=toy"], ["/tmp"]), {"experiment", "env"})
+    kept = composable_recipe(RecipeConfig([choice, "env=toy"], ["/tmp"]), {"experiment", "env"})
     assert (kept.choices, kept.config_dirs) == (["env=toy"], [])

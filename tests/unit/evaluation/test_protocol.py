@@ -11,7 +11,7 @@ from rlcore_testing import toy_settings
 from rlcore_testing.toy_settings import HASTE
 
 from rlcore.config.compose import compose
-from rlcore.config.overrides import keys_given
+from rlcore.config.overrides import overridden_keys
 from rlcore.config.warning import ConfigWarning
 from rlcore.contracts.errors import CheckpointError, ConfigError, PluginError
 from rlcore.contracts.specs import Published
@@ -60,7 +60,7 @@ def test_a_row_with_a_text_that_its_key_does_not_take_is_refused():
 
 def rows(*words, **changes):
     """The rows of the toy's protocol beside these words."""
-    given = keys_given([*WORDS, *words])
+    given = overridden_keys([*WORDS, *words])
     return row_configs(compose([*WORDS, *words]), "toy_haste", replace(HASTE, **changes), given)
 
 
@@ -88,7 +88,7 @@ def test_a_key_that_no_row_sets_is_the_users():
 def test_a_key_that_may_differ_holds_for_all_rows_and_its_figures_are_marked(monkeypatch):
     monkeypatch.setattr(toy_settings, "HASTE", replace(HASTE, may_differ=("max_episode_steps",)))
     words = [*WORDS, "env.eval.trials_per_task=1", "env.eval.max_episode_steps=8"]
-    config, given = compose(words), keys_given(words)
+    config, given = compose(words), overridden_keys(words)
     said = "env.eval.max_episode_steps=8: figures are not those of protocol=toy_haste"
     with pytest.warns(ConfigWarning) as warned:
         configs = rows_of(config, protocol="toy_haste", given=given)
