@@ -136,8 +136,9 @@ def _clip(path: Path, info: Info, file: Path, key: str, row: Mapping[str, Any]) 
             "correct the list of episodes, or convert the data set again",
         )
     stop = row.get(f"videos/{key}/to_timestamp")
-    is_known = isinstance(stop, (int, float)) and stop > start
-    return Clip(video, float(start), float(stop) if is_known else math.inf)
+    if not isinstance(stop, (int, float)) or not stop > start:
+        stop = math.inf
+    return Clip(video, float(start), float(stop))
 
 
 def _is_null(value: Any) -> bool:
