@@ -344,9 +344,9 @@ class SupervisedTrainer:
     def _settle(self) -> None:
         """Free gathered weights of a sharded policy after forwards, before its weights change."""
         if self._sharded:
-            from rlcore.learner.shard import initialise_shards  # takes a second to import
+            from rlcore.learner.shard import reshard_blocks  # takes a second to import
 
-            initialise_shards(self._policy)
+            reshard_blocks(self._policy)
 
     def _losses(self, batch: Batch, rows: Tensor, phase: str, step: int) -> Tensor:
         """Return the loss per sample `[B]`, with noise keyed by (phase, step, sample)."""

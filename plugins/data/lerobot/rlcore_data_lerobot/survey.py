@@ -150,8 +150,8 @@ class Surveyor:
             if own_parts[0].row.success:
                 columns = {name: rows.matrix(name) for name in self._mapping.columns}
                 check_numbers(self._mapping, entry, columns)
-                for channel in clipped:
-                    channel.add(columns[channel.source.feature])
+                for counts in clipped:
+                    counts.add(columns[counts.source.feature])
         _check_apart(windows, self._index.fps)
         if parts and not any(part.row.success for part in parts):
             raise ConfigError(
@@ -159,7 +159,7 @@ class Surveyor:
                 f"learned from: {SUCCESS} is true in no row",
                 hint=f"take {SUCCESS} out of {INFO} to learn from all of them",
             )
-        wrong = [channel for channel in clipped if channel.is_most]
+        wrong = [counts for counts in clipped if counts.is_most]
         if wrong:
             channel = wrong[0].source.channel
             raise ConfigError(

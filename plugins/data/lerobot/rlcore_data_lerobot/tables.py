@@ -34,7 +34,7 @@ def episode_table(columns: Mapping[str, np.ndarray], images: Mapping[str, np.nda
         features[IMAGES + camera] = {"_type": "Image"}
     for name, column in columns.items():
         array = pa.array(column.reshape(-1))
-        feature = {"dtype": str(column.dtype), "_type": "Value"}
+        feature: dict[str, Any] = {"dtype": str(column.dtype), "_type": "Value"}
         if column.ndim > 1:
             size = column.shape[1]
             array = pa.FixedSizeListArray.from_arrays(array, size)

@@ -273,7 +273,7 @@ def _pixels(frame: av.VideoFrame, size: tuple[int, int] | None) -> np.ndarray:
     return frame.to_ndarray(format="rgb24")
 
 
-def encode(file: Path, frames: Sequence[np.ndarray], fps: int) -> None:
+def encode(file: Path, frames: np.ndarray, fps: int) -> None:
     """Write a video of frames uint8 `[F, H, W, 3]`."""
     if sys.platform == "linux":
         policy = os.sched_getscheduler(0)

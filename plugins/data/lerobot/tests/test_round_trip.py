@@ -226,5 +226,5 @@ def test_missing_and_damaged_files_are_one_error(form, tmp_path):
 def test_an_encoder_leaves_the_priority_of_who_calls_it(tmp_path):
     """As root SVT-AV1 takes real-time priority for the calling thread and keeps it."""
     before = os.sched_getscheduler(0), os.sched_getparam(0)
-    encode(tmp_path / "a.mp4", [np.zeros((64, 64, 3), np.uint8)] * 3, 10)
+    encode(tmp_path / "a.mp4", np.zeros((3, 64, 64, 3), np.uint8), 10)
     assert (os.sched_getscheduler(0), os.sched_getparam(0)) == before
