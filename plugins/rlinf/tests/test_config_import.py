@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 import yaml
 from rlcore_rlinf.reading import leaves, read
@@ -417,3 +419,11 @@ def test_words_that_mean_nothing(theirs, words, said, capsys):
     file = f"{theirs}/metaworld_ppo_pi.yaml"
     assert main(["config", *(word.replace("{file}", file) for word in words)]) == 2
     assert said in capsys.readouterr().err
+
+
+def test_without_the_distribution_the_command_that_installs_it_is_named(
+    theirs, monkeypatch, capsys
+):
+    monkeypatch.setitem(sys.modules, "rlcore_rlinf.convert", None)
+    assert main(["config", "import", f"{theirs}/metaworld_ppo_pi.yaml"]) == 2
+    assert 'pip install "rlcore[rlinf]"' in capsys.readouterr().err
