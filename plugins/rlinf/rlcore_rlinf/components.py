@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from rlcore.config import schema_tree
-from rlcore.config.bind import SLOTS, default_settings
+from rlcore.config.bind import SLOTS
 from rlcore.config.catalog import SIDES
 from rlcore.config.translation import put
 from rlcore.contracts.errors import ConfigError
@@ -15,8 +14,11 @@ from rlcore.plugins.registry import Registry
 
 TRAINED, ACTING = "actor.model.", "rollout.model."
 """Prefixes of the keys of the model that is trained, and of the model that acts."""
-ALGORITHM_KEYS = ("adv_type", "loss_type")
-"""Keys of `algorithm` that determine rlcore's algorithm."""
+ALGORITHMS = {
+    "algorithm.adv_type": {"gae": "ppo", "grpo": "grpo"},
+    "algorithm.loss_type": {"actor_critic": "ppo", "actor": "grpo"},
+}
+"""The algorithm that a value of these keys selects."""
 
 
 def choose(file: Path, values: Mapping[str, Any], registry: Registry) -> dict[str, str]:
@@ -39,50 +41,35 @@ def choose(file: Path, values: Mapping[str, Any], registry: Registry) -> dict[st
     if model is None:
         raise ConfigError(f"{file} names no model: actor.model.model_type must be given")
     names["actor.model"] = model
+    algorithm = _algorithm(file, values)
+    if algorithm is not None:
+        names["algorithm"] = algorithm
     for slot in SLOTS:
         name = names.get(slot.section)
         if name is not None and name not in registry.names(slot.kind):
             error = registry.not_found(slot.kind, str(name), registry.names(slot.kind))
             raise ConfigError(f"{file}: {slot.type_key}: {error.message}", hint=error.hint)
-    algorithm = _algorithm(file, values, registry)
-    return names if algorithm is None else {**names, "algorithm": algorithm}
+    return names
 
 
-def _algorithm(file: Path, values: Mapping[str, Any], registry: Registry) -> str | None:
-    """Return the algorithm whose settings accept the file's `adv_type` and `loss_type`; None for
-    an evaluation without them.
+def _algorithm(file: Path, values: Mapping[str, Any]) -> str | None:
+    """Return the algorithm with the file's `adv_type` and `loss_type`; None for an evaluation
+    without them.
 
     Raises:
-        ConfigError: the file has neither key, or no installed algorithm accepts their values.
+        ConfigError: the file has neither key, or no algorithm has their values.
     """
-    wanted = {
-        key: values[f"algorithm.{key}"]
-        for key in ALGORITHM_KEYS
-        if values.get(f"algorithm.{key}") is not None
-    }
-    if not wanted:
+    given = {key: values[key] for key in ALGORITHMS if values.get(key) is not None}
+    if not given:
         if values.get("runner.only_eval"):
             return None
         raise ConfigError(f"{file} names no algorithm: algorithm.adv_type must be given")
-    (slot,) = (slot for slot in SLOTS if slot.section == "algorithm")
-    accepted: dict[str, dict[str, tuple[str, ...]]] = {}
-    for name in registry.names(slot.kind):
-        keys = {key.path: key for key in schema_tree.walk(default_settings(registry, slot, name))}
-        if all(key in keys for key in ALGORITHM_KEYS):
-            accepted[name] = {key: keys[key].choices for key in ALGORITHM_KEYS}
-    for name, choices in accepted.items():
-        if all(value in choices[key] for key, value in wanted.items()):
-            return name
-    options = [
-        f"{name} ({', '.join(f'{key}: ' + ' or '.join(choices[key]) for key in choices)})"
-        for name, choices in accepted.items()
-    ]
-    given = ", ".join(f"algorithm.{key}={value}" for key, value in wanted.items())
-    raise ConfigError(
-        f"{file}: no algorithm has {given}; "
-        f"choose from: {'; '.join(options) or 'none is installed'}",
-        hint="rlcore plugins",
-    )
+    names = {ALGORITHMS[key].get(str(value), "") for key, value in given.items()}
+    if len(names) > 1 or "" in names:
+        pairs = " ".join(f"{key}={value}" for key, value in given.items())
+        options = "; ".join(f"{key}: {', '.join(own)}" for key, own in ALGORITHMS.items())
+        raise ConfigError(f"{file}: no algorithm has {pairs}; choose from: {options}")
+    return names.pop()
 
 
 def type_keys(components: Mapping[str, str]) -> dict[str, Any]:

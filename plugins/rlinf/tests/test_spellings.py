@@ -73,20 +73,22 @@ def test_recipes_may_have_these_spellings(tmp_path):
 
 @pytest.mark.filterwarnings("ignore::rlcore.config.warning.ConfigWarning")
 @pytest.mark.parametrize(
-    ("override", "sentence"),
+    "override",
     [
-        ("algorithm.n_chunk_steps=8", r"= 20 // 2 = 10, got 8"),
-        ("algorithm.n_chunk_steps=some", "must be int, got 'some'"),
-        ("temperature=-1", "temperature must be a number, 0 or more, got -1"),
-        ("temperature=hot", "temperature must be a number, 0 or more, got 'hot'"),
-        ("rollout.sampling_params.top_p=0.9", "top_p must be 1, or left out, got 0.9"),
-        ("do_sample=7", "must be true or false, got 7"),
-        ("env.eval.group_size=8", r"env\.eval\.group_size must be 1, or left out, got 8"),
+        "algorithm.n_chunk_steps=8",  # 20 // 2 = 10
+        "algorithm.n_chunk_steps=some",
+        "temperature=-1",
+        "temperature=hot",
+        "rollout.sampling_params.top_p=0.9",
+        "do_sample=7",
+        "env.eval.group_size=8",
     ],
 )
-def test_a_meaning_that_would_be_lost_is_refused(override, sentence):
-    with pytest.raises(ConfigError, match=sentence):
+def test_a_meaning_that_would_be_lost_is_refused(override):
+    key, _, value = override.partition("=")
+    with pytest.raises(ConfigError) as caught:
         compose([*TOY, override])
+    assert key in caught.value.message and value in caught.value.message
 
 
 def test_the_key_of_rlcore_wins_in_the_same_file(tmp_path):
@@ -128,12 +130,9 @@ def test_keys_without_effect_are_passed_over_and_named():
     with pytest.warns(ConfigWarning, match=r"data_type\.rgb, .*data_type\.depth: without effect"):
         kept = compose([*words, f"{task}.data_type={{rgb: true, depth: true}}"])
     assert kept == compose(words)
-    for word, message in (
-        ("data_type.qpos=false", "qpos must be true, or left out: the policy needs it, got False"),
-        ("render_freq=1", "render_freq must be 0, or left out: processes have no screen"),
-    ):
-        with pytest.raises(ConfigError, match=message):
-            compose([*words, f"{task}.{word}"])
+    for key, value in (("data_type.qpos", "false"), ("render_freq", "1")):
+        with pytest.raises(ConfigError, match=rf"env\.train\.task_config\.{key} must be"):
+            compose([*words, f"{task}.{key}={value}"])
     with pytest.raises(ConfigError, match=r"unknown key 'env\.train\.save_freq'"):
         compose([*words, "env.train.save_freq=3"])
 
