@@ -166,7 +166,7 @@ def evaluate(
     """Evaluate: `rlcore eval` in this process.
 
     Args:
-        played: a run or its folder, a checkpoint's folder, a loaded policy, a recipe, a
+        source: a run or its folder, a checkpoint's folder, a loaded policy, a recipe, a
             configuration, or a draft.
         overrides: `key=value`.
         trials: number of starts of each task (`env.eval.trials_per_task`).

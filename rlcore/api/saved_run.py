@@ -73,7 +73,7 @@ class SavedRun(os.PathLike[str]):
 
     Attributes:
         folder: paths of the run's files.
-        named: absolute path that the run was opened by, which may be one of its checkpoints.
+        path: absolute path that the run was opened by, which may be one of its checkpoints.
     """
 
     folder: RunFolder

@@ -49,14 +49,16 @@ class Verb:
         loop: `"module:function"` that takes the checked :class:`rlcore.session.assembly.Assembly`.
         require: groups of which the configuration must name a component.
         form: the parts of its command line that differ from other verbs.
-        passed: names of flags in `form` whose values are passed to the loop as keyword arguments.
-        further: `"module:function"` that returns configurations of further sides to evaluate on, by
-            the name of their side; None if there are none. It takes the configuration, the values
-            of `passed`, and as `given` the paths of the keys that were given.
-        makes: what the command does, whatever the configuration says.
+        loop_flags: names of flags in `form` whose values are passed to the loop as keyword
+            arguments.
+        further_sides: `"module:function"` that returns configurations of further sides to
+            evaluate on, by the name of their side; None: there are none. It takes the
+            configuration, the values of `loop_flags`, and as `given` the paths of the keys that
+            were given.
+        purpose: what the command does, whatever the configuration says.
         resumes: whether it can resume an earlier run.
         call: function of the Python API that runs it; None for :func:`rlcore.api.start`.
-        trains: returns whether it plays `env.train` even if the configuration only evaluates.
+        plays_train: returns whether it plays `env.train` even if the configuration only evaluates.
     """
 
     name: str

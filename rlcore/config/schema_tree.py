@@ -25,7 +25,7 @@ class Key:
         range: allowed numbers, for a key that holds numbers.
         section: whether it contains keys.
         place: for a path, how it is used; None: the key holds no path.
-        door: for a key that can load code or leak a secret, the risk; None: there is none.
+        trusted: for a key that can load code or leak a secret, the risk; None: there is none.
         default: default in the schema; None for a section.
         when: conditions on other keys under which this key is read.
         fixed: whether a resumed run may have another value.

@@ -46,7 +46,7 @@ class UserError(Exception):
         hint: what to do next, preferably a command; printed on a separate line.
 
     Attributes:
-        several: the errors that :func:`join_errors` combined in this one; empty for a single error.
+        errors: the errors that :func:`join_errors` combined in this one; empty for a single error.
     """
 
     exit_code = 2

@@ -93,7 +93,7 @@ class Demonstration:
 
     Attributes:
         episode: address of the episode.
-        task_description: instruction of the episode.
+        instruction: instruction of the episode.
         frames: `{camera: uint8 [F, H, W, 3]}`, in the env's order of cameras, rendered before the
             steps `frame_steps`.
         frame_steps: int64 `[F]`, ascending step numbers in [0, L).

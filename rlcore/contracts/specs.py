@@ -96,7 +96,7 @@ class EnvSpec:
     Attributes:
         name: name of the env.
         tasks: task names; :attr:`Episode.task` is an index into them.
-        descriptions: one instruction for each task, by which people recognise it.
+        instructions: one instruction for each task, by which people recognise it.
         train_trials, heldout_trials, validation_trials: disjoint ranges of trial numbers. Methods,
             settings and checkpoints are chosen on validation trials, and results are reported on
             held-out trials. If there are no validation trials, that split does not exist.
@@ -105,7 +105,7 @@ class EnvSpec:
         max_episode_steps: time limit in env steps.
         start_exactness: "bitwise" if (task, trial) gives bit-identical starts, "stored_state" if
             the start is restored from a stored state, with the accuracy of the simulator.
-        course_repeats: whether the same start and actions give bit-identical episodes. If not, an
+        deterministic: whether the same start and actions give bit-identical episodes. If not, an
             episode that a simulator failure interrupted can't be restored to its last step.
         whole_chunks: whether the env executes the actions of a chunk as one motion, so that the
             same actions in other chunks have another effect. Demonstrations are then executed in
@@ -117,17 +117,18 @@ class EnvSpec:
         renders_final: whether the final frame of a truncated episode is rendered. An env for which
             this is optional names the key in its settings `render_final`.
         suspends: whether the env is a :class:`rlcore.contracts.protocols.SuspendableEnv`.
-        sentences: all instructions that a policy may get, if instructions differ between episodes
-            of a task; empty: the descriptions.
-        open_sentences: whether episodes also have instructions that can't be listed in advance,
+        episode_instructions: all instructions that a policy may get, if instructions differ between
+            episodes of a task; empty: `instructions`.
+        open_instructions: whether episodes also have instructions that can't be listed in advance,
             such as those that describe the objects in the scene.
         caveat: how results under these settings must not be interpreted; shown with every result.
             Empty: no caveat.
         versions: versions of simulation code that are not those of a distribution, by name, e.g.
             the commit of a checkout; UNKNOWN if not known. They are written to the manifest and
             shown wherever versions are.
-        hosts: for a constructed env, the number of the process that simulates each row. Episodes of
-            a task are assigned to rows of one process if possible. Empty: all rows share a process.
+        processes: for a constructed env, the number of the process that simulates each row.
+            Episodes of a task are assigned to rows of one process if possible. Empty: all rows
+            share a process.
     """
 
     name: str
@@ -183,10 +184,10 @@ class Activations:
     """Bytes of activations for one sample or row of a forward.
 
     Attributes:
-        kept: activations stored for the backward pass.
+        stored: activations stored for the backward pass.
         recomputed: the same with gradient checkpointing: the stored activations, and those of one
             layer while it is recomputed.
-        passing: largest amount at any time in a forward without gradients, in addition to
+        transient: largest amount at any time in a forward without gradients, in addition to
             :attr:`PolicySpec.cache_size`.
     """
 
@@ -210,33 +211,33 @@ class PolicySpec:
         action_horizon: H >= C, number of actions predicted per decision.
         value_dim: V, number of values per decision: 0 without a value head, 1 for one value per
             chunk, C for one value per action.
-        sft: supervised loss: "flow_matching", "token_cross_entropy", or None if it has none.
+        sft_objective: supervised loss: "flow_matching", "token_cross_entropy"; None: it has none.
         parameters: total number of parameters, for the memory estimate; 0: unknown.
         trainable_parameters: number of parameters that RL trains, for the memory estimate.
         gathered_parameters: number of parameters that an actor process holds whole at any one time
             if parameters are sharded, see :func:`gathered_parameters`; 0: all.
-        cache_numbers: numbers per row that it caches while it decides, such as keys and values of
+        cache_size: numbers per row that it caches while it decides, such as keys and values of
             attention, in the policy's precision; 0: none.
         activations: bytes of activations of its forwards; 0: unknown.
         sample_bytes: bytes of one stored decision: inputs and replay.
         library_bytes: main memory in bytes for libraries that it imports besides the tensor
             library.
-        gradient_checkpointing: whether it implements
+        has_checkpointing: whether it implements
             :meth:`rlcore.contracts.protocols.Policy.set_checkpointing`.
-        blocks: whether it implements :meth:`rlcore.contracts.protocols.Policy.has_blocks`, so that
-            sharded parameters are gathered block by block.
+        has_blocks: whether it implements :meth:`rlcore.contracts.protocols.Policy.blocks`, so
+            that sharded parameters are gathered block by block.
         starts_from_noise: whether deterministic decisions still depend on their keys, like those
             of a flow, which starts from noise.
-        noise: shape of that noise for one row, if the policy is a
+        noise_shape: shape of that noise for one row, if the policy is a
             :class:`rlcore.contracts.protocols.NoisePolicy`; otherwise empty.
-        temperature: whether it implements
+        has_temperature: whether it implements
             :meth:`rlcore.contracts.protocols.Policy.set_temperature`, as a policy that samples
             tokens does.
         evaluation_only: reason why RL can't train it; empty if RL can.
-        rough_logprobs: reason why, at equal weights, the log-probs of `evaluate` differ from those
-            of `act` by more than rounding; empty if they do not.
-        unread: prefixes of names of trained parameters on which, by the design of the network,
-            neither log-probs nor values depend.
+        inexact_logprobs: reason why, at equal weights, the log-probs of `evaluate` differ from
+            those of `act` by more than rounding; empty if they do not.
+        unused_parameters: prefixes of names of trained parameters on which, by the design of the
+            network, neither log-probs nor values depend.
     """
 
     name: str
@@ -359,7 +360,7 @@ class ReplayNeeds:
             are dropped.
         failures: whether unsuccessful episodes are stored too. If not, a column is stored if one
             of its episodes succeeded.
-        decided: names of `PolicyOutput.replay` that are stored in addition to the inputs.
+        outputs: names of `PolicyOutput.replay` that are stored in addition to the inputs.
     """
 
     size: int
@@ -377,7 +378,7 @@ class AlgorithmNeeds:
         groups: it needs episodes that share a start (`algorithm.group_size` of 2 or more).
         group_filter: selects the groups that it trains on; None: all groups.
         reference_logprobs: it needs log-probs under the weights at the start of training.
-        acted_logprobs: the log-probs of acting must hold for the weights at the start of an update,
+        exact_logprobs: the log-probs of acting must hold for the weights at the start of an update,
             so that the first probability ratios are 1. False if the algorithm compares no
             log-probs. A rollout with decisions of earlier weights (`policy_version`) is exempt.
         networks: its networks.

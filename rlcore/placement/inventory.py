@@ -59,7 +59,7 @@ class Inventory:
     Attributes:
         nodes: the machines.
         head: `host:port` of the head node of a cluster that this run joined; empty otherwise.
-        assumed: assumptions about machines that are only described, one sentence each.
+        assumptions: assumptions about machines that are only described, one sentence each.
     """
 
     nodes: tuple[Node, ...]

@@ -31,11 +31,11 @@ class Assembly:
         sides: `{"train": EnvSide, "eval": EnvSide}`, and further sides for evaluation.
         env_specs: :class:`EnvSpec` of each side.
         worker_specs: the workers to start.
-        learned: starts that earlier attempts of the run trained on.
-        further: configurations of the further sides, by name.
-        played: names of the sides that are played; of the others only the specs are used.
-        simulators: versions of the simulator packages of each played side, by side and package;
-            empty until :meth:`with_simulators`.
+        trained_starts: starts that earlier attempts of the run trained on.
+        further_configs: configurations of the further sides, by name.
+        active_sides: names of the sides that are played; of the others only the specs are used.
+        simulator_versions: versions of the simulator packages of each played side, by side and
+            package; empty until :meth:`with_simulators`.
     """
 
     config: RunConfig

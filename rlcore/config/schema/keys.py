@@ -34,11 +34,11 @@ class Range:
     """The numbers that a key may take. nan and infinities are never in the range.
 
     Attributes:
-        least, most: inclusive bounds; None: no bound.
-        above, below: exclusive bounds; None: no bound.
-        off: a value outside the bounds that is allowed and means "off"; None: there is none.
-        largest: limit of the absolute value. A larger number would have a meaning, but is most
-            likely a typing error.
+        minimum, maximum: inclusive bounds; None: no bound.
+        exclusive_minimum, exclusive_maximum: exclusive bounds; None: no bound.
+        disabled: a value outside the bounds that is allowed and means "off"; None: there is none.
+        magnitude_limit: limit of the absolute value. A larger number would have a meaning, but is
+            most likely a typing error.
     """
 
     minimum: float | None = None
@@ -144,8 +144,9 @@ def key(
         help: help text: one sentence, with the unit.
         default: value if none is set; `"???"` if one must be set.
         choices: all allowed values of a string; None: any string.
-        least, above, most, below, off, largest: range of a number, or of each number in a list or
-            mapping, see :class:`Range`. Null is always allowed for a key that may be null.
+        minimum, exclusive_minimum, maximum, exclusive_maximum, disabled, magnitude_limit: range of
+            a number, or of each number in a list or mapping, see :class:`Range`. Null is always
+            allowed for a key that may be null.
         own: for a key that all components of a kind have: whether its values only make sense for
             one component, such as names of tasks. If the component of a recipe is replaced, the
             recipe's value is dropped.
