@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rlcore.api.run import Callback, Draft, RunResult, train
+from rlcore.api.launch import Callback, Draft
+from rlcore.api.run import RunResult, train
 from rlcore.api.saved_run import open_run
 from rlcore.config.catalog import COMPONENT_GROUPS, is_folder
 from rlcore.config.schema import RunConfig

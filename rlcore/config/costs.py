@@ -38,9 +38,9 @@ class Cost:
 
     def lines(self) -> list[str]:
         """Return a line for each field, for the user."""
-        told = asdict(self)
-        measured = "measured here" if told.pop("measured") else "not measured here"
-        return [*(f"{name}: {text}" for name, text in told.items()), measured]
+        values = asdict(self)
+        measured = "measured here" if values.pop("measured") else "not measured here"
+        return [*(f"{name}: {text}" for name, text in values.items()), measured]
 
 
 def cost_of(catalog: Catalog, recipe: str) -> Cost | None:
@@ -50,14 +50,14 @@ def cost_of(catalog: Catalog, recipe: str) -> Cost | None:
         ConfigError: the file can't be read, or its entry for the recipe is not a :class:`Cost`.
     """
     file = catalog.beside(EXPERIMENT, recipe, FILE)
-    found = read_mapping(file).get(recipe) if file else None
-    if found is None:
+    entry = read_mapping(file).get(recipe) if file else None
+    if entry is None:
         return None
-    wanted = {field.name: field.type for field in fields(Cost)}
-    if not isinstance(found, dict) or {k: type(v).__name__ for k, v in found.items()} != wanted:
-        kinds = ", ".join(f"{name} ({kind})" for name, kind in wanted.items())
-        raise ConfigError(f"{file}: {recipe} must have {kinds}, got {found}")
-    return Cost(**found)
+    types = {field.name: field.type for field in fields(Cost)}
+    if not isinstance(entry, dict) or {k: type(v).__name__ for k, v in entry.items()} != types:
+        keys = ", ".join(f"{name} ({kind})" for name, kind in types.items())
+        raise ConfigError(f"{file}: {recipe} must have {keys}, got {entry}")
+    return Cost(**entry)
 
 
 def recipe_costs(config: RunConfig, registry: Registry) -> list[str]:
@@ -66,7 +66,8 @@ def recipe_costs(config: RunConfig, registry: Registry) -> list[str]:
     The cost is that of the unchanged recipe; settings that the run overrides are not considered.
     The list is empty if the run chooses no recipe, or none of its recipes has a known cost.
     """
-    catalog, lines = Catalog(registry, config.recipe.config_dirs), []
+    catalog = Catalog(registry, config.recipe.config_dirs)
+    lines = list[str]()
     for name in (choice.removeprefix(BY_RECIPE) for choice in config.recipe.choices):
         if cost := cost_of(catalog, name):
             lines += [f"{name}, as it stands:", *(f"  {line}" for line in cost.lines())]

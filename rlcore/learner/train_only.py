@@ -23,9 +23,10 @@ def train_only(policy: Any, patterns: Sequence[str]) -> None:
     Raises:
         ConfigError: a pattern matches no parameter that the model trains.
     """
-    groups, every = policy.parameter_groups, dict(policy.named_parameters())
-    aimed = {id(one) for group in groups().values() for one in group}
-    names = [name for name, one in every.items() if id(one) in aimed]
+    groups = policy.parameter_groups
+    parameters = dict(policy.named_parameters())
+    grouped = {id(parameter) for group in groups().values() for parameter in group}
+    names = [name for name, parameter in parameters.items() if id(parameter) in grouped]
     for pattern in patterns:
         if not fnmatch.filter(names, pattern):
             raise ConfigError(
@@ -33,9 +34,10 @@ def train_only(policy: Any, patterns: Sequence[str]) -> None:
                 f"it trains {abbreviate_list(names)}",
                 hint="rlcore train --help actor.trainable",
             )
-    for name, one in every.items():
+    for name, parameter in parameters.items():
         chosen = any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
-        one.requires_grad_(one.requires_grad and chosen)
+        parameter.requires_grad_(parameter.requires_grad and chosen)
     policy.parameter_groups = lambda: {
-        group: [one for one in held if one.requires_grad] for group, held in groups().items()
+        name: [parameter for parameter in group if parameter.requires_grad]
+        for name, group in groups().items()
     }

@@ -17,8 +17,8 @@ class Tracer:
 
     def __init__(self, columns: Collection[int]) -> None:
         self._columns = columns
-        self._sentences: dict[int, str] = {}
-        self._kept: dict[int, dict[str, list[np.ndarray]]] = {}
+        self._instructions: dict[int, str] = {}
+        self._arrays: dict[int, dict[str, list[np.ndarray]]] = {}
 
     def add_decisions(
         self, policy: Policy, message: EnvMessage, inputs: Inputs, output: PolicyOutput
@@ -34,7 +34,7 @@ class Tracer:
         assert observation is not None
         for place, row in enumerate(message.rows):
             if row.column in self._columns:
-                self._sentences[row.column] = observation["task_descriptions"][place]
+                self._instructions[row.column] = observation["task_descriptions"][place]
                 self._add(row.column, _decision(policy, observation, inputs, output, place))
 
     def add_outcome(self, outcome: ChunkOutcome) -> None:
@@ -47,15 +47,15 @@ class Tracer:
         """Return the traces, by column number."""
         return {
             number: Trace(
-                self._sentences[number], {name: np.stack(rows) for name, rows in kept.items()}
+                self._instructions[number], {name: np.stack(rows) for name, rows in lists.items()}
             )
-            for number, kept in self._kept.items()
+            for number, lists in self._arrays.items()
         }
 
     def _add(self, number: int, arrays: Mapping[str, np.ndarray]) -> None:
-        kept = self._kept.setdefault(number, defaultdict(list))
+        lists = self._arrays.setdefault(number, defaultdict(list))
         for name, array in arrays.items():
-            kept[name].append(array)
+            lists[name].append(array)
 
 
 def _decision(
