@@ -12,9 +12,17 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 Kind = Literal[
-    "env", "model", "algorithm", "placement", "backend", "dataset", "tracker", "protocol",
-    "command", "wrapper",
-]  # fmt: skip
+    "env",
+    "model",
+    "algorithm",
+    "placement",
+    "backend",
+    "dataset",
+    "tracker",
+    "protocol",
+    "command",
+    "wrapper",
+]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
 
@@ -25,7 +33,7 @@ class SimulatorVersions:
     Attributes:
         distribution: name of the distribution for pip.
         tested: tested versions, a PEP 440 specifier such as ">=3.2.7,<=3.3.2".
-        reason: what is known to change with other versions; runs with other versions are refused.
+        reason: known change of results with other versions; runs with other versions are refused.
             Empty: no change is known, and other versions only cause a warning.
     """
 

@@ -81,7 +81,7 @@ class Footage:
         The last S frames belong to the S executed steps, earlier frames to the start of the chunk.
 
         Args:
-            frames: frames uint8 `[H, W, 3]`; if there are none, nothing is appended.
+            frames: frames, uint8 `[H, W, 3]` each; with an empty list, nothing is appended.
             step: number of env steps of the episode before the chunk.
             total: sum of rewards of the episode before the chunk.
             rewards: rewards of the executed steps, float `[S]`.
@@ -89,13 +89,13 @@ class Footage:
         """
         if not frames:
             return
-        known = bool(self.successes) and self.successes[-1]
+        succeeded_before = bool(self.successes) and self.successes[-1]
         count = len(frames)
         steps = range(step + 1, step + 1 + len(rewards))
         self.frames.extend(frames)
         self.steps.extend([*[step] * count, *steps][-count:])
         self.returns.extend([*[total] * count, *(total + np.cumsum(rewards)).tolist()][-count:])
-        self.successes.extend([known] * (count - 1) + [success])
+        self.successes.extend([succeeded_before] * (count - 1) + [success])
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ class LabelledFootage:
     Attributes:
         footage: at least one frame, with steps, returns and successes.
         task: name of the task.
-        sentence: the instruction that the policy got.
+        instruction: the instruction that the policy got.
     """
 
     footage: Footage

@@ -23,7 +23,7 @@ MAX_LISTED_CHOICES = 8
 """Largest number of choices that an error lists in full."""
 
 MAX_LISTED_FAMILY = 3
-"""Largest number of names `NAME_...` that a message lists beside `NAME`, rather than counts."""
+"""Largest number of names `NAME_...` that a message lists next to `NAME`, rather than counts."""
 
 
 class RunWarning(UserWarning):
@@ -33,9 +33,10 @@ class RunWarning(UserWarning):
 
 def warn(message: str, category: type[RunWarning] = RunWarning) -> None:
     """Warn the user. The location of the warning is the line outside rlcore that called rlcore."""
-    names = (one.f_globals.get("__name__") for one, _ in traceback.walk_stack(sys._getframe()))
-    ours = [str(name).startswith("rlcore") for name in names]
-    warnings.warn(message, category, stacklevel=len(ours) + 1 - ours[::-1].index(True))
+    frames = [frame for frame, _ in traceback.walk_stack(sys._getframe())]
+    ours = [str(frame.f_globals.get("__name__")).startswith("rlcore") for frame in frames]
+    outermost = len(ours) - 1 - ours[::-1].index(True)
+    warnings.warn(message, category, stacklevel=outermost + 2)
 
 
 class UserError(Exception):
@@ -79,22 +80,23 @@ def join_errors(errors: Sequence[UserError]) -> UserError:
 
     Messages with the same hint are grouped, so that each hint is printed once.
     """
-    single = [each for error in errors for each in error.errors or (error,)]
+    single = [part for error in errors for part in error.errors or (error,)]
     if len(single) == 1:
         return single[0]
-    *first, (hint, last) = group_by_hint(single).items()
-    lines = [str(UserError(message, hint=its)) for its, message in first]
-    error = type(single[0])("\n".join([*lines, last]), hint=hint)
+    # the last hint is the joined error's own; the others are part of its message
+    *earlier, (last_hint, last_message) = group_by_hint(single).items()
+    lines = [str(UserError(message, hint=hint)) for hint, message in earlier]
+    error = type(single[0])("\n".join([*lines, last_message]), hint=last_hint)
     error.errors = tuple(single)
     return error
 
 
 def group_by_hint(errors: Iterable[UserError]) -> dict[str | None, str]:
     """Return `{hint: messages}`: the messages of the errors with that hint, one per line."""
-    found: dict[str | None, list[str]] = {}
+    messages_by_hint: dict[str | None, list[str]] = {}
     for error in errors:
-        found.setdefault(error.hint, []).append(error.message)
-    return {hint: "\n".join(messages) for hint, messages in found.items()}
+        messages_by_hint.setdefault(error.hint, []).append(error.message)
+    return {hint: "\n".join(messages) for hint, messages in messages_by_hint.items()}
 
 
 def run_checks(*checks: Callable[[], Any]) -> tuple[Any, ...]:
@@ -103,12 +105,13 @@ def run_checks(*checks: Callable[[], Any]) -> tuple[Any, ...]:
     Raises:
         UserError: the errors of all failed checks, joined.
     """
-    results, wrong = list[Any](), list[UserError]()
+    results: list[Any] = []
+    errors: list[UserError] = []
     for check in checks:
-        with collect_errors(wrong):
+        with collect_errors(errors):
             results.append(check())
-    if wrong:
-        raise join_errors(wrong)
+    if errors:
+        raise join_errors(errors)
     return tuple(results)
 
 
@@ -215,15 +218,16 @@ def format_choices(choices: Iterable[str]) -> str:
     If more than :data:`MAX_LISTED_FAMILY` names have the form `NAME_...` for another name `NAME`,
     as the tasks of an env do, they are counted instead of listed.
     """
-    left, said = sorted(choices), []
-    while left:
-        name = left.pop(0)
-        family = [each for each in left if each.startswith(f"{name}_")]
-        said.append(name)
+    remaining = sorted(choices)
+    listed = []
+    while remaining:
+        name = remaining.pop(0)
+        family = [choice for choice in remaining if choice.startswith(f"{name}_")]
+        listed.append(name)
         if len(family) > MAX_LISTED_FAMILY:
-            said.append(f"{len(family)} names {name}_...")
-            left = [each for each in left if each not in family]
-    return ", ".join(said)
+            listed.append(f"{len(family)} names {name}_...")
+            remaining = [choice for choice in remaining if choice not in family]
+    return ", ".join(listed)
 
 
 def choices_message(
@@ -241,17 +245,17 @@ def choices_message(
         none: text in place of the list if there are no choices.
     """
     names = sorted(choices)
-    meant = nearest_choice(name, [*names, *also])
-    said = f"choose from: {', '.join(names) or none}."
+    suggestion = nearest_choice(name, [*names, *also])
+    listing = f"choose from: {', '.join(names) or none}."
     if len(names) > MAX_LISTED_CHOICES:
         import difflib  # imported here because it is needed only if a name is not found
 
         near = difflib.get_close_matches(name, names, n=MAX_LISTED_CHOICES // 2, cutoff=0.4)
-        others = ", ".join(each for each in near if each != meant)
-        said = f"there are {len(names)}{', the nearest: ' if others else ''}{others}."
-    if meant is None:
-        return f"; {said}"
-    return f". Did you mean {meant!r}? {said[0].upper()}{said[1:]}"
+        others = ", ".join(choice for choice in near if choice != suggestion)
+        listing = f"there are {len(names)}{', the nearest: ' if others else ''}{others}."
+    if suggestion is None:
+        return f"; {listing}"
+    return f". Did you mean {suggestion!r}? {listing[0].upper()}{listing[1:]}"
 
 
 def did_you_mean(name: str, choices: Iterable[str]) -> str:

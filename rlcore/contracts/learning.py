@@ -66,7 +66,7 @@ class NStepTargets:
         discounts: float32 `[B]`, factor of the next value: gamma to the power of the number of
             executed steps; 0 if the episode ended within the n chunks, by termination or time
             limit, or if the rollout ended.
-        known: bool `[B]`, false if a time limit or the end of the rollout cut the episode within
+        valid: bool `[B]`, false if a time limit or the end of the rollout cut the episode within
             the n chunks. The next value is then unknown, because the final observation is not
             stored; such rows should be masked out.
         inputs: `{name: [B, ...]}` of the decision n chunks later; arbitrary if the discount is 0.
@@ -92,7 +92,7 @@ class Replay(Protocol):
 
     def inputs(self, rows: Tensor) -> dict[str, Tensor]:
         """Return the policy's inputs as `prepare` made them, and the tensors that
-        `ReplayNeeds.decided` names: `{name: [B, ...]}` on the policy's device.
+        `ReplayNeeds.outputs` names: `{name: [B, ...]}` on the policy's device.
 
         Args:
             rows: int64 `[B]`; this process must hold their inputs. The rows that it passes to the
@@ -115,7 +115,7 @@ class Replay(Protocol):
         ...
 
     def n_step_targets(self, rows: Tensor, *, chunks: int, gamma: float) -> NStepTargets:
-        """Return the parts of n-step targets. Demonstrations have none.
+        """Return the parts of n-step targets, which demonstrations do not have.
 
         Args:
             rows: int64 `[B]`; this process must hold their inputs.

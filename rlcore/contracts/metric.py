@@ -78,8 +78,8 @@ def _explained_variance(n: float, r: float, rr: float, e: float, ee: float) -> f
 
 def mean(x: Tensor, valid: Tensor) -> Metric:
     """Return the mean of `x` over the entries where `valid` (bool, same shape) is true."""
-    chosen = torch.where(valid, x.detach(), 0.0).double().sum()
-    return Metric(torch.stack([chosen, valid.sum().double()]), Reduction.MEAN)
+    total = torch.where(valid, x.detach(), 0.0).double().sum()
+    return Metric(torch.stack([total, valid.sum().double()]), Reduction.MEAN)
 
 
 def count(x: Tensor, valid: Tensor) -> Metric:
@@ -121,8 +121,8 @@ class Metrics:
     def add(self, metrics: Mapping[str, Metric]) -> None:
         """Merge metrics into those of the same name."""
         for name, metric in metrics.items():
-            known = self._metrics.get(name)
-            self._metrics[name] = metric if known is None else known + metric
+            merged = self._metrics.get(name)
+            self._metrics[name] = metric if merged is None else merged + metric
 
     def merge(self, other: Metrics) -> None:
         """Merge all metrics of another accumulator."""

@@ -132,7 +132,7 @@ class Env(Protocol):
         Rows that are not reset keep their last observation. Rows that were never reset are idle.
 
         Args:
-            seed: determines the episodes if `options` has none; otherwise it has no effect.
+            seed: determines the episodes; ignored if `options` lists them.
             options: `"reset_mask"` is bool `[B]`, the rows to reset (default: all); `"episodes"` is
                 a list of one :class:`Episode` per row, ignored in rows that are not reset.
 
@@ -325,7 +325,7 @@ class Policy(Protocol):
     def set_checkpointing(self, enabled: bool) -> None:
         """Set whether activations are recomputed in the backward pass, which saves memory.
 
-        Called only if `spec.gradient_checkpointing` is true.
+        Called only if `spec.has_checkpointing` is true.
         """
         ...
 
@@ -334,15 +334,15 @@ class Policy(Protocol):
 
         If parameters are sharded among actor processes, they are gathered one block at a time.
         The policy must call each block as a module, because its weights are available only within
-        its `forward`. No block contains another. Called only if `spec.blocks` is true; any other
-        policy is gathered as a whole.
+        its `forward`. No block contains another. Called only if `spec.has_blocks` is true; any
+        other policy is gathered as a whole.
         """
         ...
 
     def set_temperature(self, temperature: float | None) -> None:
         """Set the softmax temperature of sampling; None: the temperature of the settings.
 
-        Called only if `spec.temperature` is true.
+        Called only if `spec.has_temperature` is true.
         """
         ...
 
@@ -354,7 +354,7 @@ class Policy(Protocol):
 
 class NoisePolicy(Policy, Protocol):
     """A policy to which the caller can give the noise from which its decisions start, such as a
-    flow. The shape of the noise of a row is `spec.noise`."""
+    flow. The shape of the noise of a row is `spec.noise_shape`."""
 
     def act(
         self,
@@ -368,8 +368,8 @@ class NoisePolicy(Policy, Protocol):
 
         Args:
             inputs, keys, deterministic: see :meth:`Policy.act`.
-            noise: initial noise, float32 `[B, *spec.noise]`; None: it is drawn as
-                `keys.normal("initial", spec.noise)`.
+            noise: initial noise, float32 `[B, *spec.noise_shape]`; None: it is drawn as
+                `keys.normal("initial", spec.noise_shape)`.
         """
         ...
 
@@ -511,7 +511,7 @@ class ActingHead(Protocol):
 
 
 class ActingAlgorithm(NetworkAlgorithm, Protocol):
-    """An algorithm with networks that take part in acting (`NetworkNeeds.acts`)."""
+    """An algorithm with networks that take part in acting (`NetworkNeeds.acts_with`)."""
 
     def acting_head(
         self, policy: PolicySpec, env: EnvSpec, networks: Mapping[str, torch.nn.Module]

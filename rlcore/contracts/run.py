@@ -1,9 +1,9 @@
 """Define the view of a run that hooks of plugins get, to read its state and to steer it.
 
     config, folder, tasks, update, env_steps, episodes     read
-    line(text)                                             print a line for the user
+    print_line(text)                                       print a line for the user
     set_lr_factors, set_task_weights, stop(reason)         steer
-    keep(name, value), kept()                              store values in checkpoints
+    store(name, value), stored()                           store values in checkpoints
 
 Everything set here is part of every checkpoint, so a resumed run continues as an uninterrupted one
 would. The module imports neither a tensor library nor Ray; a test of a plugin can construct a
@@ -70,7 +70,7 @@ class Run:
         update: number of policy updates done so far.
         totals, steering: state of the training loop that the properties and methods below read and
             set; hooks should use those instead.
-        say: function that prints a line.
+        say: function that prints a line for the user.
     """
 
     # Any avoids a cycle of imports: RunConfig needs plugins, they need hooks, hooks need this class
@@ -125,7 +125,7 @@ class Run:
         Raises:
             PluginError: a group is unknown, or a factor is negative or not a finite number.
         """
-        self.steering.lr_factors = _numbers(
+        self.steering.lr_factors = _checked_numbers(
             "a factor on the learning rate", factors, PARAMETER_GROUPS
         )
 
@@ -146,7 +146,7 @@ class Run:
             PluginError: a task is unknown, a weight is negative or not a finite number, or all
                 weights are 0.
         """
-        checked = _numbers("a task's weight", weights, self.tasks)
+        checked = _checked_numbers("a task's weight", weights, self.tasks)
         if not any({**dict.fromkeys(self.tasks, 1.0), **checked}.values()):
             raise PluginError("at least one task must have a weight above 0, got 0 for all")
         self.steering.task_weights = checked
@@ -167,32 +167,36 @@ class Run:
                 together exceed :data:`MAX_STORED_BYTES`.
         """
         if not isinstance(name, str):
-            raise PluginError(f"run.keep needs a name, as a string, got {name!r}")
+            raise PluginError(f"run.store needs a name, as a string, got {name!r}")
         try:
             # converted as by a checkpoint (tuples become lists), so that a resume changes nothing
             text = json.dumps(value, allow_nan=False)
-            kept = {**self.steering.kept, name: json.loads(text)}
-            if _depth(kept[name]) > MAX_STORED_DEPTH:
+            stored = {**self.steering.kept, name: json.loads(text)}
+            if _depth(stored[name]) > MAX_STORED_DEPTH:
                 raise ValueError("its values are nested too deeply")
-            if (size := len(json.dumps(kept))) > MAX_STORED_BYTES:
+            if (size := len(json.dumps(stored))) > MAX_STORED_BYTES:
                 raise ValueError(f"at most {MAX_STORED_BYTES} characters in all, got {size}")
         except (TypeError, ValueError, RecursionError) as error:
-            raise PluginError(f"run.store({name!r}, ...) takes what JSON has: {error}") from error
-        self.steering.kept = kept
+            raise PluginError(f"run.store({name!r}, ...) needs a JSON value: {error}") from error
+        self.steering.kept = stored
 
 
 def _depth(value: Any) -> int:
     """Return the nesting depth of lists and mappings in a JSON value; 0 for a number or string."""
     if isinstance(value, dict):
         value = list(value.values())
-    return 1 + max(map(_depth, value), default=0) if isinstance(value, list) else 0
+    if not isinstance(value, list):
+        return 0
+    return 1 + max(map(_depth, value), default=0)
 
 
-def _numbers(what: str, given: Mapping[str, float], names: tuple[str, ...]) -> dict[str, float]:
-    """Return `given` as floats, after checking names and values."""
-    for name, value in given.items():
+def _checked_numbers(
+    what: str, numbers_by_name: Mapping[str, float], names: tuple[str, ...]
+) -> dict[str, float]:
+    """Return the numbers as floats, after checking their names and values."""
+    for name, value in numbers_by_name.items():
         if name not in names:
             raise PluginError(f"{what} was set for {name!r}{choices_message(str(name), names)}")
         if not isinstance(value, numbers.Real) or not math.isfinite(value) or value < 0:
             raise PluginError(f"{what} must be a number of 0 or more, got {value!r} for {name!r}")
-    return {name: float(value) for name, value in given.items()}
+    return {name: float(value) for name, value in numbers_by_name.items()}

@@ -204,14 +204,15 @@ class PolicySpec:
         name: name of the model.
         num_images: number of cameras it takes.
         state_dim: largest number of state entries it takes; 0: it takes no state.
-        states: layout of the state on which its checkpoint was trained, if the checkpoint names a
-            data set whose layout is known; otherwise empty.
+        states: layout of the state on which its checkpoint was trained; empty unless the checkpoint
+            names a data set whose layout is known.
         action_dim: A, number of entries of its env actions.
         num_action_chunks: C, number of actions executed per decision.
         action_horizon: H >= C, number of actions predicted per decision.
         value_dim: V, number of values per decision: 0 without a value head, 1 for one value per
             chunk, C for one value per action.
-        sft_objective: supervised loss: "flow_matching", "token_cross_entropy"; None: it has none.
+        sft_objective: supervised loss: "flow_matching" or "token_cross_entropy"; None: it can't be
+            trained on demonstrations.
         parameters: total number of parameters, for the memory estimate; 0: unknown.
         trainable_parameters: number of parameters that RL trains, for the memory estimate.
         gathered_parameters: number of parameters that an actor process holds whole at any one time
@@ -228,8 +229,8 @@ class PolicySpec:
             that sharded parameters are gathered block by block.
         starts_from_noise: whether deterministic decisions still depend on their keys, like those
             of a flow, which starts from noise.
-        noise_shape: shape of that noise for one row, if the policy is a
-            :class:`rlcore.contracts.protocols.NoisePolicy`; otherwise empty.
+        noise_shape: shape of that noise for one row, without B; empty unless the policy is a
+            :class:`rlcore.contracts.protocols.NoisePolicy`.
         has_temperature: whether it implements
             :meth:`rlcore.contracts.protocols.Policy.set_temperature`, as a policy that samples
             tokens does.
@@ -279,8 +280,8 @@ def gathered_parameters(shapes: Mapping[str, Sequence[int]], blocks: str) -> int
     """
     sizes: dict[str, int] = {}
     for name, shape in shapes.items():
-        found = re.match(blocks, name)
-        block = found[1] if found else ""
+        match = re.match(blocks, name)
+        block = match[1] if match else ""
         sizes[block] = sizes.get(block, 0) + prod(shape)
     outside = sizes.pop("", 0)
     return outside + sum(sorted(sizes.values())[-2:])
@@ -410,7 +411,7 @@ class AlgorithmNeeds:
     @property
     def acting_networks(self) -> tuple[NetworkNeeds, ...]:
         """Return the networks that take part in acting."""
-        return tuple(one for one in self.networks if one.acts_with)
+        return tuple(network for network in self.networks if network.acts_with)
 
     def refusal(self, policy: PolicySpec) -> str | None:
         """Return why the algorithm can't train a policy with this spec; None if it can.
@@ -454,7 +455,7 @@ class ProtocolSpec:
         totals: `{name: groups}`: success rates over all episodes of groups.
         may_differ: keys of the rows that a command line may set for all rows; the table then says
             that its results are not those of the protocol.
-        published: results published by others, shown beside the protocol's own.
+        published: results published by others, shown next to the protocol's own.
         differs: how the protocol differs from the settings of the published results, one line for
             each difference.
     """

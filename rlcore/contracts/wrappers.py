@@ -29,7 +29,9 @@ class EnvWrapper:
     """
 
     def __init__(self, env: Env, spec: EnvSpec) -> None:
-        self._env, self.spec, self.num_envs = env, spec, env.num_envs
+        self._env = env
+        self.spec = spec
+        self.num_envs = env.num_envs
         self._episodes = [Episode(0, 0)] * env.num_envs
         self._steps = np.zeros(env.num_envs, dtype=np.int64)
 
@@ -89,8 +91,8 @@ class EnvWrapper:
         result = self._env.chunk_step(actions)
         self._steps += result.valid.sum(1)
         rewards = np.where(result.valid, self.rewards(actions, result), 0)
-        seen = self.observe(result.observation, self._episodes, self._steps)
-        return replace(result, rewards=rewards.astype(np.float32), observation=seen)
+        observation = self.observe(result.observation, self._episodes, self._steps)
+        return replace(result, rewards=rewards.astype(np.float32), observation=observation)
 
     def demonstrate(self, episodes: Sequence[Episode], **settings: Any) -> Iterator[Demonstration]:
         return map(self.demonstration, self._env.demonstrate(episodes, **settings))
@@ -102,7 +104,7 @@ class EnvWrapper:
         return self._env.recorded()
 
     def suspend(self) -> None:
-        self._env.suspend()  # type: ignore[attr-defined]  # asked only where its spec says so
+        self._env.suspend()  # type: ignore[attr-defined]  # called only if spec.suspends
 
     def resume(self) -> None:
         self._env.resume()  # type: ignore[attr-defined]

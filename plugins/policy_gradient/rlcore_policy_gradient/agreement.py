@@ -49,7 +49,7 @@ def rough(policy: Any, found: float) -> str:
 
     Raises:
         PolicyError: the gap exceeds GROSS * ROUNDING, and the policy's spec gives no reason for one
-            (`rough_logprobs`).
+            (`inexact_logprobs`).
     """
     spec: PolicySpec = policy.spec
     precision = "fp32" if all(p.element_size() >= 4 for p in policy.parameters()) else "bf16"
@@ -67,8 +67,8 @@ def rough(policy: Any, found: float) -> str:
     raise PolicyError(
         said,
         hint="use one log-prob function in both, with the same noise or temperature and without "
-        f"dropout; {HINT}. If it can't be: PolicySpec.rough_logprobs says why; an algorithm that "
-        "compares none says AlgorithmNeeds(acted_logprobs=False)",
+        f"dropout; {HINT}. If it can't be: PolicySpec.inexact_logprobs says why; an algorithm that "
+        "compares none says AlgorithmNeeds(exact_logprobs=False)",
     )
 
 

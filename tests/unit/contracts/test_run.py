@@ -55,13 +55,13 @@ def nested(depth: int) -> list:
             "a weight above 0, got 0 for all",
         ),
         (lambda run: run.stop(""), "needs a reason, as a string, got ''"),
-        (lambda run: run.store("mine", {1, 2}), "run.store('mine', ...) takes what JSON has"),
-        (lambda run: run.store("mine", float("inf")), "takes what JSON has"),
+        (lambda run: run.store("mine", {1, 2}), "run.store('mine', ...) needs a JSON value"),
+        (lambda run: run.store("mine", float("inf")), "needs a JSON value"),
         (
             lambda run: run.store("mine", nested(MAX_STORED_DEPTH)),
             "its values are nested too deeply",
         ),
-        (lambda run: run.store("mine", nested(100_000)), "takes what JSON has"),
+        (lambda run: run.store("mine", nested(100_000)), "needs a JSON value"),
         (
             lambda run: run.store("mine", "x" * 2**20),
             "at most 1048576 characters in all, got 10485",
