@@ -161,8 +161,9 @@ def _drop_ignored(layers: list[Values], config: RunConfig) -> None:
     dropped = []
     for layer in layers:
         for key, value in _taken(layer, rules):
-            if rules[key].only is not None:
-                _require(key, value, rules[key].only, rules[key].note)
+            rule = rules[key]
+            if rule.only is not None:
+                _require(key, value, rule.only, rule.note)
             dropped.append(key)
     if dropped:
         warn(f"{abbreviate_list(dropped)}: without effect; leave them out")
