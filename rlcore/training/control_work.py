@@ -24,6 +24,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
+from rlcore.results.summary import Control
+
 FORWARD_SHARE = Fraction(1, 3)
 """A backward computes the gradients of inputs and of weights, each of which costs as much as the
 forward: 2 N of 6 N operations for N weights (Kaplan et al. 2020, arXiv:2001.08361, section 2.1)."""
@@ -66,7 +68,7 @@ class ControlWork:
         """Return n, the number of samples that the control is trained on."""
         return self.gradient_samples + math.ceil(FORWARD_SHARE * self.decisions)
 
-    def record(self, history: Mapping[str, Any]) -> dict[str, Any]:
+    def record(self, history: Mapping[str, Any]) -> Control:
         """Return the record for `control.json` and `summary.json`: the counts and the steps made.
 
         Args:

@@ -14,6 +14,7 @@ from rlcore.evaluation.record import keep
 from rlcore.files.atomic import new_folder, write_text
 from rlcore.files.damaged_files import read_json
 from rlcore.files.digests import seal
+from rlcore.results.summary import Control
 from rlcore.results.tables import EpisodeResult
 from rlcore.run_folder.trackers import read_metrics
 from rlcore.session.assembly import Assembly
@@ -64,7 +65,7 @@ def starting_policy(session: Session) -> Path:
 
 def train_control(
     session: Session, start: Path, *, update: int
-) -> tuple[dict[str, list[EpisodeResult]], dict[str, Any]]:
+) -> tuple[dict[str, list[EpisodeResult]], Control]:
     """Train and evaluate the control: supervised training from the same start as reinforcement
     learning, of as much work (:mod:`rlcore.training.control_work`).
 
