@@ -56,8 +56,8 @@ class Critic(nn.Module):
 
     def values(self, features: Tensor, actions: Tensor) -> Tensor:
         """Return the values `[E, B]` of chunks `[B, N]` in units of the range."""
-        seen = torch.cat([features, actions], dim=1)
-        return torch.stack([head(seen).squeeze(1) for head in self.heads])
+        inputs = torch.cat([features, actions], dim=1)
+        return torch.stack([head(inputs).squeeze(1) for head in self.heads])
 
 
 class ActionRange(nn.Module):
@@ -73,18 +73,27 @@ class ActionRange(nn.Module):
     def __init__(self, env: EnvSpec) -> None:
         super().__init__()
         for name in ("low", "high"):
-            ends = [getattr(one, name) for one in env.actions for _ in range(one.size)]
-            self.register_buffer(name, torch.tensor(ends, dtype=torch.float32), persistent=False)
+            bounds = [
+                getattr(channel, name) for channel in env.actions for _ in range(channel.size)
+            ]
+            self.register_buffer(name, torch.tensor(bounds, dtype=torch.float32), persistent=False)
 
     def units(self, actions: Tensor) -> Tensor:
         """Convert actions of the env `[..., A]` to units of the range, clamped to [-1, 1]."""
-        middle, half = (self.high + self.low) / 2, (self.high - self.low) / 2
-        return ((actions - middle) / half).clamp(-1.0, 1.0)
+        return ((actions - self._middle) / self._half).clamp(-1.0, 1.0)
 
     def of_env(self, units: Tensor) -> Tensor:
         """Convert units of the range `[..., A]`, clamped to [-1, 1], to actions of the env."""
-        middle, half = (self.high + self.low) / 2, (self.high - self.low) / 2
-        return middle + half * units.clamp(-1.0, 1.0)
+        return self._middle + self._half * units.clamp(-1.0, 1.0)
+
+    @property
+    def _middle(self) -> Tensor:
+        return (self.high + self.low) / 2
+
+    @property
+    def _half(self) -> Tensor:
+        """Half of the range, `[A]`."""
+        return (self.high - self.low) / 2
 
 
 def least_of_two(values: Tensor, keys: RowKeys) -> Tensor:
@@ -97,15 +106,16 @@ def least_of_two(values: Tensor, keys: RowKeys) -> Tensor:
     if heads == 1:
         return values[0]
     first = torch.from_numpy(keys.integers("first_head", heads))
-    other = torch.from_numpy(keys.integers("other_head", heads - 1))
-    pair = torch.stack([first, (first + 1 + other) % heads]).to(values.device)
+    # an offset of 1 to heads - 1 makes the second head another one than the first
+    offset = 1 + torch.from_numpy(keys.integers("other_head", heads - 1))
+    pair = torch.stack([first, (first + offset) % heads]).to(values.device)
     return values.gather(0, pair).min(0).values
 
 
 def layers(size: int, hidden: tuple[int, ...], outputs: int) -> nn.Sequential:
     """Build an MLP from `size` to `outputs`: linear layers with LayerNorm and ReLU in between."""
-    made: list[nn.Module] = []
+    hidden_layers: list[nn.Module] = []
     for width in hidden:
-        made += [nn.Linear(size, width), nn.LayerNorm(width), nn.ReLU()]
+        hidden_layers += [nn.Linear(size, width), nn.LayerNorm(width), nn.ReLU()]
         size = width
-    return nn.Sequential(*made, nn.Linear(size, outputs))
+    return nn.Sequential(*hidden_layers, nn.Linear(size, outputs))

@@ -27,7 +27,8 @@ SHIFT = 4
 2004.13649)."""
 _CHANNELS = (16, 32, 32, 32)
 _SMALLEST = 4  # side at which convolutions end
-_WORDS, _WORD_WIDTH = 1024, 16
+_VOCABULARY = 1024  # token ids are taken modulo this
+_EMBEDDING_WIDTH = 16
 
 
 class Encoder(nn.Module):
@@ -46,15 +47,15 @@ class Encoder(nn.Module):
         rows = {name: array[0] for name, array in inputs.items() if array[0].size}
         self._images = [n for n, a in rows.items() if a.dtype == np.uint8 and a.ndim >= 3]
         self._states = [n for n, a in rows.items() if a.dtype.kind == "f" and a.ndim == 1]
-        self._words = [n for n, a in rows.items() if a.dtype.kind == "i" and a.ndim <= 1]
+        self._token_names = [n for n, a in rows.items() if a.dtype.kind == "i" and a.ndim <= 1]
         self.looks = nn.ModuleDict(
             {name: _convolutions(rows[name], width) for name in self._images}
         )
         states = sum(rows[name].size for name in self._states)
         self.state = _bounded(states, width) if states else None
-        self.words = nn.Embedding(_WORDS, _WORD_WIDTH) if self._words else None
-        kinds = len(self._images) + bool(states)
-        self.size = kinds * width + len(self._words) * _WORD_WIDTH
+        self.words = nn.Embedding(_VOCABULARY, _EMBEDDING_WIDTH) if self._token_names else None
+        outputs = len(self._images) + bool(states)
+        self.size = outputs * width + len(self._token_names) * _EMBEDDING_WIDTH
 
     def forward(self, inputs: Mapping[str, Tensor], shift: Tensor | None = None) -> Tensor:
         """Return features float32 `[B, F]`.
@@ -64,17 +65,17 @@ class Encoder(nn.Module):
                 augmentation.
         """
         device = next(self.parameters()).device
-        found = []
+        features = []
         for name in self._images:
-            found.append(self.looks[name](_pixels(inputs[name].to(device), shift)))
+            features.append(self.looks[name](_pixels(inputs[name].to(device), shift)))
         if self.state is not None:
             numbers = torch.cat([inputs[name] for name in self._states], dim=1)
-            found.append(self.state(numbers.to(device, torch.float32)))
+            features.append(self.state(numbers.to(device, torch.float32)))
         if self.words is not None:
-            for name in self._words:
+            for name in self._token_names:
                 ids = inputs[name].to(device, torch.int64).reshape(len(inputs[name]), -1)
-                found.append(self.words(ids.remainder(_WORDS)).mean(1))
-        return torch.cat(found, dim=1)
+                features.append(self.words(ids.remainder(_VOCABULARY)).mean(1))
+        return torch.cat(features, dim=1)
 
 
 def draw_shift(keys: RowKeys, stream: str) -> Tensor:
@@ -90,7 +91,8 @@ def _pixels(images: Tensor, shift: Tensor | None) -> Tensor:
     Images are downscaled to at most PIXELS on a side and shifted with replicated edges. Images that
     need no downscaling are shifted as uint8, which copies less.
     """
-    rows, height, width = len(images), *images.shape[-3:-1]
+    rows = len(images)
+    height, width = images.shape[-3:-1]
     images = images.reshape(rows, -1, height, width, 3).permute(0, 2, 3, 1, 4).flatten(3)
     large = max(height, width) > PIXELS
     if shift is not None and not large:
@@ -106,11 +108,15 @@ def _pixels(images: Tensor, shift: Tensor | None) -> Tensor:
 def _shifted(images: Tensor, shift: Tensor) -> Tensor:
     """Shift each of the images `[B, h, w, n]` by its own offset, replicating edge pixels."""
     height, width = images.shape[1:3]
-    at = torch.arange(-SHIFT, height + SHIFT, device=images.device).clamp(0, height - 1)
-    left, right = (images[:, :, edge].expand(-1, -1, SHIFT, -1) for edge in ([0], [-1]))
-    wider = torch.cat([left, images, right], dim=2)[:, at]
-    places = zip(wider, shift.tolist(), strict=True)
-    return torch.stack([one[y : y + height, x : x + width] for one, (y, x) in places])
+    padded_rows = torch.arange(-SHIFT, height + SHIFT, device=images.device).clamp(0, height - 1)
+    left_edge = images[:, :, [0]].expand(-1, -1, SHIFT, -1)
+    right_edge = images[:, :, [-1]].expand(-1, -1, SHIFT, -1)
+    padded = torch.cat([left_edge, images, right_edge], dim=2)[:, padded_rows]
+    crops = [
+        image[y : y + height, x : x + width]
+        for image, (y, x) in zip(padded, shift.tolist(), strict=True)
+    ]
+    return torch.stack(crops)
 
 
 def _convolutions(image: np.ndarray, width: int) -> nn.Sequential:
@@ -120,17 +126,16 @@ def _convolutions(image: np.ndarray, width: int) -> nn.Sequential:
     at most 4 or four convolutions are made; a bounded linear layer follows.
     """
     height, across = (min(side, PIXELS) for side in image.shape[-3:-1])
-    channels, layers = image.size // (image.shape[-3] * image.shape[-2]), list[nn.Module]()
-    for wider in _CHANNELS:
+    channels = image.size // (image.shape[-3] * image.shape[-2])
+    layers: list[nn.Module] = []
+    for outputs in _CHANNELS:
         if max(height, across) <= _SMALLEST:
             break
         large = max(height, across) > PIXELS // 2
-        shape = (8, 4, 2) if large else (3, 2, 1)  # kernel, stride, padding
-        layers += [nn.Conv2d(channels, wider, *shape), nn.ReLU()]
-        channels = wider
-        height, across = (
-            (side + 2 * shape[2] - shape[0]) // shape[1] + 1 for side in (height, across)
-        )
+        kernel, stride, padding = (8, 4, 2) if large else (3, 2, 1)
+        layers += [nn.Conv2d(channels, outputs, kernel, stride, padding), nn.ReLU()]
+        channels = outputs
+        height, across = ((side + 2 * padding - kernel) // stride + 1 for side in (height, across))
     return nn.Sequential(*layers, nn.Flatten(), _bounded(channels * height * across, width))
 
 

@@ -53,11 +53,13 @@ def mixture(replay: Replay, size: int, shares: dict[RowKind, float]) -> dict[Row
     """
     first, second = shares
     count = round(shares[first] * size)
-    wanted = {first: count, second: size - count}
-    parts: dict[RowKind, int] = {kind: n for kind, n in wanted.items() if n and replay.count(kind)}
+    counts = {first: count, second: size - count}
+    parts: dict[RowKind, int] = {
+        kind: rows for kind, rows in counts.items() if rows and replay.count(kind)
+    }
     return dict.fromkeys(parts, size) if len(parts) == 1 else parts
 
 
 def draw(learning: Learning, parts: dict[RowKind, int]) -> Tensor:
-    """Draw the rows of a batch, int64 `[B]`, one kind after the other, as :func:`mixture` says."""
-    return torch.cat([learning.sample(count, among) for among, count in parts.items()])
+    """Draw the rows of a batch, int64 `[B]`, one kind after the other; see :func:`mixture`."""
+    return torch.cat([learning.sample(count, kind) for kind, count in parts.items()])

@@ -29,23 +29,24 @@ autoregressive tokens the gap in bf16 is larger."""
 HINT = "rlcore check model NAME shows where"
 
 
-def gap(now: Tensor, then: Tensor, valid: Tensor) -> Metric:
+def gap(logprobs: Tensor, old_logprobs: Tensor, valid: Tensor) -> Metric:
     """Return the mean absolute difference of log-probs `[B, C, A]` over executed actions.
 
     Args:
-        now: log-probs of `evaluate`.
-        then: log-probs of `act`.
+        logprobs: log-probs of `evaluate`.
+        old_logprobs: log-probs of `act`.
         valid: bool `[B, C]`, executed actions.
     """
-    return metric.mean((now - then).abs(), valid[..., None].expand_as(now))
+    difference = (logprobs - old_logprobs).abs()
+    return metric.mean(difference, valid[..., None].expand_as(logprobs))
 
 
-def rough(policy: Any, found: float) -> str:
+def check_gap(policy: Any, gap: float) -> str:
     """Return a warning about a gap that exceeds :data:`ROUNDING`, or "" if it does not.
 
     Args:
         policy: the trained policy.
-        found: the gap; NaN gives no warning.
+        gap: the mean difference, see :func:`gap`; NaN gives no warning.
 
     Raises:
         PolicyError: the gap exceeds GROSS * ROUNDING, and the policy's spec gives no reason for one
@@ -53,22 +54,23 @@ def rough(policy: Any, found: float) -> str:
     """
     spec: PolicySpec = policy.spec
     precision = "fp32" if all(p.element_size() >= 4 for p in policy.parameters()) else "bf16"
-    if not found > ROUNDING[precision]:  # NaN: the optimizer refuses the step
+    if not gap > ROUNDING[precision]:  # NaN: the optimizer refuses the step
         return ""
-    said = (
-        f"model {spec.name}: log-probs of evaluate are {found:.3g} away from those of act on "
+    message = (
+        f"model {spec.name}: log-probs of evaluate are {gap:.3g} away from those of act on "
         f"average, at the weights that acted; expected at most {ROUNDING[precision]:g} in "
         f"{precision}, so that the first ratios are 1"
     )
     if spec.inexact_logprobs:
-        return f"{said}; the model says why: {spec.inexact_logprobs}"
-    if found <= GROSS * ROUNDING[precision]:
-        return said
+        return f"{message}; the model's reason: {spec.inexact_logprobs}"
+    if gap <= GROSS * ROUNDING[precision]:
+        return message
     raise PolicyError(
-        said,
+        message,
         hint="use one log-prob function in both, with the same noise or temperature and without "
-        f"dropout; {HINT}. If it can't be: PolicySpec.inexact_logprobs says why; an algorithm that "
-        "compares none says AlgorithmNeeds(exact_logprobs=False)",
+        f"dropout; {HINT}. If the model cannot avoid the gap, PolicySpec.inexact_logprobs states "
+        "the reason; an algorithm that compares no log-probs sets "
+        "AlgorithmNeeds(exact_logprobs=False)",
     )
 
 
@@ -76,14 +78,14 @@ def require_gradient(spec: PolicySpec, logprobs: Tensor) -> None:
     """Raise PolicyError if the log-probs of `evaluate` have no gradient."""
     if not logprobs.requires_grad:
         raise PolicyError(
-            f"model {spec.name}: log-probs of evaluate have no gradient, expected one for what "
-            "is trained",
+            f"model {spec.name}: log-probs of evaluate have no gradient, expected one for "
+            "the trained parameters",
             hint=f"evaluate runs without torch.no_grad() and .detach(); {HINT}",
         )
 
 
 def without_gradient(policy: Any, unreached: Sequence[nn.Parameter], trained: int) -> str:
-    """Return a warning about parameters that have had no gradient so far, or "" if there are none.
+    """Return a warning about parameters that have had no gradient so far, or "" if all have.
 
     Args:
         policy: the trained policy; parameters whose names start with `spec.unused_parameters` are
@@ -92,14 +94,16 @@ def without_gradient(policy: Any, unreached: Sequence[nn.Parameter], trained: in
         trained: number of all trained parameters.
     """
     missed = {id(parameter) for parameter in unreached}
-    names = [name for name, one in policy.named_parameters() if id(one) in missed]
-    names = [name for name in names if not name.startswith(policy.spec.unused_parameters)]
+    names = [
+        name
+        for name, parameter in policy.named_parameters()
+        if id(parameter) in missed and not name.startswith(policy.spec.unused_parameters)
+    ]
     if not names:
         return ""
     return (
         f"model {policy.spec.name}: no gradient reaches {len(names)} of {trained} parameters "
         f"that are to be trained: {abbreviate_list(names)}; look for .detach() in evaluate and in "
-        f"the loss, "
-        "and for requires_grad_(False); those that are frozen on purpose belong in no group; "
-        f"{HINT}"
+        "the loss, and for requires_grad_(False); parameters that are frozen on purpose belong in "
+        f"no group; {HINT}"
     )

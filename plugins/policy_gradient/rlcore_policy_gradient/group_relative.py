@@ -47,27 +47,28 @@ def group_relative(
             groups become invalid, so they do not count in the weights of the loss either.
 
     Raises:
-        ConfigError: a played column has no group.
+        ConfigError: a column with executed actions has no group.
         WorkerError: see :func:`require_whole_groups`.
     """
     require_whole_groups(trajectory, group_size)
     groups, member = torch.unique(trajectory.group[0], return_inverse=True)
-    scores, played = episode_scores(trajectory), _played(trajectory)
+    scores = episode_scores(trajectory)
+    has_actions = _has_actions(trajectory)
 
     def group_sum(x: Tensor) -> Tensor:  # [N] -> [N], the sum over the group of each column
         zeros = torch.zeros(len(groups), dtype=torch.float64)
-        return zeros.index_add(0, member, torch.where(played, x, 0.0))[member]
+        return zeros.index_add(0, member, torch.where(has_actions, x, 0.0))[member]
 
     mean = group_sum(scores) / group_size
     advantage = scores - mean
     if divide_by_std:
         variance = group_sum(advantage.square()) / max(group_size - 1, 1)
         advantage = advantage / (variance.sqrt() + GROUP_EPS)
-    kept = played
+    trained = has_actions
     if bounds is not None:
-        kept = played & (mean >= bounds.low) & (mean <= bounds.high)
+        trained = has_actions & (mean >= bounds.low) & (mean <= bounds.high)
     first = trajectory.episode == 0
-    valid = trajectory.valid & (first & kept).unsqueeze(-1)
+    valid = trajectory.valid & (first & trained).unsqueeze(-1)
     chunk_valid = valid.any(-1, keepdim=True)
     advantages = torch.where(chunk_valid, advantage.float()[None, :, None], 0.0)
     no_values = advantages.new_zeros((*advantages.shape[:2], 0))
@@ -81,13 +82,13 @@ def require_whole_groups(trajectory: Trajectory, group_size: int) -> None:
     actions are ignored.
 
     Raises:
-        ConfigError: a played column has no group.
+        ConfigError: a column with executed actions has no group.
         WorkerError: a group does not have `group_size` different replicas of one start.
     """
     names = ("group", "task", "trial", "replica")
     addresses = torch.stack([getattr(trajectory, name)[0] for name in names], dim=1)
     groups: defaultdict[int, list[tuple[int, int, int]]] = defaultdict(list)
-    for group, *address in addresses[_played(trajectory)].tolist():
+    for group, *address in addresses[_has_actions(trajectory)].tolist():
         groups[group].append(tuple(address))
     if any(group < 0 for group in groups):
         raise ConfigError(
@@ -100,11 +101,11 @@ def require_whole_groups(trajectory: Trajectory, group_size: int) -> None:
         if len(members) != group_size or len(replicas) != group_size or len(starts) > 1:
             raise WorkerError(
                 f"group {group} is not whole: {len(members)} episodes of {len(starts)} starts and "
-                f"{len(replicas)} replicas, where {group_size} of one start are due; (task, trial, "
-                f"replica): {sorted(members)}"
+                f"{len(replicas)} replicas, expected {group_size} replicas of one start; (task, "
+                f"trial, replica): {sorted(members)}"
             )
 
 
-def _played(trajectory: Trajectory) -> Tensor:
+def _has_actions(trajectory: Trajectory) -> Tensor:
     """Return a mask bool `[N]`: columns with at least one executed action."""
     return trajectory.valid.any(-1).any(0)

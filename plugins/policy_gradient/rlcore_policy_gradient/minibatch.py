@@ -29,12 +29,13 @@ class Weights:
 
     def flat(self) -> Weights:
         """Flatten the leading axes: `[T, N, ...]` -> `[T * N, ...]`."""
-        return self.each(lambda part: part.flatten(0, 1))
+        return self.map(lambda part: part.flatten(0, 1))
 
     def __getitem__(self, index: Tensor) -> Weights:
-        return self.each(lambda part: part[index])
+        return self.map(lambda part: part[index])
 
     def scaled(self, policy: float, entropy: float, value: float) -> Weights:
+        """Multiply each tensor by its factor."""
         return Weights(self.policy * policy, self.entropy * entropy, self.value * value)
 
     def sums(self) -> tuple[float, ...]:
@@ -58,9 +59,10 @@ class Weights:
         return self.scaled(*factors)
 
     def to(self, device: torch.device) -> Weights:
-        return self.each(lambda part: part.to(device))
+        return self.map(lambda part: part.to(device))
 
-    def each(self, change: Callable[[Tensor], Tensor]) -> Weights:
+    def map(self, change: Callable[[Tensor], Tensor]) -> Weights:
+        """Apply `change` to the three tensors."""
         return Weights(change(self.policy), change(self.entropy), change(self.value))
 
 
@@ -94,24 +96,27 @@ class Minibatch:
 
     def __getitem__(self, places: Tensor) -> Minibatch:
         """Select samples by indices int64 `[P]` or by a bool mask `[B]`."""
-        return self._each(lambda part: part[places])
+        return self._map(lambda part: part[places])
 
     def blank(self) -> Minibatch:
         """Return the same samples, marked invalid and with weights 0.
 
         Their loss still has gradients, all zero: a rank without samples can run backward on it.
         """
-        weights = self.weights.each(torch.zeros_like)
+        weights = self.weights.map(torch.zeros_like)
         return replace(self, valid=torch.zeros_like(self.valid), weights=weights)
 
     def to(self, device: torch.device) -> Minibatch:
         """Copy the tensors to a device."""
-        return self._each(lambda part: part.to(device))
+        return self._map(lambda part: part.to(device))
 
-    def _each(self, change: Callable[[Any], Any]) -> Minibatch:
-        mine = {field.name: getattr(self, field.name) for field in fields(Minibatch)}
-        made: dict[str, Any] = {n: x if x is None else change(x) for n, x in mine.items()}
-        return Minibatch(**made)
+    def _map(self, change: Callable[[Any], Any]) -> Minibatch:
+        """Apply `change` to every tensor of a minibatch, and to its weights."""
+        changed: dict[str, Any] = {}
+        for field in fields(Minibatch):
+            part = getattr(self, field.name)
+            changed[field.name] = None if part is None else change(part)
+        return Minibatch(**changed)
 
 
 @dataclass

@@ -89,14 +89,17 @@ class OnPolicy(ABC):
             AlgorithmError, PolicyError: the algorithm or the policy breaks its contract.
             ConfigError: this update trains the critic alone, and the policy has no critic.
         """
-        batch, config, update = learning.rollout, self._shared, learning.update
-        groups, trains_policy = learning.policy.parameter_groups(), self.trains_policy(update)
+        batch = learning.rollout
+        config = self._shared
+        update = learning.update
+        groups = learning.policy.parameter_groups()
+        trains_policy = self.trains_policy(update)
         if not trains_policy and not groups["value"]:
             raise ConfigError(
                 "algorithm.critic_warmup_updates trains the critic alone, but this model has none",
                 hint="set actor.model.add_value_head=true or algorithm.critic_warmup_updates=0",
             )
-        aimed = [*groups["policy"], *(groups["value"] if self.needs.values else [])]
+        trained = [*groups["policy"], *(groups["value"] if self.needs.values else [])]
         advantages = checked_advantages(config.name, batch, self.advantages(_copied(batch)))
         samples = make_samples(batch, advantages, config)
         if config.recompute_logprobs:
@@ -108,37 +111,38 @@ class OnPolicy(ABC):
         learning.statistics["train/actor/trained_fraction"] = float(samples.trained.float().mean())
         if not trains_policy:
             learning.statistics["train/actor/lr"] = 0.0
-        present = bool((batch.policy_version == update)[batch.valid.any(-1)].all())
-        compared = present and self.needs.exact_logprobs
+        # log-probs are compared if the current weights are those that acted, in the first minibatch
+        same_weights = bool((batch.policy_version == update)[batch.valid.any(-1)].all())
+        compared = same_weights and self.needs.exact_logprobs
         totals = samples.weights.sums()
         for epoch in range(config.update_epoch):
             for places in minibatches(
                 samples, learning.batch_size, seed=learning.seed, update=update, epoch=epoch
             ):
-                whole = samples[places]
-                whole.weights = whole.weights.as_whole_batch(totals)
+                minibatch = samples[places]
+                minibatch.weights = minibatch.weights.as_whole_batch(totals)
                 mine = samples.row[places] >= 0
-                asked: Any = {"trains_policy": trains_policy, "compared": compared}
+                flags: Any = {"trains_policy": trains_policy, "compared": compared}
                 yield Step(
                     trains=("policy", "value") if trains_policy else ("value",),
                     samples=int(mine.sum()),
                     loss=partial(
-                        self._share,
+                        self._contribution,
                         learning,
                         samples.row[places[mine]],
-                        whole[mine],
-                        whole[FILLER].blank(),
-                        **asked,
+                        minibatch[mine],
+                        minibatch[FILLER].blank(),
+                        **flags,
                     ),
-                    accept=partial(self._accept, learning, aimed, **asked),
+                    accept=partial(self._accept, learning, trained, **flags),
                 )
                 compared = False
 
-    def _share(
+    def _contribution(
         self,
         learning: Learning,
         rows: Tensor,
-        held: Minibatch,
+        samples: Minibatch,
         filler: Minibatch,
         piece: Tensor,
         *,
@@ -153,15 +157,15 @@ class OnPolicy(ABC):
         Args:
             rows: int64, rows of the rollout's inputs, for the samples of the minibatch that this
                 rank has.
-            held: the stored data of these samples.
+            samples: the stored data of these samples.
             filler: a blank sample, evaluated if the micro-batch is empty.
-            piece: int64, the samples of the micro-batch, as indices of `rows` and `held`.
+            piece: int64, the samples of the micro-batch, as indices of `rows` and `samples`.
             trains_policy: whether this update trains the policy.
             compared: whether the metrics include the gap to the log-probs of acting.
         """
-        counts = len(piece) > 0
-        new = learning.evaluate(rows[piece] if counts else FILLER)
-        part = (held[piece] if counts else filler).to(new.logprobs.device)
+        has_samples = len(piece) > 0
+        new = learning.evaluate(rows[piece] if has_samples else FILLER)
+        part = (samples[piece] if has_samples else filler).to(new.logprobs.device)
         if trains_policy and self.needs.exact_logprobs:
             agreement.require_gradient(learning.policy.spec, new.logprobs)
         # no gradients for actions that were not executed, even if a loss ignores its weights
@@ -174,8 +178,8 @@ class OnPolicy(ABC):
                 new.entropy.float(),
             ),
         )
-        watched = None if self.target_kl is None else APPROX_KL
-        loss, terms = checked_loss(self._shared.name, self.loss(now, part), required=watched)
+        required = None if self.target_kl is None else APPROX_KL
+        loss, terms = checked_loss(self._shared.name, self.loss(now, part), required=required)
         terms["train/actor/total_loss"] = metric.step_mean(loss)
         if compared:
             terms[LOGPROB_GAP] = agreement.gap(now.logprobs, part.old_logprobs, part.valid)
@@ -184,7 +188,7 @@ class OnPolicy(ABC):
     def _accept(
         self,
         learning: Learning,
-        aimed: list[nn.Parameter],
+        trained: list[nn.Parameter],
         metrics: Metrics,
         *,
         trains_policy: bool,
@@ -195,19 +199,21 @@ class OnPolicy(ABC):
         The answer is the same on all ranks. A KL of NaN is accepted here, because the optimizer
         skips and counts such a step. Also records remarks on log-prob gaps and missing gradients.
         """
-        policy, remarks = learning.policy, learning.warnings
+        policy = learning.policy
+        remarks = learning.warnings
         if compared:  # equal on all ranks, so that all of them enter the collective
             gap = learning.all_reduce(metrics)[LOGPROB_GAP]
-            said = agreement.rough(policy, gap)
-            remarks["log-probs"] = remarks.get("log-probs") or said
+            warning = agreement.check_gap(policy, gap)
+            remarks["log-probs"] = remarks.get("log-probs") or warning
         if self.target_kl is not None and learning.all_reduce(metrics)[APPROX_KL] > self.target_kl:
             return False
         if trains_policy:
-            before = aimed if self._unreached is None else self._unreached
-            left = [one for one in before if one.grad is None]
-            if self._unreached is None or len(left) < len(before):  # else the remark is unchanged
-                remarks["gradients"] = agreement.without_gradient(policy, left, len(aimed))
-            self._unreached = left
+            before = trained if self._unreached is None else self._unreached
+            unreached = [parameter for parameter in before if parameter.grad is None]
+            # otherwise the remark is unchanged
+            if self._unreached is None or len(unreached) < len(before):
+                remarks["gradients"] = agreement.without_gradient(policy, unreached, len(trained))
+            self._unreached = unreached
         return True
 
 
@@ -224,7 +230,9 @@ def _logprobs(learning: Learning, samples: Samples, *, reference: bool = False) 
 
 def _copied(batch: Trajectory) -> Trajectory:
     """Return a copy of a batch, so that an algorithm may write to its arrays."""
-    arrays = {name: one.clone() for name, one in vars(batch).items() if isinstance(one, Tensor)}
+    arrays = {
+        name: value.clone() for name, value in vars(batch).items() if isinstance(value, Tensor)
+    }
     inputs: Any = _Copies(batch.inputs)  # mappings, not dicts as annotated
     replay: Any = _Copies(batch.replay)
     return replace(batch, **arrays, inputs=inputs, replay=replay)

@@ -92,6 +92,6 @@ def minibatches(
         remainder = cuts.pop()
         cuts[-1] = torch.cat([cuts[-1], remainder])
     for places in cuts:
-        kept = places[trained[places]]
-        if len(kept):
-            yield kept
+        trained_places = places[trained[places]]
+        if len(trained_places):
+            yield trained_places

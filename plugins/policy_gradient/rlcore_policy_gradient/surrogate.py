@@ -29,7 +29,8 @@ class ClippedSurrogate(OnPolicy):
         """
         shared = self._shared
         level = shared.logprob_type
-        valid, weights = batch.valid, batch.weights
+        valid = batch.valid
+        weights = batch.weights
         new = at_level(now.logprobs, valid, level)
         loss, metrics = policy_loss(
             logprobs=new,
@@ -45,13 +46,15 @@ class ClippedSurrogate(OnPolicy):
         if entropy.shape[1:] != (1, 1):
             entropy = entropy.expand_as(now.logprobs)
         entropies = entropy_at_level(entropy, valid, shared.entropy_type)
-        bonus, more = entropy_mean(entropy=entropies, weights=weights.entropy)
-        loss, metrics = loss - shared.entropy_bonus * bonus, {**metrics, **more}
+        bonus, entropy_metrics = entropy_mean(entropy=entropies, weights=weights.entropy)
+        loss = loss - shared.entropy_bonus * bonus
+        metrics = {**metrics, **entropy_metrics}
         if batch.reference_logprobs is not None:
-            kl, more = kl_to_reference(
+            kl, kl_metrics = kl_to_reference(
                 logprobs=new,
                 reference_logprobs=at_level(batch.reference_logprobs, valid, level),
                 weights=weights.policy,
             )
-            loss, metrics = loss + shared.kl_beta * kl, {**metrics, **more}
+            loss = loss + shared.kl_beta * kl
+            metrics = {**metrics, **kl_metrics}
         return loss, metrics

@@ -17,43 +17,43 @@ from rlcore.validation.policy import describe_answer
 from rlcore_policy_gradient.minibatch import Advantages
 
 
-def checked_advantages(name: str, trajectory: Trajectory, made: Any) -> Advantages:
+def checked_advantages(name: str, trajectory: Trajectory, answer: Any) -> Advantages:
     """Return the result of `advantages` for a trajectory, after checking it.
 
     Args:
         name: name of the algorithm, for error messages.
         trajectory: the batch.
-        made: the result.
+        answer: the result.
 
     Raises:
         AlgorithmError: the result is no :class:`Advantages`, has other shapes or dtypes, is not
             finite, or marks actions as valid that were never executed.
     """
-    if not isinstance(made, Advantages):
-        raise algorithm_error(name, "advantages", "", describe_answer(made), "Advantages")
+    if not isinstance(answer, Advantages):
+        raise algorithm_error(name, "advantages", "", describe_answer(answer), "Advantages")
     chunks, columns, actions, _ = trajectory.shape
     places = [chunks, columns]
     values = trajectory.values.shape[-1]
-    for what, tensor, kind, widths in (
-        ("advantages", made.advantages, torch.float32, (1, actions)),
-        ("returns", made.returns, torch.float32, (values, 0)),
-        ("valid", made.valid, torch.bool, (actions,)),
+    for field, tensor, kind, widths in (
+        ("advantages", answer.advantages, torch.float32, (1, actions)),
+        ("returns", answer.returns, torch.float32, (values, 0)),
+        ("valid", answer.valid, torch.bool, (actions,)),
     ):
         shapes = [[*places, width] for width in dict.fromkeys(widths)]
-        right = isinstance(tensor, Tensor) and tensor.dtype == kind
-        if not right or [*tensor.shape] not in shapes:
+        has_dtype = isinstance(tensor, Tensor) and tensor.dtype == kind
+        if not has_dtype or [*tensor.shape] not in shapes:
             dtype = str(kind).removeprefix("torch.")
             expected = f"a tensor {dtype} {' or '.join(map(str, shapes))}"
-            raise algorithm_error(name, "advantages", what, describe_answer(tensor), expected)
+            raise algorithm_error(name, "advantages", field, describe_answer(tensor), expected)
         if not tensor.isfinite().all():
             chunk, column, entry = (~tensor.isfinite()).nonzero()[0].tolist()
-            found = f"{float(tensor[chunk, column, entry])} in chunk {chunk} of column {column}"
-            raise algorithm_error(name, "advantages", what, found, "finite numbers")
-    idle = int((made.valid & ~trajectory.valid).sum())
+            observed = f"{float(tensor[chunk, column, entry])} in chunk {chunk} of column {column}"
+            raise algorithm_error(name, "advantages", field, observed, "finite numbers")
+    idle = int((answer.valid & ~trajectory.valid).sum())
     if idle:
-        found = f"true for {idle} actions that were never executed"
-        raise algorithm_error(name, "advantages", "valid", found, "false there")
-    return made
+        observed = f"true for {idle} actions that were never executed"
+        raise algorithm_error(name, "advantages", "valid", observed, "false there")
+    return answer
 
 
 def checked_loss(name: str, answer: Any, *, required: str | None = None) -> Terms:
@@ -69,6 +69,6 @@ def checked_loss(name: str, answer: Any, *, required: str | None = None) -> Term
     """
     loss, metrics = check_terms(name, answer)
     if required is not None and required not in metrics:
-        expected = f"{required} among them: target_kl is set"
+        expected = f"metrics with {required}, because target_kl is set"
         raise algorithm_error(name, "loss", "metrics", f"{sorted(metrics)}", expected)
     return loss, metrics

@@ -111,7 +111,7 @@ def changed(name, value):
 @pytest.mark.parametrize(
     ("damage", "said"),
     [
-        (lost, "group 1 is not whole: 3 episodes of 1 starts and 3 replicas, where 4"),
+        (lost, "group 1 is not whole: 3 episodes of 1 starts and 3 replicas"),
         (crashed, "group 1 is not whole: 3 episodes"),
         (changed("trial", 0), "group 1 is not whole: 4 episodes of 2 starts"),
         (changed("task", 3), "group 1 is not whole: 4 episodes of 2 starts"),

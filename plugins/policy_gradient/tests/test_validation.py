@@ -92,7 +92,7 @@ def test_nothing_is_trained_on_that_was_not_executed():
         ((torch.ones(()), {"a/b": 1.0}), "loss() gave as metric 'a/b' a float, expected a Metric"),
         (
             (torch.ones(()), {}),
-            "metrics [], expected a/kl among them: target_kl is set",
+            "metrics [], expected metrics with a/kl, because target_kl is set",
         ),
     ],
 )

@@ -93,7 +93,7 @@ def test_a_policy_that_announces_it_is_told_once_and_goes_on(fresh, acted):
         trajectory.policy_version[:] = update
         made.learner.update(trajectory, update)
     (said,) = filter(None, made.learner.remarks.values())
-    assert said.endswith("the model says why: it acts with a quantised copy")
+    assert "it acts with a quantised copy" in said
 
 
 def test_decisions_of_earlier_weights_are_not_compared(fresh, acted):

@@ -129,12 +129,12 @@ class SoftActorCritic:
         features = self._critic.features(inputs, self._shift(keys, "shift"))
         values = self._critic.values(features, noise)
         used = steered & valid
-        numbers = {
+        metrics = {
             "train/critic/value": metric.mean(values.mean(0), used),
             "train/critic/target": metric.mean(targets, used),
             "train/critic/spread": metric.mean(values.std(0, correction=0), used),
         }
-        return torch.where(used, (values - targets).square().mean(0), 0.0), numbers
+        return torch.where(used, (values - targets).square().mean(0), 0.0), metrics
 
     @torch.no_grad()
     def targets(self, rows: Tensor, keys: RowKeys) -> tuple[Tensor, Tensor]:
@@ -173,7 +173,7 @@ class SoftActorCritic:
         alpha = self._alpha
         all_rows = torch.ones_like(density, dtype=torch.bool)
         losses = alpha * density - values
-        numbers = {
+        metrics = {
             "train/actor/value": metric.mean(values, all_rows),
             "train/actor/entropy": metric.mean(-density, all_rows),
             "train/actor/alpha": metric.mean(alpha.expand_as(density), all_rows),
@@ -184,7 +184,7 @@ class SoftActorCritic:
             if target_entropy is None:
                 target_entropy = -self._actor.entries / 2
             losses = losses - self._temperature.log * (density.detach() + target_entropy)
-        return losses, numbers
+        return losses, metrics
 
     @property
     def _alpha(self) -> Tensor:

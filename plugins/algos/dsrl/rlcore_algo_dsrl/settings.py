@@ -12,7 +12,7 @@ from rlcore.contracts.specs import AlgorithmNeeds, NetworkNeeds, ReplayNeeds
 
 NOISE = "initial_noise"
 """Name under which the replay stores the initial noise of a decision."""
-MOST = 20_000_000
+MOST_PARAMETERS = 20_000_000
 """Upper bound of a network's parameters, for the memory estimate. A layer from 1,600 entries of
 noise to 128 features has 205,000, and a critic has ten such layers, one for each head."""
 
@@ -24,7 +24,7 @@ class DSRLConfig(AlgorithmConfig):
     unused: ClassVar[Mapping[str, str]] = {
         "actor.global_batch_size": "algorithm.batch_size is the size of its steps",
         "actor.optim": "the policy is frozen; algorithm.actor_lr, critic_lr, alpha_lr and "
-        "actor_optim, critic_optim, alpha_optim are of the networks that learn",
+        "actor_optim, critic_optim, alpha_optim set the optimizers of the trained networks",
     }
     name: str = key("registered name of the algorithm", "dsrl")
     bound: float = key("the actor's noise is within +- this", 1.0, exclusive_minimum=0)
@@ -36,34 +36,37 @@ class DSRLConfig(AlgorithmConfig):
     )
     start: int = key("decisions in the replay before the first step", 500, minimum=1)
     steps: int = key("gradient steps of the critic in an update", 200, minimum=1)
-    actor_every: int = key("steps of the critic to one of the actor", 1, minimum=1)
+    actor_every: int = key("steps of the critic per step of the actor", 1, minimum=1)
     batch_size: int = key("decisions of a step", 256, minimum=1)
     gamma: float = key(
-        "discount of a decision, whatever number of env steps it makes",
+        "discount per decision, independent of its number of env steps",
         0.99,
         exclusive_minimum=0,
         maximum=1,
     )
     step_penalty: float = key(
-        "taken from the reward of every decision: 1 makes rewards of 0 and 1 at success -1 and 0",
+        "subtracted from the reward of every decision: 1 turns rewards of 0, and 1 at success, "
+        "into -1 and 0",
         1.0,
         minimum=0,
     )
-    heads: int = key("networks of the critic", 10, minimum=1)
-    target: str = key("what a target makes of the heads", "mean", choices=("mean", "min"))
+    heads: int = key("heads of the critic's ensemble", 10, minimum=1)
+    target: str = key(
+        "how a target reduces the values of the heads", "mean", choices=("mean", "min")
+    )
     backup_entropy: bool = key(
         "add the actor's entropy to targets, where it may outweigh rewards", False
     )
     alpha: float = key(
-        "weight of the actor's entropy; in the beginning, where alpha_lr is not 0", 1.0, minimum=0
+        "weight of the actor's entropy; the initial weight if alpha_lr is not 0", 1.0, minimum=0
     )
-    target_entropy: float | None = key("of the actor, in nats; null: -entries / 2")
+    target_entropy: float | None = key("target of the actor's entropy, in nats; null: -entries / 2")
     tau: float = key(
-        "how far the lagged critic goes in a step", 0.005, exclusive_minimum=0, maximum=1
+        "Polyak coefficient of the target critic, per step", 0.005, exclusive_minimum=0, maximum=1
     )
     actor_lr: float = key("learning rate of the actor", 1e-4, minimum=0)
     critic_lr: float = key("learning rate of the critic", 3e-4, minimum=0)
-    alpha_lr: float = key("learning rate of alpha; 0: it stays", 3e-4, minimum=0)
+    alpha_lr: float = key("learning rate of alpha; 0: alpha is fixed", 3e-4, minimum=0)
     actor_optim: NetworkOptimConfig = key("optimizer of the actor", NetworkOptimConfig())
     critic_optim: NetworkOptimConfig = key("optimizer of the critic", NetworkOptimConfig())
     alpha_optim: NetworkOptimConfig = key(
@@ -71,10 +74,13 @@ class DSRLConfig(AlgorithmConfig):
         NetworkOptimConfig(),
         when=When("alpha_lr", unless=(0,)),
     )
-    hidden: list[int] = key("widths of the layers of actor and critic", [128, 128, 128], minimum=1)
-    augment: bool = key("move images of a batch by up to 4 pixels", True)
+    hidden: list[int] = key(
+        "widths of the hidden layers of actor and critic", [128, 128, 128], minimum=1
+    )
+    augment: bool = key("shift images of a batch at random by up to 4 pixels", True)
     replay_mib: int = key(
-        "MiB of decisions that are kept, of all actor processes; the oldest rollouts go first",
+        "MiB of decisions in the replay, over all actor processes; the oldest rollouts are dropped "
+        "first",
         1024,
         minimum=1,
     )
@@ -94,12 +100,16 @@ def needs(config: DSRLConfig) -> AlgorithmNeeds:
             f"and {config.alpha_lr}"
         )
     actor = NetworkNeeds(
-        "actor", config.actor_lr, MOST, acts_with="online", optim=config.actor_optim.adamw
+        "actor",
+        config.actor_lr,
+        MOST_PARAMETERS,
+        acts_with="online",
+        optim=config.actor_optim.adamw,
     )
     critic = NetworkNeeds(
         "critic",
         config.critic_lr,
-        MOST,
+        MOST_PARAMETERS,
         polyak=config.tau,
         acts_with="online",
         optim=config.critic_optim.adamw,

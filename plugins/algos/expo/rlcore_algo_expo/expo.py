@@ -54,7 +54,8 @@ class EXPO:
 
     def networks(self, policy: PolicySpec, inputs: Inputs) -> dict[str, nn.Module]:
         config = self._config
-        actions, entries = policy.num_action_chunks, policy.action_dim
+        actions = policy.num_action_chunks
+        entries = policy.action_dim
         critic = Critic(
             inputs, actions * entries, heads=config.critics, initial=config.initial_value
         )

@@ -16,7 +16,7 @@ for chunks of hundreds of entries."""
 
 @dataclass
 class ExpoConfig(AlgorithmConfig):
-    """Keys of `algorithm=expo`; actor.optim is of the policy alone."""
+    """Keys of `algorithm=expo`; actor.optim sets the optimizer of the policy only."""
 
     unused: ClassVar[Mapping[str, str]] = {
         "actor.global_batch_size": "algorithm.batch_size and imitation_batch_size are the sizes of "
@@ -24,33 +24,39 @@ class ExpoConfig(AlgorithmConfig):
     }
     name: str = key("registered name of the algorithm", "expo")
     gamma: float = key("discount per chunk", 0.97, exclusive_minimum=0, maximum=1)
-    samples: int = key("chunks that the policy draws for a decision", 4, minimum=1)
-    edits: int = key("edits of each of them; 0: the critic chooses among them alone", 1, minimum=0)
+    samples: int = key("chunks that the policy samples for a decision", 4, minimum=1)
+    edits: int = key(
+        "edits of each sampled chunk; 0: the critic chooses among the samples only", 1, minimum=0
+    )
     edit_scale: float = key(
         "largest edit, in units of half an action's range", 0.2, exclusive_minimum=0, maximum=2
     )
     edit_points: int | None = key(
-        "numbers that an edit has for each entry over a chunk, with straight lines between them: "
-        "noise that lasts explores further; null: one for each action",
+        "points of an edit over a chunk, per entry, with linear interpolation between them: noise "
+        "that is correlated in time explores further; null: one point per action",
         2,
         minimum=1,
     )
     alpha: float = key("coefficient of the entropy of edits", 0.005, minimum=0)
-    warmup: int = key("updates in which the critic learns and the policy acts alone", 2, minimum=0)
-    critics: int = key("networks that judge chunks", 5, minimum=1)
+    warmup: int = key(
+        "first updates, in which the critic is trained and the policy acts without edits",
+        2,
+        minimum=0,
+    )
+    critics: int = key("critics in the ensemble", 5, minimum=1)
     caution: float = key(
-        "standard deviations of the critics that are taken from their mean to choose a chunk: "
-        "they differ where they have seen little",
+        "a chunk is scored by the mean of the critics minus this many of their standard "
+        "deviations, because critics disagree on chunks unlike the training data",
         1.0,
         minimum=0,
     )
     initial_value: float = key(
-        "what a critic expects before it has learned: 0 as for rewards of 0 and 1; 1 is the same "
-        "as rewards of -1 until success, which tries what is unknown",
+        "initial value of a critic: 0 suits rewards of 0 and 1; 1 is optimistic, like rewards of "
+        "-1 until success, and explores untried actions",
         0.0,
     )
     lag: float = key(
-        "share by which the critics that act follow those that learn",
+        "Polyak coefficient of the target critics, which act, per step",
         0.02,
         exclusive_minimum=0,
         maximum=1,
@@ -64,28 +70,30 @@ class ExpoConfig(AlgorithmConfig):
         "optimizer of the edits", NetworkOptimConfig(), when=When("edits", unless=(0,))
     )
     critic_steps: int = key("gradient steps of the critics in an update", 200, minimum=0)
-    edit_every: int = key("steps of the critics for one of the edits", 2, minimum=1)
-    batch_size: int = key("decisions of a step of critics and edits", 128, minimum=1)
+    edit_every: int = key("steps of the critics per step of the edits", 2, minimum=1)
+    batch_size: int = key("decisions in the batch of a step of critics and edits", 128, minimum=1)
     successes: float = key(
-        "share of such a batch from episodes that succeeded", 0.5, minimum=0, maximum=1
+        "share of this batch from successful episodes", 0.5, minimum=0, maximum=1
     )
-    chunks: int = key("chunks whose rewards a target adds up", 1, minimum=1)
+    chunks: int = key("chunks whose rewards a target sums (n-step)", 1, minimum=1)
     target_samples: int = key(
-        "chunks that the policy draws for a target, each a forward; 0: the chunk that was played "
-        "there, and edits of it",
+        "chunks that the policy samples for a target, one forward pass each; 0: the chunk that was "
+        "executed there, and edits of it",
         0,
         minimum=0,
     )
     imitation_steps: int = key("supervised steps of the policy in an update", 50, minimum=0)
-    imitation_batch_size: int = key("decisions and frames of such a step", 64, minimum=1)
+    imitation_batch_size: int = key(
+        "decisions and frames in the batch of a supervised step", 64, minimum=1
+    )
     demonstrations: float = key(
-        "share of such a batch from the demonstrations of sft or collect.path; 0: none are read",
+        "share of this batch from the demonstrations of sft or collect.path; 0: none are read",
         0.5,
         minimum=0,
         maximum=1,
     )
     replay_mib: int = key(
-        "MiB of decisions that are kept, of all actor processes; the oldest go first",
+        "MiB of decisions in the replay, over all actor processes; the oldest are dropped first",
         1024,
         minimum=1,
     )

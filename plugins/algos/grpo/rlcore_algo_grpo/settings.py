@@ -16,9 +16,9 @@ class GRPOConfig(PolicyGradientConfig):
     """Keys of `algorithm=grpo` besides the shared ones, and those that mean something else here."""
 
     name: str = key("registered name of the algorithm", "grpo")
-    adv_type: str = key("how advantages are made", "grpo", choices=("grpo",))
+    adv_type: str = key("estimator of advantages", "grpo", choices=("grpo",))
     loss_type: str = key(
-        "the policy is trained alone: there is no critic", "actor", choices=("actor",)
+        "losses: only the policy is trained, without a critic", "actor", choices=("actor",)
     )
     group_size: int = key(
         "G: episodes that share a start and are compared with each other", 8, minimum=1
@@ -37,10 +37,12 @@ class GRPOConfig(PolicyGradientConfig):
         False,
     )
     rewards_lower_bound: float = key(
-        "least mean return of a group that is trained on", 0.1, when=When("filter_rewards", (True,))
+        "smallest mean return of a group that is trained on",
+        0.1,
+        when=When("filter_rewards", (True,)),
     )
     rewards_upper_bound: float = key(
-        "greatest mean return of a group that is trained on",
+        "largest mean return of a group that is trained on",
         0.9,
         when=When("filter_rewards", (True,)),
     )
@@ -50,7 +52,10 @@ class GRPOConfig(PolicyGradientConfig):
         False,
     )
     refill_max_rounds: int = key(
-        "most rounds of new groups per update", 8, minimum=1, when=When("refill", (True,))
+        "largest number of rounds of new groups per update",
+        8,
+        minimum=1,
+        when=When("refill", (True,)),
     )
 
 

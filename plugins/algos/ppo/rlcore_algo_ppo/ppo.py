@@ -44,7 +44,7 @@ class PPO(ClippedSurrogate):
         """Return `policy + value_coef * value - entropy_bonus * H + kl_beta * KL(reference)` and
         metrics."""
         policy, metrics = self.surrogate(now, batch)
-        value, more = value_loss(
+        value, value_metrics = value_loss(
             values=now.values,
             old_values=batch.old_values,
             returns=batch.returns,
@@ -52,4 +52,4 @@ class PPO(ClippedSurrogate):
             value_clip=self._config.value_clip,
             huber_delta=self._config.huber_delta,
         )
-        return policy + self._config.value_coef * value, {**metrics, **more}
+        return policy + self._config.value_coef * value, {**metrics, **value_metrics}

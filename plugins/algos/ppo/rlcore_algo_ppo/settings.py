@@ -14,9 +14,9 @@ class PPOConfig(PolicyGradientConfig):
     """Keys of `algorithm=ppo` besides the shared ones."""
 
     name: str = key("registered name of the algorithm", "ppo")
-    adv_type: str = key("how advantages are made", "gae", choices=("gae",))
+    adv_type: str = key("estimator of advantages", "gae", choices=("gae",))
     loss_type: str = key(
-        "policy and critic are trained together", "actor_critic", choices=("actor_critic",)
+        "losses: policy and critic are trained together", "actor_critic", choices=("actor_critic",)
     )
     gae_lambda: float = key("lambda of GAE, in [0, 1]", 0.95, minimum=0, maximum=1)
     bootstrap_type: str = key(

@@ -21,20 +21,22 @@ class RFTConfig(AlgorithmConfig):
     steps: int = key("gradient steps of an update", 100, minimum=1)
     batch_size: int = key("decisions and frames of a step", 64, minimum=1)
     demonstrations: float = key(
-        "share of a step's batch that is drawn from the demonstrations, of sft or collect.path; "
-        "the rest are own successes, and where there are none yet all of it; 0: none are read",
+        "share of a step's batch that is drawn from the demonstrations of sft or collect.path; the "
+        "rest are own successes; before the first success, demonstrations fill the batch; 0: no "
+        "demonstrations are read",
         0.5,
         minimum=0,
         maximum=1,
     )
     episode_shift: float = key(
-        "exploration: std of a shift of all actions of a training episode, drawn once an episode, "
+        "exploration: std of a shift of all actions of a training episode, drawn once per episode, "
         "in units of half of each entry's range",
         0.0,
         minimum=0,
     )
     replay_mib: int = key(
-        "MiB of own successes that are kept, of all actor processes; the oldest go first",
+        "MiB of own successes in the replay, over all actor processes; the oldest are dropped "
+        "first",
         1024,
         minimum=1,
     )
