@@ -1,4 +1,4 @@
-"""What this distribution adds to rlcore. Strings only: importing it loads no tensor library."""
+"""Register this distribution with rlcore. Importing this module loads no tensor library."""
 
 from __future__ import annotations
 

@@ -37,7 +37,9 @@ class AutoregressiveActor(TokenActor):
         """
         embeddings, mask = self._prompt(inputs)
         cache = StaticCache(self.network.language_model.config, max_cache_len=mask.shape[1])
-        start, indices, outputs = 0, [], []
+        start = 0
+        indices: list[Tensor] = []
+        outputs: list[Tensor] = []
         for number in range(self.writing.slots):
             output = self.network.run(embeddings, mask, causal=True, cache=cache, start=start)
             outputs.append(output[:, -1:])

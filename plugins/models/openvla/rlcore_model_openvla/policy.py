@@ -17,5 +17,6 @@ def make(config: OpenVLAConfig, *, env_spec: EnvSpec) -> TokenPolicy:
         ConfigError: settings that don't fit each other or the env.
         CheckpointError: the checkpoint is missing, damaged, or has other shapes.
     """
-    spec, resolved = policy_spec(config, env_spec), resolve(config, env_spec)
+    spec = policy_spec(config, env_spec)
+    resolved = resolve(config, env_spec)
     return make_policy(config, spec, resolved, env_spec, AutoregressiveActor)

@@ -72,7 +72,8 @@ def _check_trained(config: OpenVLAConfig, folders: Folders) -> None:
     check_same(config, folders, ("center_crop", "action_norm"))
     check_crop(config, folders)
     trained = written_settings(folders)
-    chunks, images = (trained.get(name, 1) for name in ("num_action_chunks", "num_images_in_input"))
+    chunks = trained.get("num_action_chunks", 1)
+    images = trained.get("num_images_in_input", 1)
     if config.num_action_chunks > chunks:
         raise CheckpointError(
             f"actor.model.num_action_chunks must be at most {chunks}, the actions per decision "

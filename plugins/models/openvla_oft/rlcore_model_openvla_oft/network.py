@@ -31,7 +31,7 @@ class ProprioProjector(MLP):
 
 
 class ResidualBlock(nn.Module):
-    """x + relu(linear(norm(x)))."""
+    """A residual block: x + relu(linear(norm(x)))."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -53,7 +53,7 @@ class ResidualMLP(nn.Module):
         self.fc2 = nn.Linear(width, outputs)
 
     def forward(self, x: Tensor) -> Tensor:
-        """`[..., inputs]` -> `[..., outputs]`."""
+        """Map `[..., inputs]` to `[..., outputs]`."""
         x = F.relu(self.fc1(self.layer_norm1(x)))
         for block in self.mlp_resnet_blocks:
             x = block(x)
@@ -80,7 +80,7 @@ class ParallelActor(TokenActor):
         network, value_head, writing: see :class:`TokenActor`.
         official: use the sequence of the original code instead of RLinf's.
         proprio_projector: projector of the state; None: the state is not read.
-        action_head: the L1 head for :meth:`regress`; None: there is none.
+        action_head: the L1 head for :meth:`regress`; None without one.
     """
 
     def __init__(
@@ -103,7 +103,7 @@ class ParallelActor(TokenActor):
         return self._forward(inputs)
 
     def write(self, inputs: ActorInputs, choose: Choose) -> tuple[Tensor, Reading]:
-        """All tokens at once."""
+        """Choose all tokens after one forward pass."""
         reading = self._forward(inputs)
         return choose(reading.logits, 0), reading
 
@@ -122,13 +122,15 @@ class ParallelActor(TokenActor):
                 reference does so when it writes tokens, but its L1 head runs one row at a time,
                 without padding.
         """
-        network, slots, end = self.network, self.writing.slots, int(self.official)
+        network = self.network
+        slots = self.writing.slots
+        end = int(self.official)  # number of stop tokens
         prompt = network.embedding(inputs.tokens)
         rows = len(prompt)
         empty = prompt.new_zeros(rows, slots, prompt.shape[-1])
         stop = network.embedding(inputs.tokens.new_full((rows, end), EOS))
-        there = F.pad(inputs.token_mask | padded_sentence, (0, end), value=True)
-        patches = self._patches(inputs, torch.cat([prompt, stop], dim=1), there)
+        sentence_mask = F.pad(inputs.token_mask | padded_sentence, (0, end), value=True)
+        patches = self._patches(inputs, torch.cat([prompt, stop], dim=1), sentence_mask)
         after = inputs.token_mask.new_ones(rows, slots + end)
         embeddings, mask = multimodal(
             torch.cat([prompt, empty, stop], dim=1),
@@ -142,7 +144,7 @@ class ParallelActor(TokenActor):
         features = output[torch.arange(rows, device=place.device), place]
         return Reading(network.action_logits(hidden), features, hidden)
 
-    def _patches(self, inputs: ActorInputs, text: Tensor, there: Tensor) -> Tensor:
+    def _patches(self, inputs: ActorInputs, text: Tensor, sentence_mask: Tensor) -> Tensor:
         """Return the tokens between BOS and prompt, `[B, P, D]`: patches, and the state if read.
 
         FiLM's sentence embedding is the mean over text tokens, including BOS and </s>.
@@ -150,12 +152,12 @@ class ParallelActor(TokenActor):
         Args:
             inputs: the network's inputs.
             text: `[B, L (+1), D]`, embedded text.
-            there: bool `[B, L (+1)]`, the text tokens in that mean.
+            sentence_mask: bool `[B, L (+1)]`, the text tokens in that mean.
         """
         sentence = None
         if self.network.film:
-            total = (text.float() * there[..., None]).sum(dim=1)
-            sentence = (total / there.sum(dim=1, keepdim=True)).to(text.dtype)
+            total = (text.float() * sentence_mask[..., None]).sum(dim=1)
+            sentence = (total / sentence_mask.sum(dim=1, keepdim=True)).to(text.dtype)
         patches = self.network.image_tokens(self.network.normalized(inputs.images), sentence)
         if self.proprio_projector is None:
             return patches

@@ -1,4 +1,4 @@
-"""What this distribution adds to rlcore. Strings only: importing it loads no tensor library."""
+"""Register this distribution with rlcore. Importing this module loads no tensor library."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ RLCORE_API = (0, 1)
 
 @hookimpl
 def rlcore_components() -> list[ComponentSpec]:
-    """One model for both forms; `implement_version` chooses."""
+    """Register one model for both forms, chosen by `implement_version`."""
     return [
         ComponentSpec(
             kind="model",
@@ -26,5 +26,5 @@ def rlcore_components() -> list[ComponentSpec]:
 
 @hookimpl
 def rlcore_config_paths() -> list[str]:
-    """Options of `model=`: openvla_oft, openvla_oft_tiny."""
+    """Return where the options of `model=` are: openvla_oft, openvla_oft_tiny."""
     return ["pkg://rlcore_model_openvla_oft.conf"]

@@ -27,7 +27,8 @@ def make(config: OpenVLAOFTConfig, *, env_spec: EnvSpec) -> TokenPolicy:
         ConfigError: settings that don't fit each other or the env.
         CheckpointError: the checkpoint is missing, damaged, or has other shapes.
     """
-    spec, resolved = policy_spec(config, env_spec), resolve(config, env_spec)
+    spec = policy_spec(config, env_spec)
+    resolved = resolve(config, env_spec)
 
     def actor(network: PrismaticModel, head: ValueHead | None, writing: Writing) -> ParallelActor:
         size = resolved.size

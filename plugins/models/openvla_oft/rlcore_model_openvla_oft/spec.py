@@ -20,9 +20,16 @@ RESIDUAL_BLOCKS = 2
 # Settings that must be those of the training. num_action_chunks is one of them because all tokens
 # of a decision attend to each other.
 _TRAINED = (
-    "implement_version", "num_action_chunks", "num_images_in_input", "use_film",
-    "use_l1_regression", "use_proprio", "proprio_dim", "center_crop", "action_norm",
-)  # fmt: skip
+    "implement_version",
+    "num_action_chunks",
+    "num_images_in_input",
+    "use_film",
+    "use_l1_regression",
+    "use_proprio",
+    "proprio_dim",
+    "center_crop",
+    "action_norm",
+)
 _EVALUATION_ONLY = (
     "actor.model.use_l1_regression=true gives actions without log-probs, which can't be trained"
 )
@@ -37,10 +44,10 @@ def resolve(config: OpenVLAOFTConfig, env: EnvSpec) -> Resolved:
     """
     shared = resolve_shared(config, env)
     extras = ("use_proprio", "use_film", "use_l1_regression")
-    asked = [name for name in extras if getattr(config, name)]
-    if asked and config.implement_version != "official":
+    enabled = [name for name in extras if getattr(config, name)]
+    if enabled and config.implement_version != "official":
         raise ConfigError(
-            f"actor.model.{{{', '.join(asked)}}} must be false with implement_version "
+            f"actor.model.{{{', '.join(enabled)}}} must be false with implement_version "
             f"{config.implement_version!r}",
             hint="set actor.model.implement_version=official if the checkpoint has them",
         )
@@ -85,10 +92,14 @@ def policy_spec(config: OpenVLAOFTConfig, env_spec: EnvSpec) -> PolicySpec:
 
 
 def _parts(config: OpenVLAOFTConfig, resolved: Resolved) -> tuple[Component, ...]:
-    """Return all components that the original trainer saves in files of their own."""
-    size, prefix = resolved.size, "vision_backbone."
-    towers = network_shapes(size, film=True)
-    film = {n.removeprefix(prefix): s for n, s in towers.items() if n.startswith(prefix)}
+    """Return all components that the original trainer saves in separate files."""
+    size = resolved.size
+    prefix = "vision_backbone."
+    film = {
+        name.removeprefix(prefix): shape
+        for name, shape in network_shapes(size, film=True).items()
+        if name.startswith(prefix)
+    }
     proprio = proprio_shapes(size, config.proprio_dim)
     head = action_head_shapes(size, resolved.action_dim)
     return (
@@ -105,7 +116,8 @@ def proprio_shapes(size: PrismaticSize, entries: int) -> dict[str, Shape]:
 
 def action_head_shapes(size: PrismaticSize, action_dim: int) -> dict[str, Shape]:
     """Return the shapes of the L1 head's parameters."""
-    width, inputs = size.width, size.width * action_dim
+    width = size.width
+    inputs = width * action_dim
     blocks = [f"model.mlp_resnet_blocks.{number}.ffn" for number in range(RESIDUAL_BLOCKS)]
     return dict(
         [

@@ -34,26 +34,26 @@ class Part:
 
     @property
     def passes_gradients(self) -> bool:
-        """Whether anything in the part is trained, weights or adapters.
+        """Whether the part has trained weights or adapters, so that gradients pass through it.
 
         If not, and nothing before the part is trained either, the part saves no activations.
         """
         return self.trained or self.rank > 0
 
-    def inputs(self, tokens: int, width: int, maps: int = 1, *, there: bool = False) -> int:
+    def inputs(self, tokens: int, width: int, maps: int = 1, *, saved: bool = False) -> int:
         """Return the bytes that `maps` linear maps of the same input `[tokens, width]` save.
 
         A trained map saves its input. A frozen map saves nothing; its adapter saves the input in
         fp32 (shared by the maps if the input is fp32 already) and the output of its first factor.
 
         Args:
-            there: the previous operation saves the input already.
+            saved: whether the previous operation saves the input already.
         """
         if self.trained:
-            return 0 if there else tokens * width * self.size
+            return 0 if saved else tokens * width * self.size
         if not self.rank:
             return 0
-        copies = int(not there) if self.size == FP32 else maps
+        copies = int(not saved) if self.size == FP32 else maps
         return FP32 * tokens * (copies * width + maps * self.rank)
 
     def attention(self, queries: int, keys: int, width: int, keys_width: int) -> int:
@@ -67,8 +67,8 @@ class Part:
             width: numbers per token of the queries of all heads; also of the output.
             keys_width: numbers per token of the keys of all heads; also of the values.
         """
-        seen = 2 * self.size * (queries * width + keys * keys_width)
-        return seen + self.inputs(queries, width, there=True)
+        operands = 2 * self.size * (queries * width + keys * keys_width)
+        return operands + self.inputs(queries, width, saved=True)
 
     def rms_norm(self, tokens: int, width: int, quotient: int | None = None) -> int:
         """Return the bytes of an RMS norm: its input in fp32, and x / rms(x) if it is trained.

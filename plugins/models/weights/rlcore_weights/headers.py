@@ -24,7 +24,7 @@ def count(shapes: Mapping[str, tuple[int, ...]]) -> int:
 def check_fit(
     path: Path,
     stored: Mapping[str, TensorHeader],
-    wanted: Mapping[str, tuple[int, ...]],
+    expected: Mapping[str, tuple[int, ...]],
     *,
     hint: str,
 ) -> None:
@@ -33,26 +33,26 @@ def check_fit(
     Args:
         path: file or folder of the weights, for the message.
         stored: headers of the stored weights.
-        wanted: shapes of the network's parameters.
+        expected: shapes of the network's parameters.
         hint: hint of the error.
 
     Raises:
         CheckpointError: they don't; one error lists all faults.
     """
-    common = stored.keys() & wanted.keys()
-    if stored and wanted and not common:
+    common = stored.keys() & expected.keys()
+    if stored and expected and not common:
         raise CheckpointError(
             f"{path} has the weights of another model: {len(stored)} tensors, such as "
-            f"{min(stored)}, and none of this network's, such as {min(wanted)}",
+            f"{min(stored)}, and none of this network's, such as {min(expected)}",
             hint="choose the model=NAME that it is of, or another folder",
         )
     faults = {
-        "missing": wanted.keys() - stored.keys(),
-        "unexpected": stored.keys() - wanted.keys(),
+        "missing": expected.keys() - stored.keys(),
+        "unexpected": stored.keys() - expected.keys(),
         "wrong shape": {
-            f"{name} is {list(stored[name].shape)}, the network's is {list(wanted[name])}"
+            f"{name} is {list(stored[name].shape)}, the network's is {list(expected[name])}"
             for name in common
-            if stored[name].shape != tuple(wanted[name])
+            if stored[name].shape != tuple(expected[name])
         },
         "not floating point": {
             f"{name} is {stored[name].dtype}" for name in common if stored[name].dtype not in FLOATS

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Mapping, Set
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -26,18 +26,20 @@ from rlcore.terminal.text import abbreviate_list
 from rlcore_weights.headers import TensorHeader, read_headers
 from rlcore_weights.torch_files import place_of_weights, read_pickled_headers, resave
 
-SINGLE_FILE, INDEX_FILE = "model.safetensors", "model.safetensors.index.json"
+SINGLE_FILE = "model.safetensors"
+INDEX_FILE = "model.safetensors.index.json"
 FULL_WEIGHTS = "full_weights.pt"
 RUN_PLACES = ("", "model_state_dict", "actor/model_state_dict")
 """Folders, relative to the folder of a run's step, in which `full_weights.pt` may be."""
 
 _WEIGHTS = re.compile(r"(pytorch_)?model.*\.(safetensors|bin)(\.index.*\.json)?")
 """Names of the files of a network, in any form."""
-_DEEPEST = 3  # how many levels below a run's folder checkpoints are looked for
+_DEEPEST = 3  # levels below a run's folder that are searched for checkpoints
 _DISTRIBUTED = "dcp_checkpoint"
 _NO_WEIGHTS = ("optimizer", "scheduler", "scaler", "rng_state", "training_args", "metadata")
 
-_BIN, _BINS = "pytorch_model.bin", "pytorch_model*.bin"
+_BIN = "pytorch_model.bin"
+_BINS = "pytorch_model*.bin"
 
 Place = tuple[Path, str]
 """A file, and the name of a tensor in it."""
@@ -85,7 +87,7 @@ class StoredWeights:
 
 
 def has_weights(folder: Path) -> bool:
-    """Whether a folder holds weights in one of the layouts of the module docstring."""
+    """Return whether a folder holds weights in a layout of the module docstring."""
     return weights_file(folder) is not None
 
 
@@ -123,8 +125,7 @@ def stored_weights(folder: Path, *, hint: str) -> StoredWeights:
     if adapters and not stored.adapters:
         raise CheckpointError(
             f"{folder} holds weights in {path.name}, and adapters in {abbreviate_list(adapters)}: "
-            f"whether "
-            "these are merged into the weights already is written nowhere",
+            "no file states whether these are merged into the weights already",
             hint="if they are, move the files of the adapters away; if not, merge them where they "
             "were trained (in peft: model.merge_and_unload().save_pretrained(FOLDER))",
         )
@@ -137,18 +138,20 @@ def _refuse_others(folder: Path, used: Set[Path]) -> None:
     Raises:
         CheckpointError: it does; it lists both sets.
     """
-    named = [path for path in folder.glob("*") if _WEIGHTS.fullmatch(path.name)]
-    there = {*named, *(folder / place / FULL_WEIGHTS for place in RUN_PLACES)}
-    others = [path for path in there - used if path.is_file()]
+    candidates = {path for path in folder.glob("*") if _WEIGHTS.fullmatch(path.name)}
+    candidates |= {folder / place / FULL_WEIGHTS for place in RUN_PLACES}
+    others = [path for path in candidates - used if path.is_file()]
     if others:
-        ours, theirs = (
-            abbreviate_list(sorted(str(path.relative_to(folder)) for path in paths))
-            for paths in ([path for path in used if path.is_file()], others)
-        )
+        chosen = _names_in(folder, [path for path in used if path.is_file()])
         raise CheckpointError(
-            f"{folder} holds more than one set of weights: {ours}; and besides {theirs}",
+            f"{folder} holds more than one set of weights: {chosen}; and besides "
+            f"{_names_in(folder, others)}",
             hint="move away the files that you do not mean; an index belongs to its shards",
         )
+
+
+def _names_in(folder: Path, paths: Iterable[Path]) -> str:
+    return abbreviate_list(sorted(str(path.relative_to(folder)) for path in paths))
 
 
 def full_scale(rank: int) -> float:
@@ -162,7 +165,7 @@ def file_headers(path: Path) -> dict[str, TensorHeader]:
 
 
 def _conversion_hint(folder: Path) -> str | None:
-    """Return how to convert or reach weights that are in another format or place; None: no such.
+    """Return how to convert or find weights in another format or place; None if there are none.
 
     Raises:
         CheckpointError: they are in an unsafe pickle.
@@ -171,19 +174,21 @@ def _conversion_hint(folder: Path) -> str | None:
     if bins:
         if folder / _BIN in bins:
             _refuse_others(folder, {folder / _BIN})
-        below, *_ = (place_of_weights(file) for file in bins)  # all are looked at
+        below, *_ = (place_of_weights(file) for file in bins)  # checks every file
         command = resave(folder, folder / SINGLE_FILE, pattern=_BINS, below=below)
         away = shlex.quote(str(folder / "converted"))
         pickled = f"{shlex.quote(str(folder))}/{_BINS}*"  # with their index
         return f"convert its {bins[0].name}: {command} && mkdir {away} && mv {pickled} {away}"
-    parallel = _distributed(folder)
-    if parallel is not None:
-        target = parallel.parent / "model_state_dict" / FULL_WEIGHTS
-        then = f"; then set actor.model.model_path={folder.parent}" if parallel == folder else ""
+    distributed = _distributed(folder)
+    if distributed is not None:
+        target = distributed.parent / "model_state_dict" / FULL_WEIGHTS
+        next_step = ""
+        if distributed == folder:
+            next_step = f"; then set actor.model.model_path={folder.parent}"
         return (
             "convert its distributed checkpoint where RLinf is installed: python -m "
             "rlinf.utils.ckpt_convertor.fsdp_convertor.convert_dcp_to_pt "
-            f"--dcp_path {parallel} --output_path {target}{then}"
+            f"--dcp_path {distributed} --output_path {target}{next_step}"
         )
     last = _last_below(folder)
     if last is not None:
@@ -250,25 +255,28 @@ def _plain(
     names: dict[str, str] = {}  # the network's -> the file's
     parts: dict[str, dict[str, str]] = {}  # weight -> {"A": the file's name, "B": ...}
     for name in headers:
-        own = _own(name)
-        if ".original_module." in own:  # what peft's modules_to_save replaced
+        own = _own_name(name)
+        if ".original_module." in own:  # the original of a copy that peft's modules_to_save trained
             continue
-        group, key = names, own
-        if adapts := _LOW_RANK.fullmatch(own):
-            group, key = parts.setdefault(f"{adapts['module']}.weight", {}), adapts["part"]
+        group = names
+        key = own
+        if adapter := _LOW_RANK.fullmatch(own):
+            group = parts.setdefault(f"{adapter['module']}.weight", {})
+            key = adapter["part"]
         if key in group:
             raise damaged_error(path, f"{group[key]} and {name} are the same weight")
         group[key] = name
-    kept = {own: headers[name] for own, name in names.items()}
+    own_headers = {own: headers[name] for own, name in names.items()}
     adapters = {}
     for weight, part in parts.items():
-        if not (low := _low_rank(kept.get(weight), part, headers, places)):
+        adapter_of_weight = _low_rank(own_headers.get(weight), part, headers, places)
+        if adapter_of_weight is None:
             raise damaged_error(
                 path, f"the adapter of {weight} does not fit it: {sorted(part.values())}"
             )
-        adapters[weight] = low
+        adapters[weight] = adapter_of_weight
     return StoredWeights(
-        kept,
+        own_headers,
         {own: places[name] for own, name in names.items()},
         adapters,
         peft=any(_PEFT in name for name in headers),
@@ -290,7 +298,7 @@ def _low_rank(
     return LowRank(a[0], places[part["A"]], places[part["B"]])
 
 
-def _own(name: str) -> str:
+def _own_name(name: str) -> str:
     """Return the name of a tensor without the levels that wrappers and peft add."""
     while (plain := _WRAPPERS.sub("", name)) != name:
         name = plain
@@ -315,10 +323,10 @@ def _sharded(path: Path, index: Mapping[str, str]) -> StoredWeights:
         CheckpointError: a shard is missing or damaged, or holds other tensors than the index says.
     """
     folder = path.parent
-    named: dict[str, set[str]] = {}
+    indexed: dict[str, set[str]] = {}
     for tensor, file in index.items():
-        named.setdefault(file, set()).add(tensor)
-    files = sorted(named)
+        indexed.setdefault(file, set()).add(tensor)
+    files = sorted(indexed)
     missing = [name for name in files if not (folder / name).is_file()]
     if missing:
         raise CheckpointError(
@@ -328,9 +336,9 @@ def _sharded(path: Path, index: Mapping[str, str]) -> StoredWeights:
         )
     headers: dict[str, TensorHeader] = {}
     for name in files:
-        found = read_headers(folder / name)
-        if found.keys() != named[name]:
-            lacking = sorted(named[name] ^ found.keys())
-            raise damaged_error(folder / name, f"it does not match the index for {lacking[0]}")
-        headers |= found
+        shard = read_headers(folder / name)
+        if shard.keys() != indexed[name]:
+            different = sorted(indexed[name] ^ shard.keys())
+            raise damaged_error(folder / name, f"it does not match the index for {different[0]}")
+        headers |= shard
     return _plain(path, headers, {name: (folder / index[name], name) for name in headers})

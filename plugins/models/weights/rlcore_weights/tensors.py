@@ -67,8 +67,8 @@ class WeightsFile:
             raise damaged_error(self.path, str(error)) from error
         # check minimum and maximum: isfinite of the tensor would allocate a mask of its size
         if self.headers[name].dtype in FLOATS and tensor.numel():
-            ends = torch.stack(tensor.aminmax())
-            if not ends.isfinite().all():
+            extremes = torch.stack(tensor.aminmax())
+            if not extremes.isfinite().all():
                 raise CheckpointError(
                     f"{self.path}: {name} holds NaN or infinite numbers",
                     hint="the training that wrote it had diverged: take an earlier checkpoint",
@@ -91,17 +91,18 @@ def read_stored(
         CheckpointError: a file was damaged since its headers were read, or a tensor holds NaN or
             infinite numbers.
     """
-    asked: dict[Path, list[str]] = {}
+    names_by_file: dict[Path, list[str]] = {}
     for name in names:
-        asked.setdefault(stored.places[name][0], []).append(name)
-    for path in sorted(asked):
+        names_by_file.setdefault(stored.places[name][0], []).append(name)
+    for path in sorted(names_by_file):
         with WeightsFile(path) as file:
-            for name in asked[path]:
+            for name in names_by_file[path]:
                 tensor = file.read(stored.places[name][1])
-                low = stored.adapters.get(name)
-                if low is not None:
-                    a, b = (_read_place(place, file) for place in (low.a, low.b))
-                    tensor = add_low_rank(tensor, a, b, scale(low.rank))
+                adapter = stored.adapters.get(name)
+                if adapter is not None:
+                    a = _read_place(adapter.a, file)
+                    b = _read_place(adapter.b, file)
+                    tensor = add_low_rank(tensor, a, b, scale(adapter.rank))
                 yield name, tensor
 
 
@@ -121,8 +122,8 @@ def _read_place(place: Place, file: WeightsFile) -> Tensor:
     path, name = place
     if path == file.path:
         return file.read(name)
-    with WeightsFile(path) as other:
-        return other.read(name)
+    with WeightsFile(path) as other_file:
+        return other_file.read(name)
 
 
 def _unpickled(path: Path) -> Mapping[str, Tensor]:
@@ -131,16 +132,16 @@ def _unpickled(path: Path) -> Mapping[str, Tensor]:
     Raises:
         CheckpointError: the file is damaged, or an unsafe pickle.
     """
-    mapped = zipfile.is_zipfile(path)  # other files are of before torch 1.6
+    mapped = zipfile.is_zipfile(path)  # torch before 1.6 wrote no archives
     try:
-        if mapped:  # torch does not look at the checksums
+        if mapped:  # torch does not verify the checksums
             with zipfile.ZipFile(path) as archive:
                 if (bad := archive.testzip()) is not None:
                     raise damaged_error(path, f"the bytes of {bad} are not those of its checksum")
         tree = torch.load(path, map_location="cpu", weights_only=True, mmap=mapped)
     except pickle.UnpicklingError:
         raise unsafe(path, "more than torch loads with weights_only=True") from None
-    except (OSError, RuntimeError, EOFError, ValueError) as error:  # whatever a name holds
+    except (OSError, RuntimeError, EOFError, ValueError) as error:  # depends on what is damaged
         raise damaged_error(path, str(error).partition("\n")[0]) from error
     return find_state(path, tree, Tensor)[1]
 
@@ -155,9 +156,10 @@ def write_weights(path: Path, tensors: Mapping[str, Tensor]) -> None:
 
 def write_pickled(path: Path, tensors: Mapping[str, Tensor]) -> None:
     """Write tensors by name to a torch.save file, atomically, for loaders that need one."""
-    alone = {name: tensor.detach().cpu().clone() for name, tensor in tensors.items()}
+    # a view would be written with its whole storage
+    copies = {name: tensor.detach().cpu().clone() for name, tensor in tensors.items()}
     with atomic_write(path) as partial, partial.open("wb") as file:
-        torch.save(alone, file)  # given a path, it would write that into the file
+        torch.save(copies, file)  # given a path, torch would write the path into the file
 
 
 def plain_parameters(module: nn.Module) -> dict[str, nn.Parameter]:
@@ -207,7 +209,7 @@ class MergedWeights(Mapping[str, Tensor]):
     """
 
     def __init__(self, module: nn.Module) -> None:
-        # typed loosely: torch and peft type less of them than we use
+        # Any: torch and peft annotate only some of the attributes used here
         self._layers: dict[str, Any] = {
             f"{name}.weight": part
             for name, part in module.named_modules()

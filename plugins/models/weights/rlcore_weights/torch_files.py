@@ -36,15 +36,31 @@ STATES: tuple[tuple[str, ...], ...] = (
 """Keys below which trainers save the weights; (): at the top level. Tried in this order."""
 
 _DTYPES = {
-    "float64": "F64", "float32": "F32", "float16": "F16", "bfloat16": "BF16",
-    "float8_e4m3fn": "F8_E4M3", "float8_e5m2": "F8_E5M2",
-    "int64": "I64", "int32": "I32", "int16": "I16", "int8": "I8", "uint8": "U8", "bool": "BOOL",
-}  # fmt: skip
+    "float64": "F64",
+    "float32": "F32",
+    "float16": "F16",
+    "bfloat16": "BF16",
+    "float8_e4m3fn": "F8_E4M3",
+    "float8_e5m2": "F8_E5M2",
+    "int64": "I64",
+    "int32": "I32",
+    "int16": "I16",
+    "int8": "I8",
+    "uint8": "U8",
+    "bool": "BOOL",
+}
 _STORAGES = {
-    "DoubleStorage": "F64", "FloatStorage": "F32", "HalfStorage": "F16", "BFloat16Storage": "BF16",
-    "LongStorage": "I64", "IntStorage": "I32", "ShortStorage": "I16", "CharStorage": "I8",
-    "ByteStorage": "U8", "BoolStorage": "BOOL",
-}  # fmt: skip
+    "DoubleStorage": "F64",
+    "FloatStorage": "F32",
+    "HalfStorage": "F16",
+    "BFloat16Storage": "BF16",
+    "LongStorage": "I64",
+    "IntStorage": "I32",
+    "ShortStorage": "I16",
+    "CharStorage": "I8",
+    "ByteStorage": "U8",
+    "BoolStorage": "BOOL",
+}
 _BYTES = {"F64": 8, "I64": 8, "F32": 4, "I32": 4, "F16": 2, "BF16": 2, "I16": 2}  # others: 1
 _PICKLE = b"\x80"  # first byte of a pickle: the file is not an archive
 _MARK = 0x1950A86A20F9469CFC6C  # the magic number in files of torch before 1.6
@@ -66,9 +82,11 @@ class _Storage:
 
 @dataclass(frozen=True)
 class _Tensor:
+    """Stand-in for a tensor."""
+
     header: TensorHeader
     storage: _Storage
-    end: int  # elements of the storage that it needs
+    end: int  # number of elements of the storage, from its start, that the tensor spans
 
 
 def read_pickled_headers(path: Path) -> dict[str, TensorHeader]:
@@ -99,15 +117,15 @@ def place_of_weights(path: Path) -> tuple[str, ...]:
     return find_state(path, _content(path)[0], _Tensor)[0]
 
 
-def unsafe(path: Path, what: str) -> CheckpointError:
+def unsafe(path: Path, content: str) -> CheckpointError:
     """Return the error for a file whose loading could run code.
 
     Args:
         path: the file.
-        what: what it holds besides tensors.
+        content: the content besides tensors, for the message.
     """
     return CheckpointError(
-        f"{path} is an unsafe pickle: besides tensors it holds {what}, and loading that can run "
+        f"{path} is an unsafe pickle: besides tensors it holds {content}, and loading that can run "
         "any code",
         hint="get the weights as .safetensors, or have them saved without anything else: "
         "torch.save(model.state_dict(), FILE)",
@@ -126,8 +144,8 @@ def resave(path: Path, target: Path, *, pattern: str = "", below: tuple[str, ...
     place = "".join(f"[{name!r}]" for name in below)
     loaded = f"torch.load({{}}, map_location='cpu', weights_only=True){place}.items()"
     if pattern:
-        one = "for f in sorted(pathlib.Path({!r}).glob({!r})) for n, t in {}"
-        tensors = one.format(str(path), pattern, loaded.format("f"))
+        files = f"sorted(pathlib.Path({str(path)!r}).glob({pattern!r}))"
+        tensors = f"for f in {files} for n, t in {loaded.format('f')}"
     else:
         tensors = f"for n, t in {loaded.format(repr(str(path)))}"
     code = (
@@ -153,7 +171,7 @@ def find_state(path: Path, tree: Any, kind: type) -> tuple[tuple[str, ...], dict
         that are not tensors, such as counters, are left out.
 
     Raises:
-        CheckpointError: there are none.
+        CheckpointError: the file has no weights under any of these keys.
     """
     for names in STATES:
         state = tree
@@ -192,7 +210,7 @@ def _content(path: Path) -> tuple[Any, dict[str, int]]:
         raise unsafe(path, str(error)) from None
     except CheckpointError:
         raise
-    except Exception as error:  # a broken archive or pickle raises whatever it leads to
+    except Exception as error:  # a damaged archive or pickle may raise any error
         raise damaged_error(path, str(error) or "it is not a file of torch.save") from error
 
 
@@ -221,13 +239,14 @@ def _before_1_6(file: BinaryIO) -> tuple[Any, dict[str, int]]:
     if reader.load() != _MARK:
         raise ValueError("it is not a file of torch.save")
     _, _, tree, keys = (reader.load() for _ in range(4))
-    sizes, place = {}, stream.tell()
+    sizes = {}
+    offset = stream.tell()
     for key in map(str, keys):
         storage = reader.storages[key]
-        place += _COUNT
+        offset += _COUNT
         whole = storage.count * _bytes(storage.dtype)
-        sizes[key] = min(whole, max(end - place, 0))
-        place += whole
+        sizes[key] = min(whole, max(end - offset, 0))
+        offset += whole
     return tree, sizes
 
 
@@ -252,10 +271,10 @@ class _Reader(pickle.Unpickler):
         Raises:
             _Unsafe: it is not part of a tensor.
         """
-        known = _KNOWN.get((module, name))
-        if known is None:
+        stand_in = _STAND_INS.get((module, name))
+        if stand_in is None:
             raise _Unsafe(f"{module}.{name}")
-        return known
+        return stand_in
 
     def persistent_load(self, pid: Any) -> _Storage:
         """Return the storage of ("storage", kind, key, device, number of elements)."""
@@ -275,7 +294,8 @@ def _tensor(storage: _Storage, offset: int, size: Any, stride: Any, *rest: Any) 
 
     For an untyped storage the dtype is one of the arguments in `rest`.
     """
-    dtype = next((one.dtype for one in rest if isinstance(one, _Kind)), storage.dtype)
+    dtypes = [argument.dtype for argument in rest if isinstance(argument, _Kind)]
+    dtype = dtypes[0] if dtypes else storage.dtype
     assert dtype is not None
     shape = tuple(int(length) for length in size)
     last = sum((length - 1) * int(step) for length, step in zip(shape, stride, strict=True))
@@ -283,7 +303,7 @@ def _tensor(storage: _Storage, offset: int, size: Any, stride: Any, *rest: Any) 
     return _Tensor(TensorHeader(dtype, shape), storage, end)
 
 
-_KNOWN: dict[tuple[str, str], Callable[..., Any] | _Kind] = {
+_STAND_INS: dict[tuple[str, str], Callable[..., Any] | _Kind] = {
     ("collections", "OrderedDict"): OrderedDict,
     ("torch", "Size"): tuple,
     ("torch.storage", "UntypedStorage"): _Kind(None),
